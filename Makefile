@@ -1,0 +1,64 @@
+# Verbs of the project; each works on a fresh clone. `make` lists them.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := clients gateway services tests demo
+STATE := .faultline
+
+.DEFAULT_GOAL := help
+.PHONY: help install system lock check format test unit integration coverage demo up down miniature card clean
+
+help: ## list the verbs
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+install: $(STAMP) ## install Faultline with every extra into .venv
+
+$(STAMP): pyproject.toml requirements.lock
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[cli,gateway,services]' --group dev
+	touch $@
+
+system: ## install the Debian packages that the browser test needs
+	command -v chromium >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
+
+lock: $(STAMP) ## freeze the versions that are installed now
+	$(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+cpu$$//' | LC_ALL=C sort -f > requirements.lock
+
+check: $(STAMP) ## lint, format, types, import contracts
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/lint-imports
+	$(BIN)/mypy $(SOURCES)
+
+format: $(STAMP) ## mend format and imports
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+test: $(STAMP) system unit integration ## every test
+
+unit: $(STAMP) ## tests without network, Ray or trained weights
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit -n 2 --dist loadfile --durations=5
+
+integration: $(STAMP) ## tests on real Ray, real weights, killed processes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/integration --durations=10
+
+coverage: $(STAMP) ## unit and integration tests under coverage
+	$(BIN)/python -m pytest tests --cov --cov-report=term-missing:skip-covered
+
+demo: $(STAMP) ## stress-test four classifiers on the miniature world: demo/report.html, demo/summary.json
+	$(BIN)/python demo/run.py
+
+up: $(STAMP) ## start services and gateway on 127.0.0.1:8080 and leave them running
+	$(BIN)/python demo/stack.py up
+
+down: $(STAMP) ## stop what `make up` started
+	$(BIN)/python demo/stack.py down
+
+miniature: $(STAMP) ## train the miniature suite from nothing (hours; SMOKE=1 for minutes)
+	$(BIN)/python -m faultline_miniature.training $(if $(SMOKE),--smoke --out .miniature/smoke/weights --work .miniature/smoke)
+
+clean: ## remove what the verbs made, but not .venv
+	rm -rf $(STATE) .mypy_cache .ruff_cache .pytest_cache build dist
