@@ -1,0 +1,1 @@
+"""The domain of Faultline: counterfactuals, their statistics and the diffusion engine."""

@@ -1,0 +1,206 @@
+"""The content-addressed store: bytes named by their digest, and a keyed cache of such names."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import time
+import uuid
+from pathlib import Path
+from typing import Protocol
+
+from fsspec import AbstractFileSystem
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+from pydantic import BaseModel
+
+from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, StorageFull
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_KIND = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+STALE_TEMPORARY_SECONDS = 3600.0
+
+
+def digest(data: bytes) -> str:
+    """Return the SHA-256 of ``data`` in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _json_value(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{value!r} has no canonical JSON form")
+
+
+def cache_key(**inputs: object) -> str:
+    """Return the digest of the canonical JSON of ``inputs``: name every input, or the cache lies."""
+    text = json.dumps(inputs, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_json_value)
+    return digest(text.encode())
+
+
+class _Folder(Protocol):
+    def write(self, name: str, data: bytes) -> None: ...
+
+    def read(self, name: str) -> bytes | None: ...
+
+    def exists(self, name: str) -> bool: ...
+
+
+def _sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class _LocalFolder:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.temporary = root / "tmp"
+        self.temporary.mkdir(parents=True, exist_ok=True)
+
+    def write(self, name: str, data: bytes) -> None:
+        """File synced, then renamed, then the folder synced: a reader sees all of it or nothing."""
+        target = self.root / name
+        self._make_folder(target.parent)
+        scratch = self.temporary / f"{os.getpid()}-{uuid.uuid4().hex}"
+        try:
+            with scratch.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            scratch.replace(target)
+        finally:
+            scratch.unlink(missing_ok=True)
+        _sync_folder(target.parent)
+
+    def _make_folder(self, folder: Path) -> None:
+        if folder.is_dir():
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        while folder != self.root:
+            folder = folder.parent
+            _sync_folder(folder)
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self.root / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def exists(self, name: str) -> bool:
+        return (self.root / name).is_file()
+
+    def sweep(self, older_than_seconds: float) -> int:
+        limit = time.time() - older_than_seconds
+        stale = [path for path in self.temporary.iterdir() if path.stat().st_mtime < limit]
+        for path in stale:
+            path.unlink(missing_ok=True)
+        return len(stale)
+
+
+class _RemoteFolder:
+    """Object stores put an object whole or not at all, so nothing is renamed there."""
+
+    def __init__(self, filesystem: AbstractFileSystem, root: str) -> None:
+        self.filesystem = filesystem
+        self.root = root
+
+    def write(self, name: str, data: bytes) -> None:
+        self.filesystem.pipe_file(f"{self.root}/{name}", data)
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return bytes(self.filesystem.cat_file(f"{self.root}/{name}"))
+        except FileNotFoundError:
+            return None
+
+    def exists(self, name: str) -> bool:
+        return bool(self.filesystem.isfile(f"{self.root}/{name}"))
+
+
+class BlobStore:
+    """Bytes under ``root``, a folder or an fsspec URL; safe for many processes at once."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        filesystem, path = url_to_fs(root)
+        local = isinstance(filesystem, LocalFileSystem)
+        self._local = _LocalFolder(Path(path)) if local else None
+        self._folder: _Folder = self._local or _RemoteFolder(filesystem, path.rstrip("/"))
+
+    def __repr__(self) -> str:
+        return f"BlobStore({self.root!r})"
+
+    def put(self, data: bytes) -> str:
+        """Store ``data`` durably and return its digest; storing it again mends a corrupt copy.
+
+        Raises:
+            StorageFull: there is no room.
+        """
+        ref = digest(data)
+        name = _blob_name(ref)
+        # Reading costs far less than a synced write, and most puts repeat what is there.
+        if self._folder.read(name) != data:
+            self._write(name, data)
+        elif self._local is not None:
+            # Another process may have renamed it a moment ago and not yet synced its folder.
+            _sync_folder((self._local.root / name).parent)
+        return ref
+
+    def get(self, ref: str) -> bytes:
+        """Return the bytes named ``ref``.
+
+        Raises:
+            ArtifactMissing: nothing is stored under ``ref``.
+            ArtifactCorrupt: what is stored is no longer what was put.
+        """
+        data = self._folder.read(_blob_name(ref)) if _DIGEST.fullmatch(ref) else None
+        if data is None:
+            raise ArtifactMissing(f"no artifact is stored as {ref!r}")
+        if digest(data) != ref:
+            raise ArtifactCorrupt(f"the artifact {ref!r} no longer matches its digest")
+        return data
+
+    def exists(self, ref: str) -> bool:
+        """Tell whether something is stored under ``ref``; only `get` verifies it."""
+        return bool(_DIGEST.fullmatch(ref)) and self._folder.exists(_blob_name(ref))
+
+    def remember(self, kind: str, key: str, ref: str) -> None:
+        """Note that the inputs hashed to ``key`` gave the blob ``ref``; ``kind`` says what was computed."""
+        if not _DIGEST.fullmatch(ref):
+            raise ValueError(f"{ref!r} is no digest")
+        self._write(_cache_name(kind, key), ref.encode())
+
+    def recall(self, kind: str, key: str) -> str | None:
+        """Return the blob remembered for ``key``, or None where it or the blob is gone."""
+        noted = self._folder.read(_cache_name(kind, key))
+        ref = noted.decode("ascii", errors="replace") if noted is not None else ""
+        return ref if self.exists(ref) else None
+
+    def sweep(self, older_than_seconds: float = STALE_TEMPORARY_SECONDS) -> int:
+        """Remove what killed writers left half-written and return how many files that were."""
+        return 0 if self._local is None else self._local.sweep(older_than_seconds)
+
+    def _write(self, name: str, data: bytes) -> None:
+        try:
+            self._folder.write(name, data)
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise StorageFull(f"no room for {len(data)} bytes in {self.root!r}") from error
+            raise
+
+
+def _blob_name(ref: str) -> str:
+    return f"blobs/{ref[:2]}/{ref}"
+
+
+def _cache_name(kind: str, key: str) -> str:
+    if not _KIND.fullmatch(kind) or not _DIGEST.fullmatch(key):
+        raise ValueError(f"no cache entry can be named {kind!r}, {key!r}")
+    return f"cache/{kind}/{key[:2]}/{key}"

@@ -1,0 +1,52 @@
+"""Bodies of the classifiers: the models under test, each seen as a function from picture to probabilities."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from faultline_core.contract.base import MAX_BATCH, ModelIdentity, Outcome, RequestBody, ResponseBody
+from faultline_core.types import BlobRef, ClassifierSpec, Cost
+
+
+class ClassifyRequest(RequestBody):
+    """``POST /v1/classify``: predictions over the dataset's ``classes``, in their order."""
+
+    classifier: ClassifierSpec
+    images: list[BlobRef] = Field(min_length=1, max_length=MAX_BATCH)
+    classes: list[str] = Field(min_length=1, max_length=10_000)
+    features: bool = False
+
+
+class Prediction(ResponseBody):
+    """Probabilities over the request's classes; they sum to the mass the head puts on these classes.
+
+    ``top`` holds the indices of the five most probable classes, best first.
+    """
+
+    probabilities: list[float]
+    top: list[int]
+    features: list[float] | None = None
+
+
+class ClassifyResponse(ResponseBody):
+    """One outcome for each picture, in order."""
+
+    outcomes: list[Outcome[Prediction]]
+    model: ModelIdentity
+    cost: Cost = Cost()
+
+
+class ClassifierDescription(ResponseBody):
+    """A classifier that can be tested; ``classes`` is its class map where it is known."""
+
+    name: str
+    spec: str
+    architecture: str = ""
+    classes: list[str] | None = None
+    description: str = ""
+
+
+class ClassifierList(ResponseBody):
+    """``GET /v1/classifiers``."""
+
+    classifiers: list[ClassifierDescription]

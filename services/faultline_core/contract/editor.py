@@ -1,0 +1,124 @@
+"""Bodies of the editor: reconstruction, prompt-to-prompt edits, text-to-image."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from faultline_core.contract.base import ModelIdentity, Outcome, RequestBody, ResponseBody, Text
+from faultline_core.types import BlobRef, Cost, Inversion, Seed
+
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class EditorPreset(RequestBody):
+    """Every knob of an edit (LANCE, Table 6; reference-implementation values as the ``lance`` preset)."""
+
+    inversion: Inversion = "direct"
+    steps: int = Field(default=20, ge=1, le=100)
+    guidance: float = Field(default=3.0, ge=1.0, le=30.0)
+    cross_replace: Fraction = 0.8
+    self_replace: tuple[Fraction, ...] = Field(default=(0.4, 0.6, 0.8), min_length=1, max_length=16)
+    word_weight: float = Field(default=2.0, ge=0.0, le=10.0)
+    local_blend: bool = False
+    inner_steps: int = Field(default=10, ge=0, le=100)
+    inner_learning_rate: float = Field(default=1e-2, gt=0.0, le=1.0)
+    inner_tolerance: float = Field(default=1e-5, ge=0.0)
+
+
+class ReconstructItem(RequestBody):
+    """A picture and its caption."""
+
+    image: BlobRef
+    caption: Text
+
+
+class ReconstructRequest(RequestBody):
+    """``POST /v1/reconstruct``: what inversion alone does to a picture, the control of every edit."""
+
+    items: list[ReconstructItem] = Field(min_length=1, max_length=16)
+    preset: EditorPreset
+
+
+class Reconstruction(ResponseBody):
+    """The reconstructed picture and its error against the picture as the editor saw it."""
+
+    image: BlobRef
+    psnr_db: float
+    cost: Cost = Cost()
+
+
+class ReconstructResponse(ResponseBody):
+    """One outcome for each picture, in order."""
+
+    outcomes: list[Outcome[Reconstruction]]
+    model: ModelIdentity
+    cost: Cost = Cost()
+
+
+class EditItem(RequestBody):
+    """A picture, its caption and the edited caption that the new picture shall follow."""
+
+    image: BlobRef
+    caption: Text
+    edited_caption: Text
+
+
+class EditRequest(RequestBody):
+    """``POST /v1/edit``: one picture for each edit and each value of the self_replace sweep."""
+
+    items: list[EditItem] = Field(min_length=1, max_length=16)
+    preset: EditorPreset
+
+
+class EditVariant(ResponseBody):
+    """The edited picture at one value of self_replace (a fraction of the steps)."""
+
+    self_replace: float
+    image: BlobRef
+
+
+class EditedImage(ResponseBody):
+    """All variants of one edit, in the sweep's order, and what they took."""
+
+    variants: list[EditVariant]
+    cost: Cost = Cost()
+
+
+class EditResponse(ResponseBody):
+    """One outcome for each edit, in order."""
+
+    outcomes: list[Outcome[EditedImage]]
+    model: ModelIdentity
+    cost: Cost = Cost()
+
+
+class GenerateItem(RequestBody):
+    """A prompt and the seed of its starting noise: this picture can be made again alone."""
+
+    prompt: Text
+    seed: Seed
+
+
+class GenerateRequest(RequestBody):
+    """``POST /v1/generate``: text-to-image."""
+
+    items: list[GenerateItem] = Field(min_length=1, max_length=64)
+    steps: int = Field(default=50, ge=1, le=100)
+    guidance: float = Field(default=7.5, ge=1.0, le=30.0)
+
+
+class GeneratedImage(ResponseBody):
+    """The picture a prompt and a seed gave."""
+
+    image: BlobRef
+    cost: Cost = Cost()
+
+
+class GenerateResponse(ResponseBody):
+    """One outcome for each prompt, in order."""
+
+    outcomes: list[Outcome[GeneratedImage]]
+    model: ModelIdentity
+    cost: Cost = Cost()

@@ -1,0 +1,76 @@
+"""Deterministic DDIM: a step towards the picture, and its inverse (Song et al. 2021, eq. 12)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from faultline_core.editing.denoiser import (
+    AttentionControl,
+    Cancellation,
+    Denoiser,
+    never,
+    raise_if_cancelled,
+)
+from faultline_core.editing.noise_schedule import PredictionType, Timetable
+
+
+def step_coefficients(level: float, next_level: float, prediction: PredictionType) -> tuple[float, float]:
+    """Return (a, b) with ``next = a * latents + b * output`` between two signal levels (alpha-bar).
+
+    Both parametrisations make the step linear in latents and output: for velocity it is a rotation.
+    """
+    signal, noise = math.sqrt(level), math.sqrt(1.0 - level)
+    next_signal, next_noise = math.sqrt(next_level), math.sqrt(1.0 - next_level)
+    if prediction == "epsilon":
+        return next_signal / signal, next_noise - next_signal * noise / signal
+    return next_signal * signal + next_noise * noise, next_noise * signal - next_signal * noise
+
+
+def step(table: Timetable, index: int, latents: Tensor, output: Tensor) -> Tensor:
+    """Take denoising step ``index`` (0 is the noisiest)."""
+    a, b = step_coefficients(table.levels[index], table.levels[index + 1], table.prediction)
+    return a * latents + b * output
+
+
+def inverse_step(table: Timetable, index: int, latents: Tensor, output: Tensor) -> Tensor:
+    """Undo denoising step ``index`` exactly, for the network output that step would have seen."""
+    a, b = step_coefficients(table.levels[index], table.levels[index + 1], table.prediction)
+    return (latents - b * output) / a
+
+
+def guide(uncond: Tensor, cond: Tensor, guidance: float) -> Tensor:
+    """Classifier-free guidance (Ho and Salimans 2022); 1 is the conditional output alone."""
+    return uncond + guidance * (cond - uncond)
+
+
+def predict(
+    denoiser: Denoiser,
+    table: Timetable,
+    index: int,
+    latents: Tensor,
+    text: Tensor,
+    control: AttentionControl | None = None,
+) -> Tensor:
+    """Evaluate the denoiser at step ``index`` for every row."""
+    timestep = torch.full((latents.shape[0],), table.timesteps[index], device=latents.device)
+    return denoiser(latents, timestep, text, control)
+
+
+@torch.no_grad()
+def ddim_inversion(
+    denoiser: Denoiser, table: Timetable, clean: Tensor, text: Tensor, *, cancelled: Cancellation = never
+) -> Tensor:
+    """Walk clean latents (B, C, H, W) back to noise without guidance (Mokady et al. 2022, section 3.1).
+
+    Returns:
+        The trajectory (B, steps + 1, C, H, W), from noise to clean.
+    """
+    visited = [clean]
+    for index in reversed(range(table.steps)):
+        raise_if_cancelled(cancelled)
+        output = predict(denoiser, table, index, visited[-1], text)
+        visited.append(inverse_step(table, index, visited[-1], output))
+    return torch.stack(visited[::-1], dim=1)

@@ -1,0 +1,29 @@
+"""Direct inversion: the source branch is pinned to its inversion trajectory (Ju et al. 2023)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from faultline_core.editing.ddim import ddim_inversion
+from faultline_core.editing.denoiser import Cancellation, Denoiser, never
+from faultline_core.editing.inversion import Inverted, no_inner_iterations
+from faultline_core.editing.noise_schedule import Timetable
+
+
+def direct_inversion(
+    denoiser: Denoiser,
+    table: Timetable,
+    clean: Tensor,
+    text: Tensor,
+    null: Tensor,
+    *,
+    cancelled: Cancellation = never,
+) -> Inverted:
+    """Invert (B, C, H, W) given captions (B, L, D) and the empty prompt (L, D); no optimisation.
+
+    The method adds to the source branch whatever brings it back to the inversion path at each step, so the
+    branch *is* that path: reconstruction is exact, and guided source steps need not be computed at all.
+    """
+    trajectory = ddim_inversion(denoiser, table, clean, text, cancelled=cancelled)
+    uncond = null.expand(clean.shape[0], 1, *null.shape).clone()
+    return Inverted(trajectory, uncond, no_inner_iterations(trajectory))

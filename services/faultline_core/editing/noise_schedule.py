@@ -1,0 +1,83 @@
+"""The noise levels a model was trained on, and the few of them that sampling visits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from faultline_core.errors import InvalidRequest
+
+BetaSchedule = Literal["linear", "scaled_linear"]
+PredictionType = Literal["epsilon", "v_prediction"]
+TimestepSpacing = Literal["leading", "trailing", "linspace"]
+
+
+@dataclass(frozen=True)
+class NoiseSchedule:
+    """Training noise levels; the defaults are Stable Diffusion 1.4's (and LANCE's Table 6)."""
+
+    train_steps: int = 1000
+    beta_start: float = 0.00085
+    beta_end: float = 0.012
+    beta_schedule: BetaSchedule = "scaled_linear"
+    prediction: PredictionType = "epsilon"
+    steps_offset: int = 1
+    set_alpha_to_one: bool = False
+    spacing: TimestepSpacing = "leading"
+
+    def alphas_cumprod(self) -> torch.Tensor:
+        """Return the signal's share of the variance at each training step, (train_steps,) float64."""
+        if self.beta_schedule == "linear":
+            betas = torch.linspace(self.beta_start, self.beta_end, self.train_steps, dtype=torch.float64)
+        else:
+            root = torch.linspace(
+                self.beta_start**0.5, self.beta_end**0.5, self.train_steps, dtype=torch.float64
+            )
+            betas = root**2
+        return torch.cumprod(1.0 - betas, dim=0)
+
+    def timetable(self, steps: int) -> Timetable:
+        """Choose ``steps`` timesteps from noise to clean, as diffusers' DDIM scheduler does.
+
+        Raises:
+            InvalidRequest: more steps than the model was trained on.
+        """
+        if not 1 <= steps <= self.train_steps:
+            raise InvalidRequest(f"steps must be between 1 and {self.train_steps}, not {steps!r}")
+        chosen = self._spaced(steps)
+        alphas = self.alphas_cumprod()
+        levels = [float(alphas[t]) for t in chosen]
+        final = 1.0 if self.set_alpha_to_one else float(alphas[0])
+        return Timetable(tuple(chosen), (*levels, final), self.prediction)
+
+    def _spaced(self, steps: int) -> list[int]:
+        ratio = self.train_steps / steps
+        if self.spacing == "leading":
+            offset = self.steps_offset
+            return [
+                min(i * (self.train_steps // steps) + offset, self.train_steps - 1) for i in range(steps)
+            ][::-1]
+        if self.spacing == "trailing":
+            return [round(self.train_steps - i * ratio) - 1 for i in range(steps)]
+        spread = torch.linspace(0, self.train_steps - 1, steps, dtype=torch.float64).round()
+        return [int(t) for t in spread.flip(0)]
+
+
+@dataclass(frozen=True)
+class Timetable:
+    """``steps`` timesteps from noise to clean and the ``steps + 1`` signal levels around them."""
+
+    timesteps: tuple[int, ...]
+    levels: tuple[float, ...]
+    prediction: PredictionType
+
+    @property
+    def steps(self) -> int:
+        """Number of denoising steps."""
+        return len(self.timesteps)
+
+    def first(self, fraction: float) -> int:
+        """Number of leading steps that make up ``fraction`` of all; 0.29 of 100 is 29 whatever floats say."""
+        return int(fraction * self.steps + 1e-9)

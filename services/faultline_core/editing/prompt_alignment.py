@@ -1,0 +1,104 @@
+"""Which tokens of an edited caption stand for which of the original: a word-level sequence alignment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from faultline_core.errors import InvalidRequest
+
+GAP_COST, SUBSTITUTION_COST = 2, 3
+"""A substitution is cheaper than removing one word and adding another, dearer than keeping one word more."""
+
+
+@dataclass(frozen=True)
+class TokenizedPrompt:
+    """A caption as the text encoder reads it, without padding.
+
+    ``words`` names the word each token belongs to, None for the marks of beginning and end.
+    """
+
+    ids: tuple[int, ...]
+    words: tuple[int | None, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.ids) != len(self.words):
+            raise InvalidRequest(f"{len(self.ids)} tokens but {len(self.words)} word indices")
+
+    def spans(self) -> list[tuple[int, ...]]:
+        """Token positions of each word, in order."""
+        places: dict[int, list[int]] = {}
+        for position, word in enumerate(self.words):
+            if word is not None:
+                places.setdefault(word, []).append(position)
+        return [tuple(places[word]) for word in sorted(places)]
+
+    @property
+    def tail(self) -> int:
+        """Position of the first token after the last word: the end mark, padding behind it."""
+        return 1 + max((i for i, word in enumerate(self.words) if word is not None), default=0)
+
+
+@dataclass(frozen=True)
+class WordPair:
+    """Token positions of a word in both captions; an empty side is a word added or removed."""
+
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+    same: bool
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """How two captions correspond word by word; from ``*_tail`` on, end marks and padding do so in order."""
+
+    pairs: tuple[WordPair, ...]
+    source_tail: int
+    target_tail: int
+
+    @property
+    def removed(self) -> tuple[int, ...]:
+        """Token positions, in the original, of words that were replaced or removed."""
+        return tuple(position for pair in self.pairs if not pair.same for position in pair.source)
+
+    @property
+    def added(self) -> tuple[int, ...]:
+        """Token positions, in the edited caption, of words that are new."""
+        return tuple(position for pair in self.pairs if not pair.same for position in pair.target)
+
+    @property
+    def is_replacement(self) -> bool:
+        """Say whether each word stands for exactly one word of the other caption, none added or removed."""
+        return all(pair.source and pair.target for pair in self.pairs)
+
+
+def align(source: TokenizedPrompt, target: TokenizedPrompt) -> Alignment:
+    """Align two captions by least cost (Needleman and Wunsch 1970); equal words have equal tokens."""
+    here, there = source.spans(), target.spans()
+    here_ids = [tuple(source.ids[i] for i in span) for span in here]
+    there_ids = [tuple(target.ids[i] for i in span) for span in there]
+    costs = _costs(here_ids, there_ids)
+    pairs: list[WordPair] = []
+    i, j = len(here), len(there)
+    while i or j:
+        same = i > 0 and j > 0 and here_ids[i - 1] == there_ids[j - 1]
+        if i and j and costs[i][j] == costs[i - 1][j - 1] + (0 if same else SUBSTITUTION_COST):
+            i, j = i - 1, j - 1
+            pairs.append(WordPair(here[i], there[j], same))
+        elif j and costs[i][j] == costs[i][j - 1] + GAP_COST:
+            j -= 1
+            pairs.append(WordPair((), there[j], same=False))
+        else:
+            i -= 1
+            pairs.append(WordPair(here[i], (), same=False))
+    return Alignment(tuple(reversed(pairs)), source.tail, target.tail)
+
+
+def _costs(source: list[tuple[int, ...]], target: list[tuple[int, ...]]) -> list[list[int]]:
+    table = [[GAP_COST * j for j in range(len(target) + 1)]]
+    for i, word in enumerate(source, start=1):
+        row = [GAP_COST * i]
+        for j, other in enumerate(target, start=1):
+            diagonal = table[-1][j - 1] + (0 if word == other else SUBSTITUTION_COST)
+            row.append(min(diagonal, table[-1][j] + GAP_COST, row[-1] + GAP_COST))
+        table.append(row)
+    return table

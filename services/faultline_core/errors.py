@@ -1,0 +1,357 @@
+"""The one error tree: every failure that Faultline names, with its stable code.
+
+FaultlineError
+├─ RequestError                  the caller can mend it
+│  ├─ InvalidRequest             invalid-request        422  a field is missing, unknown or out of range
+│  ├─ ImageUndecodable           image-undecodable      422  bytes that are no readable picture
+│  ├─ ImageTooLarge              image-too-large        413  more pixels than the cap allows
+│  ├─ UnsupportedMedia           unsupported-media      415  not PNG, JPEG or WebP, or animated
+│  ├─ DatasetEmpty               dataset-empty          422  no usable picture in the dataset
+│  ├─ UnknownDataset             unknown-dataset        404
+│  ├─ UnknownModel               unknown-model          404
+│  ├─ UnknownEditType            unknown-edit-type      422
+│  ├─ ModelFormatRefused         model-format-refused   422  weights that are not safetensors
+│  ├─ ClassMapMismatch           class-map-mismatch     422  a label the classifier's class map lacks
+│  ├─ PromptTooLong              prompt-too-long        422  does not fit the editor's text encoder
+│  ├─ PolicyRefused              policy-refused         422
+│  ├─ NotFound                   not-found              404
+│  ├─ MethodNotAllowed           method-not-allowed     405
+│  ├─ Unauthorized               unauthorized           401
+│  ├─ PayloadTooLarge            payload-too-large      413
+│  ├─ RateLimited                rate-limited           429  retry later
+│  ├─ QuotaExceeded              quota-exceeded         429
+│  ├─ IdempotencyConflict        idempotency-conflict   422  same key, other body
+│  ├─ IdempotencyInFlight        idempotency-in-flight  409  same key, first call still running
+│  ├─ RunNotCancellable          run-not-cancellable    409
+│  └─ RunNotResumable            run-not-resumable      409
+├─ BackendError                  a service failed us
+│  ├─ BackendUnavailable         backend-unavailable    503  retry later
+│  ├─ BadBackendOutput           bad-backend-output     502  wrong shape, NaN, missing item
+│  ├─ DeadlineExceeded           deadline-exceeded      504
+│  └─ ResourceExhausted          resource-exhausted     507  out of memory on this item
+├─ StorageError
+│  ├─ ArtifactCorrupt            artifact-corrupt       500  stored bytes no longer match their digest
+│  ├─ ArtifactMissing            artifact-missing       404
+│  └─ StorageFull                storage-full           507
+├─ AttentionNotHooked            attention-not-hooked   500  a control that attached to no layer
+├─ NumericalFailure              numerical-failure      500  NaN or infinity in a sample
+├─ Cancelled                     cancelled              409
+├─ LeaseLost                     lease-lost             409  another worker owns the item now
+└─ InternalError                 internal-error         500
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+
+class FaultlineError(Exception):
+    """Root of every error Faultline raises on purpose.
+
+    ``detail`` is one sentence that names the offending input; ``pointer`` is a JSON pointer into
+    the request body where there is one.
+    """
+
+    code: ClassVar[str] = "internal-error"
+    status: ClassVar[int] = 500
+    title: ClassVar[str] = "Faultline failed"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, detail: str = "", *, pointer: str | None = None) -> None:
+        super().__init__(detail or self.title)
+        self.detail = detail or self.title
+        self.pointer = pointer
+
+
+class RequestError(FaultlineError):
+    """The caller can mend it."""
+
+    code = "invalid-request"
+    status = 422
+    title = "The request cannot be served as it stands"
+
+
+class InvalidRequest(RequestError):
+    """A field is missing, unknown or out of range."""
+
+
+class ImageUndecodable(RequestError):
+    """The bytes are no readable picture."""
+
+    code = "image-undecodable"
+    title = "The image cannot be decoded"
+
+
+class ImageTooLarge(RequestError):
+    """The picture has more pixels than the cap allows."""
+
+    code = "image-too-large"
+    status = 413
+    title = "The image has too many pixels"
+
+
+class UnsupportedMedia(RequestError):
+    """Only still PNG, JPEG and WebP pictures are read."""
+
+    code = "unsupported-media"
+    status = 415
+    title = "This kind of file is not accepted"
+
+
+class DatasetEmpty(RequestError):
+    """The dataset holds no usable picture."""
+
+    code = "dataset-empty"
+    title = "The dataset holds no usable picture"
+
+
+class UnknownDataset(RequestError):
+    """No dataset has this name."""
+
+    code = "unknown-dataset"
+    status = 404
+    title = "No such dataset"
+
+
+class UnknownModel(RequestError):
+    """No model answers to this name."""
+
+    code = "unknown-model"
+    status = 404
+    title = "No such model"
+
+
+class UnknownEditType(RequestError):
+    """The edit type is not one of the closed list."""
+
+    code = "unknown-edit-type"
+    title = "No such edit type"
+
+
+class ModelFormatRefused(RequestError):
+    """Weights are read from safetensors only."""
+
+    code = "model-format-refused"
+    title = "The model file is refused"
+
+
+class ClassMapMismatch(RequestError):
+    """A label has no place in the classifier's class map."""
+
+    code = "class-map-mismatch"
+    title = "Labels and class map do not agree"
+
+
+class PromptTooLong(RequestError):
+    """The text does not fit the editor's text encoder; it is refused, never cut."""
+
+    code = "prompt-too-long"
+    title = "The text is too long for the text encoder"
+
+
+class PolicyRefused(RequestError):
+    """The content policy refuses the input."""
+
+    code = "policy-refused"
+    title = "Refused by policy"
+
+
+class NotFound(RequestError):
+    """Nothing is there."""
+
+    code = "not-found"
+    status = 404
+    title = "Not found"
+
+
+class MethodNotAllowed(RequestError):
+    """The resource does not answer this verb."""
+
+    code = "method-not-allowed"
+    status = 405
+    title = "Method not allowed"
+
+
+class Unauthorized(RequestError):
+    """The key or the shared secret is missing or wrong."""
+
+    code = "unauthorized"
+    status = 401
+    title = "A valid key is needed"
+
+
+class PayloadTooLarge(RequestError):
+    """The body is larger than the limit."""
+
+    code = "payload-too-large"
+    status = 413
+    title = "The body is too large"
+
+
+class RateLimited(RequestError):
+    """Too much at once: come back later."""
+
+    code = "rate-limited"
+    status = 429
+    title = "Too many requests"
+    retryable = True
+
+
+class QuotaExceeded(RequestError):
+    """The request asks for more than its quota."""
+
+    code = "quota-exceeded"
+    status = 429
+    title = "Quota exceeded"
+
+
+class IdempotencyConflict(RequestError):
+    """The idempotency key was used with another body."""
+
+    code = "idempotency-conflict"
+    title = "Idempotency key used with another body"
+
+
+class IdempotencyInFlight(RequestError):
+    """The first call with this key has not finished."""
+
+    code = "idempotency-in-flight"
+    status = 409
+    title = "A call with this idempotency key is in flight"
+    retryable = True
+
+
+class RunNotCancellable(RequestError):
+    """The run has already ended."""
+
+    code = "run-not-cancellable"
+    status = 409
+    title = "The run can no longer be cancelled"
+
+
+class RunNotResumable(RequestError):
+    """The run has nothing to resume."""
+
+    code = "run-not-resumable"
+    status = 409
+    title = "The run cannot be resumed"
+
+
+class BackendError(FaultlineError):
+    """A service failed us."""
+
+    code = "backend-unavailable"
+    status = 503
+    title = "A service is not available"
+    retryable = True
+
+
+class BackendUnavailable(BackendError):
+    """The service is down or refuses work."""
+
+
+class BadBackendOutput(BackendError):
+    """The service answered with a wrong shape, NaN or a missing item."""
+
+    code = "bad-backend-output"
+    status = 502
+    title = "A service answered with unusable output"
+
+
+class DeadlineExceeded(BackendError):
+    """The call did not end before its deadline."""
+
+    code = "deadline-exceeded"
+    status = 504
+    title = "The deadline has passed"
+
+
+class ResourceExhausted(BackendError):
+    """This item needs more memory than there is."""
+
+    code = "resource-exhausted"
+    status = 507
+    title = "Out of memory"
+
+
+class StorageError(FaultlineError):
+    """The store failed us."""
+
+    code = "artifact-corrupt"
+    title = "The store failed"
+
+
+class ArtifactCorrupt(StorageError):
+    """Stored bytes no longer match their digest."""
+
+    title = "A stored artifact is corrupt"
+
+
+class ArtifactMissing(StorageError):
+    """No bytes are stored under this digest."""
+
+    code = "artifact-missing"
+    status = 404
+    title = "No such artifact"
+
+
+class StorageFull(StorageError):
+    """The store has no room left."""
+
+    code = "storage-full"
+    status = 507
+    title = "The store is full"
+    retryable = True
+
+
+class AttentionNotHooked(FaultlineError):
+    """An attention control attached to no layer: the edit would silently do nothing."""
+
+    code = "attention-not-hooked"
+    title = "The attention control attached to no layer"
+
+
+class NumericalFailure(FaultlineError):
+    """A sample became NaN or infinite."""
+
+    code = "numerical-failure"
+    title = "A sample is not finite"
+
+
+class Cancelled(FaultlineError):
+    """The work was cancelled."""
+
+    code = "cancelled"
+    status = 409
+    title = "Cancelled"
+
+
+class LeaseLost(FaultlineError):
+    """Another worker owns the item now; nothing is written."""
+
+    code = "lease-lost"
+    status = 409
+    title = "The lease is lost"
+
+
+class InternalError(FaultlineError):
+    """A failure nobody named yet."""
+
+
+def _leaves(root: type[FaultlineError]) -> Iterator[type[FaultlineError]]:
+    children = root.__subclasses__()
+    if not children:
+        yield root
+    for child in children:
+        yield from _leaves(child)
+
+
+def error_classes() -> dict[str, type[FaultlineError]]:
+    """Map each stable code to its class."""
+    return {leaf.code: leaf for leaf in sorted(_leaves(FaultlineError), key=lambda leaf: leaf.code)}
+
+
+def error_for(code: str, detail: str, *, pointer: str | None = None) -> FaultlineError:
+    """Build the error that ``code`` names; an unknown code becomes InternalError."""
+    return error_classes().get(code, InternalError)(detail, pointer=pointer)

@@ -1,0 +1,132 @@
+"""Class-level insights: which change of words moves a classifier on which class (LANCE, section 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from faultline_core.perturbations import words
+from faultline_core.statistics import mean_by_source
+from faultline_core.types import EditType
+
+LEAST_SOURCES = 3
+"""Below it a group is an anecdote."""
+
+ANY = ""
+"""Stands for whatever words were removed, or added."""
+
+_BRIDGED_WORDS = 2
+_COVERED = 0.5
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What one counterfactual did to one classifier: p(true class) after it less before."""
+
+    item: str
+    source: str
+    object_class: str
+    edit_type: EditType
+    removed: str
+    added: str
+    delta_p: float
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A class, an edit type and its words; ``ANY`` where they differ from edit to edit."""
+
+    object_class: str
+    edit_type: EditType
+    removed: str
+    added: str
+
+    @property
+    def vagueness(self) -> int:
+        """How many of its words are left open."""
+        return (self.removed == ANY) + (self.added == ANY)
+
+    def in_words(self) -> str:
+        """The change as one reads it: “on the grass” becomes “in the snow”."""
+        if self.removed and self.added:
+            return f"“{self.removed}” becomes “{self.added}”"
+        if self.added:
+            return f"“{self.added}” is brought in"
+        if self.removed:
+            return f"“{self.removed}” is taken away or replaced"
+        return f"the {self.edit_type} changes"
+
+
+@dataclass(frozen=True)
+class Group:
+    """All effects of one pattern on one classifier."""
+
+    pattern: Pattern
+    effects: tuple[Effect, ...]
+
+    @cached_property
+    def by_source(self) -> list[float]:
+        """The mean effect on each source (n,)."""
+        return list(mean_by_source((effect.source, effect.delta_p) for effect in self.effects).values())
+
+    @cached_property
+    def mean(self) -> float:
+        """The mean effect, each source weighing 1."""
+        values = self.by_source
+        return sum(values) / len(values)
+
+    @property
+    def worst(self) -> Effect:
+        """The effect that hurts most."""
+        return min(self.effects, key=lambda effect: effect.delta_p)
+
+
+def find_insights(effects: Iterable[Effect], *, least_sources: int = LEAST_SOURCES) -> list[Group]:
+    """Group effects by class, edit type and words, and rank the harmful groups, worst first.
+
+    Words are taken exactly, then by what was added or removed alone, then by edit type alone. A group
+    is left out when those listed before it cover half of it or more. Groups are formed
+    from words only, never from outcomes.
+    """
+    groups: dict[Pattern, dict[str, Effect]] = {}
+    for effect in effects:
+        for pattern in _patterns(effect):
+            groups.setdefault(pattern, {})[effect.item] = effect
+    candidates = [Group(pattern, tuple(found.values())) for pattern, found in groups.items()]
+    harmful = [group for group in candidates if len(group.by_source) >= least_sources and group.mean < 0.0]
+    ranked = sorted(harmful, key=lambda group: (group.mean, group.pattern.vagueness))
+    return _without_repetition(ranked)
+
+
+def _patterns(effect: Effect) -> Iterator[Pattern]:
+    for removed in dict.fromkeys((effect.removed, ANY)):
+        for added in dict.fromkeys((effect.added, ANY)):
+            yield Pattern(effect.object_class, effect.edit_type, removed, added)
+
+
+def _without_repetition(ranked: Sequence[Group]) -> list[Group]:
+    listed: list[Group] = []
+    told: set[str] = set()
+    for group in ranked:
+        items = {effect.item for effect in group.effects}
+        if len(items & told) < _COVERED * len(items):
+            listed.append(group)
+            told |= items
+    return listed
+
+
+def phrase(text: str, runs: Sequence[tuple[int, int]]) -> str:
+    """The words of ``text`` that runs of (first index, number) cover, with short gaps between them filled.
+
+    Edits that swap "on the grass" for "in the snow" change two places; read as one they make sense.
+    """
+    spoken = words(text)
+    joined: list[tuple[int, int]] = []
+    for start, number in sorted(run for run in runs if run[1] > 0):
+        end = min(start + number, len(spoken))
+        if joined and start - joined[-1][1] <= _BRIDGED_WORDS:
+            joined[-1] = (joined[-1][0], end)
+        elif start < end:
+            joined.append((start, end))
+    return " … ".join(text[spoken[start].start : spoken[end - 1].end] for start, end in joined).lower()

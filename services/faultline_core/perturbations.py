@@ -1,0 +1,175 @@
+"""Caption edits in words: the exact difference of two captions, and the lines a language model proposes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from faultline_core.types import PerturbationType
+
+_WORD = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+(?:[-'’][^\W_]+)*")
+# A number opens a list line only when "." or ")" but no further digit follows: "2 dogs", "3.5 m" are text.
+_MARKER = re.compile(
+    r"^(?:[-*•–—]\s+|\(\d{1,3}\)\s*|\d{1,3}[.)](?!\d)\s*|variation\s+\d{1,3}\s*:\s*)", re.IGNORECASE
+)
+_QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "`": "`"}
+_SECTION = "###"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word token as written; ``start`` and ``end`` are character offsets into its text."""
+
+    text: str
+    start: int
+    end: int
+
+    @property
+    def key(self) -> str:
+        """What words are compared by: case and the shape of the apostrophe do not count."""
+        return self.text.casefold().replace("’", "'")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A run of words; ``start`` is the index of its first word among ``words(text)``."""
+
+    words: tuple[str, ...]
+    start: int
+
+    @property
+    def text(self) -> str:
+        """The words as one text."""
+        return " ".join(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What an edit took out of a caption and what it put in, left to right.
+
+    ``places`` counts the runs of change: a replaced word is one place, though it has a span in
+    ``removed`` and one in ``added``.
+    """
+
+    removed: tuple[Span, ...]
+    added: tuple[Span, ...]
+    places: int
+
+    @property
+    def is_empty(self) -> bool:
+        """No word differs: case and punctuation at most."""
+        return self.places == 0
+
+    @property
+    def is_single_place(self) -> bool:
+        """All changed words stand in one run."""
+        return self.places == 1
+
+    @property
+    def removed_text(self) -> str:
+        """All removed words as one text."""
+        return " ".join(span.text for span in self.removed)
+
+    @property
+    def added_text(self) -> str:
+        """All added words as one text."""
+        return " ".join(span.text for span in self.added)
+
+
+def words(text: str) -> list[Word]:
+    """Split a caption into words: hyphenated words and decimal numbers whole, no punctuation."""
+    return [Word(match.group(), match.start(), match.end()) for match in _WORD.finditer(text)]
+
+
+def difference(caption: str, edited: str) -> Difference:
+    """Return the fewest changed words, in the fewest places, that turn one caption into the other.
+
+    Case and punctuation do not count as change. Among equally small answers the leftmost words are
+    kept, so the result is unique.
+    """
+    before, after = words(caption), words(edited)
+    removed, added, places = [], [], 0
+    for old, new in _gaps(_keys(caption), _keys(edited)):
+        places += 1
+        if old:
+            removed.append(Span(tuple(before[index].text for index in old), old.start))
+        if new:
+            added.append(Span(tuple(after[index].text for index in new), new.start))
+    return Difference(tuple(removed), tuple(added), places)
+
+
+def _keys(text: str) -> tuple[str, ...]:
+    return tuple(word.key for word in words(text))
+
+
+def _gaps(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[range, range]]:
+    """Yield the index ranges between kept words in which something changed."""
+    left, right = 0, 0
+    for kept_left, kept_right in [*_kept(before, after), (len(before), len(after))]:
+        if left < kept_left or right < kept_right:
+            yield range(left, kept_left), range(right, kept_right)
+        left, right = kept_left + 1, kept_right + 1
+
+
+def _kept(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
+    """Return index pairs of the words kept, by dynamic programming over suffixes."""
+    cost = _suffix_costs(before, after)
+    pairs, i, j, inside = [], 0, 0, False
+    while i < len(before) and j < len(after):
+        if before[i] == after[j] and cost[False][i + 1][j + 1] == cost[inside][i][j]:
+            pairs.append((i, j))
+            i, j, inside = i + 1, j + 1, False
+        elif cost[True][i + 1][j] <= cost[True][i][j + 1]:
+            i, inside = i + 1, True
+        else:
+            j, inside = j + 1, True
+    return pairs
+
+
+def _suffix_costs(before: Sequence[str], after: Sequence[str]) -> dict[bool, list[list[tuple[int, int]]]]:
+    """Cheapest (words changed, places opened) of every pair of suffixes, outside and inside a place."""
+    rows, columns = len(before) + 1, len(after) + 1
+    cost = {inside: [[(0, 0)] * columns for _ in range(rows)] for inside in (False, True)}
+    for i in reversed(range(rows)):
+        for j in reversed(range(columns)):
+            steps = []
+            if i < len(before):
+                steps.append(cost[True][i + 1][j])
+            if j < len(after):
+                steps.append(cost[True][i][j + 1])
+            for inside in (True, False) if steps else ():
+                changed, places = min(steps)
+                options = [(changed + 1, places + (not inside))]
+                if i < len(before) and j < len(after) and before[i] == after[j]:
+                    options.append(cost[False][i + 1][j + 1])
+                cost[inside][i][j] = min(options)
+    return cost
+
+
+def compact_prompt(perturbation_type: PerturbationType, caption: str) -> str:
+    """Ask a model with a closed vocabulary for one edit; its answer is the edited caption alone."""
+    return f"{perturbation_type} : {caption} =>"
+
+
+def parse_variations(text: str, *, original: str = "") -> list[str]:
+    """Read the captions off a language model's list, in order, each once, without an echo of ``original``.
+
+    List numbers, dashes and wrapping quotes are taken off; a caption that begins with a number keeps
+    it. Lines that only announce the list are dropped, and a new ``###`` section ends the answer.
+    """
+    found: dict[tuple[str, ...], str] = {}
+    for line in text.splitlines():
+        if line.strip().startswith(_SECTION):
+            break
+        candidate = _unquoted(_MARKER.sub("", line.strip()).strip())
+        key = _keys(candidate)
+        if key and not candidate.endswith(":") and key != _keys(original):
+            found.setdefault(key, candidate)
+    return list(found.values())
+
+
+def _unquoted(text: str) -> str:
+    closing = _QUOTES.get(text[:1])
+    wrapped = closing is not None and len(text) > 1 and text.endswith(closing)
+    return text[1:-1].strip() if wrapped else text

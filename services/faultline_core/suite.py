@@ -1,0 +1,115 @@
+"""A model suite: the model, preset and limits of every service, as data.
+
+The engines load every suite from the same file formats; nothing branches on a suite's name.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from faultline_core.contract.editor import EditorPreset
+from faultline_core.contract.stress_tests import GateThresholds, TextThresholds
+from faultline_core.errors import UnknownModel
+
+
+class _SuitePart(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CaptionerSuite(_SuitePart):
+    """BLIP-2 weights and decoding limits; ``labelled_prefix`` may hold ``{label}``.
+
+    A caption is shortened to ``text_limit`` tokens of the captioner's own tokenizer: below what the
+    editor's text encoder reads (77 less its two marks), because the two tokenizers cut words differently.
+    """
+
+    model: str
+    beams: int = Field(default=5, ge=1)
+    min_tokens: int = Field(default=20, ge=0)
+    max_tokens: int = Field(default=100, ge=1)
+    repetition_penalty: float = Field(default=1.0, gt=0)
+    prefix: str = ""
+    labelled_prefix: str = ""
+    text_limit: int = Field(default=70, ge=1)
+    batch: int = Field(default=16, ge=1)
+
+
+class PerturberSuite(_SuitePart):
+    """LLaMA weights, the LoRA adapter on them, sampling."""
+
+    engine: Literal["transformers", "vllm"] = "transformers"
+    model: str
+    adapter: str | None = None
+    temperature: float = Field(default=1.0, gt=0)
+    top_k: int = Field(default=0, ge=0)
+    max_new_tokens: int = Field(default=400, ge=1)
+    prompt: Literal["instruction", "compact"] = "instruction"
+    batch: int = Field(default=32, ge=1)
+
+
+class EditorSuite(_SuitePart):
+    """Stable-Diffusion-class weights and the presets offered on them."""
+
+    model: str
+    resolution: int = Field(ge=8)
+    batch: int = Field(default=8, ge=1)
+    default_preset: str = "quick"
+    presets: dict[str, EditorPreset]
+
+
+class ScorerSuite(_SuitePart):
+    """CLIP, sentence encoder and masked LM, with the thresholds calibrated for these checkpoints."""
+
+    clip: str
+    sentence: str
+    masked_lm: str
+    gate: GateThresholds = GateThresholds()
+    text: TextThresholds = TextThresholds()
+    batch: int = Field(default=32, ge=1)
+
+
+class ClassifiersSuite(_SuitePart):
+    """Names of the suite's own classifiers, each a folder with safetensors and a class map."""
+
+    models: dict[str, str] = {}
+    zero_shot: dict[str, str] = {}
+    allow_timm: bool = True
+    batch: int = Field(default=32, ge=1)
+
+
+class Suite(_SuitePart):
+    """All five services at once; ``datasets`` names folders the suite brings along."""
+
+    name: str
+    description: str
+    captioner: CaptionerSuite
+    perturber: PerturberSuite | None = None
+    editor: EditorSuite
+    scorer: ScorerSuite
+    classifiers: ClassifiersSuite
+
+
+def suite_names() -> list[str]:
+    """Names of the suites that ship with Faultline."""
+    folder = resources.files("faultline_core") / "suites"
+    return sorted(Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def load_suite(name_or_file: str) -> Suite:
+    """Read a suite by its name, or from a TOML file of the user's.
+
+    Raises:
+        UnknownModel: no suite has this name.
+    """
+    path = Path(name_or_file)
+    if path.suffix == ".toml":
+        return Suite.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    if name_or_file not in suite_names():
+        raise UnknownModel(f"no suite is named {name_or_file!r}; there are {', '.join(suite_names())}")
+    text = (resources.files("faultline_core") / "suites" / f"{name_or_file}.toml").read_text(encoding="utf-8")
+    return Suite.model_validate(tomllib.loads(text))

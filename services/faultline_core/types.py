@@ -1,0 +1,94 @@
+"""The closed sets of words and the small nouns that every layer shares."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+EditType = Literal["subject", "object", "background", "adjective", "domain"]
+"""The five factors of visual variation (LANCE, section 3.1); weather belongs to background."""
+
+PerturbationType = Literal["subject", "object", "background", "adjective", "domain", "placebo"]
+"""What the perturber can be asked for: an edit type, or a placebo (wording changed, meaning kept)."""
+
+ItemKind = Literal["edit", "reconstruction", "placebo"]
+"""What one item of a stress test makes."""
+
+ItemState = Literal["pending", "leased", "done", "filtered", "failed", "cancelled"]
+RunState = Literal[
+    "queued",
+    "in_progress",
+    "finalizing",
+    "completed",
+    "completed_with_failures",
+    "failed",
+    "cancelling",
+    "cancelled",
+]
+RunKind = Literal["stress-test"]
+
+Inversion = Literal["null-text", "negative-prompt", "direct"]
+Selection = Literal["paper", "released"]
+"""Choice over the self_replace sweep: best direction among those that pass, or largest passing value."""
+
+EDIT_TYPES: tuple[EditType, ...] = get_args(EditType)
+FINAL_ITEM_STATES: tuple[ItemState, ...] = ("done", "filtered", "failed", "cancelled")
+FINAL_RUN_STATES: tuple[RunState, ...] = ("completed", "completed_with_failures", "failed", "cancelled")
+
+BlobRef = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""SHA-256 of stored bytes, in hexadecimal: the name of a blob."""
+
+Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]*$", max_length=96)]
+"""A dataset's or class map's name: never a path."""
+
+ClassifierSpec = Annotated[
+    str,
+    Field(
+        max_length=255,
+        pattern=r"^((timm|local|clip):)?[a-zA-Z0-9][a-zA-Z0-9_.-]*$|^oip:https?://[a-zA-Z0-9_.:/-]+$",
+    ),
+]
+"""``name`` (of the suite), ``timm:<name>``, ``local:<name>``, ``clip:<name>`` or ``oip:<url>``."""
+
+Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
+
+
+class Estimate(BaseModel):
+    """A figure with its 95 % interval and the number of units behind it."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    n: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Estimate:
+        known = (self.estimate, self.low, self.high)
+        if any(value is None for value in known) and not all(value is None for value in known):
+            raise ValueError("an estimate has all of estimate, low and high, or none of them")
+        return self
+
+    def __str__(self) -> str:
+        if self.estimate is None or self.low is None or self.high is None:
+            return f"- (n={self.n})"
+        return f"{self.estimate:.3f} [{self.low:.3f}, {self.high:.3f}] (n={self.n})"
+
+
+class Cost(BaseModel):
+    """What making something took: counts are exact, seconds depend on the machine."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    unet_calls: int = 0
+    unet_evaluations: int = 0
+    unet_backward_evaluations: int = 0
+    vae_passes: int = 0
+    clip_passes: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        mine, theirs = self.model_dump(), other.model_dump()
+        return Cost.model_validate({name: mine[name] + theirs[name] for name in mine})

@@ -1,0 +1,171 @@
+"""Inversion and prompt-to-prompt as the papers tell them: one picture, one edit, one value at a time.
+
+Nothing here is shared with the product: attention maps are explicit everywhere, the source branch is
+denoised anew under guidance for every edit, Adam is torch's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from faultline_core.editing.denoiser import AttentionSite, Denoiser
+
+Carried = dict[int, list[tuple[int, float]]]
+"""Target token -> source tokens and weights; a token that is not named keeps its own map."""
+
+
+def signal_levels() -> list[float]:
+    """alpha-bar of Stable Diffusion's thousand training steps."""
+    low, high, product, levels = math.sqrt(0.00085), math.sqrt(0.012), 1.0, []
+    for i in range(1000):
+        product *= 1.0 - (low + (high - low) * i / 999) ** 2
+        levels.append(product)
+    return levels
+
+
+def timesteps(steps: int) -> list[int]:
+    """Noise to clean, offset 1."""
+    return [i * (1000 // steps) + 1 for i in range(steps)][::-1]
+
+
+def level_after(t: int, steps: int, levels: Sequence[float]) -> float:
+    """alpha-bar one step further; before the first training step it stays at that step's."""
+    earlier = t - 1000 // steps
+    return levels[earlier] if earlier >= 0 else levels[0]
+
+
+def call(model: Denoiser, latents: Tensor, t: int, text: Tensor, control: object = None) -> Tensor:
+    """Evaluate at one timestep."""
+    times = torch.full((latents.shape[0],), t)
+    return model(latents, times, text, control)  # type: ignore[arg-type]  # an oracle's control
+
+
+def denoise(z: Tensor, noise: Tensor, t: int, steps: int) -> Tensor:
+    """DDIM, eta 0: predicted clean latents, then their noisier version."""
+    levels = signal_levels()
+    here, there = levels[t], level_after(t, steps, levels)
+    clean = (z - math.sqrt(1 - here) * noise) / math.sqrt(here)
+    return math.sqrt(there) * clean + math.sqrt(1 - there) * noise
+
+
+def invert(model: Denoiser, clean: Tensor, text: Tensor, steps: int) -> list[Tensor]:
+    """DDIM inversion of (1, C, H, W) at guidance 1; returns latents from clean to noise."""
+    levels, path = signal_levels(), [clean]
+    for t in reversed(timesteps(steps)):
+        here, there = level_after(t, steps, levels), levels[t]
+        noise = call(model, path[-1], t, text)
+        x0 = (path[-1] - math.sqrt(1 - here) * noise) / math.sqrt(here)
+        path.append(math.sqrt(there) * x0 + math.sqrt(1 - there) * noise)
+    return path
+
+
+@dataclass
+class NullText:
+    """Embeddings and iteration counts of each step, and the latents the optimised branch visits."""
+
+    embeddings: list[Tensor] = field(default_factory=list)
+    iterations: list[int] = field(default_factory=list)
+    visited: list[Tensor] = field(default_factory=list)
+
+
+def null_text(
+    model: Denoiser,
+    path: Sequence[Tensor],
+    text: Tensor,
+    null: Tensor,
+    *,
+    guidance: float,
+    inner_steps: int = 10,
+    tolerance: float = 1e-5,
+) -> NullText:
+    """Optimise the null embedding of one picture, step by step (Mokady et al. 2022)."""
+    steps, result = len(path) - 1, NullText()
+    z, current = path[-1], null.clone()
+    result.visited.append(z)
+    for i, t in enumerate(timesteps(steps)):
+        wanted = path[len(path) - i - 2]
+        current = current.clone().detach().requires_grad_()
+        optimiser = torch.optim.Adam([current], lr=1e-2 * (1.0 - i / 100.0))
+        with torch.no_grad():
+            cond = call(model, z, t, text)
+        done = 0
+        for _ in range(inner_steps):
+            uncond = call(model, z, t, current)
+            reached = denoise(z, uncond + guidance * (cond - uncond), t, steps)
+            loss = torch.nn.functional.mse_loss(reached, wanted)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            done += 1
+            if loss.item() < tolerance + i * 2e-5:
+                break
+        with torch.no_grad():
+            uncond = call(model, z, t, current)
+            z = denoise(z, uncond + guidance * (cond - uncond), t, steps)
+        result.embeddings.append(current.detach())
+        result.iterations.append(done)
+        result.visited.append(z)
+    return result
+
+
+@dataclass
+class PaperControl:
+    """Prompt-to-prompt on the batch [source uncond, target uncond, source cond, target cond]."""
+
+    carried: Carried
+    gains: dict[int, float]
+    inject_self: bool
+    edit_cross: bool
+
+    def attend(self, site: AttentionSite, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Explicit maps, the last row's replaced."""
+        maps = torch.softmax(query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1]), dim=-1)
+        source, target = maps[2], maps[3]
+        if site.is_cross and self.edit_cross:
+            target = self._edited(source, target)
+        elif not site.is_cross and self.inject_self and query.shape[2] <= 1024:
+            target = source
+        return torch.stack([maps[0], maps[1], source, target]) @ value
+
+    def _edited(self, source: Tensor, target: Tensor) -> Tensor:
+        edited = target.clone()
+        for j in range(target.shape[-1]):
+            if j in self.carried:
+                edited[..., j] = 0
+                for i, weight in self.carried[j]:
+                    edited[..., j] += weight * source[..., i]
+            edited[..., j] *= self.gains.get(j, 1.0)
+        return edited
+
+
+def prompt_to_prompt(
+    model: Denoiser,
+    path: Sequence[Tensor],
+    texts: tuple[Tensor, Tensor],
+    nulls: Sequence[Tensor],
+    *,
+    carried: Carried,
+    gains: dict[int, float],
+    guidance: float,
+    cross_steps: int,
+    self_steps: int,
+    pinned: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Denoise source and target (1, C, H, W) together; ``pinned`` puts the source back on its path."""
+    steps = len(path) - 1
+    latents = torch.cat([path[-1], path[-1]])
+    for i, t in enumerate(timesteps(steps)):
+        control = PaperControl(carried, gains, inject_self=i < self_steps, edit_cross=i < cross_steps)
+        text = torch.cat([nulls[i], nulls[i], texts[0], texts[1]])
+        with torch.no_grad():
+            uncond, cond = call(model, torch.cat([latents, latents]), t, text, control).chunk(2)
+        latents = denoise(latents, uncond + guidance * (cond - uncond), t, steps)
+        if pinned:
+            offset = path[steps - i - 1] - latents[:1]
+            latents = torch.cat([latents[:1] + offset, latents[1:]])
+    return latents[:1], latents[1:]

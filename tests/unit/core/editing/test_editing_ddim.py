@@ -1,0 +1,99 @@
+import pytest
+import torch
+from diffusers import DDIMScheduler
+from torch import Tensor
+
+from faultline_core.editing.ddim import ddim_inversion, guide, inverse_step, predict, step
+from faultline_core.editing.denoiser import AttentionControl
+from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
+from faultline_core.errors import Cancelled
+from oracles.plain_editing import invert
+from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw, linear
+
+PREDICTIONS: tuple[PredictionType, ...] = ("epsilon", "v_prediction")
+
+
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+def test_a_step_is_the_step_of_diffusers(prediction: PredictionType) -> None:
+    theirs = DDIMScheduler(
+        beta_start=0.00085,
+        beta_end=0.012,
+        beta_schedule="scaled_linear",
+        clip_sample=False,
+        set_alpha_to_one=False,
+        steps_offset=1,
+        prediction_type=prediction,
+    )
+    theirs.set_timesteps(10)
+    table = NoiseSchedule(prediction=prediction).timetable(10)
+    latents, output = draw(2, 4, 3, 3, seed=1), draw(2, 4, 3, 3, seed=2)
+    for index in (0, 5, 9):
+        expected = theirs.step(output, table.timesteps[index], latents).prev_sample
+        assert torch.allclose(step(table, index, latents, output), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+@pytest.mark.parametrize("index", [0, 7, 19])
+def test_the_inverse_step_undoes_a_step(prediction: PredictionType, index: int) -> None:
+    table = NoiseSchedule(prediction=prediction).timetable(20)
+    latents, output = draw(1, 4, 3, 3, seed=1), draw(1, 4, 3, 3, seed=2)
+    there = step(table, index, latents, output)
+    assert torch.allclose(inverse_step(table, index, there, output), latents, atol=1e-12)
+
+
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+def test_inversion_and_denoising_cancel_for_a_model_that_ignores_its_latents(
+    prediction: PredictionType,
+) -> None:
+    def by_time(
+        latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None
+    ) -> Tensor:
+        return torch.ones_like(latents) * (timestep / 500)[:, None, None, None]
+
+    table = NoiseSchedule(prediction=prediction).timetable(20)
+    clean, text = draw(2, 3, 4, 4, seed=3), draw(2, LENGTH, WIDTH, seed=4)
+    latents = ddim_inversion(by_time, table, clean, text)[:, 0]
+    for index in range(20):
+        latents = step(table, index, latents, predict(by_time, table, index, latents, text))
+    assert torch.allclose(latents, clean, atol=1e-10)
+
+
+def test_the_round_trip_error_falls_with_the_number_of_steps() -> None:
+    model, clean, text = TinyAttention(), draw(1, 2, 3, 3, seed=3), draw(1, LENGTH, WIDTH, seed=4)
+    errors = []
+    for steps in (5, 20, 100):
+        table = NoiseSchedule().timetable(steps)
+        latents = ddim_inversion(model, table, clean, text)[:, 0]
+        for index in range(steps):
+            latents = step(table, index, latents, predict(model, table, index, latents, text))
+        errors.append(float((latents - clean).abs().max()))
+    assert errors[0] > 2 * errors[1] > 4 * errors[2]
+
+
+def test_inversion_agrees_with_the_oracle() -> None:
+    model, clean, text = TinyAttention(), draw(3, 2, 4, 4, seed=5), draw(3, LENGTH, WIDTH, seed=6)
+    trajectory = ddim_inversion(model, NoiseSchedule().timetable(10), clean, text)
+    for row in range(3):
+        plain = invert(model, clean[row : row + 1], text[row : row + 1], 10)
+        assert torch.allclose(trajectory[row], torch.cat(plain[::-1]), atol=1e-10)
+
+
+def test_guidance_one_is_the_conditional_output() -> None:
+    uncond, cond = draw(1, 2, 2, 2, seed=1), draw(1, 2, 2, 2, seed=2)
+    assert torch.allclose(guide(uncond, cond, 1.0), cond, atol=1e-15)
+    assert torch.allclose(guide(uncond, cond, 3.0), 3 * cond - 2 * uncond, atol=1e-14)
+
+
+def test_cancellation_stops_between_two_steps() -> None:
+    calls: list[int] = []
+
+    def counted(
+        latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None
+    ) -> Tensor:
+        calls.append(1)
+        return linear(latents, timestep, text)
+
+    clean, text = draw(1, 2, 3, 3, seed=3), draw(1, LENGTH, WIDTH, seed=4)
+    with pytest.raises(Cancelled):
+        ddim_inversion(counted, NoiseSchedule().timetable(20), clean, text, cancelled=lambda: len(calls) == 7)
+    assert len(calls) == 7

@@ -1,0 +1,227 @@
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from faultline_core.editing.attention_control import CrossEdit, cross_edit
+from faultline_core.editing.denoiser import (
+    AttentionControl,
+    AttentionSite,
+    Cancellation,
+    CountingDenoiser,
+    Denoiser,
+    never,
+)
+from faultline_core.editing.direct_inversion import direct_inversion
+from faultline_core.editing.edit import Edited, EditSettings, EditTask, edit
+from faultline_core.editing.inversion import Inverted
+from faultline_core.editing.local_blend import BlendWords
+from faultline_core.editing.noise_schedule import NoiseSchedule
+from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
+from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
+from faultline_core.errors import AttentionNotHooked, Cancelled
+from faultline_core.types import Cost
+from oracles.plain_editing import Carried, invert, null_text, prompt_to_prompt
+from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw, linear
+
+STEPS = 5
+TABLE = NoiseSchedule().timetable(STEPS)
+NULL = draw(LENGTH, WIDTH, seed=9)
+CLEAN, TEXT = draw(2, 2, 4, 4, seed=5), draw(2, LENGTH, WIDTH, seed=6)
+EDITED_TEXT = draw(3, LENGTH, WIDTH, seed=7)
+SWEEP = (0.2, 0.4, 0.8)
+
+
+def words(*ids: int) -> TokenizedPrompt:
+    return TokenizedPrompt((0, *ids, 1), (None, *range(len(ids)), None))
+
+
+SWAP, INSERTION = align(words(5, 6, 7), words(5, 9, 7)), align(words(5, 6), words(5, 9, 6))
+SAME = align(words(5, 6, 7), words(5, 6, 7))
+# By hand, from the papers' description: bos, words, then end mark and padding in order.
+BY_HAND: dict[str, tuple[Alignment, Carried, dict[int, float]]] = {
+    "replace": (SWAP, {j: [(j, 1.0)] for j in range(LENGTH)}, {2: 2.0}),
+    "refine": (INSERTION, {0: [(0, 1.0)], 1: [(1, 1.0)], 3: [(2, 1.0)], 4: [(3, 1.0)],
+                           5: [(4, 1.0)], 6: [(5, 1.0)]}, {2: 2.0}),
+}  # fmt: skip
+
+
+def controls(alignment: Alignment) -> CrossEdit:
+    return cross_edit(alignment, LENGTH, word_weight=2.0)
+
+
+def direct() -> Inverted:
+    return direct_inversion(TinyAttention(), TABLE, CLEAN, TEXT, NULL)
+
+
+def run(
+    tasks: Sequence[EditTask],
+    inverted: Inverted,
+    *,
+    model: Denoiser | None = None,
+    guidance: float = 3.0,
+    sweep: tuple[float, ...] = SWEEP,
+    batch: int = 16,
+    cancelled: Cancellation = never,
+) -> Edited:
+    settings = EditSettings(guidance=guidance, cross_replace=0.6, self_replace=sweep, batch=batch)
+    return edit(model or TinyAttention(), TABLE, inverted, TEXT, tasks, settings, cancelled=cancelled)
+
+
+def three_tasks() -> list[EditTask]:
+    rows = zip((0, 1, 0), (SWAP, INSERTION, INSERTION), EDITED_TEXT, strict=True)
+    return [EditTask(source, text, controls(alignment)) for source, alignment, text in rows]
+
+
+def nulls() -> list[Tensor]:
+    return [NULL[None]] * STEPS
+
+
+@pytest.mark.parametrize("kind", sorted(BY_HAND))
+def test_direct_edits_are_the_oracles_at_every_sweep_value(kind: str) -> None:
+    alignment, carried, gains = BY_HAND[kind]
+    task = EditTask(1, EDITED_TEXT[0], controls(alignment))
+    fast = run([task], direct()).latents[0]
+    path = invert(TinyAttention(), CLEAN[1:], TEXT[1:], STEPS)
+    for value, fraction in enumerate(SWEEP):
+        source, target = prompt_to_prompt(
+            TinyAttention(), path, (TEXT[1:], EDITED_TEXT[:1]), nulls(), carried=carried, gains=gains,
+            guidance=3.0, cross_steps=3, self_steps=round(fraction * STEPS), pinned=True,
+        )  # fmt: skip
+        assert torch.allclose(source, CLEAN[1:], atol=1e-10)
+        assert torch.allclose(fast[value], target[0], atol=1e-10, rtol=0)
+
+
+def test_null_text_edits_are_the_oracles() -> None:
+    alignment, carried, gains = BY_HAND["refine"]
+    settings = NullTextSettings(guidance=2.0, inner_steps=3)
+    inverted = null_text_inversion(TinyAttention(), TABLE, CLEAN, TEXT, NULL, settings)
+    fast = run([EditTask(0, EDITED_TEXT[0], controls(alignment))], inverted, guidance=2.0)
+    path = invert(TinyAttention(), CLEAN[:1], TEXT[:1], STEPS)
+    plain = null_text(TinyAttention(), path, TEXT[:1], NULL[None], guidance=2.0, inner_steps=3)
+    source, target = prompt_to_prompt(
+        TinyAttention(), path, (TEXT[:1], EDITED_TEXT[:1]), plain.embeddings, carried=carried, gains=gains,
+        guidance=2.0, cross_steps=3, self_steps=2,
+    )  # fmt: skip
+    assert torch.allclose(inverted.reconstruction[:1], source, atol=1e-10)
+    assert torch.allclose(fast.latents[0, 1], target[0], atol=1e-10, rtol=0)
+
+
+def test_an_identity_edit_returns_the_reconstruction() -> None:
+    settings = NullTextSettings(guidance=2.0, inner_steps=3)
+    inverted = null_text_inversion(TinyAttention(), TABLE, CLEAN, TEXT, NULL, settings)
+    same = EditTask(1, TEXT[1], controls(SAME))
+    latents = run([same], inverted, guidance=2.0).latents
+    assert torch.allclose(latents[0], inverted.reconstruction[1].expand(3, -1, -1, -1), atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_an_edit_does_not_depend_on_its_batch(dtype: torch.dtype) -> None:
+    exact = 1e-10 if dtype == torch.float64 else 1e-5
+    model = TinyAttention(dtype=dtype)
+    whole = direct()
+    inverted = Inverted(whole.trajectory.to(dtype), whole.uncond.to(dtype), whole.inner_iterations)
+    tasks = [EditTask(task.source, task.text.to(dtype), task.cross) for task in three_tasks()]
+
+    def latents(chosen: Sequence[EditTask], batch: int) -> Tensor:
+        settings = EditSettings(guidance=3.0, cross_replace=0.6, self_replace=SWEEP, batch=batch)
+        return edit(model, TABLE, inverted, TEXT.to(dtype), chosen, settings).latents
+
+    together = latents(tasks, 16)
+    assert together.dtype == dtype
+    for batch in (1, 4):
+        assert torch.allclose(latents(tasks, batch), together, atol=exact, rtol=0)
+    for row, task in enumerate(tasks):
+        assert torch.allclose(latents([task], 16)[0], together[row], atol=exact, rtol=0)
+
+
+def test_the_sweep_comes_back_in_the_order_it_was_given() -> None:
+    forth, back = (run(three_tasks(), direct(), sweep=sweep).latents for sweep in (SWEEP, SWEEP[::-1]))
+    assert torch.allclose(forth, back.flip(1), atol=1e-12)
+    assert float((forth[:, 0] - forth[:, 2]).abs().max()) > 1e-3
+
+
+def test_one_picture_that_becomes_nan_leaves_its_neighbours_alone() -> None:
+    spoilt = direct()
+    spoilt.trajectory[1] = torch.nan
+    result = run(three_tasks(), spoilt)
+    assert result.finite.tolist() == [True, False, True]
+    sound = run(three_tasks(), direct()).latents
+    assert torch.allclose(result.latents[[0, 2]], sound[[0, 2]], atol=1e-12)
+
+
+def test_sweep_values_share_their_path_until_injection_ends() -> None:
+    counting = CountingDenoiser(TinyAttention())
+    result = run(three_tasks(), direct(), model=counting)
+    branches = [1] * 1 + [2] * 1 + [3] * 3
+    sources = [1] * 4 + [0] * 1
+    expected = sum(3 * 2 * n for n in branches) + sum(2 * s for s in sources)
+    assert counting.cost == Cost(unet_calls=STEPS, unet_evaluations=expected)
+    assert sum(cost.unet_evaluations for cost in result.costs) == expected
+    assert [cost.unet_calls for cost in result.costs] == [STEPS] * 3
+
+
+def test_a_model_without_attention_is_refused() -> None:
+    inverted = direct_inversion(linear, TABLE, CLEAN, TEXT, NULL)
+    with pytest.raises(AttentionNotHooked, match="0 cross"):
+        run(three_tasks(), inverted, model=linear)
+
+
+LATE = TABLE.timesteps[-2]
+
+
+def stare(latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None) -> Tensor:
+    """The linear noise; its control sees a word look at the first position, and at the last one late on."""
+    if control is not None:
+        query, key = torch.zeros(len(latents), 1, 16, 1), torch.zeros(len(latents), 1, LENGTH, 1)
+        query[:, :, 0 if timestep[0] > LATE else -1], key[:, :, 2] = 50.0, 1.0
+        control.attend(AttentionSite("attn2", is_cross=True), query, key, key)
+        control.attend(AttentionSite("attn1", is_cross=False), query, query, query)
+    return linear(latents, timestep, text)
+
+
+def test_local_blend_leaves_the_rest_of_the_picture_untouched() -> None:
+    inverted = direct_inversion(stare, TABLE, CLEAN, TEXT, NULL)
+    task = EditTask(0, EDITED_TEXT[0], controls(SWAP), BlendWords.of(SWAP, LENGTH))
+    result = run([task], inverted, model=stare).latents[0, 0]
+    for corner, inside in (("first", slice(0, 2)), ("last", slice(2, 4))):
+        edited, clean = result[:, inside, inside], CLEAN[0][:, inside, inside]
+        assert not torch.allclose(edited, clean, atol=1e-3), corner
+    outside = torch.ones(4, 4, dtype=torch.bool)
+    outside[:2, :2] = outside[2:, 2:] = False
+    assert torch.equal(result[:, outside], CLEAN[0][:, outside])
+
+
+def test_blended_and_plain_edits_share_a_batch() -> None:
+    blended = EditTask(0, EDITED_TEXT[0], controls(SWAP), BlendWords.of(SWAP, LENGTH))
+    plain = EditTask(0, EDITED_TEXT[0], controls(SWAP))
+    together = run([blended, plain], direct()).latents
+    assert torch.allclose(together[0], run([blended], direct()).latents[0], atol=1e-12)
+    assert torch.allclose(together[1], run([plain], direct()).latents[0], atol=1e-12)
+
+
+def test_cancellation_stops_an_edit_midway() -> None:
+    counting, inverted = CountingDenoiser(TinyAttention()), direct()
+    with pytest.raises(Cancelled):
+        run(three_tasks(), inverted, model=counting, cancelled=lambda: counting.cost.unet_calls >= 4)
+    assert counting.cost.unet_calls == 4
+
+
+def test_the_exact_path_halves_the_reference_evaluations_and_takes_a_fifth_of_its_calls() -> None:
+    """Four pictures, three edits each, six sweep values, fifty steps, ten inner iterations of null-text."""
+    pictures, edits, sweep, steps = 4, 3, (0.4, 0.5, 0.6, 0.7, 0.8, 0.9), 50
+    table, counting = NoiseSchedule().timetable(steps), CountingDenoiser(stare)
+    clean, text = draw(pictures, 2, 4, 4, seed=5), draw(pictures, LENGTH, WIDTH, seed=6)
+    inverted = direct_inversion(counting, table, clean, text, NULL)
+    tasks = [EditTask(i // edits, text[0], controls(SWAP)) for i in range(pictures * edits)]
+    edit_settings = EditSettings(guidance=7.5, cross_replace=0.8, self_replace=sweep, batch=18)
+    edit(counting, table, inverted, text, tasks, edit_settings)
+    inner = 470 * pictures
+    reference = pictures * (50 + 150 + 100 + 100 * len(sweep) * (1 + edits)) + 3.00 * inner
+    # Beside direct inversion null-text evaluates each step twice more, and 2.08 times an inner iteration.
+    null_text = 2 * steps * pictures + 2.08 * inner
+    assert reference / (counting.cost.unet_evaluations + null_text) >= 1.95
+    assert reference / counting.cost.unet_evaluations >= 4
+    reference_calls = pictures * (50 + 100 + 470 + 50 + 50 * len(sweep))
+    assert reference_calls / (counting.cost.unet_calls + 2 * steps + 470) >= 4.5

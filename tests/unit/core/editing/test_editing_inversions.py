@@ -1,0 +1,50 @@
+import torch
+
+from faultline_core.editing.denoiser import CountingDenoiser
+from faultline_core.editing.direct_inversion import direct_inversion
+from faultline_core.editing.inversion import Inverted
+from faultline_core.editing.negative_prompt import negative_prompt_inversion
+from faultline_core.editing.noise_schedule import NoiseSchedule
+from oracles.plain_editing import invert
+from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
+
+STEPS = 10
+TABLE = NoiseSchedule().timetable(STEPS)
+CLEAN, TEXT = draw(2, 2, 4, 4, seed=5), draw(2, LENGTH, WIDTH, seed=6)
+NULL = draw(LENGTH, WIDTH, seed=9)
+
+
+def test_direct_inversion_reconstructs_exactly() -> None:
+    result = direct_inversion(TinyAttention(), TABLE, CLEAN, TEXT, NULL)
+    assert torch.equal(result.reconstruction, CLEAN)
+    assert torch.equal(result.uncond_at(3), NULL.expand(2, -1, -1))
+    assert result.inner_iterations.tolist() == [[0] * STEPS] * 2
+
+
+def test_direct_inversion_costs_one_evaluation_a_step_and_picture() -> None:
+    counting = CountingDenoiser(TinyAttention())
+    direct_inversion(counting, TABLE, CLEAN, TEXT, NULL)
+    assert (counting.cost.unet_calls, counting.cost.unet_evaluations) == (STEPS, 2 * STEPS)
+    assert counting.cost.unet_backward_evaluations == 0
+
+
+def test_negative_prompt_inversion_uses_the_caption_for_both_halves() -> None:
+    model = TinyAttention()
+    result = negative_prompt_inversion(model, TABLE, CLEAN, TEXT)
+    assert torch.equal(result.uncond_at(0), TEXT)
+    noise = torch.cat([invert(model, CLEAN[i : i + 1], TEXT[i : i + 1], STEPS)[-1] for i in range(2)])
+    assert torch.allclose(result.trajectory[:, 0], noise, atol=1e-10)
+    assert 0 < float((result.reconstruction - CLEAN).abs().max()) < 0.5
+
+
+def test_inversions_can_be_taken_apart_and_joined() -> None:
+    whole = negative_prompt_inversion(TinyAttention(), TABLE, CLEAN, TEXT)
+    joined = Inverted.concatenate([whole.select(1), whole.select(0)])
+    assert torch.equal(joined.trajectory, whole.trajectory.flip(0))
+    assert torch.equal(joined.uncond, whole.uncond.flip(0))
+
+
+def test_an_inversion_says_which_pictures_are_finite() -> None:
+    spoilt = CLEAN.clone()
+    spoilt[0, 0, 0, 0] = torch.inf
+    assert direct_inversion(TinyAttention(), TABLE, spoilt, TEXT, NULL).finite.tolist() == [False, True]

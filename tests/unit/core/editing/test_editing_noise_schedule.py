@@ -1,0 +1,52 @@
+import pytest
+import torch
+from diffusers import DDIMScheduler
+
+from faultline_core.editing.noise_schedule import NoiseSchedule
+from faultline_core.errors import InvalidRequest
+from oracles.plain_editing import level_after, signal_levels, timesteps
+
+
+@pytest.mark.parametrize("steps", [1, 3, 20, 50, 100])
+@pytest.mark.parametrize("spacing", ["leading", "trailing", "linspace"])
+def test_timesteps_are_those_of_diffusers(steps: int, spacing: str) -> None:
+    theirs = DDIMScheduler(
+        beta_start=0.00085,
+        beta_end=0.012,
+        beta_schedule="scaled_linear",
+        set_alpha_to_one=False,
+        steps_offset=1,
+        timestep_spacing=spacing,
+    )
+    theirs.set_timesteps(steps)
+    table = NoiseSchedule(spacing=spacing).timetable(steps)  # type: ignore[arg-type]  # parametrised
+    assert list(table.timesteps) == theirs.timesteps.tolist()
+    levels = torch.tensor(table.levels[:-1])
+    assert torch.allclose(levels, theirs.alphas_cumprod[theirs.timesteps], atol=1e-6)
+    assert table.levels[-1] == pytest.approx(float(theirs.final_alpha_cumprod), abs=1e-7)
+
+
+def test_levels_are_those_of_the_plain_oracle() -> None:
+    table, levels = NoiseSchedule().timetable(50), signal_levels()
+    expected = [levels[t] for t in timesteps(50)] + [level_after(1, 50, levels)]
+    assert table.levels == pytest.approx(expected, abs=1e-14)
+
+
+def test_a_linear_schedule_keeps_its_betas() -> None:
+    schedule = NoiseSchedule(beta_start=0.1, beta_end=0.3, train_steps=3, beta_schedule="linear")
+    assert schedule.alphas_cumprod().tolist() == pytest.approx([0.9, 0.72, 0.504])
+
+
+def test_the_last_level_is_one_where_the_model_wants_it() -> None:
+    assert NoiseSchedule(set_alpha_to_one=True).timetable(5).levels[-1] == 1.0
+
+
+@pytest.mark.parametrize("steps", [0, 1001])
+def test_steps_outside_of_the_training_range_are_refused(steps: int) -> None:
+    with pytest.raises(InvalidRequest, match=str(steps)):
+        NoiseSchedule().timetable(steps)
+
+
+def test_a_fraction_of_the_steps_is_not_cut_by_rounding() -> None:
+    table = NoiseSchedule().timetable(100)
+    assert [table.first(f) for f in (0.0, 0.29, 0.57, 0.999, 1.0)] == [0, 29, 57, 99, 100]

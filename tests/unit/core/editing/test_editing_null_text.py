@@ -1,0 +1,112 @@
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor
+
+from faultline_core.editing.denoiser import AttentionControl, CountingDenoiser
+from faultline_core.editing.inversion import Inverted
+from faultline_core.editing.noise_schedule import NoiseSchedule
+from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
+from faultline_core.errors import Cancelled
+from oracles.plain_editing import invert, null_text
+from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
+
+STEPS = 4
+TABLE = NoiseSchedule().timetable(STEPS)
+NULL = draw(LENGTH, WIDTH, seed=9)
+SETTINGS = NullTextSettings(guidance=2.0, tolerance=0.05)
+
+
+def pictures(count: int) -> tuple[Tensor, Tensor]:
+    return draw(count, 2, 4, 4, seed=5), draw(count, LENGTH, WIDTH, seed=6)
+
+
+@cache
+def inverted(settings: NullTextSettings = SETTINGS, row: int | None = None) -> Inverted:
+    rows = slice(None) if row is None else slice(row, row + 1)
+    clean, text = (part[rows] for part in pictures(3))
+    return null_text_inversion(TinyAttention(), TABLE, clean, text, NULL, settings)
+
+
+def test_embeddings_and_iteration_counts_are_the_oracles() -> None:
+    fast, (clean, text) = inverted(), pictures(3)
+    for row in range(3):
+        one = slice(row, row + 1)
+        path = invert(TinyAttention(), clean[one], text[one], STEPS)
+        plain = null_text(TinyAttention(), path, text[one], NULL[None], guidance=2.0, tolerance=0.05)
+        assert fast.inner_iterations[row].tolist() == plain.iterations
+        assert torch.allclose(fast.uncond[row], torch.cat(plain.embeddings), atol=1e-10, rtol=0)
+        assert torch.allclose(fast.trajectory[row], torch.cat(plain.visited), atol=1e-10, rtol=0)
+
+
+def test_pictures_stop_at_iterations_of_their_own() -> None:
+    counts = inverted().inner_iterations
+    assert len({tuple(row) for row in counts.tolist()}) > 1
+    assert 1 <= int(counts.min()) < int(counts.max()) <= 10
+
+
+def test_what_shares_the_batch_changes_nothing() -> None:
+    together = inverted()
+    for row in range(3):
+        alone = inverted(row=row)
+        assert torch.allclose(alone.uncond[0], together.uncond[row], atol=1e-10, rtol=0)
+        assert alone.inner_iterations[0].tolist() == together.inner_iterations[row].tolist()
+
+
+def test_it_reconstructs_better_than_plain_guidance() -> None:
+    clean = pictures(3)[0]
+    kept = inverted(NullTextSettings(guidance=2.0, inner_steps=0))
+    errors = [float((each.reconstruction - clean).square().mean()) for each in (inverted(), kept)]
+    assert errors[0] < 0.5 * errors[1]
+
+
+def test_finished_pictures_leave_the_batch() -> None:
+    counting, (clean, text) = CountingDenoiser(TinyAttention()), pictures(3)
+    result = null_text_inversion(counting, TABLE, clean, text, NULL, SETTINGS)
+    inner = int(result.inner_iterations.sum())
+    assert counting.cost.unet_evaluations == 3 * STEPS * 3 + inner
+    assert counting.cost.unet_backward_evaluations == inner
+    assert counting.cost.unet_calls == 3 * STEPS + int(result.inner_iterations.max(dim=0).values.sum())
+
+
+def test_a_picture_that_becomes_nan_leaves_its_neighbours_alone() -> None:
+    clean, text = pictures(3)
+    spoilt = clean.clone()
+    spoilt[1, 0, 0, 0] = torch.nan
+    result = null_text_inversion(TinyAttention(), TABLE, spoilt, text, NULL, SETTINGS)
+    assert result.finite.tolist() == [True, False, True]
+    kept = [0, 2]
+    assert torch.allclose(result.uncond[kept], inverted().uncond[kept], atol=1e-10, rtol=0)
+
+
+def test_cancellation_stops_between_inner_iterations() -> None:
+    polls = iter([False] * (STEPS + 4))
+    clean, text = pictures(1)
+    counting = CountingDenoiser(TinyAttention())
+    with pytest.raises(Cancelled):
+        null_text_inversion(counting, TABLE, clean, text, NULL, SETTINGS, cancelled=lambda: next(polls, True))
+    assert counting.cost.unet_calls == STEPS + 1 + 3
+
+
+def test_no_weight_needs_a_gradient() -> None:
+    seen: list[tuple[bool, bool]] = []
+    model = TinyAttention()
+
+    def watched(
+        latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None
+    ) -> Tensor:
+        seen.append((latents.requires_grad, text.requires_grad))
+        return model(latents, timestep, text, control)
+
+    clean, text = pictures(1)
+    result = null_text_inversion(watched, TABLE, clean, text, NULL, NullTextSettings(inner_steps=1))
+    assert not any(latents for latents, _ in seen)
+    assert sum(embedding for _, embedding in seen) == STEPS
+    assert not result.uncond.requires_grad
+
+
+def test_the_learning_rate_never_turns_negative() -> None:
+    assert NullTextSettings().learning_rate_at(50) == pytest.approx(5e-3)
+    assert NullTextSettings().learning_rate_at(150) == 0.0
+    assert NullTextSettings().tolerance_at(10) == pytest.approx(2.1e-4)

@@ -1,0 +1,165 @@
+"""The store: what was put is what is got, whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from faultline_core.blobs import BlobStore, cache_key, digest
+from faultline_core.contract.editor import EditorPreset
+from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, StorageFull
+
+
+@pytest.fixture(params=["folder", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> BlobStore:
+    return BlobStore(str(tmp_path) if request.param == "folder" else f"memory://{tmp_path.name}")
+
+
+def blob_file(root: Path, ref: str) -> Path:
+    return next(root.rglob(ref))
+
+
+def test_bytes_come_back_under_their_digest(store: BlobStore) -> None:
+    ref = store.put(b"a picture")
+    assert ref == digest(b"a picture")
+    assert store.get(ref) == b"a picture"
+    assert store.put(b"a picture") == ref
+
+
+def test_an_unknown_digest_is_missing_and_not_an_empty_blob(store: BlobStore) -> None:
+    assert not store.exists("0" * 64)
+    with pytest.raises(ArtifactMissing, match="0000"):
+        store.get("0" * 64)
+
+
+@pytest.mark.parametrize(
+    "ref", ["", "..", "../../etc/passwd", "A" * 64, "0" * 63, "0" * 64 + "\n", "/" + "0" * 63]
+)
+def test_what_is_no_digest_names_nothing(store: BlobStore, ref: str) -> None:
+    assert not store.exists(ref)
+    with pytest.raises(ArtifactMissing):
+        store.get(ref)
+
+
+@pytest.mark.parametrize("damage", [b"", b"a pictur", b"b picture"])
+def test_damage_is_found_and_mended_by_putting_again(tmp_path: Path, damage: bytes) -> None:
+    store = BlobStore(str(tmp_path))
+    ref = store.put(b"a picture")
+    blob_file(tmp_path, ref).write_bytes(damage)
+    with pytest.raises(ArtifactCorrupt, match=ref):
+        store.get(ref)
+    store.put(b"a picture")
+    assert store.get(ref) == b"a picture"
+
+
+def test_a_write_that_dies_before_the_rename_leaves_no_blob(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = BlobStore(str(tmp_path))
+
+    def fail(path: Path, target: Path) -> Path:
+        raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="input/output"):
+        store.put(b"a picture")
+    assert not store.exists(digest(b"a picture"))
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_file_and_folder_are_synced_around_the_rename(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = BlobStore(str(tmp_path))
+    store.put(b"makes the folders")
+    steps: list[str] = []
+    sync, replace = os.fsync, Path.replace
+
+    def noted_sync(handle: int) -> None:
+        steps.append("sync folder" if Path(f"/proc/self/fd/{handle}").resolve().is_dir() else "sync file")
+        sync(handle)
+
+    def noted_replace(path: Path, target: Path) -> Path:
+        steps.append("rename")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    monkeypatch.setattr(Path, "replace", noted_replace)
+    store.remember("caption", cache_key(image=1), digest(b"makes the folders"))
+    assert steps[-3:] == ["sync file", "rename", "sync folder"]
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = BlobStore(str(tmp_path))
+
+    def fail(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(StorageFull, match="9 bytes"):
+        store.put(b"a picture")
+
+
+def test_the_cache_recalls_what_it_was_told_by_all_inputs(store: BlobStore) -> None:
+    ref = store.put(b"an inversion")
+    key = cache_key(image="a", preset=EditorPreset(steps=20), seed=0)
+    store.remember("inversion", key, ref)
+    assert store.recall("inversion", key) == ref
+    assert store.recall("caption", key) is None
+    assert store.recall("inversion", cache_key(image="a", preset=EditorPreset(steps=21), seed=0)) is None
+
+
+def test_a_cache_entry_whose_blob_is_gone_is_forgotten(tmp_path: Path) -> None:
+    store = BlobStore(str(tmp_path))
+    ref, key = store.put(b"an inversion"), cache_key(image="a")
+    store.remember("inversion", key, ref)
+    blob_file(tmp_path / "blobs", ref).unlink()
+    assert store.recall("inversion", key) is None
+
+
+def test_a_torn_cache_entry_is_forgotten(tmp_path: Path) -> None:
+    store = BlobStore(str(tmp_path))
+    key = cache_key(image="a")
+    store.remember("inversion", key, store.put(b"an inversion"))
+    blob_file(tmp_path / "cache", key).write_bytes(b"\xff\x00torn")
+    assert store.recall("inversion", key) is None
+
+
+@pytest.mark.parametrize("kind", ["", "../up", "A", "a/b"])
+def test_a_cache_kind_is_never_a_path(store: BlobStore, kind: str) -> None:
+    with pytest.raises(ValueError, match="no cache entry"):
+        store.remember(kind, cache_key(image=1), "0" * 64)
+
+
+def test_a_cache_remembers_digests_only(store: BlobStore) -> None:
+    with pytest.raises(ValueError, match="no digest"):
+        store.remember("caption", cache_key(image=1), "elsewhere")
+
+
+def test_cache_keys_do_not_depend_on_the_order_of_inputs() -> None:
+    assert cache_key(a=1, b=[2.5, None]) == cache_key(b=[2.5, None], a=1)
+    assert cache_key(a=1) != cache_key(a=2) != cache_key(b=2)
+
+
+@pytest.mark.parametrize("value", [float("nan"), object(), {1, 2}])
+def test_inputs_without_a_canonical_form_are_refused(value: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        cache_key(value=value)
+
+
+def test_only_stale_leftovers_of_killed_writers_are_swept(tmp_path: Path) -> None:
+    store = BlobStore(str(tmp_path))
+    old, young = tmp_path / "tmp" / "1-old", tmp_path / "tmp" / "2-young"
+    for path in (old, young):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    assert store.sweep() == 1
+    assert young.exists()
+    assert not old.exists()
+
+
+def test_the_store_prints_as_its_recipe(tmp_path: Path) -> None:
+    assert repr(BlobStore(str(tmp_path))) == f"BlobStore({str(tmp_path)!r})"

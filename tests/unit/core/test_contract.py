@@ -1,0 +1,259 @@
+"""The HTTP bodies: what they refuse, what they ignore, what they return unchanged."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from faultline_core.contract import (
+    captioner,
+    classifiers,
+    datasets,
+    editor,
+    perturber,
+    runs,
+    scorer,
+    services,
+)
+from faultline_core.contract import stress_tests as stress
+from faultline_core.contract.base import MAX_BATCH, Outcome, Problem, RequestBody, ResponseBody
+from faultline_core.errors import BadBackendOutput, ImageUndecodable
+from faultline_core.types import BlobRef, ClassifierSpec, Cost, Estimate, Name, Seed
+
+MODULES = (captioner, classifiers, datasets, editor, perturber, runs, scorer, services, stress)
+IMAGE = "0" * 64
+CREATE: dict[str, Any] = {"dataset": "demo", "classifiers": ["leaning-resnet"], "seed": 0}
+COUNTS: dict[str, int] = {"total": 6, "pending": 1, "done": 2, "filtered": 1, "failed": 1, "cancelled": 1}
+
+
+def bodies(base: type[BaseModel]) -> list[type[BaseModel]]:
+    """Every body of the contract that derives from ``base``."""
+    found = {
+        value
+        for module in MODULES
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, base) and value is not base
+    }
+    return sorted(found, key=lambda body: body.__name__)
+
+
+@pytest.mark.parametrize("body", bodies(RequestBody), ids=lambda body: body.__name__)
+def test_every_request_refuses_unknown_fields(body: type[BaseModel]) -> None:
+    assert body.model_config.get("extra") == "forbid"
+
+
+@pytest.mark.parametrize("body", bodies(ResponseBody), ids=lambda body: body.__name__)
+def test_every_response_lets_unknown_fields_pass(body: type[BaseModel]) -> None:
+    assert body.model_config.get("extra") == "ignore"
+
+
+@pytest.mark.parametrize(
+    "body", [*bodies(RequestBody), *bodies(ResponseBody)], ids=lambda body: body.__name__
+)
+def test_every_body_is_frozen_finite_and_says_what_it_is(body: type[BaseModel]) -> None:
+    assert body.model_config.get("frozen") is True
+    assert body.model_config.get("allow_inf_nan") is False
+    assert body.__doc__
+
+
+def test_a_misspelt_field_is_named() -> None:
+    with pytest.raises(ValidationError) as caught:
+        stress.StressTestCreate.model_validate({**CREATE, "max_edit_per_image": 3})
+    assert caught.value.errors()[0]["loc"] == ("max_edit_per_image",)
+
+
+def test_a_newer_server_s_field_is_ignored() -> None:
+    counts = runs.RequestCounts.model_validate({**COUNTS, "postponed": 3})
+    assert counts.model_dump() == COUNTS
+
+
+@pytest.mark.parametrize("state", sorted(COUNTS))
+def test_counts_that_do_not_add_up_are_refused(state: str) -> None:
+    with pytest.raises(ValidationError, match="add up"):
+        runs.RequestCounts.model_validate({**COUNTS, state: COUNTS[state] + 1})
+
+
+def test_a_stress_test_comes_back_as_it_was_sent() -> None:
+    sent = stress.StressTestCreate.model_validate({**CREATE, "edit_types": ["domain"], "limit": 3})
+    assert stress.StressTestCreate.model_validate_json(sent.model_dump_json()) == sent
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("dataset", "../demo"),
+        ("dataset", ""),
+        ("classifiers", []),
+        ("classifiers", ["leaning-resnet", "leaning-resnet"]),
+        ("edit_types", ["weather"]),
+        ("edit_types", ["domain", "domain"]),
+        ("max_edits_per_image", 0),
+        ("max_edits_per_image", 51),
+        ("preset", "a/b"),
+        ("selection", "best"),
+        ("limit", 0),
+        ("seed", -1),
+        ("seed", 2**63),
+        ("seed", 1.5),
+        ("seed", "7"),
+    ],
+)
+def test_a_stress_test_out_of_range_is_refused(field: str, value: object) -> None:
+    with pytest.raises(ValidationError) as caught:
+        stress.StressTestCreate.model_validate({**CREATE, field: value})
+    assert caught.value.errors()[0]["loc"][0] == field
+
+
+def test_a_stress_test_without_a_seed_is_refused() -> None:
+    with pytest.raises(ValidationError, match="seed"):
+        stress.StressTestCreate.model_validate({"dataset": "demo", "classifiers": ["leaning-resnet"]})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "leaning-resnet",
+        "timm:resnet50",
+        "timm:vit_base_patch16_224.augreg_in1k",
+        "local:my-model",
+        "clip:zero-shot",
+        "oip:http://127.0.0.1:8000/v2/models/mine",
+    ],
+)
+def test_a_classifier_is_named(spec: str) -> None:
+    assert TypeAdapter(ClassifierSpec).validate_python(spec) == spec
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "",
+        "/etc/passwd",
+        "../weights",
+        "local:../weights",
+        "local:/weights",
+        "timm:a/b",
+        "timm:..",
+        "local:.hidden",
+        "timm:hf-hub:someone/model",
+        "py:module:function",
+        "oip:file:///etc/passwd",
+        "oip:http://host/?q=1",
+        "a\\b",
+        "name\n",
+        "na me",
+        "x" * 256,
+    ],
+)
+def test_a_path_where_a_classifier_s_name_belongs_is_refused(spec: str) -> None:
+    with pytest.raises(ValidationError):
+        TypeAdapter(ClassifierSpec).validate_python(spec)
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "/a", ".a", "-a", "a b", "a\n", "a\x00", "x" * 97])
+def test_a_path_where_a_dataset_s_name_belongs_is_refused(name: str) -> None:
+    with pytest.raises(ValidationError):
+        TypeAdapter(Name).validate_python(name)
+
+
+@pytest.mark.parametrize("ref", ["", "0" * 63, "0" * 65, "A" * 64, "../" + "0" * 61, "0" * 64 + "\n"])
+def test_a_blob_is_named_by_its_digest_only(ref: str) -> None:
+    with pytest.raises(ValidationError):
+        TypeAdapter(BlobRef).validate_python(ref)
+
+
+@pytest.mark.parametrize("seed", [True, -1, 2**63, 0.0, "0", None])
+def test_a_seed_is_a_whole_number(seed: object) -> None:
+    with pytest.raises(ValidationError):
+        TypeAdapter(Seed).validate_python(seed)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_never_enters_a_body(value: float) -> None:
+    with pytest.raises(ValidationError):
+        classifiers.Prediction(probabilities=[value], top=[0])
+    with pytest.raises(ValidationError):
+        scorer.Embedding(vector=[0.0, value])
+    with pytest.raises(ValidationError):
+        Estimate(estimate=value, low=0.0, high=0.0, n=1)
+    with pytest.raises(ValidationError):
+        editor.EditorPreset(guidance=value)
+
+
+@pytest.mark.parametrize("fraction", [-0.1, 1.1, math.nan])
+def test_a_fraction_of_the_steps_lies_between_0_and_1(fraction: float) -> None:
+    with pytest.raises(ValidationError):
+        editor.EditorPreset(self_replace=(fraction,))
+    with pytest.raises(ValidationError):
+        editor.EditorPreset(cross_replace=fraction)
+
+
+def test_a_sweep_has_at_least_one_value() -> None:
+    with pytest.raises(ValidationError):
+        editor.EditorPreset(self_replace=())
+
+
+def test_an_estimate_is_known_in_all_its_parts_or_in_none() -> None:
+    assert str(Estimate(estimate=None, low=None, high=None, n=0)) == "- (n=0)"
+    with pytest.raises(ValidationError, match="or none of them"):
+        Estimate(estimate=0.5, low=None, high=0.7, n=3)
+
+
+def test_an_outcome_is_a_value_or_a_problem() -> None:
+    problem = Problem.of(ImageUndecodable("the picture 'a.png' is cut short"))
+    with pytest.raises(ValidationError, match="exactly one"):
+        Outcome[Cost]()
+    with pytest.raises(ValidationError, match="exactly one"):
+        Outcome[Cost](value=Cost(), problem=problem)
+    assert Outcome[Cost](value=Cost()).unwrap() == Cost()
+    with pytest.raises(ImageUndecodable, match=re.escape("'a.png'")):
+        Outcome[Cost](problem=problem).unwrap()
+
+
+def test_an_item_s_failure_survives_the_wire() -> None:
+    response = captioner.CaptionResponse.model_validate_json(
+        captioner.CaptionResponse.model_validate(
+            {
+                "outcomes": [
+                    {"problem": Problem.of(BadBackendOutput("NaN"))},
+                    {"value": {"text": "a bee", "log_likelihood": -1.5, "tokens": 2}},
+                ],
+                "model": {"id": "captioner", "revision": "1"},
+            }
+        ).model_dump_json()
+    )
+    assert response.outcomes[1].unwrap().text == "a bee"
+    with pytest.raises(BadBackendOutput):
+        response.outcomes[0].unwrap()
+
+
+def test_a_batch_is_neither_empty_nor_larger_than_the_limit() -> None:
+    item = captioner.CaptionItem(image=IMAGE)
+    assert len(captioner.CaptionRequest(items=[item] * MAX_BATCH).items) == MAX_BATCH
+    for items in ([], [item] * (MAX_BATCH + 1)):
+        with pytest.raises(ValidationError):
+            captioner.CaptionRequest(items=items)
+
+
+def test_costs_add_up_field_by_field() -> None:
+    total = Cost(unet_calls=1, unet_evaluations=4, seconds=0.5) + Cost(
+        unet_calls=2, clip_passes=3, seconds=1.0
+    )
+    assert total == Cost(unet_calls=3, unet_evaluations=4, clip_passes=3, seconds=1.5)
+
+
+def test_a_summary_speaks_of_yield_on_the_wire() -> None:
+    schema = stress.StressTestSummary.model_json_schema(by_alias=True)
+    assert "yield" in schema["properties"]
+    assert "yields" not in schema["properties"]
+
+
+def test_the_contract_has_no_bare_rate() -> None:
+    figures = {"acc1", "acc5", "drop", "delta_p", "abs_delta_p"}
+    for body in (stress.AccuracyRow, stress.ModelSummary, stress.EditTypeSummary, stress.Insight):
+        for name in figures & set(body.model_fields):
+            assert body.model_fields[name].annotation is Estimate

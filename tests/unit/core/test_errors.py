@@ -1,0 +1,107 @@
+"""The error tree: one code a leaf, one status a code, drawn at the top of its file as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from faultline_core import errors
+from faultline_core.contract.base import Problem
+from faultline_core.errors import FaultlineError, InternalError, error_classes, error_for
+
+DRAWN = re.compile(
+    r"^(?P<branch>[│├└─ ]*)(?P<name>[A-Z]\w+)(?: +(?P<code>[a-z]+(?:-[a-z]+)*) +(?P<status>\d{3}))?"
+)
+
+
+def descendants(root: type[FaultlineError]) -> Iterator[type[FaultlineError]]:
+    """All classes below ``root``, itself first."""
+    yield root
+    for child in root.__subclasses__():
+        yield from descendants(child)
+
+
+def own_classes() -> list[type[FaultlineError]]:
+    """The tree's classes that the module defines."""
+    return [cls for cls in descendants(FaultlineError) if cls.__module__ == errors.__name__]
+
+
+def leaves() -> list[type[FaultlineError]]:
+    """Classes of the tree that nothing derives from."""
+    return [cls for cls in own_classes() if not cls.__subclasses__()]
+
+
+def drawn() -> list[re.Match[str]]:
+    """The lines of the docstring that draw a class."""
+    matches = (DRAWN.match(line) for line in (errors.__doc__ or "").splitlines()[2:])
+    return [match for match in matches if match is not None]
+
+
+def test_each_leaf_has_a_code_of_its_own() -> None:
+    codes = [leaf.code for leaf in leaves()]
+    assert sorted(codes) == sorted(set(codes))
+    assert set(codes) == set(error_classes())
+
+
+@pytest.mark.parametrize("leaf", leaves(), ids=lambda leaf: leaf.code)
+def test_each_leaf_has_a_well_formed_code_an_error_status_and_words(leaf: type[FaultlineError]) -> None:
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", leaf.code)
+    assert 400 <= leaf.status <= 599
+    assert leaf.title
+    assert leaf.__doc__
+
+
+def test_the_caller_is_to_blame_below_500_only() -> None:
+    assert [
+        leaf.code for leaf in leaves() if issubclass(leaf, errors.RequestError) and leaf.status >= 500
+    ] == []
+    assert [
+        leaf.code for leaf in leaves() if issubclass(leaf, errors.BackendError) and leaf.status < 500
+    ] == []
+
+
+def test_the_drawing_lists_every_class_once() -> None:
+    assert sorted(match["name"] for match in drawn()) == sorted(cls.__name__ for cls in own_classes())
+
+
+def test_the_drawing_gives_each_leaf_its_code_and_status() -> None:
+    told = {match["name"]: (match["code"], match["status"]) for match in drawn() if match["code"]}
+    assert told == {leaf.__name__: (leaf.code, str(leaf.status)) for leaf in leaves()}
+
+
+def test_the_drawing_hangs_each_class_under_its_base() -> None:
+    path: list[str] = []
+    for match in drawn():
+        depth = len(match["branch"]) // 3
+        path = [*path[:depth], match["name"]]
+        if depth:
+            assert getattr(errors, path[-1]).__bases__ == (getattr(errors, path[-2]),)
+
+
+@pytest.mark.parametrize("code", sorted(error_classes()))
+def test_an_error_crosses_the_wire_as_the_same_class(code: str) -> None:
+    sent = error_for(code, "the item 'x' is at fault", pointer="/items/0")
+    received = Problem.model_validate_json(Problem.of(sent).model_dump_json()).error()
+    assert type(received) is type(sent) is error_classes()[code]
+    assert (received.detail, received.pointer) == (sent.detail, sent.pointer)
+
+
+def test_a_problem_carries_the_class_s_status_code_and_advice() -> None:
+    problem = Problem.of(errors.RateLimited("slow down"), request_id="r1")
+    assert (problem.status, problem.code, problem.retryable, problem.request_id) == (
+        429,
+        "rate-limited",
+        True,
+        "r1",
+    )
+    assert problem.type.endswith(problem.code)
+
+
+def test_an_unknown_code_becomes_an_internal_error() -> None:
+    assert type(error_for("no-such-code", "odd")) is InternalError
+
+
+def test_an_error_without_detail_speaks_its_title() -> None:
+    assert str(errors.StorageFull()) == errors.StorageFull.title

@@ -1,0 +1,152 @@
+"""The text filters, the gate and the choice over the sweep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from faultline_core.filters import GATE_REASONS, GateReason, choose, gate, names_label, text_filter
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores of an edit that passes LANCE's thresholds."""
+
+    direction: float = 0.3
+    image_image: float = 0.8
+    text_original: float = 0.25
+    text_edited: float = 0.25
+    text_edited_source: float = 0.2
+
+
+@dataclass(frozen=True)
+class Lance:
+    """LANCE's released thresholds."""
+
+    direction: float = 0.2
+    image_image: float = 0.7
+    image_text: float = 0.2
+    closer: bool = True
+
+
+def at(angle: float) -> np.ndarray:
+    """A unit vector whose cosine with the label's is cos(angle)."""
+    return np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
+
+
+LABEL = at(0)
+
+
+def test_unlike_words_pass_the_text_filter() -> None:
+    verdict = text_filter(label=LABEL, removed=[at(80)], added=[at(-80)], class_epsilon=0.5, word_epsilon=0.5)
+    assert verdict.reason is None
+    assert verdict.class_similarity == pytest.approx(np.cos(np.radians(80)))
+
+
+@pytest.mark.parametrize(("removed", "added"), [(30, 90), (90, 30)])
+def test_removed_and_added_words_near_the_class_are_both_caught(removed: float, added: float) -> None:
+    verdict = text_filter(
+        label=LABEL, removed=[at(removed)], added=[at(added)], class_epsilon=0.5, word_epsilon=0.9
+    )
+    assert verdict.reason == "label-in-edit"
+
+
+def test_one_part_of_a_two_place_edit_near_the_class_is_caught() -> None:
+    verdict = text_filter(
+        label=LABEL, removed=[at(90), at(90), at(10)], added=[at(-90)], class_epsilon=0.5, word_epsilon=0.9
+    )
+    assert verdict.reason == "label-in-edit"
+
+
+def test_an_edit_that_means_what_it_replaces_is_caught() -> None:
+    verdict = text_filter(label=LABEL, removed=[at(90)], added=[at(100)], class_epsilon=0.5, word_epsilon=0.9)
+    assert verdict.reason == "edit-too-similar"
+    assert verdict.word_similarity == pytest.approx(np.cos(np.radians(10)))
+
+
+def test_an_insertion_has_nothing_to_be_similar_to() -> None:
+    verdict = text_filter(label=LABEL, removed=[], added=[at(90)], class_epsilon=0.5, word_epsilon=0.1)
+    assert verdict.reason is None
+    assert verdict.word_similarity is None
+
+
+@pytest.mark.parametrize(
+    ("removed", "added", "label", "expected"),
+    [
+        (["red"], ["blue"], "plate", False),
+        (["plate"], ["bowl"], "plate", True),
+        (["a Plate"], [], "plate", True),
+        (["two plates"], ["a lamp"], "plate", True),
+        ([], ["a plate"], "plate", True),
+        ([], ["wooden sled"], "dog sled", False),
+        ([], ["a dog sled"], "dog sled", True),
+        (["dog"], ["cat"], "dog sled", True),
+        (["template"], [], "plate", False),
+    ],
+)
+def test_the_labels_own_words_are_found_in_an_edit(
+    removed: list[str], added: list[str], label: str, expected: bool
+) -> None:
+    assert names_label(removed, added, label) is expected
+
+
+@pytest.mark.parametrize(
+    ("change", "failed"),
+    [
+        ({}, None),
+        ({"direction": 0.2}, None),
+        ({"direction": 0.19}, "gate-direction"),
+        ({"direction": -0.9}, "gate-direction"),
+        ({"image_image": 0.69}, "gate-image-image"),
+        ({"text_original": 0.19}, "gate-image-text"),
+        ({"text_edited": 0.19}, "gate-image-text"),
+        ({"text_edited_source": 0.25}, "gate-closer"),
+        ({"direction": 0.0, "image_image": 0.0}, "gate-direction"),
+        ({"direction": float("nan")}, "gate-direction"),
+    ],
+)
+def test_the_gate_names_the_first_criterion_that_fails(change: dict[str, float], failed: str | None) -> None:
+    assert gate(replace(Scored(), **change), Lance()) == failed
+
+
+def test_closeness_is_not_judged_when_it_is_switched_off() -> None:
+    assert gate(Scored(text_edited_source=0.9), Lance(closer=False)) is None
+
+
+def test_criteria_left_out_are_not_judged() -> None:
+    only: tuple[GateReason, ...] = ("gate-image-image",)
+    assert gate(Scored(direction=-1.0, text_edited=0.0), Lance(), only) is None
+
+
+def sweep(*directions: float) -> list[tuple[float, Scored]]:
+    return [(0.4 + 0.1 * step, Scored(direction=direction)) for step, direction in enumerate(directions)]
+
+
+def test_the_paper_takes_the_best_direction_among_those_that_pass() -> None:
+    assert choose(sweep(0.3, 0.5, 0.4), Lance(), "paper").index == 1
+
+
+def test_the_best_direction_does_not_count_when_it_fails_elsewhere() -> None:
+    variants = sweep(0.3, 0.5, 0.4)
+    variants[1] = (0.5, replace(variants[1][1], image_image=0.1))
+    choice = choose(variants, Lance(), "paper")
+    assert (choice.index, choice.failed) == (2, None)
+
+
+def test_released_takes_the_largest_passing_fraction_in_whatever_order() -> None:
+    variants = sweep(0.3, 0.5, 0.4, 0.1)
+    assert choose(variants, Lance(), "released").index == 2
+    assert choose(variants[::-1], Lance(), "released").index == 1
+
+
+def test_when_none_passes_the_one_that_got_furthest_names_the_reason() -> None:
+    variants = [
+        (0.4, Scored(direction=0.1)),
+        (0.5, Scored(direction=0.3, image_image=0.1)),
+        (0.6, Scored(direction=0.4, image_image=0.2)),
+    ]
+    choice = choose(variants, Lance(), "paper")
+    assert (choice.index, choice.failed) == (2, "gate-image-image")
+    assert choice.failed in GATE_REASONS

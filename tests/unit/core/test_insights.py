@@ -1,0 +1,100 @@
+"""Insights: how effects are grouped by words, ranked and told."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultline_core.insights import ANY, Effect, Pattern, find_insights, phrase
+
+
+def effect(
+    source: int, delta_p: float, removed: str = "grass", added: str = "snow", *, object_class: str = "sled"
+) -> Effect:
+    item = f"{object_class}-{source}-{removed}-{added}"
+    return Effect(item, f"source-{source}", object_class, "background", removed, added, delta_p)
+
+
+def patterns(effects: list[Effect]) -> list[tuple[str, str]]:
+    return [(group.pattern.removed, group.pattern.added) for group in find_insights(effects)]
+
+
+def test_equal_words_on_three_sources_make_one_insight() -> None:
+    [group] = find_insights([effect(source, -0.5) for source in range(3)])
+    assert group.pattern == Pattern("sled", "background", "grass", "snow")
+    assert group.mean == pytest.approx(-0.5)
+    assert len(group.by_source) == 3
+
+
+def test_two_sources_or_many_edits_of_one_source_make_none() -> None:
+    assert find_insights([effect(source, -0.5) for source in range(2)]) == []
+    assert find_insights([effect(0, -0.5, removed=f"place {index}") for index in range(9)]) == []
+
+
+def test_what_is_brought_in_counts_whatever_it_replaces() -> None:
+    effects = [effect(source, -0.5, removed=f"place {source}") for source in range(3)]
+    assert patterns(effects) == [(ANY, "snow")]
+
+
+def test_what_is_taken_away_counts_whatever_comes_instead() -> None:
+    effects = [effect(source, -0.5, added=f"place {source}") for source in range(3)]
+    assert patterns(effects) == [("grass", ANY)]
+
+
+def test_unlike_words_still_speak_for_their_edit_type() -> None:
+    effects = [effect(source, -0.5, f"from {source}", f"to {source}") for source in range(3)]
+    assert patterns(effects) == [(ANY, ANY)]
+
+
+def test_the_worst_comes_first_and_what_it_covers_is_not_told_again() -> None:
+    snow = [effect(source, -0.6) for source in range(3)]
+    sand = [effect(source + 3, -0.2, added="sand") for source in range(3)]
+    assert patterns([*sand, *snow]) == [("grass", "snow"), ("grass", "sand")]
+
+
+def test_changes_that_help_are_no_insight() -> None:
+    assert find_insights([effect(source, +0.3) for source in range(5)]) == []
+
+
+def test_classes_are_kept_apart() -> None:
+    effects = [effect(source, -0.5, object_class=name) for source in range(3) for name in ("sled", "boat")]
+    assert {group.pattern.object_class for group in find_insights(effects)} == {"sled", "boat"}
+
+
+def test_a_source_weighs_one_in_a_group() -> None:
+    effects = [effect(0, -0.9), effect(1, 0.0), effect(2, 0.0)]
+    effects += [
+        Effect(f"more-{i}", "source-0", "sled", "background", "grass", "snow", -0.9) for i in range(9)
+    ]
+    [group] = find_insights(effects)
+    assert group.mean == pytest.approx(-0.3)
+    assert group.worst.source == "source-0"
+
+
+@pytest.mark.parametrize(
+    ("removed", "added", "expected"),
+    [
+        ("grass", "snow", "“grass” becomes “snow”"),
+        (ANY, "snow", "“snow” is brought in"),
+        ("grass", ANY, "“grass” is taken away or replaced"),
+        (ANY, ANY, "the background changes"),
+    ],
+)
+def test_a_pattern_reads_as_words(removed: str, added: str, expected: str) -> None:
+    assert Pattern("sled", "background", removed, added).in_words() == expected
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ([(4, 1)], "red"),
+        ([(6, 1), (8, 1)], "on the grass"),
+        ([(8, 1), (6, 1)], "on the grass"),
+        ([(1, 1), (8, 1)], "photo … grass"),
+        ([], ""),
+        ([(3, 0)], ""),
+        ([(8, 5)], "grass"),
+        ([(40, 1)], ""),
+    ],
+)
+def test_a_phrase_bridges_short_gaps_and_no_long_ones(runs: list[tuple[int, int]], expected: str) -> None:
+    assert phrase("A photo of a red sled on the grass.", runs) == expected

@@ -1,0 +1,165 @@
+"""Estimates, their coverage, p-values and corrections."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from faultline_core.statistics import (
+    benjamini_hochberg,
+    bootstrap_mean,
+    bootstrap_ratio,
+    holm,
+    mean_by_source,
+    proportion,
+    sign_flip_p,
+)
+from faultline_core.types import Estimate
+
+
+def generator(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def ends(figure: Estimate) -> tuple[float, float]:
+    assert figure.low is not None
+    assert figure.high is not None
+    return figure.low, figure.high
+
+
+def test_a_source_weighs_one_however_many_values_it_has() -> None:
+    means = mean_by_source([("a", 0.0), ("b", 1.0), ("a", 1.0), ("a", 1.0)])
+    assert means == {"a": pytest.approx(2 / 3), "b": 1.0}
+
+
+def test_nothing_observed_is_no_estimate() -> None:
+    nothing = Estimate(estimate=None, low=None, high=None, n=0)
+    assert bootstrap_mean([], generator()) == proportion(0, 0) == bootstrap_ratio({}, generator()) == nothing
+
+
+@pytest.mark.parametrize(("successes", "n"), [(0, 10), (10, 10), (1, 1), (0, 1)])
+def test_when_all_trials_agree_the_interval_is_exact_and_not_of_zero_width(successes: int, n: int) -> None:
+    low, high = ends(proportion(successes, n))
+    bound = 0.025 ** (1 / n)
+    assert (low, high) == pytest.approx((bound, 1.0) if successes else (0.0, 1.0 - bound))
+
+
+def test_a_mixed_proportion_has_wilsons_interval() -> None:
+    expected = stats.binomtest(7, 20).proportion_ci(method="wilson")
+    assert ends(proportion(7, 20)) == pytest.approx((expected.low, expected.high))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 19, 20, 200])
+@pytest.mark.parametrize("value", [0.0, -0.8, 1.0])
+def test_equal_values_never_give_an_interval_of_zero_width(n: int, value: float) -> None:
+    figure = bootstrap_mean([value] * n, generator())
+    low, high = ends(figure)
+    assert high - low > 0.01
+    assert low <= value <= high
+    assert low >= -1.0
+    assert high <= 1.0
+
+
+def test_equal_rates_give_the_exact_binomial_bound() -> None:
+    assert bootstrap_mean([1.0] * 30, generator(), bounds=(0.0, 1.0)) == proportion(30, 30)
+
+
+def test_the_same_generator_gives_the_same_interval() -> None:
+    values = list(generator(1).uniform(-1, 1, size=40))
+    assert bootstrap_mean(values, generator(5)) == bootstrap_mean(values, generator(5))
+    assert bootstrap_mean(values, generator(5)) != bootstrap_mean(values, generator(6))
+
+
+def test_bca_agrees_with_an_independent_implementation() -> None:
+    values = -(generator(2).beta(0.6, 2.0, size=60))
+    reference = stats.bootstrap(
+        (values,), np.mean, n_resamples=20_000, method="BCa", rng=generator(3)
+    ).confidence_interval
+    assert ends(bootstrap_mean(list(values), generator(4), draws=20_000)) == pytest.approx(
+        (reference.low, reference.high), abs=0.004
+    )
+
+
+def test_skewed_data_get_a_skewed_interval() -> None:
+    figure = bootstrap_mean([0.0] * 36 + [-0.9] * 4, generator())
+    low, high = ends(figure)
+    assert figure.estimate is not None
+    assert figure.estimate - low > high - figure.estimate
+
+
+def test_many_sources_are_drawn_in_blocks_of_bounded_memory() -> None:
+    values = list(generator(7).uniform(-1, 1, size=30_000))
+    low, high = ends(bootstrap_mean(values, generator(), draws=300))
+    assert high - low == pytest.approx(2 * 1.96 * np.std(values) / np.sqrt(30_000), rel=0.3)
+
+
+@pytest.mark.parametrize("n", [10, 25, 40])
+def test_intervals_cover_the_truth_about_as_often_as_they_say(n: int) -> None:
+    """Sources with one to five edits each, of which some flip the answer."""
+    draw, covered = generator(n), 0
+    for _ in range(300):
+        edits = draw.integers(1, 6, size=n)
+        susceptible = draw.beta(1.0, 2.0, size=n)
+        values = draw.binomial(edits, susceptible) / edits
+        low, high = ends(bootstrap_mean(list(values), draw, bounds=(0.0, 1.0), draws=400))
+        covered += low <= 1 / 3 <= high
+    assert 0.91 <= covered / 300 <= 0.985
+
+
+def test_a_share_of_items_is_as_sure_as_its_sources_are_many() -> None:
+    spread = {str(source): (source % 2, 1) for source in range(100)}
+    clustered = {str(source): (10 * (source % 2), 10) for source in range(10)}
+    narrow, wide = bootstrap_ratio(spread, generator()), bootstrap_ratio(clustered, generator())
+    assert narrow.estimate == wide.estimate == 0.5
+    assert narrow.n == wide.n == 100
+    assert np.subtract(*ends(wide)) < 1.5 * np.subtract(*ends(narrow))
+
+
+def test_when_all_items_agree_the_bound_counts_sources() -> None:
+    figure = bootstrap_ratio({str(source): (5, 5) for source in range(8)}, generator())
+    assert ends(figure) == ends(proportion(8, 8))
+    assert figure.n == 40
+
+
+def test_sources_that_reached_no_filter_do_not_count() -> None:
+    figure = bootstrap_ratio({"a": (0, 0), "b": (1, 2), "c": (2, 2)}, generator())
+    assert figure.n == 4
+    assert figure.estimate == 0.75
+
+
+def test_one_source_alone_proves_nothing() -> None:
+    assert ends(bootstrap_ratio({"a": (3, 4)}, generator())) == (0.0, 1.0)
+
+
+def test_sign_flips_are_exact_for_few_sources() -> None:
+    values = [0.3, 0.1, -0.2, 0.4, 0.25]
+    flips = [np.mean(np.multiply(values, signs)) for signs in itertools.product((1, -1), repeat=5)]
+    expected = np.mean([mean >= np.mean(values) - 1e-12 for mean in flips])
+    assert sign_flip_p(values, generator()) == expected
+
+
+def test_sign_flips_by_chance_agree_with_the_exact_answer() -> None:
+    values = list(generator(8).normal(0.2, 0.5, size=14))
+    exact = sign_flip_p(values, generator())
+    repeated = sign_flip_p([*values, 0.0], generator(9), draws=40_000)
+    assert repeated == pytest.approx(exact, abs=0.01)
+    assert sign_flip_p([1.0] * 40, generator(), draws=100) == pytest.approx(1 / 101)
+
+
+def test_no_source_is_no_evidence() -> None:
+    assert sign_flip_p([], generator()) == 1.0
+
+
+def test_holm_steps_down() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_benjamini_hochberg_agrees_with_scipy() -> None:
+    p_values = list(generator(10).uniform(size=20) ** 3)
+    assert benjamini_hochberg(p_values) == pytest.approx(list(stats.false_discovery_control(p_values)))
+    assert benjamini_hochberg([]) == []

@@ -1,0 +1,170 @@
+"""The model suites: each paper's own figures, strictness, and no code that knows a suite by name."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from faultline_core.contract.editor import EditorPreset
+from faultline_core.errors import UnknownModel
+from faultline_core.suite import load_suite, suite_names
+
+ROOT = Path(__file__).parents[3]
+TABLE_6_SWEEP = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_every_suite_loads_and_bears_its_file_s_name(name: str) -> None:
+    suite = load_suite(name)
+    assert suite.name == name
+    assert suite.description
+    assert suite.editor.default_preset in suite.editor.presets
+
+
+def test_the_default_and_the_papers_have_suites() -> None:
+    assert {"miniature", "lance", "dataset-interfaces"} <= set(suite_names())
+
+
+def test_lance_captions_as_table_6a_says() -> None:
+    captioner = load_suite("lance").captioner
+    assert captioner.model == "Salesforce/blip2-opt-2.7b"
+    assert (captioner.beams, captioner.min_tokens, captioner.max_tokens) == (5, 20, 100)
+    assert captioner.repetition_penalty == 1.0
+
+
+def test_lance_captions_begin_as_the_released_code_s_and_are_conditioned_on_the_label() -> None:
+    captioner = load_suite("lance").captioner
+    assert captioner.prefix == "a photo of"
+    assert captioner.labelled_prefix == "a photo of a {label}"
+
+
+@pytest.mark.parametrize("name", ["lance", "dataset-interfaces"])
+def test_captions_leave_the_published_text_encoder_room_for_its_two_marks(name: str) -> None:
+    assert load_suite(name).captioner.text_limit <= 77 - 2
+
+
+def test_lance_perturbs_with_llama_7b_and_an_adapter() -> None:
+    perturber = load_suite("lance").perturber
+    assert perturber is not None
+    assert perturber.model == "huggyllama/llama-7b"
+    assert perturber.adapter
+    assert (perturber.temperature, perturber.top_k, perturber.max_new_tokens) == (1.0, 0, 400)
+
+
+def test_lance_edits_as_table_6c_says() -> None:
+    editor = load_suite("lance").editor
+    preset = editor.presets["lance"]
+    assert (editor.model, editor.resolution) == ("CompVis/stable-diffusion-v1-4", 512)
+    assert (preset.inversion, preset.steps, preset.guidance) == ("null-text", 50, 7.5)
+    assert (preset.cross_replace, preset.self_replace) == (0.8, TABLE_6_SWEEP)
+    assert preset.word_weight == 2.0
+    assert editor.default_preset == "lance"
+
+
+def test_lance_inverts_with_the_released_inner_optimisation() -> None:
+    preset = load_suite("lance").editor.presets["lance"]
+    assert (preset.inner_steps, preset.inner_learning_rate, preset.inner_tolerance) == (10, 1e-2, 1e-5)
+
+
+def test_lance_gates_as_table_6c_says() -> None:
+    scorer = load_suite("lance").scorer
+    assert scorer.clip == "open_clip:ViT-L-14"
+    assert (scorer.gate.direction, scorer.gate.image_image, scorer.gate.image_text) == (0.2, 0.7, 0.2)
+    assert scorer.gate.closer
+
+
+def test_lance_filters_text_at_epsilon() -> None:
+    text = load_suite("lance").scorer.text
+    assert (text.class_similarity, text.word_similarity) == (0.5, 0.5)
+
+
+def test_lance_tests_timm_s_models() -> None:
+    assert load_suite("lance").classifiers.allow_timm
+
+
+def test_dataset_interfaces_generates_with_stable_diffusion_2_at_768() -> None:
+    editor = load_suite("dataset-interfaces").editor
+    assert (editor.model, editor.resolution) == ("stabilityai/stable-diffusion-2", 768)
+    preset = editor.presets[editor.default_preset]
+    assert (preset.steps, preset.guidance) == (50, 7.5)
+
+
+def test_dataset_interfaces_filters_with_vit_h_14() -> None:
+    suite = load_suite("dataset-interfaces")
+    assert suite.scorer.clip == "open_clip:ViT-H-14"
+    assert suite.perturber is None
+
+
+def test_the_miniature_s_lance_preset_is_the_paper_s_but_for_guidance_and_cross_replace() -> None:
+    miniature, paper = load_suite("miniature"), load_suite("lance").editor.presets["lance"]
+    tuned = {"guidance": paper.guidance, "cross_replace": paper.cross_replace}
+    assert miniature.editor.presets["lance"].model_copy(update=tuned) == paper
+    assert miniature.editor.default_preset == "quick"
+
+
+def test_the_miniature_brings_a_control_and_three_leaning_classifiers() -> None:
+    names = set(load_suite("miniature").classifiers.models)
+    assert any(name.startswith("unbiased") for name in names)
+    assert len([name for name in names if name.startswith("leaning")]) >= 3
+
+
+def test_an_unknown_suite_is_named_with_those_there_are() -> None:
+    with pytest.raises(UnknownModel, match=r"'nonsense'.*miniature"):
+        load_suite("nonsense")
+
+
+@pytest.mark.parametrize("name", ["../lance", "suites/lance", "", "lance.TOML"])
+def test_a_path_is_no_suite_s_name(name: str) -> None:
+    with pytest.raises(UnknownModel):
+        load_suite(name)
+
+
+def test_a_user_s_file_is_a_suite(tmp_path: Path) -> None:
+    shipped = ROOT / "services/faultline_core/suites/lance.toml"
+    own = tmp_path / "own.toml"
+    own.write_text(shipped.read_text(encoding="utf-8").replace("steps = 50", "steps = 30"), encoding="utf-8")
+    assert load_suite(str(own)).editor.presets["lance"].steps == 30
+
+
+def test_a_misspelt_field_of_a_suite_is_refused(tmp_path: Path) -> None:
+    shipped = ROOT / "services/faultline_core/suites/lance.toml"
+    own = tmp_path / "own.toml"
+    own.write_text(shipped.read_text(encoding="utf-8").replace("beams", "beam_size"), encoding="utf-8")
+    with pytest.raises(ValidationError, match="beam_size"):
+        load_suite(str(own))
+
+
+def test_the_quick_preset_takes_about_20_direct_steps_and_three_sweep_values() -> None:
+    for name in ("miniature", "lance"):
+        quick: EditorPreset = load_suite(name).editor.presets["quick"]
+        assert (quick.inversion, quick.steps, len(quick.self_replace)) == ("direct", 20, 3)
+
+
+def comparisons_with_a_suite_s_name(tree: ast.AST) -> list[int]:
+    """Lines that compare something with the name of a suite."""
+    names = set(suite_names())
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        for side in (node.left, *node.comparators)
+        for constant in ast.walk(side)
+        if isinstance(constant, ast.Constant) and constant.value in names
+    ]
+
+
+def test_no_code_branches_on_a_suite_s_name() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for root in ("clients", "gateway", "services")
+        for path in (ROOT / root).rglob("*.py")
+        for line in comparisons_with_a_suite_s_name(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert found == []
+
+
+def test_a_branch_on_a_suite_s_name_would_be_seen() -> None:
+    assert comparisons_with_a_suite_s_name(ast.parse("if suite.name == 'lance':\n    pass")) == [1]

@@ -1,0 +1,31 @@
+"""The operator schemas that let torchvision be imported beside a torch it was not built for."""
+
+from __future__ import annotations
+
+import torch
+
+from faultline_core import torchvision_operators  # isort: split
+
+import torchvision  # the import under test
+
+
+def test_torchvision_imports_and_its_python_transforms_work() -> None:
+    resized = torchvision.transforms.functional.resize(torch.zeros(3, 8, 8), [4, 4])
+    assert tuple(resized.shape) == (3, 4, 4)
+
+
+def test_schemas_are_defined_only_where_the_compiled_operators_are_missing() -> None:
+    library = torch.library.Library("faultline_test_absent", "FRAGMENT")
+    assert torchvision_operators.define_missing(library, present=False) == ["nms", "qnms"]
+    assert hasattr(torch.ops.faultline_test_absent, "nms")
+
+
+def test_nothing_is_defined_beside_compiled_operators() -> None:
+    library = torch.library.Library("faultline_test_present", "FRAGMENT")
+    assert torchvision_operators.define_missing(library, present=True) == []
+    assert not hasattr(torch.ops.faultline_test_present, "nms")
+
+
+def test_what_this_environment_defined_agrees_with_what_it_could_load() -> None:
+    loads = torchvision_operators.compiled_operators_load()
+    assert ([] if loads else ["nms", "qnms"]) == torchvision_operators.DEFINED
