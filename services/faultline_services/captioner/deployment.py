@@ -1,0 +1,60 @@
+"""The captioner as a Serve application."""
+
+# Annotations are not postponed here: Serve takes the argument of `build` for settings only if it is a class.
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from ray.serve import Application
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract import captioner as contract
+from faultline_core.suite import load_suite
+from faultline_services.engine_service import EngineService
+from faultline_services.engines import Captioner
+from faultline_services.merged_calls import MergedCalls
+from faultline_services.serving import application
+from faultline_services.settings import ServiceSettings
+
+
+def load_engine(settings: ServiceSettings) -> Captioner:
+    """Load the suite's captioner; model libraries are imported here, on the replica only."""
+    from faultline_services.captioner.engine import CaptionerEngine
+
+    suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
+    return CaptionerEngine.load(
+        suite.captioner, settings.suite_root, store, device=settings.device, dtype=settings.dtype
+    )
+
+
+class CaptionerDeployment(EngineService[Captioner]):
+    """Serves a CaptionerEngine; concurrent caption calls share a batch."""
+
+    name = "captioner"
+
+    def __init__(
+        self, settings: ServiceSettings, load: Callable[[ServiceSettings], Captioner] = load_engine
+    ) -> None:
+        super().__init__(settings, load)
+        engine = self.engine
+        self._captions: MergedCalls[None, contract.CaptionItem, contract.Caption] = self.merged(
+            lambda _, items: engine.caption(contract.CaptionRequest(items=items))
+        )
+
+    def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
+        """Return the verbs of ``faultline_core.contract.captioner``."""
+        return {"/v1/caption": self.caption, "/v1/log-likelihood": self.log_likelihood}
+
+    async def caption(self, body: contract.CaptionRequest) -> contract.CaptionResponse:
+        """Caption each picture."""
+        part = await self._captions(None, body.items)
+        return contract.CaptionResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+
+    async def log_likelihood(self, body: contract.LogLikelihoodRequest) -> contract.LogLikelihoodResponse:
+        """Weigh each text given its picture."""
+        return await self.thread.run(self.engine.log_likelihood, body)
+
+
+def build(args: ServiceSettings) -> Application:
+    """Return the captioner's application: ``serve run faultline_services.captioner.deployment:build``."""
+    return application("captioner", CaptionerDeployment, args)

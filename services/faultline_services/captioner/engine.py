@@ -1,0 +1,246 @@
+"""The captioner: beam-searched captions and likelihoods of given texts, on a BLIP-2-class model."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# Before anything that imports torchvision.
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import torch
+from torch import Tensor
+from transformers import (
+    AutoImageProcessor,
+    AutoTokenizer,
+    BaseImageProcessor,
+    Blip2ForConditionalGeneration,
+    PreTrainedTokenizerBase,
+)
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.base import ModelIdentity, Outcome
+from faultline_core.contract.captioner import (
+    Caption,
+    CaptionItem,
+    CaptionRequest,
+    CaptionResponse,
+    LogLikelihood,
+    LogLikelihoodItem,
+    LogLikelihoodRequest,
+    LogLikelihoodResponse,
+)
+from faultline_core.errors import BadBackendOutput, InvalidRequest, PromptTooLong
+from faultline_core.images import decode_image
+from faultline_core.suite import CaptionerSuite
+from faultline_core.types import Cost
+from faultline_services.captioner.shortening import shortened
+from faultline_services.model_folder import folder_revision, model_folder, require_safetensors
+from faultline_services.outcomes import settle
+
+
+@dataclass(frozen=True)
+class _Sight:
+    """A picture as the model reads it, float (3, H, W), and the words the answer goes on from."""
+
+    pixels: Tensor
+    prefix: str
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """What was made of a picture: the text after the prefix, and whether something was left off."""
+
+    sight: _Sight
+    text: str
+    shortened: bool = False
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """A draft and the token ids, prompt and answer apart, whose likelihood is asked for."""
+
+    draft: _Draft
+    prompt: list[int]
+    answer: list[int]
+
+
+class CaptionerEngine:
+    """Captions pictures; deterministic, each caption independent of what shares its batch."""
+
+    def __init__(
+        self,
+        model: Blip2ForConditionalGeneration,
+        tokenizer: PreTrainedTokenizerBase,
+        image_processor: BaseImageProcessor,
+        *,
+        identity: ModelIdentity,
+        suite: CaptionerSuite,
+        store: BlobStore,
+    ) -> None:
+        self._model, self._tokenizer, self._image_processor = model.eval(), tokenizer, image_processor
+        self._suite, self._store = suite, store
+        self.identity = identity
+        self._image_marks = [int(model.config.image_token_index)] * int(model.config.num_query_tokens)
+        self._longest = int(model.config.text_config.max_position_embeddings)
+        ends = model.language_model.generation_config.eos_token_id
+        self._ends = set(ends if isinstance(ends, list) else [ends])
+
+    @classmethod
+    def load(
+        cls,
+        suite: CaptionerSuite,
+        root: Path,
+        store: BlobStore,
+        *,
+        device: str = "cpu",
+        dtype: str = "float32",
+    ) -> CaptionerEngine:
+        """Load the suite's model folder, which lies under ``root``.
+
+        Raises:
+            UnknownModel: there is no such folder.
+            ModelFormatRefused: its weights are not safetensors.
+        """
+        folder = model_folder(root, suite.model)
+        require_safetensors(folder)
+        model = Blip2ForConditionalGeneration.from_pretrained(
+            folder, use_safetensors=True, dtype=getattr(torch, dtype)
+        )
+        return cls(
+            model.to(torch.device(device)),
+            AutoTokenizer.from_pretrained(folder, trust_remote_code=False),
+            AutoImageProcessor.from_pretrained(folder, trust_remote_code=False),
+            identity=ModelIdentity(id=suite.model, revision=folder_revision(folder)),
+            suite=suite,
+            store=store,
+        )
+
+    def caption(self, request: CaptionRequest) -> CaptionResponse:
+        """Caption each picture by beam search (LANCE, section 3.1 and Table 6)."""
+        started, batch = time.monotonic(), self._suite.batch
+
+        def see(item: CaptionItem) -> _Sight:
+            return self._sight(item.image, self._prefix(item.label))
+
+        def weigh(draft: Outcome[_Draft]) -> _Weighed:
+            return self._weighed(draft.unwrap())
+
+        with torch.inference_mode():
+            drafts = settle(request.items, prepare=see, run=self._write, finish=self._draft, batch=batch)
+            outcomes = settle(drafts, prepare=weigh, run=self._likelihoods, finish=_caption, batch=batch)
+        cost = Cost(seconds=time.monotonic() - started)
+        return CaptionResponse(outcomes=outcomes, model=self.identity, cost=cost)
+
+    def log_likelihood(self, request: LogLikelihoodRequest) -> LogLikelihoodResponse:
+        """Return log p(text | picture) of each pair: nats, summed over the text's tokens."""
+
+        def weigh(item: LogLikelihoodItem) -> _Weighed:
+            return self._weighed(_Draft(self._sight(item.image, ""), item.text))
+
+        with torch.inference_mode():
+            outcomes = settle(
+                request.items, prepare=weigh, run=self._likelihoods, finish=_finite, batch=self._suite.batch
+            )
+        return LogLikelihoodResponse(outcomes=outcomes, model=self.identity)
+
+    def _sight(self, image: str, prefix: str) -> _Sight:
+        picture = decode_image(self._store.get(image))
+        return _Sight(self._image_processor(images=[picture], return_tensors="pt")["pixel_values"][0], prefix)
+
+    def _prefix(self, label: str | None) -> str:
+        return self._suite.prefix if label is None else self._suite.labelled_prefix.format(label=label)
+
+    def _prompt(self, prefix: str) -> list[int]:
+        return [*self._image_marks, *self._tokenizer(prefix)["input_ids"]]
+
+    def _tokens(self, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
+
+    def _write(self, sights: list[_Sight]) -> list[list[int]]:
+        """Return the new token ids of each caption, the mark of the end among them if it was reached."""
+        prompts = [self._prompt(sight.prefix) for sight in sights]
+        ids, mask = self._padded(prompts, left=True)
+        made = self._model.generate(
+            pixel_values=self._stacked(sights),
+            input_ids=ids,
+            attention_mask=mask,
+            num_beams=self._suite.beams,
+            do_sample=False,
+            min_new_tokens=self._suite.min_tokens,
+            max_new_tokens=self._suite.max_tokens,
+            repetition_penalty=self._suite.repetition_penalty,
+            pad_token_id=self._tokenizer.pad_token_id,
+        )
+        new: list[list[int]] = made[:, ids.shape[1] :].tolist()
+        return new
+
+    def _draft(self, sight: _Sight, ids: list[int]) -> _Draft:
+        text = self._tokenizer.decode(ids, skip_special_tokens=True).strip()
+        if not text:
+            raise BadBackendOutput("the captioner wrote nothing")
+
+        def fits(beginning: str) -> bool:
+            return len(self._tokens(_joined(sight.prefix, beginning))) <= self._suite.text_limit
+
+        kept = shortened(text, fits, complete=not self._ends.isdisjoint(ids))
+        return _Draft(sight, kept, shortened=kept != text)
+
+    def _weighed(self, draft: _Draft) -> _Weighed:
+        prompt = self._prompt(draft.sight.prefix)
+        answer = self._tokens(f" {draft.text}" if draft.sight.prefix else draft.text)
+        if not answer:
+            raise InvalidRequest(f"the text {draft.text!r} has no token")
+        if len(prompt) + len(answer) > self._longest:
+            raise PromptTooLong(f"a text of {len(answer)} tokens does not fit the captioner")
+        return _Weighed(draft, prompt, answer)
+
+    def _likelihoods(self, weighed: list[_Weighed]) -> list[float]:
+        ids, mask = self._padded([one.prompt + one.answer for one in weighed], left=False)
+        pixels = self._stacked([one.draft.sight for one in weighed])
+        logits = self._model(pixel_values=pixels, input_ids=ids, attention_mask=mask).logits
+        odds = logits[:, :-1].float().log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
+        totals = []
+        for row, one in zip(odds, weighed, strict=True):
+            first = len(one.prompt) - 1
+            totals.append(float(row[first : first + len(one.answer)].sum()))
+        return totals
+
+    def _stacked(self, sights: Sequence[_Sight]) -> Tensor:
+        return torch.stack([sight.pixels for sight in sights]).to(self._model.device, self._model.dtype)
+
+    def _padded(self, rows: list[list[int]], *, left: bool) -> tuple[Tensor, Tensor]:
+        """Return ids and mask, int64 (n, L)."""
+        width, pad = max(len(row) for row in rows), int(self._tokenizer.pad_token_id)
+        gaps = [width - len(row) for row in rows]
+        ids, mask = [], []
+        for row, gap in zip(rows, gaps, strict=True):
+            ids.append([pad] * gap + row if left else row + [pad] * gap)
+            mask.append([0] * gap + [1] * len(row) if left else [1] * len(row) + [0] * gap)
+        place = self._model.device
+        return torch.tensor(ids, device=place), torch.tensor(mask, device=place)
+
+
+def _joined(prefix: str, text: str) -> str:
+    return f"{prefix} {text}".strip()
+
+
+def _finite(weighed: _Weighed, total: float) -> LogLikelihood:
+    if not math.isfinite(total):
+        raise BadBackendOutput(f"the log-likelihood of {weighed.draft.text!r} is {total}")
+    return LogLikelihood(total=total, tokens=len(weighed.answer))
+
+
+def _caption(weighed: _Weighed, total: float) -> Caption:
+    likelihood = _finite(weighed, total)
+    return Caption(
+        text=_joined(weighed.draft.sight.prefix, weighed.draft.text),
+        log_likelihood=likelihood.total,
+        tokens=likelihood.tokens,
+        shortened=weighed.draft.shortened,
+    )

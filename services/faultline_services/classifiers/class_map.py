@@ -1,0 +1,119 @@
+"""From the dataset's classes to the rows of a classifier's head."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from faultline_core.errors import ClassMapMismatch
+from faultline_services.remembered_pass import Floats
+
+LabelMap = Mapping[str, Sequence[str]]
+"""Dataset class → names of head classes whose probabilities it sums."""
+
+
+def read_label_map(file: Path | None) -> LabelMap:
+    """Read a JSON object of class → list of head classes; none is an empty map.
+
+    Raises:
+        ClassMapMismatch: the file is something else.
+    """
+    if file is None:
+        return {}
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ClassMapMismatch(f"the label map {file.name!r} cannot be read") from error
+    if not isinstance(found, dict) or not all(_is_names(names) for names in found.values()):
+        raise ClassMapMismatch(f"the label map {file.name!r} is no object of class to list of head classes")
+    return found
+
+
+def read_class_map(file: Path) -> HeadClasses:
+    """Read a JSON list of class names in the head's order.
+
+    Raises:
+        ClassMapMismatch: there is no such file, or it is something else.
+    """
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ClassMapMismatch(f"{file.parent.name!r} has no readable {file.name}") from error
+    if not _is_names(found):
+        raise ClassMapMismatch(f"{file.name} of {file.parent.name!r} is no list of names")
+    return HeadClasses(tuple((name,) for name in found))
+
+
+def _is_names(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
+
+
+@dataclass(frozen=True)
+class HeadClasses:
+    """The names each row of the head answers to, the first of them its own."""
+
+    names: tuple[tuple[str, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def own_names(self) -> list[str]:
+        """One name a row, in the head's order."""
+        return [names[0] for names in self.names]
+
+    def selection(self, classes: Sequence[str], label_map: LabelMap) -> Selection:
+        """Find the rows of each dataset class.
+
+        Raises:
+            ClassMapMismatch: a class has no row, several by the same name, or one that another class has.
+        """
+        own = _index(names[:1] for names in self.names)
+        # A class's own name goes before another's synonym: ImageNet's mouth organ is a harp, too.
+        index = _index(self.names) | own
+        rows = [
+            tuple(_only_row(index, name, named) for named in label_map.get(name, [name])) for name in classes
+        ]
+        taken = [row for group in rows for row in group]
+        for name, group in zip(classes, rows, strict=True):
+            if any(taken.count(row) > 1 for row in group):
+                raise ClassMapMismatch(f"{name!r} shares a class of the head with another class")
+        return Selection(tuple(rows))
+
+
+def _index(rows: Iterable[Sequence[str]]) -> dict[str, set[int]]:
+    index: dict[str, set[int]] = {}
+    for row, names in enumerate(rows):
+        for name in names:
+            index.setdefault(_key(name), set()).add(row)
+    return index
+
+
+def _key(name: str) -> str:
+    return name.strip().replace("_", " ").casefold()
+
+
+def _only_row(index: Mapping[str, set[int]], name: str, named: str) -> int:
+    rows = index.get(_key(named), set())
+    if not rows:
+        raise ClassMapMismatch(f"the classifier has no class {named!r} for {name!r}")
+    if len(rows) > 1:
+        raise ClassMapMismatch(
+            f"{named!r} names {len(rows)} classes of the classifier; a label map must choose"
+        )
+    return next(iter(rows))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The rows of each dataset class."""
+
+    rows: tuple[tuple[int, ...], ...]
+
+    def __call__(self, head: Floats) -> Floats:
+        """Sum the head's probabilities (C,) over each class's rows (n,)."""
+        return np.array([head[list(group)].sum() for group in self.rows], dtype=np.float32)

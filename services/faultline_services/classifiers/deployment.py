@@ -1,0 +1,77 @@
+"""The classifiers as a Serve application."""
+
+# Annotations are not postponed here: Serve takes the argument of `build` for settings only if it is a class.
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+from ray.serve import Application
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract import classifiers as contract
+from faultline_core.suite import load_suite
+from faultline_core.types import BlobRef
+from faultline_services.classifiers.options import ClassifierOptions
+from faultline_services.engine_service import EngineService
+from faultline_services.engines import Classifiers
+from faultline_services.merged_calls import MergedCalls
+from faultline_services.serving import application
+from faultline_services.settings import ServiceSettings
+
+
+class Sharing(NamedTuple):
+    """Calls share a batch when they ask the same classifier the same question."""
+
+    classifier: str
+    classes: tuple[str, ...]
+    features: bool
+
+
+def load_engine(settings: ServiceSettings) -> Classifiers:
+    """Prepare the suite's classifiers; model libraries are imported here, on the replica only."""
+    from faultline_services.classifiers.engine import ClassifiersEngine
+
+    suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
+    options = ClassifierOptions.model_validate(settings, from_attributes=True)
+    return ClassifiersEngine.load(suite.classifiers, settings.suite_root, store, options)
+
+
+class ClassifiersDeployment(EngineService[Classifiers]):
+    """Serves a ClassifiersEngine; concurrent calls of one classifier share a batch."""
+
+    name = "classifiers"
+
+    def __init__(
+        self, settings: ServiceSettings, load: Callable[[ServiceSettings], Classifiers] = load_engine
+    ) -> None:
+        super().__init__(settings, load)
+        self._predictions: MergedCalls[Sharing, BlobRef, contract.Prediction] = self.merged(self._classify)
+
+    def _classify(self, key: Sharing, images: list[BlobRef]) -> contract.ClassifyResponse:
+        question = contract.ClassifyRequest(
+            classifier=key.classifier, images=images, classes=list(key.classes), features=key.features
+        )
+        return self.engine.classify(question)
+
+    def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
+        """Return the verbs of ``faultline_core.contract.classifiers``."""
+        return {"/v1/classify": self.classify}
+
+    def gets(self) -> Mapping[str, Callable[[], Awaitable[Any]]]:
+        """Return the lists of ``faultline_core.contract.classifiers``."""
+        return {"/v1/classifiers": self.list_classifiers}
+
+    async def classify(self, body: contract.ClassifyRequest) -> contract.ClassifyResponse:
+        """Predict each picture."""
+        key = Sharing(body.classifier, tuple(body.classes), body.features)
+        part = await self._predictions(key, body.images)
+        return contract.ClassifyResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+
+    async def list_classifiers(self) -> contract.ClassifierList:
+        """Name the classifiers that can be tested."""
+        return self.engine.list_classifiers()
+
+
+def build(args: ServiceSettings) -> Application:
+    """Return the classifiers' application: ``serve run faultline_services.classifiers.deployment:build``."""
+    return application("classifiers", ClassifiersDeployment, args)

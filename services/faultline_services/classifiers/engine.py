@@ -1,0 +1,83 @@
+"""The classifiers under test behind one engine: models by name, predictions over the dataset's classes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from faultline_core.blobs import BlobStore, cache_key
+from faultline_core.contract.base import ModelIdentity, Outcome
+from faultline_core.contract.classifiers import ClassifierList, ClassifyRequest, ClassifyResponse, Prediction
+from faultline_core.errors import InvalidRequest
+from faultline_core.suite import ClassifiersSuite
+from faultline_core.types import Cost
+from faultline_services.classifiers.classifier import Classifier, OverClasses
+from faultline_services.classifiers.options import ClassifierOptions
+from faultline_services.classifiers.sources import Sources
+from faultline_services.model_cache import ModelCache
+from faultline_services.outcomes import settle
+from faultline_services.remembered_pass import Arrays, Floats
+
+TOP = 5
+
+
+class ClassifiersEngine:
+    """Asks classifiers by spec; keeps those asked last in memory, predictions in the store."""
+
+    def __init__(self, sources: Sources, *, cache_bytes: int) -> None:
+        self._sources = sources
+        self._models: ModelCache[Classifier] = ModelCache(cache_bytes)
+        listed = [one.model_dump() for one in sources.describe()]
+        self.identity = ModelIdentity(id="classifiers", revision=cache_key(classifiers=listed))
+
+    @classmethod
+    def load(
+        cls, suite: ClassifiersSuite, root: Path, store: BlobStore, options: ClassifierOptions
+    ) -> ClassifiersEngine:
+        """Prepare the suite's classifiers, folders under ``root``; each is loaded when first asked."""
+        return cls(Sources(suite, root, store, options), cache_bytes=options.model_cache_bytes)
+
+    def list_classifiers(self) -> ClassifierList:
+        """Name the classifiers that lie on this machine."""
+        return ClassifierList(classifiers=self._sources.describe())
+
+    def classify(self, request: ClassifyRequest) -> ClassifyResponse:
+        """Predict each picture over the asked classes.
+
+        Raises:
+            UnknownModel: no classifier answers to the name.
+            ModelFormatRefused: its weights are refused.
+            ClassMapMismatch: a class has no place in its head.
+        """
+        started = time.monotonic()
+        if len(set(request.classes)) != len(request.classes):
+            raise InvalidRequest("a class is asked for twice", pointer="/classes")
+        spec = request.classifier
+        with self._models.borrow(spec, lambda: self._sources.load(spec)) as model:
+            over = model.over(request.classes)
+            found = model.predict(request.images).outcomes
+            outcomes = settle(
+                found, prepare=_arrays, run=list[Arrays], finish=_predictor(over, request), batch=len(found)
+            )
+            cost = Cost(seconds=time.monotonic() - started)
+            return ClassifyResponse(outcomes=outcomes, model=model.identity, cost=cost)
+
+
+def _arrays(outcome: Outcome[Arrays]) -> Arrays:
+    return outcome.unwrap()
+
+
+def _predictor(over: OverClasses, request: ClassifyRequest) -> Callable[[Arrays, Arrays], Prediction]:
+    def predict(_: Arrays, arrays: Arrays) -> Prediction:
+        odds = over(arrays)
+        features: Floats | None = arrays.get("features", arrays.get("vector")) if request.features else None
+        return Prediction(
+            probabilities=odds.tolist(),
+            top=np.argsort(-odds, kind="stable")[:TOP].tolist(),
+            features=None if features is None else features.tolist(),
+        )
+
+    return predict

@@ -1,0 +1,145 @@
+"""The Open Inference Protocol v2 over JSON, and nothing of what its answers say taken on trust."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar
+
+import httpx
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+from pydantic import BaseModel, Field, ValidationError
+
+from faultline_core.errors import BackendUnavailable, BadBackendOutput, DeadlineExceeded
+from faultline_core.images import Pixels
+from faultline_services.remembered_pass import Floats
+
+MAX_ANSWER_BYTES = 64 * 2**20
+LARGEST_SIDE = 1024
+# Remote models say nothing of their preprocessing; nearly all of them were trained with these.
+IMAGENET_MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
+IMAGENET_STD = np.array([0.229, 0.224, 0.225], dtype=np.float32)
+
+Picture = npt.NDArray[Any]
+"""One picture as the remote model takes it, without the batch axis."""
+
+
+class TensorSpec(BaseModel):
+    """A tensor in a model's metadata; -1 is an open size."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+    parameters: dict[str, Any] = {}
+
+
+class ModelMetadata(BaseModel):
+    """What ``GET /v2/models/<name>`` answers."""
+
+    name: str
+    versions: list[str] = []
+    platform: str = ""
+    inputs: list[TensorSpec] = Field(min_length=1, max_length=1)
+    outputs: list[TensorSpec] = Field(min_length=1)
+    parameters: dict[str, Any] = {}
+
+    @property
+    def labels(self) -> list[str] | None:
+        """The class names in the head's order, where the model gives any."""
+        found = self.parameters.get("labels", self.outputs[0].parameters.get("labels"))
+        if isinstance(found, list) and found and all(isinstance(name, str) for name in found):
+            return found
+        return None
+
+
+class _Output(BaseModel):
+    name: str
+    shape: list[int]
+    data: list[Any]
+
+
+class _Answer(BaseModel):
+    outputs: list[_Output] = Field(min_length=1)
+
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+class OpenInference:
+    """One remote model."""
+
+    def __init__(self, url: str, client: httpx.Client) -> None:
+        self._url, self._client = url.rstrip("/"), client
+        self.metadata = self._read("GET", self._url, None, ModelMetadata)
+        self._layout, self._height, self._width = self._picture_layout()
+
+    def prepare(self, pixels: Pixels) -> Picture:
+        """Resize and, for float inputs, normalise a picture."""
+        side = (self._width, self._height)
+        picture = np.asarray(Image.fromarray(pixels).resize(side, Image.Resampling.BICUBIC))
+        if self._datatype != "UINT8":
+            picture = (picture.astype(np.float32) / 255.0 - IMAGENET_MEAN) / IMAGENET_STD
+        return np.transpose(picture, (2, 0, 1)) if self._layout == "channels-first" else picture
+
+    def infer(self, pictures: list[Picture]) -> list[Floats]:
+        """Return one row of the first output for each picture."""
+        batch = np.stack(pictures)
+        wanted = self.metadata.inputs[0]
+        tensor = {
+            "name": wanted.name,
+            "datatype": wanted.datatype,
+            "shape": list(batch.shape),
+            "data": batch.ravel().tolist(),
+        }
+        answer = self._read("POST", f"{self._url}/infer", {"inputs": [tensor]}, _Answer)
+        return self._rows(answer.outputs[0], len(pictures))
+
+    @property
+    def _datatype(self) -> str:
+        return self.metadata.inputs[0].datatype
+
+    def _picture_layout(self) -> tuple[Literal["channels-first", "channels-last"], int, int]:
+        shape = self.metadata.inputs[0].shape
+        known = len(shape) == 4 and self._datatype in ("FP32", "UINT8")
+        if known and shape[1] == 3 and all(0 < side <= LARGEST_SIDE for side in shape[2:]):
+            return "channels-first", shape[2], shape[3]
+        if known and shape[3] == 3 and all(0 < side <= LARGEST_SIDE for side in shape[1:3]):
+            return "channels-last", shape[1], shape[2]
+        raise BadBackendOutput(f"{self._url!r} takes {self._datatype} {shape}, which is no batch of pictures")
+
+    def _rows(self, output: _Output, n: int) -> list[Floats]:
+        try:
+            values = np.array(output.data, dtype=np.float32).ravel()
+        except (TypeError, ValueError) as error:
+            raise BadBackendOutput(f"{self._url!r} answered with something else than numbers") from error
+        if len(output.shape) != 2 or output.shape[0] != n or output.shape[1] < 1:
+            raise BadBackendOutput(f"{self._url!r} answered with shape {output.shape} for {n} pictures")
+        if values.size != n * output.shape[1]:
+            raise BadBackendOutput(f"{self._url!r} answered {values.size} numbers for shape {output.shape}")
+        return list(values.reshape(n, -1))
+
+    def _read(self, method: str, url: str, body: dict[str, Any] | None, kind: type[Body]) -> Body:
+        try:
+            with self._client.stream(method, url, json=body, follow_redirects=False) as response:
+                content = _bounded(response, url)
+        except httpx.TimeoutException as error:
+            raise DeadlineExceeded(f"{url!r} did not answer in time") from error
+        except httpx.HTTPError as error:
+            raise BackendUnavailable(f"{url!r} is out of reach") from error
+        if response.status_code >= 500:
+            raise BackendUnavailable(f"{url!r} answered {response.status_code}")
+        if response.status_code != 200:
+            raise BadBackendOutput(f"{url!r} answered {response.status_code}")
+        try:
+            return kind.model_validate_json(content)
+        except ValidationError as error:
+            raise BadBackendOutput(f"{url!r} answered with something else than the protocol") from error
+
+
+def _bounded(response: httpx.Response, url: str) -> bytes:
+    content = bytearray()
+    for chunk in response.iter_bytes():
+        content += chunk
+        if len(content) > MAX_ANSWER_BYTES:
+            raise BadBackendOutput(f"{url!r} answered with more than {MAX_ANSWER_BYTES} bytes")
+    return bytes(content)

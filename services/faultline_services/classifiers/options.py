@@ -1,0 +1,22 @@
+"""What the classifiers are allowed to reach beyond the suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+
+class ClassifierOptions(BaseModel):
+    """``local:`` names are folders of ``models_folder``; ``oip:`` hosts must be among ``oip_hosts``.
+
+    ``label_map`` is a JSON file {dataset class: [head classes]} that goes before equality of names.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())
+
+    models_folder: Path | None = None
+    label_map: Path | None = None
+    oip_hosts: tuple[str, ...] = ()
+    model_cache_bytes: int = 2 * 2**30
+    device: str = "cpu"

@@ -1,0 +1,88 @@
+"""A remote classifier over the Open Inference Protocol v2 (KServe, Triton)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.base import ModelIdentity
+from faultline_core.errors import BadBackendOutput, ClassMapMismatch, UnknownModel
+from faultline_core.images import decode_image
+from faultline_services.classifiers.class_map import HeadClasses, LabelMap
+from faultline_services.classifiers.classifier import OverClasses
+from faultline_services.classifiers.open_inference import OpenInference, Picture
+from faultline_services.outcomes import settle
+from faultline_services.remembered_pass import Arrays, Floats, PassResult
+
+ROW_SUM_TOLERANCE = 1e-3
+"""Rows this near to a sum of 1 are probabilities already; others are logits."""
+
+
+def require_allowed(url: str, hosts: Sequence[str]) -> None:
+    """Raise UnknownModel unless the host of ``url``, with or without its port, is among ``hosts``."""
+    parts = urlsplit(url)
+    if not {parts.netloc, parts.hostname} & set(hosts):
+        raise UnknownModel(f"the host of {url!r} is not on the list of remote classifiers")
+
+
+class RemoteClassifier:
+    """Predictions of a model elsewhere: never remembered, for nobody says when it changes.
+
+    A model that names no labels must have exactly the asked classes, in the asked order.
+    """
+
+    size_bytes = 0
+
+    def __init__(
+        self, url: str, *, client: httpx.Client, label_map: LabelMap, store: BlobStore, batch: int
+    ) -> None:
+        self._remote = OpenInference(url, client)
+        self._label_map, self._store, self._batch = label_map, store, batch
+        revision = hashlib.sha256(self._remote.metadata.model_dump_json().encode()).hexdigest()
+        self.identity = ModelIdentity(id=f"oip:{url}", revision=revision)
+
+    def over(self, classes: Sequence[str]) -> OverClasses:
+        """Choose the labels of these classes."""
+        labels = self._remote.metadata.labels
+        if labels is not None:
+            selection = HeadClasses(tuple((label,) for label in labels)).selection(classes, self._label_map)
+            return lambda arrays: selection(arrays["probabilities"])
+
+        def as_they_come(arrays: Arrays) -> Floats:
+            head = arrays["probabilities"]
+            if len(head) != len(classes):
+                raise ClassMapMismatch(
+                    f"{self.identity.id!r} names no labels and has {len(head)} classes, not {len(classes)}"
+                )
+            return head
+
+        return as_they_come
+
+    def predict(self, images: Sequence[str]) -> PassResult:
+        """Return ``probabilities`` over the remote head for each picture."""
+
+        def read(ref: str) -> Picture:
+            return self._remote.prepare(decode_image(self._store.get(ref)))
+
+        outcomes = settle(
+            images,
+            prepare=read,
+            run=self._remote.infer,
+            finish=lambda _, row: _arrays(row),
+            batch=self._batch,
+        )
+        return PassResult(outcomes, len(images))
+
+
+def _arrays(row: Floats) -> Arrays:
+    if not np.isfinite(row).all():
+        raise BadBackendOutput("the remote classifier answered with numbers that are not finite")
+    if row.min() >= 0 and abs(float(row.sum()) - 1.0) <= ROW_SUM_TOLERANCE:
+        return {"probabilities": row}
+    odds = np.exp(row - row.max())
+    return {"probabilities": (odds / odds.sum()).astype(np.float32)}

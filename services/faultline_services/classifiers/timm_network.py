@@ -1,0 +1,102 @@
+"""A timm network as a classifier under test, with its own preprocessing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# Before anything that imports torchvision, as timm does.
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import timm
+import torch
+from PIL import Image
+from timm.data import create_transform, resolve_data_config
+from torch import Tensor
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.base import ModelIdentity
+from faultline_core.errors import BadBackendOutput, ModelFormatRefused, UnknownModel
+from faultline_core.images import decode_image
+from faultline_services.classifiers.class_map import HeadClasses, LabelMap
+from faultline_services.classifiers.classifier import OverClasses
+from faultline_services.remembered_pass import Arrays, PassResult, RememberedPass
+
+
+@dataclass(frozen=True)
+class Network:
+    """A loaded timm network, the classes of its head, and the digest of what it was loaded from."""
+
+    module: Any
+    head: HeadClasses
+    identity: ModelIdentity
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory its weights take."""
+        tensors = [*self.module.parameters(), *self.module.buffers()]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def create_network(architecture: str, **options: Any) -> Any:
+    """Build one of timm's architectures, a module with timm's methods, in float32.
+
+    Raises:
+        UnknownModel: timm has no such architecture.
+        ModelFormatRefused: the options or weights do not fit it.
+    """
+    if not timm.is_model(architecture):
+        raise UnknownModel(f"timm has no architecture {architecture!r}")
+    try:
+        module = timm.create_model(architecture, **options)
+    except (TypeError, ValueError, RuntimeError, OSError, AssertionError) as error:
+        raise ModelFormatRefused(f"{architecture!r} cannot be built as configured: {error}") from error
+    return module.eval().float()
+
+
+class TimmClassifier:
+    """Predictions and features of a network; remembered by picture, weights and preprocessing."""
+
+    def __init__(
+        self, network: Network, *, label_map: LabelMap, store: BlobStore, batch: int, device: str
+    ) -> None:
+        self._device = torch.device(device)
+        self._module, self._head = network.module.to(self._device), network.head
+        self._label_map = label_map
+        self.identity = network.identity
+        self.size_bytes = network.size_bytes
+        settings = resolve_data_config({}, model=network.module)
+        transform: Callable[[Image.Image], Tensor] = create_transform(**settings, is_training=False)
+        self._pass = RememberedPass(
+            store,
+            "prediction",
+            read=lambda ref: transform(Image.fromarray(decode_image(store.get(ref)))),
+            forward=self._forward,
+            inputs={"model": network.identity.revision, "preprocessing": settings},
+            batch=batch,
+        )
+
+    def over(self, classes: Sequence[str]) -> OverClasses:
+        """Choose the head's rows of these classes."""
+        selection = self._head.selection(classes, self._label_map)
+        return lambda arrays: selection(arrays["probabilities"])
+
+    def predict(self, images: Sequence[str]) -> PassResult:
+        """Return ``probabilities`` over the whole head and ``features`` of each picture."""
+        return self._pass(images)
+
+    @torch.inference_mode()
+    def _forward(self, pictures: list[Tensor]) -> list[Arrays]:
+        states = self._module.forward_features(torch.stack(pictures).to(self._device))
+        features = self._module.forward_head(states, pre_logits=True).float().flatten(1).cpu().numpy()
+        odds = self._module.forward_head(states).float().softmax(-1).cpu().numpy()
+        if odds.shape != (len(pictures), len(self._head)):
+            raise BadBackendOutput(
+                f"{self.identity.id!r} answered {odds.shape} for {len(self._head)} classes"
+            )
+        return [
+            {"probabilities": row.copy(), "features": vector.copy()}
+            for row, vector in zip(odds, features, strict=True)
+        ]

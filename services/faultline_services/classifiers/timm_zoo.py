@@ -1,0 +1,74 @@
+"""The timm zoo: pretrained ImageNet-1k networks by name, from safetensors only."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+# Before anything that imports torchvision, as timm does.
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import timm
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+from timm.data import ImageNetInfo
+
+from faultline_core.contract.base import ModelIdentity
+from faultline_core.errors import UnknownModel
+from faultline_services.classifiers.class_map import HeadClasses
+from faultline_services.classifiers.timm_network import Network, create_network
+
+WEIGHTS = "model.safetensors"
+
+Fetch = Callable[[str], Path]
+"""From a hub repository's name to its weights file on this machine."""
+
+
+def imagenet_classes() -> HeadClasses:
+    """Return ImageNet-1k's classes: each answers to its description, its synonyms and its WordNet id."""
+    info = ImageNetInfo()
+    return HeadClasses(
+        tuple(
+            (description, *description.split(", "), info.index_to_label_name(row))
+            for row in range(info.num_classes())
+            for description in (info.index_to_description(row),)
+        )
+    )
+
+
+def load_zoo(name: str, fetch: Fetch) -> Network:
+    """Load a pretrained ImageNet-1k network of the timm zoo.
+
+    Raises:
+        UnknownModel: timm has no such pretrained network for ImageNet-1k, or its weights cannot be had.
+        ModelFormatRefused: the file is not what timm expects.
+    """
+    settings = timm.get_pretrained_cfg(name) if timm.is_model(name) else None
+    if settings is None or not settings.hf_hub_id:
+        raise UnknownModel(f"timm has no pretrained model {name!r}")
+    head = imagenet_classes()
+    if settings.num_classes != len(head):
+        raise UnknownModel(f"{name!r} of timm is no ImageNet-1k classifier")
+    file = fetch(settings.hf_hub_id)
+    module = create_network(name, pretrained=True, pretrained_cfg_overlay={"file": str(file)})
+    with file.open("rb") as stream:
+        revision = hashlib.file_digest(stream, "sha256").hexdigest()
+    return Network(module, head, ModelIdentity(id=f"timm:{name}", revision=revision))
+
+
+def hub_weights(repository: str) -> Path:
+    """Return the safetensors file of a hub repository, downloading it if need be.
+
+    Raises:
+        UnknownModel: it is not on this machine and cannot be fetched.
+    """
+    for local_only in (True, False):
+        try:
+            return Path(hf_hub_download(repository, WEIGHTS, local_files_only=local_only))
+        except LocalEntryNotFoundError:
+            continue
+        except HfHubHTTPError as error:
+            raise UnknownModel(f"the hub has no {WEIGHTS} of {repository!r}") from error
+    raise UnknownModel(f"the weights of {repository!r} are not on this machine and the hub is out of reach")

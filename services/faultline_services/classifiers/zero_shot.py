@@ -1,0 +1,57 @@
+"""Zero-shot classification: the class whose prompt is nearest to the picture in CLIP's space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from faultline_core.blobs import BlobStore
+from faultline_core.clip_metrics import unit
+from faultline_core.contract.base import ModelIdentity
+from faultline_core.errors import ClassMapMismatch, FaultlineError
+from faultline_services.classifiers.classifier import OverClasses
+from faultline_services.clip_encoder import ClipEncoder
+from faultline_services.remembered_pass import Arrays, Floats, PassResult
+
+PROMPT = "a photo of {article} {name}"
+_VOWELS = "aeiou"
+
+
+def prompt_of(name: str) -> str:
+    """Return the prompt of a class, with the article its first letter asks for."""
+    spoken = name.replace("_", " ").strip()
+    return PROMPT.format(article="an" if spoken[:1].casefold() in _VOWELS else "a", name=spoken)
+
+
+class ZeroShotClassifier:
+    """Softmax over the asked classes of scaled cosines; features are the unit picture embedding."""
+
+    def __init__(self, folder: Path, name: str, *, store: BlobStore, batch: int, device: str) -> None:
+        clip = ClipEncoder(folder, device=device)
+        self._scale = clip.logit_scale
+        self.size_bytes = clip.size_bytes
+        self.identity = ModelIdentity(id=name, revision=clip.revision)
+        self._images, self._texts = clip.image_pass(store, batch), clip.text_pass(store, batch)
+
+    def over(self, classes: Sequence[str]) -> OverClasses:
+        """Embed the prompts of these classes."""
+        try:
+            found = [
+                outcome.unwrap() for outcome in self._texts([prompt_of(name) for name in classes]).outcomes
+            ]
+        except FaultlineError as error:
+            raise ClassMapMismatch(f"a class name makes no usable prompt: {error.detail}") from error
+        prompts = unit(np.stack([arrays["vector"] for arrays in found]))
+
+        def probabilities(arrays: Arrays) -> Floats:
+            logits = self._scale * (prompts @ unit(arrays["vector"]))
+            odds = np.exp(logits - logits.max())
+            return np.asarray(odds / odds.sum(), dtype=np.float32)
+
+        return probabilities
+
+    def predict(self, images: Sequence[str]) -> PassResult:
+        """Return ``vector`` of each picture."""
+        return self._images(images)

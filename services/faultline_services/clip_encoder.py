@@ -1,0 +1,134 @@
+"""Both towers of an open_clip model, read from a local folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+# Before anything that imports torchvision.
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import numpy as np
+import open_clip
+import torch
+from open_clip.transform import PreprocessCfg, image_transform_v2
+from PIL import Image
+from torch import Tensor
+
+from faultline_core.blobs import BlobStore
+from faultline_core.errors import ModelFormatRefused, PromptTooLong, UnknownModel
+from faultline_core.images import Pixels, decode_image
+from faultline_services.model_folder import folder_revision, model_folder
+from faultline_services.remembered_pass import Arrays, RememberedPass
+
+CONFIGURATION = "open_clip_config.json"
+WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")
+PUBLISHED_PREFIX = "open_clip:"
+PUBLISHED_FOLDER = "open_clip"
+
+
+class ClipEncoder:
+    """Embeds pictures and texts in one space; vectors are not yet of unit length."""
+
+    def __init__(self, folder: Path, *, device: str = "cpu") -> None:
+        source = f"local-dir:{folder}"
+        self._device = torch.device(device)
+        # Of all files in a folder open_clip prefers those two that `clip_folder` asked for.
+        model = open_clip.create_model(source, pretrained_text=False, require_pretrained=True)
+        self._model = model.eval().to(self._device)
+        self._tokenize = open_clip.get_tokenizer(source)
+        self._preprocess: Callable[[Image.Image], Tensor] = image_transform_v2(
+            PreprocessCfg(**self._model.visual.preprocess_cfg), is_train=False
+        )
+        self.revision = folder_revision(folder)
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory its weights take."""
+        tensors = [*self._model.parameters(), *self._model.buffers()]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+    @property
+    def context_length(self) -> int:
+        """Most tokens of a text, marks of beginning and end included."""
+        return int(self._model.context_length)
+
+    @property
+    def logit_scale(self) -> float:
+        """What cosines are multiplied by before the softmax of a zero-shot classifier."""
+        return float(self._model.logit_scale.detach().exp())
+
+    def image_pass(self, store: BlobStore, batch: int) -> RememberedPass[Tensor]:
+        """Return the pass that gives ``vector`` of each picture of the store."""
+        return RememberedPass(
+            store,
+            "clip-image",
+            read=lambda ref: self.read_picture(decode_image(store.get(ref))),
+            forward=self.embed_pictures,
+            inputs={"model": self.revision},
+            batch=batch,
+        )
+
+    def text_pass(self, store: BlobStore, batch: int) -> RememberedPass[Tensor]:
+        """Return the pass that gives ``vector`` of each text."""
+        return RememberedPass(
+            store,
+            "clip-text",
+            read=self.read_text,
+            forward=self.embed_texts,
+            inputs={"model": self.revision},
+            batch=batch,
+        )
+
+    def read_picture(self, pixels: Pixels) -> Tensor:
+        """Return the picture as the image tower takes it, float (3, H, W)."""
+        return self._preprocess(Image.fromarray(pixels))
+
+    def read_text(self, text: str) -> Tensor:
+        """Return token ids, int64 (L,).
+
+        Raises:
+            PromptTooLong: the text would be cut.
+        """
+        # One place more than the tower reads: a text that reaches into it would have been cut silently.
+        row: Tensor = self._tokenize([text], context_length=self.context_length + 1)[0]
+        if int(row[-1]) != self._pad:
+            raise PromptTooLong(f"{text!r} has more than the {self.context_length} tokens that CLIP reads")
+        return row[:-1]
+
+    @property
+    def _pad(self) -> int:
+        return int(getattr(getattr(self._tokenize, "tokenizer", None), "pad_token_id", 0) or 0)
+
+    @torch.inference_mode()
+    def embed_pictures(self, pictures: list[Tensor]) -> list[Arrays]:
+        """Return ``vector`` (d,) of each picture."""
+        return _rows(self._model.encode_image(torch.stack(pictures).to(self._device)))
+
+    @torch.inference_mode()
+    def embed_texts(self, texts: list[Tensor]) -> list[Arrays]:
+        """Return ``vector`` (d,) of each text."""
+        return _rows(self._model.encode_text(torch.stack(texts).to(self._device)))
+
+
+def clip_folder(name: str, root: Path) -> Path:
+    """Find the folder of a suite's CLIP; ``open_clip:<architecture>`` lies under ``open_clip/``.
+
+    Raises:
+        UnknownModel: there is no such folder, or it has no open_clip configuration.
+        ModelFormatRefused: its weights are not safetensors.
+    """
+    if name.startswith(PUBLISHED_PREFIX):
+        name = f"{PUBLISHED_FOLDER}/{name.removeprefix(PUBLISHED_PREFIX)}"
+    folder = model_folder(root, name)
+    if not (folder / CONFIGURATION).is_file():
+        raise UnknownModel(f"{name!r} has no {CONFIGURATION}")
+    if not any((folder / file).is_file() for file in WEIGHTS):
+        raise ModelFormatRefused(f"{name!r} holds neither of {', '.join(WEIGHTS)}")
+    return folder
+
+
+def _rows(vectors: Tensor) -> list[Arrays]:
+    values = vectors.float().cpu().numpy()
+    return [{"vector": np.ascontiguousarray(row)} for row in values]

@@ -1,0 +1,1 @@
+"""The editor service: an engine on diffusers pipelines, and its Serve application."""

@@ -1,0 +1,58 @@
+"""The editor as a Serve application."""
+
+# Annotations are not postponed here: Serve takes the argument of `build` for settings only if it is a class.
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from ray.serve import Application
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract import editor as contract
+from faultline_core.suite import load_suite
+from faultline_services.engine_service import EngineService
+from faultline_services.engines import Editor
+from faultline_services.serving import application
+from faultline_services.settings import ServiceSettings
+
+
+def load_engine(settings: ServiceSettings) -> Editor:
+    """Load the suite's editor; model libraries are imported here, on the replica only."""
+    from faultline_services.editor.engine import EditorEngine
+
+    suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
+    return EditorEngine.load(
+        suite.editor, settings.suite_root, store, device=settings.device, dtype=settings.dtype
+    )
+
+
+class EditorDeployment(EngineService[Editor]):
+    """Serves an EditorEngine, which batches over pictures, edits and sweep values by itself."""
+
+    name = "editor"
+
+    def __init__(
+        self, settings: ServiceSettings, load: Callable[[ServiceSettings], Editor] = load_engine
+    ) -> None:
+        super().__init__(settings, load)
+
+    def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
+        """Return the verbs of ``faultline_core.contract.editor``."""
+        return {"/v1/reconstruct": self.reconstruct, "/v1/edit": self.edit, "/v1/generate": self.generate}
+
+    async def reconstruct(self, body: contract.ReconstructRequest) -> contract.ReconstructResponse:
+        """Invert each picture and bring it back."""
+        return await self.thread.run_cancellable(self.engine.reconstruct, body)
+
+    async def edit(self, body: contract.EditRequest) -> contract.EditResponse:
+        """Edit each picture at every value of the sweep."""
+        return await self.thread.run_cancellable(self.engine.edit, body)
+
+    async def generate(self, body: contract.GenerateRequest) -> contract.GenerateResponse:
+        """Make one picture a prompt and seed."""
+        return await self.thread.run_cancellable(self.engine.generate, body)
+
+
+def build(args: ServiceSettings) -> Application:
+    """Return the editor's application: ``serve run faultline_services.editor.deployment:build``."""
+    return application("editor", EditorDeployment, args)

@@ -1,0 +1,214 @@
+"""The editor: inversion, prompt-to-prompt edits and text-to-image on a Stable-Diffusion-class pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.base import ModelIdentity
+from faultline_core.contract.editor import (
+    EditedImage,
+    EditItem,
+    EditorPreset,
+    EditRequest,
+    EditResponse,
+    EditVariant,
+    GeneratedImage,
+    GenerateRequest,
+    GenerateResponse,
+    Reconstruction,
+    ReconstructItem,
+    ReconstructRequest,
+    ReconstructResponse,
+)
+from faultline_core.editing.attention_control import cross_edit
+from faultline_core.editing.denoiser import Cancellation, never
+from faultline_core.editing.edit import EditSettings, EditTask, edit
+from faultline_core.editing.generate import generate, starting_noise
+from faultline_core.editing.inversion import Inverted
+from faultline_core.editing.local_blend import BlendWords
+from faultline_core.editing.prompt_alignment import align
+from faultline_core.errors import PromptTooLong, ResourceExhausted
+from faultline_core.images import decode_image
+from faultline_core.suite import EditorSuite
+from faultline_core.types import BlobRef, Cost
+from faultline_services.editor.inversions import InversionCache, Source
+from faultline_services.editor.job import Job
+from faultline_services.editor.pictures import psnr_db
+from faultline_services.editor.pipeline import Pipeline, load_pipeline
+
+
+class EditorEngine:
+    """Makes pictures; deterministic, and independent of what shares a request.
+
+    Items run in batches of the suite's size and each ends in an outcome of its own. ``cancelled`` is
+    polled between diffusion steps and ends the call with Cancelled; inversions finished by then are kept.
+    Evaluations of the items add up to those of the response; a call shared by items counts for each.
+    """
+
+    def __init__(self, pipeline: Pipeline, suite: EditorSuite, store: BlobStore) -> None:
+        self.pipeline, self.store, self._suite = pipeline, store, suite
+        self._cache = InversionCache(
+            store,
+            model={"revision": pipeline.identity.revision, "resolution": suite.resolution},
+            precision=pipeline.denoiser.precision,
+            device=pipeline.device,
+        )
+
+    @classmethod
+    def load(
+        cls, suite: EditorSuite, root: Path, store: BlobStore, *, device: str = "cpu", dtype: str = "float32"
+    ) -> EditorEngine:
+        """Load the suite's pipeline folder, which lies under ``root``."""
+        return cls(load_pipeline(suite, root, device=device, dtype=dtype), suite, store)
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The pipeline's name and the digest of its files."""
+        return self.pipeline.identity
+
+    @property
+    def max_tokens(self) -> int:
+        """Most tokens of a prompt, marks of beginning and end included."""
+        return self.pipeline.prompts.length
+
+    def count_tokens(self, text: str) -> int:
+        """Number of tokens of ``text`` on the same count as ``max_tokens``."""
+        return self.pipeline.prompts.count_tokens(text)
+
+    def reconstruct(
+        self, request: ReconstructRequest, *, cancelled: Cancellation = never
+    ) -> ReconstructResponse:
+        """Invert each picture and bring it back without an edit."""
+        with self._job() as job:
+            sources = [_source(item) for item in request.items]
+            self._invert(job, sources, request.preset, cancelled)
+            for index, source in enumerate(sources):
+                if index not in job.problems:
+                    clean = job.inverted[source].reconstruction
+                    job.settle(index, clean, job.claim_inversion_cost(source))
+
+            def build(index: int, refs: list[BlobRef], cost: Cost) -> Reconstruction:
+                made = decode_image(self.store.get(refs[0]))
+                error = psnr_db(made, job.pictures[sources[index]])
+                return Reconstruction(image=refs[0], psnr_db=error, cost=cost)
+
+            outcomes = job.outcomes(len(sources), build)
+            return ReconstructResponse(outcomes=outcomes, model=self.identity, cost=job.cost())
+
+    def edit(self, request: EditRequest, *, cancelled: Cancellation = never) -> EditResponse:
+        """Edit each picture once for every value of the self_replace sweep."""
+        with self._job() as job:
+            self._invert(job, [_source(item) for item in request.items], request.preset, cancelled)
+            self._refuse_long(job, [item.edited_caption for item in request.items])
+            good = [index for index in range(len(request.items)) if index not in job.problems]
+            if good:
+                self._edit(job, {i: request.items[i] for i in good}, request.preset, cancelled)
+
+            def build(_: int, refs: list[BlobRef], cost: Cost) -> EditedImage:
+                pairs = zip(request.preset.self_replace, refs, strict=True)
+                variants = [EditVariant(self_replace=value, image=ref) for value, ref in pairs]
+                return EditedImage(variants=variants, cost=cost)
+
+            outcomes = job.outcomes(len(request.items), build)
+            return EditResponse(outcomes=outcomes, model=self.identity, cost=job.cost())
+
+    def generate(self, request: GenerateRequest, *, cancelled: Cancellation = never) -> GenerateResponse:
+        """Make one picture for each prompt and seed."""
+        with self._job() as job:
+            self._refuse_long(job, [item.prompt for item in request.items])
+            good = [index for index in range(len(request.items)) if index not in job.problems]
+            for start in range(0, len(good), self._suite.batch):
+                self._generate(job, request, good[start : start + self._suite.batch], cancelled)
+
+            def build(_: int, refs: list[BlobRef], cost: Cost) -> GeneratedImage:
+                return GeneratedImage(image=refs[0], cost=cost)
+
+            outcomes = job.outcomes(len(request.items), build)
+            return GenerateResponse(outcomes=outcomes, model=self.identity, cost=job.cost())
+
+    @contextmanager
+    def _job(self) -> Iterator[Job]:
+        try:
+            yield Job(self.pipeline, self.store, self._cache, batch=self._suite.batch)
+        except torch.OutOfMemoryError as error:
+            raise ResourceExhausted(f"out of memory at {self._suite.batch} pictures a batch") from error
+
+    def _invert(
+        self, job: Job, sources: Sequence[Source], preset: EditorPreset, cancelled: Cancellation
+    ) -> None:
+        job.read(sources)
+        job.invert(preset, cancelled)
+        for index, source in enumerate(sources):
+            if source in job.source_problems:
+                job.problems[index] = job.source_problems[source]
+
+    def _refuse_long(self, job: Job, prompts: Sequence[str]) -> None:
+        for index, prompt in enumerate(prompts):
+            try:
+                self.pipeline.prompts.tokenize(prompt)
+            except PromptTooLong as error:
+                job.problems.setdefault(index, error)
+
+    def _edit(
+        self, job: Job, items: dict[int, EditItem], preset: EditorPreset, cancelled: Cancellation
+    ) -> None:
+        sources = list(dict.fromkeys(_source(item) for item in items.values()))
+        tasks = self._tasks(list(items.values()), sources, preset)
+        edited = edit(
+            job.denoiser,
+            self.pipeline.schedule.timetable(preset.steps),
+            Inverted.concatenate([job.inverted[source] for source in sources]),
+            self.pipeline.prompts.encode([source.caption for source in sources]),
+            tasks,
+            EditSettings(
+                guidance=preset.guidance,
+                cross_replace=preset.cross_replace,
+                self_replace=preset.self_replace,
+                batch=self._suite.batch,
+            ),
+            cancelled=cancelled,
+        )
+        for row, (index, item) in enumerate(items.items()):
+            cost = edited.costs[row] + job.claim_inversion_cost(_source(item))
+            job.settle(index, edited.latents[row], cost)
+
+    def _tasks(
+        self, items: Sequence[EditItem], sources: Sequence[Source], preset: EditorPreset
+    ) -> list[EditTask]:
+        prompts = self.pipeline.prompts
+        texts = prompts.encode([item.edited_caption for item in items])
+        tasks = []
+        for item, text in zip(items, texts, strict=True):
+            aligned = align(prompts.tokenize(item.caption), prompts.tokenize(item.edited_caption))
+            cross = cross_edit(aligned, prompts.length, word_weight=preset.word_weight).to(text)
+            words = BlendWords.of(aligned, prompts.length) if preset.local_blend else None
+            tasks.append(EditTask(sources.index(_source(item)), text, cross, words))
+        return tasks
+
+    def _generate(
+        self, job: Job, request: GenerateRequest, indices: Sequence[int], cancelled: Cancellation
+    ) -> None:
+        pipeline = self.pipeline
+        chosen = [request.items[index] for index in indices]
+        noise = starting_noise([item.seed for item in chosen], pipeline.latent_shape).to(pipeline.null)
+        latents = generate(
+            job.denoiser,
+            pipeline.schedule.timetable(request.steps),
+            noise,
+            pipeline.prompts.encode([item.prompt for item in chosen]),
+            pipeline.null,
+            guidance=request.guidance,
+            cancelled=cancelled,
+        )
+        cost = Cost(unet_calls=request.steps, unet_evaluations=2 * request.steps)
+        for row, index in enumerate(indices):
+            job.settle(index, latents[row : row + 1], cost)
+
+
+def _source(item: ReconstructItem | EditItem) -> Source:
+    return Source(item.image, item.caption)

@@ -1,0 +1,121 @@
+"""Inversions of pictures, made in batches and remembered in the store by everything they depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+from faultline_core.blobs import BlobStore, cache_key
+from faultline_core.contract.editor import EditorPreset
+from faultline_core.editing.denoiser import Cancellation, CountingDenoiser
+from faultline_core.editing.direct_inversion import direct_inversion
+from faultline_core.editing.inversion import Inverted
+from faultline_core.editing.negative_prompt import negative_prompt_inversion
+from faultline_core.editing.noise_schedule import Timetable
+from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
+from faultline_core.types import BlobRef, Cost, Inversion
+
+CACHE_KIND = "inversion"
+CACHE_FORMAT = 1
+"""Raised when an inversion of equal inputs comes out differently than before."""
+
+FIXED_PASSES: dict[Inversion, int] = {"direct": 1, "negative-prompt": 2, "null-text": 3}
+"""Evaluations a step and picture beside null-text's inner iterations."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A picture by its bytes, and the caption it is inverted under."""
+
+    image: BlobRef
+    caption: str
+
+
+def inversion_part(preset: EditorPreset) -> dict[str, object]:
+    """Name the knobs an inversion depends on; presets that differ elsewhere share inversions."""
+    part: dict[str, object] = {"inversion": preset.inversion, "steps": preset.steps}
+    if preset.inversion == "null-text":
+        part |= {
+            "guidance": preset.guidance,
+            "inner_steps": preset.inner_steps,
+            "inner_learning_rate": preset.inner_learning_rate,
+            "inner_tolerance": preset.inner_tolerance,
+        }
+    return part
+
+
+class InversionCache:
+    """Inversions in the blob store, as safetensors bytes under a key of all their inputs."""
+
+    def __init__(
+        self, store: BlobStore, *, model: dict[str, object], precision: str, device: torch.device
+    ) -> None:
+        self._store = store
+        self._model = model | {"precision": precision}
+        self._device = device
+
+    def _key(self, source: Source, preset: EditorPreset) -> str:
+        return cache_key(
+            format=CACHE_FORMAT,
+            model=self._model,
+            image=source.image,
+            caption=source.caption,
+            preset=inversion_part(preset),
+        )
+
+    def find(self, source: Source, preset: EditorPreset) -> Inverted | None:
+        """Return an earlier inversion of equal inputs."""
+        ref = self._store.recall(CACHE_KIND, self._key(source, preset))
+        if ref is None:
+            return None
+        tensors = load(self._store.get(ref))
+        return Inverted(
+            tensors["trajectory"].to(self._device),
+            tensors["uncond"].to(self._device),
+            tensors["inner_iterations"],
+        )
+
+    def keep(self, source: Source, preset: EditorPreset, inverted: Inverted) -> None:
+        """Remember the inversion of one picture."""
+        tensors = {
+            "trajectory": inverted.trajectory.cpu().contiguous(),
+            "uncond": inverted.uncond.cpu().contiguous(),
+            "inner_iterations": inverted.inner_iterations.contiguous(),
+        }
+        self._store.remember(CACHE_KIND, self._key(source, preset), self._store.put(save(tensors)))
+
+
+def invert(
+    denoiser: CountingDenoiser,
+    table: Timetable,
+    preset: EditorPreset,
+    latents: Tensor,
+    text: Tensor,
+    null: Tensor,
+    cancelled: Cancellation,
+) -> tuple[Inverted, list[Cost]]:
+    """Invert one batch by the preset's method; the evaluations of all pictures add up to those made."""
+    calls = denoiser.cost.unet_calls
+    if preset.inversion == "direct":
+        inverted = direct_inversion(denoiser, table, latents, text, null, cancelled=cancelled)
+    elif preset.inversion == "negative-prompt":
+        inverted = negative_prompt_inversion(denoiser, table, latents, text, cancelled=cancelled)
+    else:
+        settings = NullTextSettings(
+            guidance=preset.guidance,
+            inner_steps=preset.inner_steps,
+            learning_rate=preset.inner_learning_rate,
+            tolerance=preset.inner_tolerance,
+        )
+        inverted = null_text_inversion(denoiser, table, latents, text, null, settings, cancelled=cancelled)
+    fixed = FIXED_PASSES[preset.inversion] * table.steps
+    taken = denoiser.cost.unet_calls - calls
+    inner = inverted.inner_iterations.sum(dim=1).tolist()
+    return inverted, [_picture_cost(taken, fixed, count) for count in inner]
+
+
+def _picture_cost(calls: int, fixed: int, inner: int) -> Cost:
+    return Cost(unet_calls=calls, unet_evaluations=fixed + inner, unet_backward_evaluations=inner)

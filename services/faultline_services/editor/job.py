@@ -1,0 +1,126 @@
+"""One request under way: what its items share, what became of each, and what all of it took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.base import Outcome, Problem
+from faultline_core.contract.editor import EditorPreset
+from faultline_core.editing.denoiser import Cancellation, CountingDenoiser
+from faultline_core.editing.inversion import Inverted
+from faultline_core.errors import FaultlineError, NumericalFailure
+from faultline_core.images import Pixels, decode_image, encode_raw
+from faultline_core.types import BlobRef, Cost
+from faultline_services.editor.inversions import InversionCache, Source, invert
+from faultline_services.editor.pictures import centre_crop
+from faultline_services.editor.pipeline import Pipeline
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Made:
+    """What an item came to: the latents (N, C, h, w) of its pictures, and what they took."""
+
+    latents: Tensor
+    cost: Cost
+
+
+class Job:
+    """The work of one request; what goes wrong with an item or its source stays with that item."""
+
+    def __init__(self, pipeline: Pipeline, store: BlobStore, cache: InversionCache, *, batch: int) -> None:
+        self._pipeline, self._store, self._cache, self._batch = pipeline, store, cache, batch
+        self._started = perf_counter()
+        self._inversion_costs: dict[Source, Cost] = {}
+        self._vae_passes = 0
+        self.denoiser = CountingDenoiser(pipeline.denoiser)
+        self.pictures: dict[Source, Pixels] = {}
+        self.inverted: dict[Source, Inverted] = {}
+        self.source_problems: dict[Source, FaultlineError] = {}
+        self.made: dict[int, Made] = {}
+        self.problems: dict[int, FaultlineError] = {}
+
+    def read(self, sources: Sequence[Source]) -> None:
+        """Read each distinct source as the editor sees it."""
+        for source in dict.fromkeys(sources):
+            try:
+                self._pipeline.prompts.tokenize(source.caption)
+                pixels = decode_image(self._store.get(source.image))
+                self.pictures[source] = centre_crop(pixels, self._pipeline.codec.resolution)
+            except FaultlineError as error:
+                self.source_problems[source] = error
+
+    def invert(self, preset: EditorPreset, cancelled: Cancellation) -> None:
+        """Invert what was read; every finished batch is remembered at once, should the request end early."""
+        known = {source: self._cache.find(source, preset) for source in self.pictures}
+        self.inverted |= {source: found for source, found in known.items() if found is not None}
+        missing = [source for source in self.pictures if source not in self.inverted]
+        for start in range(0, len(missing), self._batch):
+            self._invert(missing[start : start + self._batch], preset, cancelled)
+
+    def _invert(self, sources: Sequence[Source], preset: EditorPreset, cancelled: Cancellation) -> None:
+        pipeline = self._pipeline
+        latents = pipeline.codec.encode([self.pictures[source] for source in sources])
+        text = pipeline.prompts.encode([source.caption for source in sources])
+        table = pipeline.schedule.timetable(preset.steps)
+        inverted, costs = invert(self.denoiser, table, preset, latents, text, pipeline.null, cancelled)
+        self._vae_passes += len(sources)
+        finite = inverted.finite.tolist()
+        for row, source in enumerate(sources):
+            self._inversion_costs[source] = costs[row] + Cost(vae_passes=1)
+            if finite[row]:
+                self.inverted[source] = inverted.select(row)
+                self._cache.keep(source, preset, self.inverted[source])
+            else:
+                problem = NumericalFailure(f"inverting {source.image!r} gave numbers that are not finite")
+                self.source_problems[source] = problem
+
+    def claim_inversion_cost(self, source: Source) -> Cost:
+        """Return what inverting the source took to the first item that asks; nothing if it was cached."""
+        return self._inversion_costs.pop(source, Cost())
+
+    def settle(self, index: int, latents: Tensor, cost: Cost) -> None:
+        """Note what item ``index`` came to, or that its numbers are not finite."""
+        if bool(torch.isfinite(latents).all()):
+            self.made[index] = Made(latents, cost + Cost(vae_passes=latents.shape[0]))
+        else:
+            self.problems[index] = NumericalFailure(f"item {index} gave numbers that are not finite")
+
+    def outcomes(self, items: int, build: Callable[[int, list[BlobRef], Cost], T]) -> list[Outcome[T]]:
+        """Decode and store the pictures of every item made; ``build`` turns them into its value."""
+        pictures = self._decode()
+        whole = self.cost()
+        found = []
+        for index in range(items):
+            if index in self.problems:
+                found.append(Outcome[T](problem=Problem.of(self.problems[index])))
+                continue
+            refs = [self._store.put(encode_raw(picture)) for picture in pictures[index]]
+            cost = _with_share_of_time(self.made[index].cost, whole, items)
+            found.append(Outcome[T](value=build(index, refs, cost)))
+        return found
+
+    def _decode(self) -> dict[int, list[Pixels]]:
+        if not self.made:
+            return {}
+        decoded = iter(self._pipeline.codec.decode(torch.cat([made.latents for made in self.made.values()])))
+        self._vae_passes += sum(made.latents.shape[0] for made in self.made.values())
+        return {index: [next(decoded) for _ in made.latents] for index, made in self.made.items()}
+
+    def cost(self) -> Cost:
+        """Everything the request took so far."""
+        return self.denoiser.cost + Cost(vae_passes=self._vae_passes, seconds=perf_counter() - self._started)
+
+
+def _with_share_of_time(cost: Cost, whole: Cost, items: int) -> Cost:
+    """Give an item its share of the wall time, by evaluations where there were any."""
+    share = cost.unet_evaluations / whole.unet_evaluations if whole.unet_evaluations else 1 / items
+    return cost.model_copy(update={"seconds": whole.seconds * share})

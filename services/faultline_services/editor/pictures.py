@@ -1,0 +1,72 @@
+"""Pictures in and out of the latent space."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from faultline_core.images import Pixels
+
+if TYPE_CHECKING:
+    from diffusers import AutoencoderKL
+
+EXACT_PSNR_DB = 100.0
+"""Stands for the infinite ratio of two equal pictures."""
+
+
+def centre_crop(pixels: Pixels, resolution: int) -> Pixels:
+    """Cut the central square and bring it to ``resolution`` pixels a side (bicubic, anti-aliased)."""
+    height, width = pixels.shape[:2]
+    side = min(height, width)
+    top, left = (height - side) // 2, (width - side) // 2
+    square = pixels[top : top + side, left : left + side]
+    if side == resolution:
+        return square
+    resized = Image.fromarray(square).resize((resolution, resolution), Image.Resampling.BICUBIC)
+    return np.asarray(resized, dtype=np.uint8)
+
+
+def psnr_db(first: Pixels, second: Pixels) -> float:
+    """Peak signal-to-noise ratio of two pictures of one shape, at most 100 dB."""
+    error = float(np.mean((first.astype(np.float64) - second.astype(np.float64)) ** 2))
+    return EXACT_PSNR_DB if error == 0 else min(EXACT_PSNR_DB, 10 * math.log10(255**2 / error))
+
+
+class LatentCodec:
+    """The pipeline's autoencoder, ``batch`` pictures a pass."""
+
+    def __init__(self, vae: AutoencoderKL, *, resolution: int, batch: int) -> None:
+        self._vae = vae.eval().requires_grad_(requires_grad=False)
+        self._batch = batch
+        self._scale = float(vae.config.scaling_factor)
+        self.resolution = resolution
+
+    @torch.no_grad()
+    def encode(self, pictures: Sequence[Pixels]) -> Tensor:
+        """Encode square pictures to the mean latents (N, C, h, w): nothing is drawn."""
+        return torch.cat([self._encode(batch) for batch in self._batches(pictures)])
+
+    def _encode(self, pictures: Sequence[Pixels]) -> Tensor:
+        stacked = torch.from_numpy(np.stack(pictures)).to(self._vae.device, self._vae.dtype)
+        normed = stacked.permute(0, 3, 1, 2) / 127.5 - 1.0
+        mean: Tensor = self._vae.encode(normed).latent_dist.mean
+        return mean * self._scale
+
+    @torch.no_grad()
+    def decode(self, latents: Tensor) -> list[Pixels]:
+        """Decode latents (N, C, h, w) to pictures."""
+        return [picture for batch in latents.split(self._batch) for picture in self._decode(batch)]
+
+    def _decode(self, latents: Tensor) -> list[Pixels]:
+        decoded: Tensor = self._vae.decode(latents.to(self._vae.dtype) / self._scale).sample
+        levels = (decoded.clamp(-1, 1) * 127.5 + 127.5).round().to(torch.uint8)
+        return list(levels.permute(0, 2, 3, 1).cpu().numpy())
+
+    def _batches(self, pictures: Sequence[Pixels]) -> list[Sequence[Pixels]]:
+        return [pictures[start : start + self._batch] for start in range(0, len(pictures), self._batch)]

@@ -1,0 +1,76 @@
+"""The parts of a Stable-Diffusion-class pipeline folder, loaded from safetensors."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+# Before anything that imports torchvision.
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import torch
+from diffusers import AutoencoderKL, UNet2DConditionModel
+from torch import Tensor
+from transformers import AutoTokenizer, CLIPTextModel
+
+from faultline_core.contract.base import ModelIdentity
+from faultline_core.editing.noise_schedule import NoiseSchedule
+from faultline_core.suite import EditorSuite
+from faultline_services.editor.pictures import LatentCodec
+from faultline_services.editor.prompts import PromptEncoder
+from faultline_services.editor.unet_denoiser import UNetDenoiser, schedule_from_config
+from faultline_services.model_folder import folder_revision, model_folder, require_safetensors
+
+WEIGHTS = ("vae", "unet", "text_encoder")
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Everything an edit needs; ``null`` is the empty prompt's embedding (L, D)."""
+
+    identity: ModelIdentity
+    denoiser: UNetDenoiser
+    schedule: NoiseSchedule
+    prompts: PromptEncoder
+    codec: LatentCodec
+    latent_shape: tuple[int, int, int]
+    null: Tensor
+    device: torch.device
+
+
+def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) -> Pipeline:
+    """Read a ``StableDiffusionPipeline.save_pretrained`` folder.
+
+    The UNet computes in ``dtype``; autoencoder, text encoder and latents stay in at least float32.
+
+    Raises:
+        UnknownModel: there is no such folder.
+        ModelFormatRefused: its weights are not safetensors.
+        AttentionNotHooked: its UNet has no attention that edits could control.
+    """
+    folder = model_folder(root, suite.model)
+    for part in WEIGHTS:
+        require_safetensors(folder / part)
+    unet_dtype: torch.dtype = getattr(torch, dtype)
+    fine_dtype = torch.promote_types(unet_dtype, torch.float32)
+    place = torch.device(device)
+    unet = UNet2DConditionModel.from_pretrained(folder / "unet", use_safetensors=True, torch_dtype=unet_dtype)
+    vae = AutoencoderKL.from_pretrained(folder / "vae", use_safetensors=True, torch_dtype=fine_dtype)
+    text = CLIPTextModel.from_pretrained(folder / "text_encoder", use_safetensors=True, dtype=fine_dtype)
+    prompts = PromptEncoder(
+        AutoTokenizer.from_pretrained(folder / "tokenizer", trust_remote_code=False), text.to(place)
+    )
+    config = json.loads((folder / "scheduler" / "scheduler_config.json").read_text(encoding="utf-8"))
+    side = suite.resolution // 2 ** (len(vae.config.block_out_channels) - 1)
+    return Pipeline(
+        identity=ModelIdentity(id=suite.model, revision=folder_revision(folder)),
+        denoiser=UNetDenoiser(unet.to(place)),
+        schedule=schedule_from_config(config),
+        prompts=prompts,
+        codec=LatentCodec(vae.to(place), resolution=suite.resolution, batch=suite.batch),
+        latent_shape=(int(unet.config.in_channels), side, side),
+        null=prompts.encode([""])[0],
+        device=place,
+    )

@@ -1,0 +1,53 @@
+"""A diffusers UNet as the core's Denoiser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from faultline_core.editing.denoiser import AttentionControl
+from faultline_core.editing.noise_schedule import NoiseSchedule
+from faultline_services.editor.attention_processors import attach
+
+if TYPE_CHECKING:
+    from diffusers import UNet2DConditionModel
+
+
+class UNetDenoiser:
+    """Frozen weights; computes in the UNet's precision and answers in that of the latents."""
+
+    def __init__(self, unet: UNet2DConditionModel) -> None:
+        self._unet = unet.eval().requires_grad_(requires_grad=False)
+        self._seat = attach(unet)
+
+    @property
+    def precision(self) -> str:
+        """The type the weights compute in, as ``float32``."""
+        return str(self._unet.dtype).removeprefix("torch.")
+
+    def __call__(
+        self, latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None
+    ) -> Tensor:
+        """Predict for latents (B, C, H, W) at timestep (B,) given text (B, L, D)."""
+        dtype = self._unet.dtype
+        with self._seat.taken_by(control):
+            output: Tensor = self._unet(latents.to(dtype), timestep, text.to(dtype), return_dict=False)[0]
+        return output.to(latents.dtype)
+
+
+def schedule_from_config(config: dict[str, Any]) -> NoiseSchedule:
+    """Read the noise levels from the configuration of any diffusers scheduler; Faultline samples with DDIM.
+
+    Absent fields take diffusers' own defaults.
+    """
+    return NoiseSchedule(
+        train_steps=config.get("num_train_timesteps", 1000),
+        beta_start=config.get("beta_start", 0.0001),
+        beta_end=config.get("beta_end", 0.02),
+        beta_schedule=config.get("beta_schedule", "linear"),
+        prediction=config.get("prediction_type", "epsilon"),
+        steps_offset=config.get("steps_offset", 0),
+        set_alpha_to_one=config.get("set_alpha_to_one", True),
+        spacing=config.get("timestep_spacing", "leading"),
+    )

@@ -1,0 +1,74 @@
+"""Models kept in memory by bytes, with reference counts: none is dropped while it is in use."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Model = TypeVar("Model")
+
+
+@dataclass(frozen=True)
+class Loaded(Generic[Model]):
+    """A model and the memory it takes."""
+
+    model: Model
+    size_bytes: int
+
+
+@dataclass
+class _Entry(Generic[Model]):
+    loaded: Loaded[Model]
+    users: int = 0
+
+
+class ModelCache(Generic[Model]):
+    """Keeps up to ``budget_bytes`` of models; beyond it the least recently used idle ones go.
+
+    A model in use is never dropped, so the budget may be passed while several are in use at once.
+    """
+
+    def __init__(self, budget_bytes: int) -> None:
+        self._budget = budget_bytes
+        self._entries: OrderedDict[str, _Entry[Model]] = OrderedDict()
+        # Guards _entries and their counts; held while loading too, so that nothing is loaded twice.
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def borrow(self, key: str, load: Callable[[], Loaded[Model]]) -> Iterator[Model]:
+        """Lend the model ``key``, loading it if need be."""
+        with self._lock:
+            if key not in self._entries:
+                self._entries[key] = _Entry(load())
+            entry = self._entries[key]
+            entry.users += 1
+            self._entries.move_to_end(key)
+            self._shrink()
+        try:
+            yield entry.loaded.model
+        finally:
+            with self._lock:
+                entry.users -= 1
+                self._shrink()
+
+    @property
+    def keys(self) -> list[str]:
+        """What is loaded, least recently used first."""
+        with self._lock:
+            return list(self._entries)
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory taken by all loaded models."""
+        with self._lock:
+            return sum(entry.loaded.size_bytes for entry in self._entries.values())
+
+    def _shrink(self) -> None:
+        for key in [key for key, entry in self._entries.items() if entry.users == 0]:
+            if self.size_bytes <= self._budget:
+                return
+            del self._entries[key]

@@ -1,0 +1,55 @@
+"""Where a model's files lie, which of them are read, and the digest that names their state."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+from faultline_core.errors import ModelFormatRefused, UnknownModel
+
+_RELATIVE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+_READ = ("*.safetensors", "*.json", "*.txt", "*.model")
+
+
+def model_folder(root: Path, name: str) -> Path:
+    """Find a model's folder under ``root``, else among the models already downloaded from the hub.
+
+    Raises:
+        UnknownModel: neither has it; nothing is ever downloaded here.
+    """
+    if not _RELATIVE.fullmatch(name):
+        raise UnknownModel(f"{name!r} is no model name: letters, digits, '.', '_', '-' and '/' between parts")
+    folder = root / name
+    if folder.is_dir():
+        return folder
+    try:
+        return Path(snapshot_download(name, local_files_only=True, allow_patterns=list(_READ)))
+    except (LocalEntryNotFoundError, HFValidationError) as error:
+        raise UnknownModel(
+            f"no folder {name!r} under the model root, and no such downloaded model"
+        ) from error
+
+
+def require_safetensors(folder: Path) -> None:
+    """Refuse a folder whose weights are not safetensors.
+
+    Raises:
+        ModelFormatRefused: no ``*.safetensors`` file lies in it.
+    """
+    if not any(folder.glob("*.safetensors")):
+        raise ModelFormatRefused(f"{folder.name!r} holds no safetensors weights; other formats are not read")
+
+
+def folder_revision(folder: Path) -> str:
+    """Return the digest of every file a model is read from, weights, configurations and vocabularies."""
+    total = hashlib.sha256()
+    files = sorted({path for pattern in _READ for path in folder.rglob(pattern)})
+    for path in files:
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        total.update(f"{path.relative_to(folder).as_posix()} {content}\n".encode())
+    return total.hexdigest()

@@ -1,0 +1,72 @@
+"""One outcome an item: a bad item fails alone, the rest share a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+
+from faultline_core.contract.base import Outcome, Problem
+from faultline_core.errors import FaultlineError, ResourceExhausted
+
+Item = TypeVar("Item")
+Prepared = TypeVar("Prepared")
+Raw = TypeVar("Raw")
+Value = TypeVar("Value")
+
+
+def settle(
+    items: Sequence[Item],
+    *,
+    prepare: Callable[[Item], Prepared],
+    run: Callable[[list[Prepared]], Sequence[Raw]],
+    finish: Callable[[Prepared, Raw], Value],
+    batch: int,
+) -> list[Outcome[Value]]:
+    """Prepare each item, run those that could be prepared in batches, finish each, in order.
+
+    What ``prepare`` and ``finish`` raise from the error tree becomes that item's problem.
+    """
+    outcomes: dict[int, Outcome[Value]] = {}
+    ready: list[tuple[int, Prepared]] = []
+    for index, item in enumerate(items):
+        try:
+            ready.append((index, prepare(item)))
+        except FaultlineError as error:
+            outcomes[index] = failure(error)
+    for start in range(0, len(ready), batch):
+        chunk = ready[start : start + batch]
+        results = _run_within_memory([prepared for _, prepared in chunk], run)
+        for (index, prepared), raw in zip(chunk, results, strict=True):
+            outcomes[index] = _finished(prepared, raw, finish)
+    return [outcomes[index] for index in range(len(items))]
+
+
+def failure(error: FaultlineError) -> Outcome[Value]:
+    """Return the outcome of an item that ``error`` ended."""
+    return Outcome[Value](problem=Problem.of(error))
+
+
+def _finished(
+    prepared: Prepared, raw: Raw | FaultlineError, finish: Callable[[Prepared, Raw], Value]
+) -> Outcome[Value]:
+    if isinstance(raw, FaultlineError):
+        return failure(raw)
+    try:
+        return Outcome[Value](value=finish(prepared, raw))
+    except FaultlineError as error:
+        return failure(error)
+
+
+def _run_within_memory(
+    prepared: list[Prepared], run: Callable[[list[Prepared]], Sequence[Raw]]
+) -> list[Raw | FaultlineError]:
+    """Run a batch; halve it while memory does not suffice, down to the one item that is too large."""
+    try:
+        return list(run(prepared))
+    except torch.OutOfMemoryError:
+        if len(prepared) == 1:
+            return [ResourceExhausted("this item alone needs more memory than there is")]
+    middle = len(prepared) // 2
+    return _run_within_memory(prepared[:middle], run) + _run_within_memory(prepared[middle:], run)

@@ -1,0 +1,52 @@
+"""The perturber as a Serve application."""
+
+# Annotations are not postponed here: Serve takes the argument of `build` for settings only if it is a class.
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from ray.serve import Application
+
+from faultline_core.contract import perturber as contract
+from faultline_core.errors import UnknownModel
+from faultline_core.suite import load_suite
+from faultline_services.engine_service import EngineService
+from faultline_services.engines import Perturber
+from faultline_services.serving import application
+from faultline_services.settings import ServiceSettings
+
+
+def load_engine(settings: ServiceSettings) -> Perturber:
+    """Load the suite's perturber; model libraries are imported here, on the replica only."""
+    from faultline_services.perturber.engine import PerturberEngine
+
+    suite = load_suite(settings.suite)
+    if suite.perturber is None:
+        raise UnknownModel(f"the suite {suite.name!r} has no perturber")
+    return PerturberEngine.load(
+        suite.perturber, settings.suite_root, device=settings.device, dtype=settings.dtype
+    )
+
+
+class PerturberDeployment(EngineService[Perturber]):
+    """Serves a PerturberEngine."""
+
+    name = "perturber"
+
+    def __init__(
+        self, settings: ServiceSettings, load: Callable[[ServiceSettings], Perturber] = load_engine
+    ) -> None:
+        super().__init__(settings, load)
+
+    def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
+        """Return the verbs of ``faultline_core.contract.perturber``."""
+        return {"/v1/perturb": self.perturb}
+
+    async def perturb(self, body: contract.PerturbRequest) -> contract.PerturbResponse:
+        """Propose edits of each caption."""
+        return await self.thread.run(self.engine.perturb, body)
+
+
+def build(args: ServiceSettings) -> Application:
+    """Return the perturber's application: ``serve run faultline_services.perturber.deployment:build``."""
+    return application("perturber", PerturberDeployment, args)

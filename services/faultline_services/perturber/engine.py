@@ -1,0 +1,154 @@
+"""The perturber: caption edits sampled from a LLaMA-class model with a LoRA adapter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+# Before anything that imports torchvision, as transformers does.
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from faultline_core.blobs import digest
+from faultline_core.contract.base import MAX_BATCH, ModelIdentity
+from faultline_core.contract.perturber import (
+    Perturbations,
+    PerturbItem,
+    PerturbRequest,
+    PerturbResponse,
+)
+from faultline_core.errors import InvalidRequest, PromptTooLong, UnknownModel
+from faultline_core.perturbations import parse_variations
+from faultline_core.suite import PerturberSuite
+from faultline_services.model_folder import folder_revision, model_folder, require_safetensors
+from faultline_services.outcomes import settle
+from faultline_services.perturber.prompts import INSTRUCTIONS, prompt_for
+from faultline_services.perturber.proposals import UNFINISHED, UNREADABLE, Proposals
+from faultline_services.perturber.sampling import Row, Sampling, sample
+
+ROUNDS = 3
+"""Draws that gave nothing usable are repeated; after three rounds the caption has no more to offer."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """An item and the token ids of its prompts, which successive draws take in turn."""
+
+    item: PerturbItem
+    prompts: list[list[int]]
+
+
+class PerturberEngine:
+    """Proposes caption edits; equal seeds give equal answers, whatever shares the batch.
+
+    A model prompted in the ``compact`` way answers with one edited caption a draw, one prompted by
+    ``instruction`` with a list of them (LANCE, section 3.1).
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        identity: ModelIdentity,
+        suite: PerturberSuite,
+    ) -> None:
+        self._model, self._tokenizer, self._suite = model.eval(), tokenizer, suite
+        self.identity = identity
+        self._ends = {int(tokenizer.eos_token_id)}
+        self._pad = int(tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id)
+        self._sampling = Sampling(suite.temperature, suite.top_k, suite.max_new_tokens)
+
+    @classmethod
+    def load(
+        cls, suite: PerturberSuite, root: Path, *, device: str = "cpu", dtype: str = "float32"
+    ) -> PerturberEngine:
+        """Load base and adapter, folders under ``root``; the adapter is merged into the base.
+
+        Raises:
+            UnknownModel: there is no such folder, or the suite asks for an engine that is not ours.
+            ModelFormatRefused: weights are not safetensors.
+        """
+        if suite.engine != "transformers":
+            raise UnknownModel(f"no perturber engine is named {suite.engine!r}")
+        folder = model_folder(root, suite.model)
+        require_safetensors(folder)
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, use_safetensors=True, trust_remote_code=False, dtype=getattr(torch, dtype)
+        )
+        revision, name = folder_revision(folder), suite.model
+        if suite.adapter is not None:
+            adapter = model_folder(root, suite.adapter)
+            require_safetensors(adapter)
+            model = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+            revision, name = (
+                digest(f"{revision} {folder_revision(adapter)}".encode()),
+                f"{name}+{suite.adapter}",
+            )
+        return cls(
+            model.to(torch.device(device)),
+            AutoTokenizer.from_pretrained(folder, trust_remote_code=False),
+            identity=ModelIdentity(id=name, revision=revision),
+            suite=suite,
+        )
+
+    def perturb(self, request: PerturbRequest) -> PerturbResponse:
+        """Propose edits of each caption."""
+        with torch.inference_mode():
+            outcomes = settle(
+                request.items, prepare=self._ask, run=self._propose, finish=_answer, batch=MAX_BATCH
+            )
+        return PerturbResponse(outcomes=outcomes, model=self.identity)
+
+    def _ask(self, item: PerturbItem) -> _Asked:
+        style, kind = self._suite.prompt, item.perturbation_type
+        prompts = [
+            list[int](self._tokenizer(prompt_for(style, kind, item.caption, variant=variant))["input_ids"])
+            for variant in range(len(INSTRUCTIONS[kind]))
+        ]
+        if any(self._tokenizer.unk_token_id in prompt for prompt in prompts):
+            raise InvalidRequest(f"the perturber does not know every word of {item.caption!r}")
+        longest = max(len(prompt) for prompt in prompts)
+        if longest + self._suite.max_new_tokens > self._model.config.max_position_embeddings:
+            raise PromptTooLong(f"a prompt of {longest} tokens leaves no room for an answer")
+        return _Asked(item, prompts)
+
+    def _propose(self, asked: list[_Asked]) -> list[Proposals]:
+        found = [Proposals(one.item.caption, one.item.n) for one in asked]
+        for _ in range(ROUNDS):
+            drawn: list[tuple[Proposals, Row]] = []
+            for one, proposals in zip(asked, found, strict=True):
+                drawn += [(proposals, self._row(one, proposals)) for _ in range(self._draws(proposals))]
+            for start in range(0, len(drawn), self._suite.batch):
+                self._take(drawn[start : start + self._suite.batch])
+        return found
+
+    def _draws(self, proposals: Proposals) -> int:
+        return proposals.missing if self._suite.prompt == "compact" else min(proposals.missing, 1)
+
+    def _row(self, asked: _Asked, proposals: Proposals) -> Row:
+        draw, proposals.draws = proposals.draws, proposals.draws + 1
+        return Row(asked.prompts[draw % len(asked.prompts)], asked.item.seed, draw)
+
+    def _take(self, drawn: list[tuple[Proposals, Row]]) -> None:
+        rows = [row for _, row in drawn]
+        answers = sample(self._model, rows, self._sampling, pad=self._pad, ends=self._ends)
+        for (proposals, _), ids in zip(drawn, answers, strict=True):
+            if self._tokenizer.unk_token_id in ids:
+                proposals.dropped[UNREADABLE] += 1
+            elif self._suite.prompt == "compact" and ids[-1] not in self._ends:
+                proposals.dropped[UNFINISHED] += 1
+            else:
+                self._read(proposals, self._tokenizer.decode(ids, skip_special_tokens=True))
+
+    def _read(self, proposals: Proposals, text: str) -> None:
+        for edited in [text.strip()] if self._suite.prompt == "compact" else parse_variations(text):
+            proposals.take(edited)
+
+
+def _answer(_: _Asked, proposals: Proposals) -> Perturbations:
+    return proposals.answer()

@@ -1,0 +1,255 @@
+"""Fine-tunes a LLaMA-class model into a perturber: LoRA on query, key and value of every layer.
+
+    python -m faultline_services.perturber.finetune --model FOLDER --pairs pairs.jsonl --out DIR
+
+Stopped and started again, it goes on from its last checkpoint and ends in the same adapter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+# Before anything that imports torchvision.
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+
+from faultline_core.errors import InvalidRequest
+from faultline_services.model_folder import require_safetensors
+from faultline_services.perturber.pairs import CaptionPair, read_pairs
+from faultline_services.perturber.prompts import INSTRUCTIONS, PromptStyle, instruction_prompt, prompt_for
+
+_CHECKPOINT = "checkpoint.pt"
+_IGNORED = -100
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneRecipe:
+    """All that a fine-tuning depends on besides data and seed.
+
+    A micro-step reads `batch / accumulation` examples; the weights move once in `accumulation` of them.
+    """
+
+    rank: int = 8
+    alpha: int = 16
+    dropout: float = 0.05
+    target_modules: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
+    learning_rate: float = 3e-4
+    batch: int = 128
+    accumulation: int = 32
+    weight_decay: float = 0.0
+    max_length: int = 1024
+    micro_steps: int = 37_500
+    prompt: PromptStyle = "instruction"
+
+    def __post_init__(self) -> None:
+        if self.batch % self.accumulation:
+            raise InvalidRequest(f"batch {self.batch!r} is no multiple of accumulation {self.accumulation!r}")
+
+    @property
+    def micro_batch(self) -> int:
+        """Examples a micro-step."""
+        return self.batch // self.accumulation
+
+
+PRESETS: dict[str, FinetuneRecipe] = {
+    # LANCE, Table 6 and section 4.1. Table 6 puts one rank-8 product on the three matrices joined; PEFT puts
+    # one on each.
+    "lance": FinetuneRecipe(),
+}
+
+
+@dataclass(frozen=True)
+class Example:
+    """Token ids and labels of one prompt and its answer; labels are -100 on the prompt."""
+
+    ids: list[int]
+    labels: list[int]
+
+
+def examples_of(
+    pairs: Sequence[CaptionPair], tokenizer: PreTrainedTokenizerBase, recipe: FinetuneRecipe
+) -> list[Example]:
+    """Turn pairs into examples, cut at `max_length` tokens.
+
+    Under `instruction` all edits of a caption form one answer, one a line, as they are asked for at run
+    time; under `compact` each edit is an answer of its own.
+    """
+    examples = []
+    for prompt, answer in _dialogues(pairs, recipe.prompt):
+        given = list(tokenizer(prompt).input_ids)
+        said = [*tokenizer(answer, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
+        ids = (given + said)[: recipe.max_length]
+        examples.append(Example(ids, ([_IGNORED] * len(given) + said)[: recipe.max_length]))
+    return examples
+
+
+def _dialogues(pairs: Sequence[CaptionPair], style: PromptStyle) -> list[tuple[str, str]]:
+    if style == "compact":
+        return [
+            (prompt_for(style, pair.perturbation_type, pair.caption), pair.edited_caption) for pair in pairs
+        ]
+    named = {one.name: one for found in INSTRUCTIONS.values() for one in found}
+    answers: dict[tuple[str, str], list[str]] = {}
+    for pair in pairs:
+        if pair.instruction not in named:
+            raise InvalidRequest(f"no instruction is named {pair.instruction!r}")
+        answers.setdefault((pair.instruction, pair.caption), []).append(pair.edited_caption)
+    return [
+        (instruction_prompt(named[name], caption), "\n".join(edits))
+        for (name, caption), edits in answers.items()
+    ]
+
+
+class Finetuning:
+    """One fine-tuning under way: the adapted model, its optimizer, how far it is."""
+
+    def __init__(
+        self, model: PeftModel, examples: Sequence[Example], recipe: FinetuneRecipe, *, seed: int
+    ) -> None:
+        if not examples:
+            raise InvalidRequest("there are no pairs to learn from")
+        self.model, self.step = model, 0
+        self._examples, self._recipe, self._seed = examples, recipe, seed
+        wanted = [value for value in model.parameters() if value.requires_grad]
+        self._optimizer = torch.optim.AdamW(wanted, lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+
+    def update(self) -> float:
+        """Read one batch in micro-steps and move the weights once; returns the mean loss."""
+        total = 0.0
+        for _ in range(self._recipe.accumulation):
+            total += self._micro_step()
+            self.step += 1
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        return total / self._recipe.accumulation
+
+    def _micro_step(self) -> float:
+        with torch.random.fork_rng():
+            # Dropout draws from the global generator: seeded by step, a resumed run repeats an unbroken one.
+            torch.manual_seed(self._seed * 1_000_003 + self.step)
+            rows = torch.randint(len(self._examples), (self._recipe.micro_batch,)).tolist()
+            batch = _batch([self._examples[row] for row in rows], self.model.device)
+            loss = self.model(**batch).loss
+            (loss / self._recipe.accumulation).backward()
+        return float(loss.detach())
+
+    def save(self, file: Path) -> None:
+        """Write all that going on needs, replacing the file at once."""
+        part = file.with_name(f"{file.name}.part")
+        weights = get_peft_model_state_dict(self.model)
+        torch.save({"step": self.step, "weights": weights, "optimizer": self._optimizer.state_dict()}, part)
+        part.replace(file)
+
+    def restore(self, file: Path) -> None:
+        """Go on from a saved state."""
+        state = torch.load(file, weights_only=True)
+        set_peft_model_state_dict(self.model, state["weights"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.step = int(state["step"])
+
+
+def _batch(examples: Sequence[Example], device: torch.device) -> dict[str, torch.Tensor]:
+    """Pad examples on the right; padding is masked, so its id is of no account."""
+    length = max(len(one.ids) for one in examples)
+    ids = [one.ids + [0] * (length - len(one.ids)) for one in examples]
+    labels = [one.labels + [_IGNORED] * (length - len(one.ids)) for one in examples]
+    mask = [[1] * len(one.ids) + [0] * (length - len(one.ids)) for one in examples]
+    columns = {"input_ids": ids, "labels": labels, "attention_mask": mask}
+    return {name: torch.tensor(rows, device=device) for name, rows in columns.items()}
+
+
+def finetune(
+    model_folder: Path,
+    pairs: Sequence[CaptionPair],
+    out: Path,
+    recipe: FinetuneRecipe,
+    *,
+    seed: int,
+    device: str = "cpu",
+    dtype: str = "float32",
+    checkpoint_every: int = 20,
+) -> float:
+    """Train an adapter on a local LLaMA folder and save it to `out` in PEFT's format; returns the last loss.
+
+    `checkpoint_every` counts updates. Micro-steps that fill no whole batch at the end are not done.
+    """
+    require_safetensors(model_folder)
+    out.mkdir(parents=True, exist_ok=True)
+    tokenizer = AutoTokenizer.from_pretrained(model_folder, local_files_only=True)
+    run = Finetuning(
+        _adapted(model_folder, recipe, seed=seed, device=device, dtype=dtype),
+        examples_of(pairs, tokenizer, recipe), recipe, seed=seed,
+    )  # fmt: skip
+    if (out / _CHECKPOINT).exists():
+        run.restore(out / _CHECKPOINT)
+    loss = float("nan")
+    updates = recipe.micro_steps // recipe.accumulation
+    for number in range(run.step // recipe.accumulation, updates):
+        loss = run.update()
+        _log.info("update %d of %d: loss %.4f", number + 1, updates, loss)
+        if (number + 1) % checkpoint_every == 0 or number + 1 == updates:
+            run.save(out / _CHECKPOINT)
+    _publish(run.model, out, recipe, seed=seed, pairs=len(pairs))
+    return loss
+
+
+def _adapted(folder: Path, recipe: FinetuneRecipe, *, seed: int, device: str, dtype: str) -> PeftModel:
+    base = AutoModelForCausalLM.from_pretrained(
+        folder, local_files_only=True, use_safetensors=True, dtype=getattr(torch, dtype)
+    ).to(device)
+    settings = LoraConfig(
+        r=recipe.rank, lora_alpha=recipe.alpha, lora_dropout=recipe.dropout,
+        target_modules=list(recipe.target_modules), task_type="CAUSAL_LM",
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = get_peft_model(base, settings)
+    model.train()
+    return model
+
+
+def _publish(model: PeftModel, out: Path, recipe: FinetuneRecipe, *, seed: int, pairs: int) -> None:
+    model.save_pretrained(str(out))
+    about = {"recipe": asdict(recipe), "seed": seed, "pairs": pairs}
+    (out / "finetune.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Fine-tune by a preset; single numbers of it may be given otherwise."""
+    parser = argparse.ArgumentParser(prog="python -m faultline_services.perturber.finetune")
+    parser.add_argument("--preset", choices=sorted(PRESETS), default="lance")
+    parser.add_argument(
+        "--model", type=Path, required=True, help="folder of a LLaMA-class model, safetensors"
+    )
+    parser.add_argument("--pairs", type=Path, required=True, help="JSONL of caption pairs")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the adapter")
+    parser.add_argument("--micro-steps", type=int, default=None)
+    parser.add_argument("--accumulation", type=int, default=None, help="micro-steps an update")
+    parser.add_argument("--prompt", choices=("instruction", "compact"), default=None)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    given = {name: getattr(options, name) for name in ("micro_steps", "accumulation", "prompt")}
+    changes = {name: value for name, value in given.items() if value is not None}
+    recipe = replace(PRESETS[options.preset], **changes)
+    finetune(
+        options.model, read_pairs(options.pairs), options.out, recipe, seed=options.seed,
+        device=options.device, dtype=options.dtype,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

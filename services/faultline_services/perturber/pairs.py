@@ -1,0 +1,62 @@
+"""Pairs of captions on disk: what the collector writes and the fine-tuning reads, one JSON object a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from faultline_core.errors import InvalidRequest
+from faultline_core.types import PerturbationType
+
+
+class CaptionPair(BaseModel):
+    """A caption and one edit of it, with the instruction it answers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    instruction: str = Field(min_length=1)
+    perturbation_type: PerturbationType
+    caption: str = Field(min_length=1)
+    edited_caption: str = Field(min_length=1)
+
+
+def read_pairs(file: Path) -> list[CaptionPair]:
+    """Read a file of pairs; a last line cut off by a kill is left out.
+
+    Raises:
+        InvalidRequest: a whole line is no pair.
+    """
+    text = file.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    if lines and not text.endswith("\n"):
+        lines.pop()
+    pairs = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            pairs.append(CaptionPair.model_validate_json(line))
+        except ValidationError as error:
+            raise InvalidRequest(
+                f"line {number} of {file.name!r} is no caption pair: {line[:80]!r}"
+            ) from error
+    return pairs
+
+
+def rewrite_whole_lines(file: Path) -> list[CaptionPair]:
+    """Read the pairs of a file to be appended to, first taking away a line that was cut off."""
+    if not file.exists():
+        return []
+    pairs = read_pairs(file)
+    data = file.read_bytes()
+    kept = data[: data.rfind(b"\n") + 1]
+    if kept != data:
+        file.write_bytes(kept)
+    return pairs
+
+
+def append_pairs(file: Path, pairs: Iterable[CaptionPair]) -> None:
+    """Append pairs, flushed to the file system before it returns."""
+    with file.open("a", encoding="utf-8") as stream:
+        stream.writelines(pair.model_dump_json() + "\n" for pair in pairs)
+        stream.flush()

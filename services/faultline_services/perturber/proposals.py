@@ -1,0 +1,52 @@
+"""What a language model proposed for one caption: usable edits, and what was dropped for which reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from faultline_core.contract.perturber import CaptionEdit, Perturbations, WordSpan
+from faultline_core.perturbations import Span, difference, words
+
+EMPTY, ECHO, DUPLICATE, UNFINISHED, UNREADABLE = "empty", "echo", "duplicate", "unfinished", "unreadable"
+
+
+@dataclass
+class Proposals:
+    """Collects up to ``wanted`` distinct edits of ``caption`` in the order drawn."""
+
+    caption: str
+    wanted: int
+    draws: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    _edits: dict[tuple[str, ...], CaptionEdit] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> int:
+        """How many edits are still wanted."""
+        return self.wanted - len(self._edits)
+
+    def take(self, edited: str) -> None:
+        """Add an edited caption, or count why it is of no use; surplus beyond what is wanted is left."""
+        if self.missing <= 0:
+            return
+        key = tuple(word.key for word in words(edited))
+        found = difference(self.caption, edited)
+        if not key:
+            self.dropped[EMPTY] += 1
+        elif found.is_empty:
+            self.dropped[ECHO] += 1
+        elif key in self._edits:
+            self.dropped[DUPLICATE] += 1
+        else:
+            self._edits[key] = CaptionEdit(
+                edited_caption=edited, removed=_spans(found.removed), added=_spans(found.added)
+            )
+
+    def answer(self) -> Perturbations:
+        """Return what was collected."""
+        return Perturbations(edits=list(self._edits.values()), dropped=dict(self.dropped))
+
+
+def _spans(spans: tuple[Span, ...]) -> list[WordSpan]:
+    return [WordSpan(words=list(span.words), start=span.start) for span in spans]

@@ -1,0 +1,90 @@
+"""Ancestral sampling in which every row has its own random draws, whatever shares its batch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are drawn; ``top_k`` 0 draws from all."""
+
+    temperature: float
+    top_k: int
+    max_new_tokens: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A prompt's token ids and what its draws come from: equal prompt, seed and draw give equal numbers."""
+
+    prompt: list[int]
+    seed: int
+    draw: int
+
+    def generator(self) -> torch.Generator:
+        """Return the generator of this row's draws.
+
+        The prompt counts too, or all captions of one seed would meet the same unlikely numbers.
+        """
+        digest = hashlib.sha256(f"{self.seed}/{self.draw}/{self.prompt}".encode()).digest()
+        return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+
+
+def sample(
+    model: PreTrainedModel, rows: Sequence[Row], sampling: Sampling, *, pad: int, ends: set[int]
+) -> list[list[int]]:
+    """Return each row's new token ids, its end token last if one was drawn in time.
+
+    Prompts are padded on the left; one uniform number a token decides by the inverse of the
+    cumulative probabilities, in float64.
+    """
+    generators = [row.generator() for row in rows]
+    ids, mask = _left_padded([row.prompt for row in rows], pad, model.device)
+    made: list[list[int]] = [[] for _ in rows]
+    past = None
+    for _ in range(sampling.max_new_tokens):
+        positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :]
+        output = model(
+            input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=past, use_cache=True
+        )
+        past = output.past_key_values
+        chosen = _choose(output.logits[:, -1], generators, sampling).tolist()
+        going = [not (new and new[-1] in ends) for new in made]
+        for new, token, goes in zip(made, chosen, going, strict=True):
+            if goes:
+                new.append(token)
+        if all(new[-1] in ends for new in made):
+            break
+        following = [token if goes else pad for token, goes in zip(chosen, going, strict=True)]
+        ids = torch.tensor(following, device=model.device)[:, None]
+        mask = torch.cat([mask, torch.ones_like(ids)], dim=1)
+    return made
+
+
+def _choose(logits: Tensor, generators: Sequence[torch.Generator], sampling: Sampling) -> Tensor:
+    """Return one token id a row from logits (n, vocabulary)."""
+    scaled = logits.double().cpu() / sampling.temperature
+    if 0 < sampling.top_k < scaled.shape[-1]:
+        least = scaled.topk(sampling.top_k, dim=-1).values[:, -1:]
+        scaled = scaled.masked_fill(scaled < least, -torch.inf)
+    cumulative = scaled.softmax(-1).cumsum(-1)
+    drawn = torch.stack([torch.rand(1, generator=one, dtype=torch.float64) for one in generators])
+    return torch.searchsorted(cumulative, drawn * cumulative[:, -1:]).clamp(max=scaled.shape[-1] - 1)[:, 0]
+
+
+def _left_padded(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return ids and mask, int64 (n, L)."""
+    width = max(len(row) for row in rows)
+    ids = torch.tensor([[pad] * (width - len(row)) + list(row) for row in rows], device=device)
+    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=device)
+    return ids, mask

@@ -1,0 +1,80 @@
+"""The scorer as a Serve application."""
+
+# Annotations are not postponed here: Serve takes the argument of `build` for settings only if it is a class.
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from ray.serve import Application
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract import scorer as contract
+from faultline_core.suite import load_suite
+from faultline_core.types import BlobRef
+from faultline_services.engine_service import EngineService
+from faultline_services.engines import Scorer
+from faultline_services.merged_calls import MergedCalls
+from faultline_services.serving import application
+from faultline_services.settings import ServiceSettings
+
+
+def load_engine(settings: ServiceSettings) -> Scorer:
+    """Load the suite's scorer; model libraries are imported here, on the replica only."""
+    from faultline_services.scorer.engine import ScorerEngine
+
+    suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
+    return ScorerEngine.load(suite.scorer, settings.suite_root, store, device=settings.device)
+
+
+class ScorerDeployment(EngineService[Scorer]):
+    """Serves a ScorerEngine; scores and embeddings of concurrent calls share a batch."""
+
+    name = "scorer"
+
+    def __init__(
+        self, settings: ServiceSettings, load: Callable[[ServiceSettings], Scorer] = load_engine
+    ) -> None:
+        super().__init__(settings, load)
+        engine = self.engine
+        self._scores: MergedCalls[None, contract.ScoreItem, contract.EditScores] = self.merged(
+            lambda _, items: engine.score(contract.ScoreRequest(items=items))
+        )
+        self._images: MergedCalls[None, BlobRef, contract.Embedding] = self.merged(
+            lambda _, images: engine.embed_images(contract.EmbedImagesRequest(images=images))
+        )
+        self._texts: MergedCalls[contract.TextEncoder, str, contract.Embedding] = self.merged(
+            lambda kind, texts: engine.embed_texts(contract.EmbedTextsRequest(texts=texts, encoder=kind))
+        )
+
+    def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
+        """Return the verbs of ``faultline_core.contract.scorer``."""
+        return {
+            "/v1/score": self.score,
+            "/v1/embed-images": self.embed_images,
+            "/v1/embed-texts": self.embed_texts,
+            "/v1/fill-mask": self.fill_mask,
+        }
+
+    async def score(self, body: contract.ScoreRequest) -> contract.ScoreResponse:
+        """Measure each edit."""
+        part = await self._scores(None, body.items)
+        return contract.ScoreResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+
+    async def embed_images(self, body: contract.EmbedImagesRequest) -> contract.EmbedResponse:
+        """Embed each picture."""
+        part = await self._images(None, body.images)
+        return contract.EmbedResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+
+    async def embed_texts(self, body: contract.EmbedTextsRequest) -> contract.EmbedResponse:
+        """Embed each text."""
+        part = await self._texts(body.encoder, body.texts)
+        return contract.EmbedResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+
+    async def fill_mask(self, body: contract.FillMaskRequest) -> contract.FillMaskResponse:
+        """Replace one word of each text."""
+        return await self.thread.run(self.engine.fill_mask, body)
+
+
+def build(args: ServiceSettings) -> Application:
+    """Return the scorer's application: ``serve run faultline_services.scorer.deployment:build``."""
+    return application("scorer", ScorerDeployment, args)

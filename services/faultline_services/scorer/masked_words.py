@@ -1,0 +1,109 @@
+"""A masked language model that replaces one word of a text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+# Before anything that imports torchvision, as transformers does.
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import torch
+from torch import Tensor
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from faultline_core.contract.scorer import FilledMask, FillMaskItem
+from faultline_core.errors import BadBackendOutput, InvalidRequest, PromptTooLong
+from faultline_services.model_folder import folder_revision, require_safetensors
+from faultline_services.scorer.stop_words import STOP_WORDS
+
+CANDIDATES = 50
+"""Words are drawn among the most probable ones; further down a masked LM no longer makes sense."""
+
+_CORE = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
+_WHOLE_WORD = re.compile(r"[^\W\d_]{2,}(?:-[^\W\d_]+)*")
+_SPACE_MARKS = ("Ġ", "▁")
+
+
+@dataclass(frozen=True)
+class MaskedText:
+    """Token ids with one mask, the word that stood there, how many are wanted and by which seed."""
+
+    ids: list[int]
+    place: int
+    word: str
+    item: FillMaskItem
+
+
+class MaskedWords:
+    """Proposes words for one place of a text; never the original, never a stop word."""
+
+    def __init__(self, folder: Path, *, device: str = "cpu") -> None:
+        require_safetensors(folder)
+        model = AutoModelForMaskedLM.from_pretrained(
+            folder, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
+        )
+        self._model = model.eval().to(torch.device(device))
+        self._tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        self._words = _whole_words(self._tokenizer.convert_ids_to_tokens(range(len(self._tokenizer))))
+        self._longest = int(self._model.config.max_position_embeddings)
+        self.revision = folder_revision(folder)
+
+    def read(self, item: FillMaskItem) -> MaskedText:
+        """Mask the word at the item's position; punctuation around it stays.
+
+        Raises:
+            InvalidRequest: there is no such word, or it is a stop word.
+            PromptTooLong: the text would be cut.
+        """
+        parts = item.text.split()
+        core = _CORE.search(parts[item.position]) if item.position < len(parts) else None
+        if core is None:
+            raise InvalidRequest(f"{item.text!r} has no word at position {item.position}")
+        if core.group().casefold() in STOP_WORDS:
+            raise InvalidRequest(f"{core.group()!r} is a stop word, which is never replaced")
+        around = parts[item.position]
+        parts[item.position] = around[: core.start()] + self._tokenizer.mask_token + around[core.end() :]
+        ids: list[int] = self._tokenizer(" ".join(parts))["input_ids"]
+        if len(ids) > self._longest:
+            raise PromptTooLong(f"{item.text!r} has more than the {self._longest} tokens that are read")
+        return MaskedText(ids, ids.index(self._tokenizer.mask_token_id), core.group().casefold(), item)
+
+    @torch.inference_mode()
+    def odds(self, texts: list[MaskedText]) -> list[Tensor]:
+        """Return each mask's probabilities over the vocabulary, float64 (V,)."""
+        batch = self._tokenizer.pad({"input_ids": [text.ids for text in texts]}, return_tensors="pt")
+        logits = self._model(**batch.to(self._model.device)).logits.double().cpu()
+        return [row[text.place].softmax(-1) for row, text in zip(logits, texts, strict=True)]
+
+    def draw(self, text: MaskedText, odds: Tensor) -> FilledMask:
+        """Draw distinct words by their probabilities, from a generator with the item's seed."""
+        if not bool(torch.isfinite(odds).all()):
+            raise BadBackendOutput("the masked language model answered with numbers that are not finite")
+        allowed = torch.tensor([word is not None and word != text.word for word in self._words])
+        masked = odds[: len(allowed)].where(allowed, 0.0)
+        best = masked.topk(min(CANDIDATES, int(allowed.sum())))
+        n = min(text.item.n, int((best.values > 0).sum()))
+        if n == 0:
+            return FilledMask(words=[], probabilities=[])
+        generator = torch.Generator().manual_seed(text.item.seed)
+        drawn = torch.multinomial(best.values, n, generator=generator).tolist()
+        chosen = [int(best.indices[index]) for index in drawn]
+        return FilledMask(
+            words=[self._words[index] or "" for index in chosen],
+            probabilities=[float(odds[index]) for index in chosen],
+        )
+
+
+def _whole_words(tokens: list[str]) -> list[str | None]:
+    """Return the word each token of the vocabulary stands for, None for pieces, marks and stop words."""
+    marked = any(token.startswith(_SPACE_MARKS) for token in tokens)
+    words: list[str | None] = []
+    for token in tokens:
+        word = token[1:] if token.startswith(_SPACE_MARKS) else token
+        begins = token.startswith(_SPACE_MARKS) or not marked
+        usable = begins and _WHOLE_WORD.fullmatch(word) and word.casefold() not in STOP_WORDS
+        words.append(word if usable else None)
+    return words

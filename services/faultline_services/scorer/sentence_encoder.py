@@ -1,0 +1,64 @@
+"""A sentence encoder: the mean of the last layer over a text's tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# Before anything that imports torchvision, as transformers does.
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from faultline_core.blobs import BlobStore
+from faultline_core.errors import PromptTooLong
+from faultline_services.model_folder import folder_revision, require_safetensors
+from faultline_services.remembered_pass import Arrays, RememberedPass
+
+
+class SentenceEncoder:
+    """Embeds texts so that like meanings lie close; vectors are not yet of unit length."""
+
+    def __init__(self, folder: Path, *, device: str = "cpu") -> None:
+        require_safetensors(folder)
+        model = AutoModel.from_pretrained(
+            folder, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
+        )
+        self._model = model.eval().to(torch.device(device))
+        self._tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        self._longest = min(
+            int(self._tokenizer.model_max_length), int(self._model.config.max_position_embeddings)
+        )
+        self.revision = folder_revision(folder)
+
+    def text_pass(self, store: BlobStore, batch: int) -> RememberedPass[list[int]]:
+        """Return the pass that gives ``vector`` of each text."""
+        return RememberedPass(
+            store,
+            "sentence",
+            read=self.read_text,
+            forward=self.embed_texts,
+            inputs={"model": self.revision},
+            batch=batch,
+        )
+
+    def read_text(self, text: str) -> list[int]:
+        """Return token ids.
+
+        Raises:
+            PromptTooLong: the text would be cut.
+        """
+        ids: list[int] = self._tokenizer(text)["input_ids"]
+        if len(ids) > self._longest:
+            raise PromptTooLong(f"{text!r} has more than the {self._longest} tokens that are read")
+        return ids
+
+    @torch.inference_mode()
+    def embed_texts(self, texts: list[list[int]]) -> list[Arrays]:
+        """Return ``vector`` (d,) of each text."""
+        batch = self._tokenizer.pad({"input_ids": texts}, return_tensors="pt").to(self._model.device)
+        states = self._model(**batch).last_hidden_state.float()
+        mask = batch["attention_mask"][..., None].float()
+        means = ((states * mask).sum(1) / mask.sum(1)).cpu().numpy()
+        return [{"vector": row.copy()} for row in means]

@@ -1,0 +1,222 @@
+"""The captioner on a tiny random BLIP-2 saved by transformers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fakes.tiny_models.blip2 import save_blip2
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.base import Outcome
+from faultline_core.contract.captioner import (
+    Caption,
+    CaptionItem,
+    CaptionRequest,
+    LogLikelihoodItem,
+    LogLikelihoodRequest,
+)
+from faultline_core.errors import ModelFormatRefused, PromptTooLong, UnknownModel
+from faultline_core.images import encode_png, encode_raw
+from faultline_core.suite import CaptionerSuite
+from faultline_services.captioner.engine import CaptionerEngine
+from faultline_services.captioner.shortening import shortened
+
+SUITE = CaptionerSuite(
+    model="captioner", beams=3, min_tokens=2, max_tokens=6, labelled_prefix="a photo of a {label}", batch=4
+)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("suite")
+    save_blip2(folder / "captioner")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> BlobStore:
+    return BlobStore(str(tmp_path_factory.mktemp("store")))
+
+
+@pytest.fixture(scope="module")
+def engine(root: Path, store: BlobStore) -> CaptionerEngine:
+    return CaptionerEngine.load(SUITE, root, store)
+
+
+def picture(store: BlobStore, seed: int) -> str:
+    patches = np.random.default_rng(seed).integers(0, 256, (3, 3, 3), dtype=np.uint8)
+    return store.put(encode_raw(patches.repeat(7, axis=0).repeat(8, axis=1)))
+
+
+def captions(engine: CaptionerEngine, *items: CaptionItem) -> list[Caption]:
+    return [outcome.unwrap() for outcome in engine.caption(CaptionRequest(items=list(items))).outcomes]
+
+
+def code_of(outcome: Outcome[Any]) -> str | None:
+    return None if outcome.problem is None else outcome.problem.code
+
+
+def test_a_caption_is_text_with_a_finite_likelihood(engine: CaptionerEngine, store: BlobStore) -> None:
+    (caption,) = captions(engine, CaptionItem(image=picture(store, 0)))
+    assert caption.text
+    assert "<" not in caption.text
+    assert caption.tokens >= 1
+    assert math.isfinite(caption.log_likelihood)
+    assert caption.log_likelihood < 0
+
+
+def test_a_caption_does_not_depend_on_what_shares_its_batch(
+    engine: CaptionerEngine, store: BlobStore
+) -> None:
+    items = [CaptionItem(image=picture(store, 1)), CaptionItem(image=picture(store, 2), label="sled")]
+    together = captions(engine, *items, CaptionItem(image=picture(store, 3), label="red boat"))
+    for item, shared in zip(items, together, strict=False):
+        (alone,) = captions(engine, item)
+        assert alone.text == shared.text
+        assert alone.log_likelihood == pytest.approx(shared.log_likelihood, abs=1e-4)
+
+
+def test_a_labelled_caption_begins_with_its_label(engine: CaptionerEngine, store: BlobStore) -> None:
+    (caption,) = captions(engine, CaptionItem(image=picture(store, 4), label="sled"))
+    assert caption.text.startswith("a photo of a sled ")
+
+
+def test_the_likelihood_of_a_caption_is_that_of_the_same_text_given(
+    engine: CaptionerEngine, store: BlobStore
+) -> None:
+    image = picture(store, 5)
+    (caption,) = captions(engine, CaptionItem(image=image))
+    request = LogLikelihoodRequest(items=[LogLikelihoodItem(image=image, text=caption.text)])
+    (given,) = [outcome.unwrap() for outcome in engine.log_likelihood(request).outcomes]
+    assert given.total == pytest.approx(caption.log_likelihood, abs=1e-4)
+    assert given.tokens == caption.tokens
+
+
+def test_likelihood_sums_the_models_own_token_probabilities(root: Path, store: BlobStore) -> None:
+    engine = CaptionerEngine.load(SUITE, root, store)
+    image = picture(store, 6)
+    request = LogLikelihoodRequest(
+        items=[
+            LogLikelihoodItem(image=image, text=text) for text in ("a red boat", "a red", "a red boat at sea")
+        ]
+    )
+    found = [outcome.unwrap() for outcome in engine.log_likelihood(request).outcomes]
+    assert [one.tokens for one in found] == [3, 2, 5]
+    assert found[2].total < found[0].total < found[1].total
+
+
+def test_a_picture_changes_the_likelihood_of_a_text(engine: CaptionerEngine, store: BlobStore) -> None:
+    items = [LogLikelihoodItem(image=picture(store, seed), text="a red boat") for seed in (7, 8)]
+    first, second = (
+        one.unwrap() for one in engine.log_likelihood(LogLikelihoodRequest(items=items)).outcomes
+    )
+    assert first.total != second.total
+
+
+def test_bad_pictures_fail_alone(engine: CaptionerEngine, store: BlobStore) -> None:
+    good, broken, missing = picture(store, 9), store.put(b"no picture"), "0" * 64
+    request = CaptionRequest(items=[CaptionItem(image=ref) for ref in (broken, good, missing)])
+    first, second, third = engine.caption(request).outcomes
+    assert code_of(first) == "image-undecodable"
+    assert second.value is not None
+    assert code_of(third) == "artifact-missing"
+
+
+def test_png_and_raw_pictures_give_the_same_caption(engine: CaptionerEngine, store: BlobStore) -> None:
+    pixels = np.random.default_rng(10).integers(0, 256, (20, 24, 3), dtype=np.uint8)
+    refs = (store.put(encode_png(pixels)), store.put(encode_raw(pixels)))
+    first, second = captions(engine, *(CaptionItem(image=ref) for ref in refs))
+    assert first.text == second.text
+    assert first.log_likelihood == pytest.approx(second.log_likelihood, abs=1e-4)
+
+
+def test_a_text_longer_than_the_model_reads_is_refused(engine: CaptionerEngine, store: BlobStore) -> None:
+    item = LogLikelihoodItem(image=picture(store, 11), text="red " * 60)
+    (outcome,) = engine.log_likelihood(LogLikelihoodRequest(items=[item])).outcomes
+    assert code_of(outcome) == "prompt-too-long"
+
+
+def test_a_model_that_answers_nan_yields_problems_not_numbers(root: Path, store: BlobStore) -> None:
+    engine = CaptionerEngine.load(SUITE, root, store)
+    with torch.no_grad():
+        for parameter in engine._model.language_projection.parameters():
+            parameter.fill_(math.nan)
+    request = LogLikelihoodRequest(items=[LogLikelihoodItem(image=picture(store, 12), text="a red boat")])
+    (outcome,) = engine.log_likelihood(request).outcomes
+    assert code_of(outcome) == "bad-backend-output"
+
+
+def test_pickled_weights_are_refused(tmp_path: Path, store: BlobStore) -> None:
+    save_blip2(tmp_path / "captioner")
+    (tmp_path / "captioner" / "model.safetensors").rename(tmp_path / "captioner" / "pytorch_model.bin")
+    with pytest.raises(ModelFormatRefused):
+        CaptionerEngine.load(SUITE, tmp_path, store)
+
+
+@pytest.mark.parametrize("name", ["absent", "../captioner", "/etc", "a/../../b"])
+def test_a_name_that_is_no_folder_is_unknown(name: str, root: Path, store: BlobStore) -> None:
+    with pytest.raises(UnknownModel, match="model"):
+        CaptionerEngine.load(SUITE.model_copy(update={"model": name}), root, store)
+
+
+def test_other_weights_have_another_identity(
+    engine: CaptionerEngine, tmp_path: Path, store: BlobStore
+) -> None:
+    save_blip2(tmp_path / "captioner")
+    same = CaptionerEngine.load(SUITE, tmp_path, store)
+    assert same.identity == engine.identity
+    config = tmp_path / "captioner" / "generation_config.json"
+    config.write_text(config.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    assert CaptionerEngine.load(SUITE, tmp_path, store).identity.revision != engine.identity.revision
+
+
+def words_at_most(n: int) -> Callable[[str], bool]:
+    return lambda text: len(text.split()) <= n
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "complete", "kept"),
+    [
+        ("a boat at sea.", 9, True, "a boat at sea."),
+        ("a boat at sea. it rains today", 5, True, "a boat at sea."),
+        ("one boat. two trams. three sleds", 4, True, "one boat. two trams."),
+        ("a boat, with a red sail on it", 4, True, "a boat"),
+        ("a boat at sea and a tram in the snow", 6, True, "a boat at sea"),
+        ("a boat. a tram. a", 9, False, "a boat. a tram."),
+        ("it costs 3,5 or so. yes", 5, True, "it costs 3,5 or so."),
+        ("a boat at", 9, False, "a boat at"),
+    ],
+)
+def test_captions_end_with_a_whole_sentence_or_phrase(
+    text: str, limit: int, complete: bool, kept: str
+) -> None:
+    assert shortened(text, words_at_most(limit), complete=complete) == kept
+
+
+def test_a_caption_of_which_no_phrase_fits_is_refused() -> None:
+    with pytest.raises(PromptTooLong, match="red"):
+        shortened("red " * 9, words_at_most(3), complete=True)
+
+
+def test_a_shortened_caption_says_so_and_fits(root: Path, store: BlobStore) -> None:
+    wordy = SUITE.model_copy(update={"min_tokens": 10, "max_tokens": 16, "repetition_penalty": 2.0})
+    items = [CaptionItem(image=picture(store, 20))]
+    (whole,) = captions(CaptionerEngine.load(wordy, root, store), *items)
+    (cut,) = captions(
+        CaptionerEngine.load(wordy.model_copy(update={"text_limit": whole.tokens - 1}), root, store), *items
+    )
+    assert cut.shortened
+    assert whole.text.startswith(cut.text)
+    assert cut.tokens < whole.tokens
+
+
+def test_captions_depend_on_their_pictures(root: Path, store: BlobStore) -> None:
+    wordy = SUITE.model_copy(update={"min_tokens": 10, "max_tokens": 16, "repetition_penalty": 2.0})
+    items = [CaptionItem(image=picture(store, seed)) for seed in range(30, 42)]
+    assert len({caption.text for caption in captions(CaptionerEngine.load(wordy, root, store), *items)}) > 1

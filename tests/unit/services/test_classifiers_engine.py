@@ -1,0 +1,316 @@
+"""The classifiers on small timm networks, a tiny CLIP and a remote model behind a mock transport."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fakes.tiny_models.clip import save_clip
+from fakes.tiny_models.timm import plain_logits, save_timm
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.base import Outcome
+from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
+from faultline_core.errors import (
+    ClassMapMismatch,
+    FaultlineError,
+    InvalidRequest,
+    ModelFormatRefused,
+    UnknownModel,
+)
+from faultline_core.images import decode_image, encode_raw
+from faultline_core.suite import ClassifiersSuite
+from faultline_services.classifiers.engine import ClassifiersEngine
+from faultline_services.classifiers.options import ClassifierOptions
+from faultline_services.classifiers.sources import Sources
+from faultline_services.classifiers.timm_folder import load_folder
+from faultline_services.classifiers.timm_zoo import imagenet_classes
+from faultline_services.classifiers.zero_shot import prompt_of
+
+CLASSES = ("boat", "tram", "sled", "night", "sea")
+SUITE = ClassifiersSuite(
+    models={"resnet": "classifiers/resnet", "gone": "classifiers/gone"},
+    zero_shot={"zero-shot": "clip"},
+    batch=2,
+)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("suite")
+    save_timm(folder / "classifiers" / "resnet", CLASSES)
+    save_clip(folder / "clip")
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BlobStore:
+    return BlobStore(str(tmp_path / "store"))
+
+
+@pytest.fixture
+def engine(root: Path, store: BlobStore) -> ClassifiersEngine:
+    return ClassifiersEngine.load(SUITE, root, store, ClassifierOptions())
+
+
+def picture(store: BlobStore, seed: int) -> str:
+    patches = np.random.default_rng(seed).integers(0, 256, (3, 3, 3), dtype=np.uint8)
+    return store.put(encode_raw(patches.repeat(14, axis=0).repeat(16, axis=1)))
+
+
+def ask(
+    engine: ClassifiersEngine,
+    classifier: str,
+    images: list[str],
+    classes: tuple[str, ...] = CLASSES,
+    *,
+    features: bool = False,
+) -> ClassifyResponse:
+    return engine.classify(
+        ClassifyRequest(classifier=classifier, images=images, classes=list(classes), features=features)
+    )
+
+
+def predictions(response: ClassifyResponse) -> list[Prediction]:
+    return [outcome.unwrap() for outcome in response.outcomes]
+
+
+def code_of(outcome: Outcome[Any]) -> str | None:
+    return None if outcome.problem is None else outcome.problem.code
+
+
+def test_predictions_are_the_softmax_of_the_networks_own_head(
+    engine: ClassifiersEngine, root: Path, store: BlobStore
+) -> None:
+    image = picture(store, 0)
+    (found,) = predictions(ask(engine, "resnet", [image], features=True))
+    network = load_folder(root / "classifiers" / "resnet", "resnet")
+    logits = plain_logits(network.module, decode_image(store.get(image)))
+    odds = np.exp(logits - logits.max())
+    assert found.probabilities == pytest.approx(odds / odds.sum(), abs=1e-4)
+    assert found.top == np.argsort(-logits).tolist()
+    assert found.features is not None
+    assert len(found.features) == network.module.num_features
+
+
+def test_classes_are_matched_by_name_not_by_place(engine: ClassifiersEngine, store: BlobStore) -> None:
+    image = picture(store, 1)
+    (whole,) = predictions(ask(engine, "resnet", [image]))
+    (part,) = predictions(ask(engine, "resnet", [image], ("sea", "Boat")))
+    assert part.probabilities == pytest.approx([whole.probabilities[4], whole.probabilities[0]])
+    assert sum(part.probabilities) < 1
+    assert part.top == ([0, 1] if part.probabilities[0] >= part.probabilities[1] else [1, 0])
+
+
+def test_a_bad_picture_fails_alone(engine: ClassifiersEngine, store: BlobStore) -> None:
+    images = [picture(store, 0), store.put(b"no picture"), "e" * 64, picture(store, 2)]
+    outcomes = ask(engine, "resnet", images).outcomes
+    assert [code_of(one) for one in outcomes] == [None, "image-undecodable", "artifact-missing", None]
+
+
+def test_predictions_do_not_depend_on_batch_mates(
+    engine: ClassifiersEngine, root: Path, tmp_path: Path
+) -> None:
+    other = BlobStore(str(tmp_path / "other"))
+    images = [picture(other, seed) for seed in range(3)]
+    together = predictions(
+        ask(ClassifiersEngine.load(SUITE, root, other, ClassifierOptions()), "resnet", images)
+    )
+    apart = BlobStore(str(tmp_path / "apart"))
+    alone = ClassifiersEngine.load(SUITE, root, apart, ClassifierOptions())
+    for seed, shared in enumerate(together):
+        (single,) = predictions(ask(alone, "resnet", [picture(apart, seed)]))
+        assert single.probabilities == pytest.approx(shared.probabilities, abs=1e-5)
+
+
+def test_predictions_are_remembered_by_weights_and_picture(
+    engine: ClassifiersEngine, root: Path, store: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = picture(store, 3)
+    first = ask(engine, "resnet", [image])
+    restarted = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions())
+    monkeypatch.setattr("timm.models.ByobNet.forward_features", None)
+    again = ask(restarted, "resnet", [image], CLASSES[:2])
+    assert again.outcomes[0].unwrap().probabilities == first.outcomes[0].unwrap().probabilities[:2]
+
+
+def test_zero_shot_classes_compete_with_each_other_only(engine: ClassifiersEngine, store: BlobStore) -> None:
+    image = picture(store, 4)
+    (two,) = predictions(ask(engine, "zero-shot", [image], ("boat", "tram"), features=True))
+    (three,) = predictions(ask(engine, "zero-shot", [image], ("boat", "tram", "sled")))
+    assert sum(two.probabilities) == pytest.approx(1.0)
+    assert sum(three.probabilities) == pytest.approx(1.0)
+    ratio = two.probabilities[0] / two.probabilities[1]
+    assert three.probabilities[0] / three.probabilities[1] == pytest.approx(ratio, rel=1e-4)
+    assert two.features is not None
+    assert ask(engine, "clip:zero-shot", [image], ("boat", "tram")).outcomes[0].unwrap().top == two.top
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt"), [("boat", "a photo of a boat"), ("ice_bear", "a photo of an ice bear")]
+)
+def test_prompts_are_spoken_english(name: str, prompt: str) -> None:
+    assert prompt_of(name) == prompt
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["absent", "gone", "timm:no_such_net", "local:x", "clip:ViT-L-14", "oip:http://localhost/v2/models/m"],
+)
+def test_what_is_not_there_is_unknown(spec: str, engine: ClassifiersEngine, store: BlobStore) -> None:
+    with pytest.raises(UnknownModel):
+        ask(engine, spec, [picture(store, 0)])
+
+
+@pytest.mark.parametrize(
+    "spec", ["../resnet", "local:../suite", "local:a/b", "timm:/etc/passwd", "file:x", "hf:x"]
+)
+def test_paths_and_foreign_schemes_are_no_names(
+    spec: str, engine: ClassifiersEngine, store: BlobStore
+) -> None:
+    request = ClassifyRequest.model_construct(
+        classifier=spec, images=[picture(store, 0)], classes=list(CLASSES), features=False
+    )
+    with pytest.raises(UnknownModel):
+        engine.classify(request)
+
+
+@pytest.mark.parametrize("classes", [("boat", "zeppelin"), ("boat", "BOAT")])
+def test_a_class_without_its_own_place_in_the_head_is_a_mismatch(
+    classes: tuple[str, ...], engine: ClassifiersEngine, store: BlobStore
+) -> None:
+    with pytest.raises(ClassMapMismatch):
+        ask(engine, "resnet", [picture(store, 0)], classes)
+
+
+def test_a_class_asked_for_twice_is_refused(engine: ClassifiersEngine, store: BlobStore) -> None:
+    with pytest.raises(InvalidRequest, match="twice"):
+        ask(engine, "resnet", [picture(store, 0)], ("boat", "boat"))
+
+
+def test_a_label_map_sums_the_head_classes_it_names(root: Path, store: BlobStore, tmp_path: Path) -> None:
+    file = tmp_path / "labels.json"
+    file.write_text(json.dumps({"vehicle": ["boat", "tram"]}), encoding="utf-8")
+    engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(label_map=file))
+    image = picture(store, 5)
+    (whole,) = predictions(ask(engine, "resnet", [image]))
+    (mapped,) = predictions(ask(engine, "resnet", [image], ("vehicle", "sled")))
+    assert mapped.probabilities[0] == pytest.approx(sum(whole.probabilities[:2]))
+    assert mapped.probabilities[1] == pytest.approx(whole.probabilities[2])
+
+
+def test_imagenet_classes_answer_to_synonyms_and_wordnet_ids() -> None:
+    head = imagenet_classes()
+    assert len(head) == 1000
+    assert head.selection(["tench", "n01443537", "Great White Shark"], {}).rows == ((0,), (1,), (2,))
+    with pytest.raises(ClassMapMismatch, match="crane"):
+        head.selection(["crane"], {})
+
+
+def test_fifteen_classes_on_a_thousand_way_head_keep_their_own_mass() -> None:
+    head = imagenet_classes()
+    names = [head.own_names[row] for row in range(0, 990, 66)]
+    odds = np.full(1000, 0.001, dtype=np.float32)
+    assert len(names) == 15
+    assert head.selection(names, {})(odds) == pytest.approx(np.full(15, 0.001))
+
+
+def test_the_users_own_checkpoint_answers_to_local(root: Path, store: BlobStore, tmp_path: Path) -> None:
+    save_timm(tmp_path / "models" / "mine", CLASSES, seed=5)
+    engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(models_folder=tmp_path / "models"))
+    image = picture(store, 6)
+    mine, theirs = ask(engine, "local:mine", [image]), ask(engine, "resnet", [image])
+    assert mine.model.revision != theirs.model.revision
+    assert predictions(mine) != predictions(theirs)
+    assert {one.spec for one in engine.list_classifiers().classifiers} == {
+        "resnet",
+        "zero-shot",
+        "local:mine",
+    }
+
+
+def break_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"\x80\x02pickle")
+
+
+def pickle_weights(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def fewer_classes(folder: Path) -> None:
+    (folder / "class_map.json").write_text(json.dumps(CLASSES[:3]), encoding="utf-8")
+
+
+def no_class_map(folder: Path) -> None:
+    (folder / "class_map.json").unlink()
+
+
+def strange_architecture(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps({"architecture": "lenet"}), encoding="utf-8")
+
+
+def broken_configuration(folder: Path) -> None:
+    (folder / "config.json").write_text("[", encoding="utf-8")
+
+
+def foreign_options(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"model_args": {"rm": "-rf"}}), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error"),
+    [
+        (break_weights, ModelFormatRefused),
+        (pickle_weights, ModelFormatRefused),
+        (fewer_classes, ModelFormatRefused),
+        (no_class_map, ClassMapMismatch),
+        (strange_architecture, UnknownModel),
+        (broken_configuration, ModelFormatRefused),
+        (foreign_options, ModelFormatRefused),
+    ],
+)
+def test_a_spoilt_checkpoint_is_refused(
+    spoil: Callable[[Path], None], error: type[FaultlineError], root: Path, store: BlobStore, tmp_path: Path
+) -> None:
+    save_timm(tmp_path / "models" / "mine", CLASSES)
+    spoil(tmp_path / "models" / "mine")
+    engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(models_folder=tmp_path / "models"))
+    with pytest.raises(error):
+        ask(engine, "local:mine", [picture(store, 0)])
+
+
+def test_nan_in_the_head_is_a_problem_of_each_picture(root: Path, store: BlobStore, tmp_path: Path) -> None:
+    save_timm(tmp_path / "models" / "mine", CLASSES, spread=float("nan"))
+    engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(models_folder=tmp_path / "models"))
+    outcomes = ask(engine, "local:mine", [picture(store, 0), picture(store, 1)]).outcomes
+    assert [code_of(one) for one in outcomes] == ["bad-backend-output"] * 2
+
+
+def test_the_zoo_is_fetched_by_repository_and_read_from_safetensors(
+    root: Path, store: BlobStore, tmp_path: Path
+) -> None:
+    names = imagenet_classes().own_names
+    save_timm(tmp_path / "zoo", names)
+    asked: list[str] = []
+
+    def fetch(repository: str) -> Path:
+        asked.append(repository)
+        return tmp_path / "zoo" / "model.safetensors"
+
+    sources = Sources(SUITE, root, store, ClassifierOptions(), fetch=fetch)
+    engine = ClassifiersEngine(sources, cache_bytes=10**9)
+    found = ask(engine, "timm:test_resnet.r160_in1k", [picture(store, 0)], ("tench", "goldfish"))
+    assert asked == ["timm/test_resnet.r160_in1k"]
+    assert len(predictions(found)[0].probabilities) == 2
+
+
+def test_a_suite_may_forbid_the_zoo(root: Path, store: BlobStore) -> None:
+    suite = SUITE.model_copy(update={"allow_timm": False})
+    engine = ClassifiersEngine.load(suite, root, store, ClassifierOptions())
+    with pytest.raises(UnknownModel, match="allow"):
+        ask(engine, "timm:test_resnet", [picture(store, 0)])

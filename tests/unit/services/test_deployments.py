@@ -1,0 +1,303 @@
+"""The Serve classes without Ray: their HTTP applications over fake engines."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from fakes.engines import FakeCaptioner, FakeClassifiers, FakeScorer
+from faultline_core.contract.base import (
+    DEADLINE_HEADER,
+    PROBLEM_MEDIA_TYPE,
+    REQUEST_ID_HEADER,
+    SECRET_HEADER,
+    Problem,
+)
+from faultline_core.errors import AttentionNotHooked, BackendUnavailable
+from faultline_services.captioner.deployment import CaptionerDeployment
+from faultline_services.captioner.deployment import build as build_captioner
+from faultline_services.classifiers.deployment import ClassifiersDeployment
+from faultline_services.classifiers.deployment import build as build_classifiers
+from faultline_services.editor.deployment import build as build_editor
+from faultline_services.engine_service import EngineService
+from faultline_services.perturber.deployment import build as build_perturber
+from faultline_services.scorer.deployment import ScorerDeployment
+from faultline_services.scorer.deployment import build as build_scorer
+from faultline_services.serving import deployment_options
+from faultline_services.settings import ServiceSettings
+
+SECRET = "a secret of many characters"
+IMAGE = "0" * 64
+
+
+def settings(**changes: object) -> ServiceSettings:
+    values: dict[str, object] = {"secret": SECRET, "batch_wait_s": 0.0}
+    return ServiceSettings.model_validate(values | changes)
+
+
+def application(service: EngineService[Any]) -> FastAPI:
+    return service.__serve_build_asgi_app__()
+
+
+def client(app: FastAPI, **headers: str) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    return httpx.AsyncClient(
+        transport=transport, base_url="http://scorer.test", headers={SECRET_HEADER: SECRET} | headers
+    )
+
+
+def scorer(engine: FakeScorer, **changes: object) -> FastAPI:
+    return application(ScorerDeployment(settings(**changes), load=lambda _: engine))
+
+
+async def settle() -> None:
+    """Let every task go as far as it can without the engine."""
+    for _ in range(200):
+        await asyncio.sleep(0)
+
+
+def score_body(n: int = 1) -> dict[str, object]:
+    item = {"original": IMAGE, "edited": IMAGE, "caption": "a boat", "edited_caption": "a tram"}
+    return {"items": [item] * n}
+
+
+def problem_of(response: httpx.Response, status: int) -> Problem:
+    assert response.status_code == status
+    assert response.headers["content-type"] == PROBLEM_MEDIA_TYPE
+    problem = Problem.model_validate_json(response.content)
+    assert problem.status == status
+    assert problem.request_id
+    return problem
+
+
+async def test_every_verb_of_the_scorer_answers() -> None:
+    async with client(scorer(FakeScorer())) as http:
+        scores = (await http.post("/v1/score", json=score_body(2))).json()
+        images = (await http.post("/v1/embed-images", json={"images": [IMAGE]})).json()
+        texts = (await http.post("/v1/embed-texts", json={"texts": ["boat"], "encoder": "sentence"})).json()
+        fill = {"items": [{"text": "a boat", "position": 1, "seed": 1}]}
+        filled = (await http.post("/v1/fill-mask", json=fill)).json()
+    assert [one["value"]["direction"] for one in scores["outcomes"]] == [0.006, 0.006]
+    assert images["outcomes"][0]["value"]["vector"] == [64.0]
+    assert texts["outcomes"][0]["value"]["vector"] == [4.0]
+    assert filled["outcomes"][0]["value"]["words"] == ["boat"]
+
+
+async def test_concurrent_requests_share_the_engines_batch() -> None:
+    engine = FakeScorer()
+    engine.go_on.clear()
+    async with client(scorer(engine)) as http:
+        first = asyncio.create_task(http.post("/v1/score", json=score_body()))
+        await asyncio.to_thread(engine.started.wait)
+        rest = [asyncio.create_task(http.post("/v1/score", json=score_body(2))) for _ in range(3)]
+        await settle()
+        engine.go_on.set()
+        responses = await asyncio.gather(first, *rest)
+    assert [response.status_code for response in responses] == [200] * 4
+    assert engine.batches == [1, 6]
+    assert [response.json()["cost"]["clip_passes"] for response in responses] == [1, 2, 2, 2]
+
+
+async def test_the_captioner_answers() -> None:
+    service = CaptionerDeployment(settings(), load=lambda _: FakeCaptioner())
+    async with client(application(service)) as http:
+        response = await http.post("/v1/caption", json={"items": [{"image": IMAGE, "label": "sled"}]})
+    assert response.json()["outcomes"][0]["value"]["text"] == "a sled"
+
+
+async def test_the_classifiers_answer_and_list_themselves() -> None:
+    service = ClassifiersDeployment(settings(), load=lambda _: FakeClassifiers())
+    body = {"classifier": "sure", "images": [IMAGE, IMAGE], "classes": ["boat", "tram"]}
+    async with client(application(service)) as http:
+        answer = (await http.post("/v1/classify", json=body)).json()
+        listed = (await http.get("/v1/classifiers")).json()
+        unknown = await http.post("/v1/classify", json=body | {"classifier": "absent"})
+    assert [one["value"]["top"] for one in answer["outcomes"]] == [[0], [0]]
+    assert listed["classifiers"][0]["name"] == "sure"
+    assert problem_of(unknown, 404).code == "unknown-model"
+
+
+async def test_health_needs_no_secret_and_names_the_weights() -> None:
+    async with client(scorer(FakeScorer())) as http:
+        health = (await http.get("/healthz", headers={SECRET_HEADER: ""})).json()
+    assert health == {
+        "service": "scorer",
+        "ready": True,
+        "model": FakeScorer.identity.model_dump(),
+        "detail": "",
+    }
+
+
+@pytest.mark.parametrize("given", ["", "another secret", SECRET + " "])
+async def test_calls_without_the_secret_are_refused_before_their_body_is_read(given: str) -> None:
+    async with client(scorer(FakeScorer())) as http:
+        response = await http.post("/v1/score", content=b"{", headers={SECRET_HEADER: given})
+    assert problem_of(response, 401).code == "unauthorized"
+    assert SECRET not in response.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "status", "code"),
+    [
+        ("POST", "/v1/score", b"{", 422, "invalid-request"),
+        ("POST", "/v1/score", b'{"items": []}', 422, "invalid-request"),
+        ("POST", "/v1/score", b'{"items": [{"original": "x"}]}', 422, "invalid-request"),
+        ("POST", "/v1/nothing", b"{}", 404, "not-found"),
+        ("GET", "/v1/score", b"", 405, "method-not-allowed"),
+        ("GET", "/docs", b"", 404, "not-found"),
+    ],
+)
+async def test_every_refusal_is_a_problem(
+    method: str, path: str, content: bytes, status: int, code: str
+) -> None:
+    async with client(scorer(FakeScorer())) as http:
+        response = await http.request(method, path, content=content)
+    assert problem_of(response, status).code == code
+
+
+async def test_unknown_fields_are_refused_by_name() -> None:
+    async with client(scorer(FakeScorer())) as http:
+        response = await http.post("/v1/score", json=score_body() | {"colour": "red"})
+    assert [one.pointer for one in problem_of(response, 422).errors] == ["/colour"]
+
+
+async def test_an_error_of_the_tree_keeps_its_code() -> None:
+    engine = FakeScorer()
+    engine.failure = AttentionNotHooked("no layer was hooked")
+    async with client(scorer(engine)) as http:
+        problem = problem_of(await http.post("/v1/score", json=score_body()), 500)
+    assert (problem.code, problem.detail) == ("attention-not-hooked", "no layer was hooked")
+
+
+async def test_an_unnamed_error_shows_nothing_of_itself(caplog: pytest.LogCaptureFixture) -> None:
+    engine = FakeScorer()
+    engine.failure = ZeroDivisionError("/home/somebody/secret.py")
+    async with client(scorer(engine)) as http:
+        response = await http.post("/v1/score", json=score_body())
+    assert problem_of(response, 500).code == "internal-error"
+    assert "somebody" not in response.text
+    assert "somebody" in caplog.text
+
+
+async def test_a_problem_carries_the_requests_id_or_one_of_its_own() -> None:
+    ids = ("run-7", "", "x" * 500)
+    async with client(scorer(FakeScorer())) as http:
+        answers = [await http.get("/v1/score", headers={REQUEST_ID_HEADER: given}) for given in ids]
+    given, made, unusable = (problem_of(answer, 405).request_id or "" for answer in answers)
+    assert given == "run-7"
+    assert len(made) == len(unusable) == 32
+
+
+async def test_a_full_queue_sheds_with_retry_after() -> None:
+    engine = FakeScorer()
+    engine.go_on.clear()
+    async with client(scorer(engine, max_queue=2)) as http:
+        waiting = [asyncio.create_task(http.post("/v1/score", json=score_body())) for _ in range(2)]
+        await asyncio.to_thread(engine.started.wait)
+        await settle()
+        shed = await http.post("/v1/score", json=score_body())
+        healthy = await http.get("/healthz")
+        engine.go_on.set()
+        answered = await asyncio.gather(*waiting)
+        after = await http.post("/v1/score", json=score_body())
+    assert problem_of(shed, 429).retryable
+    assert int(shed.headers["retry-after"]) >= 1
+    assert [response.status_code for response in (healthy, *answered, after)] == [200] * 4
+
+
+async def test_a_deadline_ends_the_wait_and_frees_the_queue() -> None:
+    engine = FakeScorer()
+    engine.go_on.clear()
+    async with client(scorer(engine, max_queue=1)) as http:
+        late = await http.post("/v1/score", json=score_body(), headers={DEADLINE_HEADER: "0.05"})
+        engine.go_on.set()
+        after = await http.post("/v1/score", json=score_body())
+    assert problem_of(late, 504).code == "deadline-exceeded"
+    assert after.status_code == 200
+
+
+@pytest.mark.parametrize(("given", "status"), [("-1", 504), ("soon", 422), ("nan", 422), ("inf", 422)])
+async def test_a_deadline_that_is_over_or_no_number_is_refused(given: str, status: int) -> None:
+    async with client(scorer(FakeScorer())) as http:
+        response = await http.post("/v1/score", json=score_body(), headers={DEADLINE_HEADER: given})
+    assert response.status_code == status
+
+
+def test_a_hanging_engine_fails_the_health_check() -> None:
+    service = ScorerDeployment(settings(), load=lambda _: FakeScorer())
+    service.check_health()
+    service.thread._busy_since = -1e9
+    with pytest.raises(BackendUnavailable):
+        service.check_health()
+
+
+@pytest.mark.parametrize(
+    ("name", "build"),
+    [
+        ("captioner", build_captioner),
+        ("perturber", build_perturber),
+        ("editor", build_editor),
+        ("scorer", build_scorer),
+        ("classifiers", build_classifiers),
+    ],
+)
+def test_serve_reads_the_builders_argument_as_settings(
+    name: str, build: Callable[[ServiceSettings], Any]
+) -> None:
+    (parameter,) = inspect.signature(build).parameters.values()
+    assert parameter.annotation is ServiceSettings
+    assert build(settings())._bound_deployment.name == name
+
+
+def test_deployments_scale_within_their_settings_and_bound_their_queues() -> None:
+    options = deployment_options("scorer", settings(min_replicas=0, max_replicas=3, max_queue=32, threads=2))
+    assert options["max_queued_requests"] == options["max_ongoing_requests"] == 32
+    assert options["backpressure_config"]["status_code"] == 429
+    assert options["autoscaling_config"]["min_replicas"] == 0
+    assert options["autoscaling_config"]["max_replicas"] == 3
+    assert options["ray_actor_options"]["runtime_env"]["env_vars"] == {"OMP_NUM_THREADS": "2"}
+
+
+def test_deployment_modules_import_no_model_library() -> None:
+    names = ("captioner", "perturber", "editor", "scorer", "classifiers")
+    imports = "; ".join(f"import faultline_services.{name}.deployment" for name in names)
+    heavy = ("torch", "transformers", "diffusers", "timm", "open_clip", "peft")
+    code = f"import sys; {imports}; print([name for name in {heavy!r} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_settings_come_from_arguments_then_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULTLINE_SUITE", "lance")
+    monkeypatch.setenv("FAULTLINE_STATE_DIR", "/var/lib/faultline")
+    monkeypatch.setenv("FAULTLINE_SERVICES_PORT", "9000")
+    monkeypatch.setenv("FAULTLINE_SERVICES_OIP_HOSTS", "a.test,b.test:80")
+    found = ServiceSettings.model_validate({"suite": "miniature"})
+    assert found.suite == "miniature"
+    assert found.port == 9000
+    assert found.oip_hosts == ("a.test", "b.test:80")
+    assert found.store_url == "/var/lib/faultline/store"
+    assert str(found.secret_file) == "/var/lib/faultline/secret"
+
+
+def test_settings_refuse_what_is_unsafe() -> None:
+    with pytest.raises(ValueError, match="characters"):
+        settings(secret="short")
+    with pytest.raises(ValueError, match="min_replicas"):
+        settings(min_replicas=2, max_replicas=1)
+    with pytest.raises(ValueError, match="FAULTLINE_SECRET_FILE"):
+        settings(secret=None, secret_file="/nowhere/secret").shared_secret()
+
+
+def test_settings_never_print_their_secret() -> None:
+    found = settings()
+    assert SECRET not in repr(found)
+    assert SECRET not in found.model_dump_json()

@@ -1,0 +1,152 @@
+import pytest
+import torch
+
+from fakes.tiny_pipeline import tiny_unet
+from oracles.plain_editing import invert, null_text, prompt_to_prompt
+from oracles.toy_denoisers import draw
+
+# isort: split
+from diffusers import UNet2DConditionModel
+from torch import Tensor
+
+from faultline_core.editing.attention_control import cross_edit
+from faultline_core.editing.denoiser import AttentionSite
+from faultline_core.editing.direct_inversion import direct_inversion
+from faultline_core.editing.edit import EditSettings, EditTask, edit
+from faultline_core.editing.noise_schedule import NoiseSchedule
+from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
+from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
+from faultline_core.errors import AttentionNotHooked, InternalError
+from faultline_services.editor.attention_processors import attach, attention_sites
+from faultline_services.editor.unet_denoiser import UNetDenoiser, schedule_from_config
+
+STEPS, LENGTH, WIDTH = 3, 6, 16
+TABLE = NoiseSchedule().timetable(STEPS)
+CLEAN, TEXT = draw(2, 4, 4, 4, seed=5), draw(2, LENGTH, WIDTH, seed=6)
+NULL, EDITED = draw(LENGTH, WIDTH, seed=9), draw(1, LENGTH, WIDTH, seed=7)
+TIMES = torch.tensor([500, 500])
+
+
+@pytest.fixture(scope="module")
+def denoiser() -> UNetDenoiser:
+    return UNetDenoiser(tiny_unet().double())
+
+
+def words(*ids: int) -> TokenizedPrompt:
+    return TokenizedPrompt((0, *ids, 1), (None, *range(len(ids)), None))
+
+
+class Recorder:
+    """Plain attention that writes down where it was asked."""
+
+    def __init__(self) -> None:
+        self.sites: list[AttentionSite] = []
+
+    def attend(self, site: AttentionSite, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        self.sites.append(site)
+        return torch.softmax(query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5, dim=-1) @ value
+
+
+def test_hooking_changes_no_prediction() -> None:
+    unet = tiny_unet().double()
+    with torch.no_grad():
+        before = unet(CLEAN, TIMES, TEXT).sample
+        after = UNetDenoiser(unet)(CLEAN, TIMES, TEXT)
+    assert torch.allclose(after, before, atol=1e-12)
+
+
+def test_a_control_sees_every_layer_once(denoiser: UNetDenoiser) -> None:
+    recorder = Recorder()
+    with torch.no_grad():
+        controlled = denoiser(CLEAN, TIMES, TEXT, recorder)
+        plain = denoiser(CLEAN, TIMES, TEXT)
+    assert torch.allclose(controlled, plain, atol=1e-12)
+    assert len({site.name for site in recorder.sites}) == len(recorder.sites) == 8
+    assert sum(site.is_cross for site in recorder.sites) == 4
+
+
+def test_a_control_leaves_its_seat_when_the_call_fails(denoiser: UNetDenoiser) -> None:
+    class Broken:
+        def attend(self, site: AttentionSite, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            raise ArithmeticError(site.name)
+
+    with pytest.raises(ArithmeticError):
+        denoiser(CLEAN, TIMES, TEXT, Broken())
+    with torch.no_grad():
+        assert torch.isfinite(denoiser(CLEAN, TIMES, TEXT)).all()
+
+
+def test_a_unet_without_attention_is_refused() -> None:
+    bare = UNet2DConditionModel(
+        sample_size=8,
+        block_out_channels=(8, 16),
+        layers_per_block=1,
+        norm_num_groups=4,
+        down_block_types=("DownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "UpBlock2D"),
+        mid_block_type=None,
+    )
+    with pytest.raises(AttentionNotHooked, match="0 attention layers"):
+        attach(bare)
+
+
+class OtherRelease(torch.nn.Module):
+    """A UNet of a library release with other hooks: no known places, or places that take nothing."""
+
+    def __init__(self, places: dict[str, object]) -> None:
+        super().__init__()
+        self.attn1 = torch.nn.Identity()
+        self.attn_processors = places
+
+    def set_attn_processor(self, processors: dict[str, object]) -> None:
+        assert processors.keys() >= self.attn_processors.keys()
+
+
+@pytest.mark.parametrize("places", [{}, {"attn1.processor": "deaf"}])
+def test_a_hook_that_hooks_nothing_raises(places: dict[str, object]) -> None:
+    unet = OtherRelease(places)
+    assert len(attention_sites(unet)) == 1
+    with pytest.raises(AttentionNotHooked):
+        attach(unet)
+
+
+def test_a_mask_no_control_would_read_is_refused(denoiser: UNetDenoiser) -> None:
+    unet = tiny_unet().double()
+    attach(unet)
+    with pytest.raises(InternalError, match="mask"):
+        unet(CLEAN, TIMES, TEXT, encoder_attention_mask=torch.ones(2, LENGTH))
+
+
+def test_edits_through_the_unet_are_the_oracles(denoiser: UNetDenoiser) -> None:
+    swap = align(words(5, 6, 7), words(5, 9, 7))
+    task = EditTask(0, EDITED[0], cross_edit(swap, LENGTH, word_weight=2.0))
+    inverted = direct_inversion(denoiser, TABLE, CLEAN, TEXT, NULL)
+    settings = EditSettings(guidance=3.0, cross_replace=0.7, self_replace=(0.4, 0.7))
+    fast = edit(denoiser, TABLE, inverted, TEXT, [task], settings).latents[0]
+    path = invert(denoiser, CLEAN[:1], TEXT[:1], STEPS)
+    for value, self_steps in enumerate((1, 2)):
+        _, target = prompt_to_prompt(
+            denoiser, [part.detach() for part in path], (TEXT[:1], EDITED), [NULL[None]] * STEPS,
+            carried={j: [(j, 1.0)] for j in range(LENGTH)}, gains={2: 2.0}, guidance=3.0, cross_steps=2,
+            self_steps=self_steps, pinned=True,
+        )  # fmt: skip
+        assert torch.allclose(fast[value], target[0], atol=1e-10, rtol=0)
+
+
+def test_null_text_through_the_unet_is_the_oracles(denoiser: UNetDenoiser) -> None:
+    settings = NullTextSettings(guidance=3.0, inner_steps=3)
+    fast = null_text_inversion(denoiser, TABLE, CLEAN, TEXT, NULL, settings)
+    with torch.no_grad():
+        path = invert(denoiser, CLEAN[:1], TEXT[:1], STEPS)
+    plain = null_text(denoiser, path, TEXT[:1], NULL[None], guidance=3.0, inner_steps=3)
+    assert fast.inner_iterations[0].tolist() == plain.iterations
+    assert torch.allclose(fast.uncond[0], torch.cat(plain.embeddings), atol=1e-10, rtol=0)
+
+
+def test_a_scheduler_configuration_becomes_a_noise_schedule() -> None:
+    read = schedule_from_config(
+        {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear",
+         "prediction_type": "v_prediction", "steps_offset": 1, "set_alpha_to_one": False}
+    )  # fmt: skip
+    assert read == NoiseSchedule(prediction="v_prediction")
+    assert schedule_from_config({}).beta_schedule == "linear"

@@ -1,0 +1,258 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.editor import (
+    EditItem,
+    EditorPreset,
+    EditRequest,
+    EditResponse,
+    GenerateItem,
+    GenerateRequest,
+    ReconstructItem,
+    ReconstructRequest,
+)
+from faultline_core.errors import Cancelled, ModelFormatRefused, ResourceExhausted, UnknownModel
+from faultline_core.images import decode_image, encode_png, encode_raw
+from faultline_core.types import Cost, Inversion
+from faultline_services.editor.engine import EditorEngine
+
+CAPTION = "a photo of a red bus on grass"
+EDITS = ("a photo of a blue bus on grass", "a photo of a red bus on grass in the rain", "a blue tram")
+QUICK = EditorPreset(steps=4, guidance=2.0, inner_steps=2)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_tiny_pipeline(folder / "tiny")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> BlobStore:
+    return BlobStore(str(tmp_path_factory.mktemp("store")))
+
+
+@pytest.fixture(scope="module")
+def engine(root: Path, store: BlobStore) -> EditorEngine:
+    return EditorEngine.load(SUITE, root, store)
+
+
+def picture(store: BlobStore, seed: int, shape: tuple[int, int] = (RESOLUTION, RESOLUTION)) -> str:
+    pixels = np.random.default_rng(seed).integers(0, 256, (*shape, 3), dtype=np.uint8)
+    return store.put(encode_png(pixels))
+
+
+def edits(store: BlobStore, seed: int = 1) -> list[EditItem]:
+    image = picture(store, seed)
+    return [EditItem(image=image, caption=CAPTION, edited_caption=edited) for edited in EDITS]
+
+
+def pixels(store: BlobStore, response: EditResponse) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    refs = [variant.image for outcome in response.outcomes for variant in outcome.unwrap().variants]
+    return np.stack([decode_image(store.get(ref)) for ref in refs])
+
+
+def test_every_edit_gets_a_picture_for_each_sweep_value(engine: EditorEngine, store: BlobStore) -> None:
+    preset = QUICK.model_copy(update={"self_replace": (0.75, 0.25)})
+    response = engine.edit(EditRequest(items=edits(store), preset=preset))
+    for outcome in response.outcomes:
+        assert [variant.self_replace for variant in outcome.unwrap().variants] == [0.75, 0.25]
+    assert pixels(store, response).shape == (6, RESOLUTION, RESOLUTION, 3)
+    assert response.model == engine.identity
+
+
+def test_an_edit_does_not_depend_on_what_shares_the_request(engine: EditorEngine, store: BlobStore) -> None:
+    items = edits(store) + edits(store, seed=2)
+    together = pixels(store, engine.edit(EditRequest(items=items, preset=QUICK))).astype(int)
+    alone = [pixels(store, engine.edit(EditRequest(items=[item], preset=QUICK))) for item in items]
+    assert np.abs(together - np.concatenate(alone)).max() <= 1
+
+
+@pytest.mark.parametrize("inversion", ["direct", "negative-prompt", "null-text"])
+def test_items_costs_add_up_to_the_evaluations_made(
+    engine: EditorEngine, store: BlobStore, inversion: Inversion
+) -> None:
+    preset = QUICK.model_copy(update={"inversion": inversion})
+    items = edits(store, seed=3) + edits(store, seed=4)[:1]
+    response = engine.edit(EditRequest(items=items, preset=preset))
+    costs = [outcome.unwrap().cost for outcome in response.outcomes]
+    total = sum(costs[1:], costs[0])
+    assert total.unet_evaluations == response.cost.unet_evaluations
+    assert total.unet_backward_evaluations == response.cost.unet_backward_evaluations
+    assert total.vae_passes == response.cost.vae_passes == 4 * 3 + 2
+    assert 0 < total.seconds <= response.cost.seconds
+    assert (response.cost.unet_backward_evaluations > 0) == (inversion == "null-text")
+
+
+def test_an_inversion_is_made_once(engine: EditorEngine, store: BlobStore) -> None:
+    image = picture(store, 5)
+    first = engine.reconstruct(
+        ReconstructRequest(items=[ReconstructItem(image=image, caption=CAPTION)], preset=QUICK)
+    )
+    other_guidance = QUICK.model_copy(update={"guidance": 5.0, "self_replace": (0.5,)})
+    item = EditItem(image=image, caption=CAPTION, edited_caption=EDITS[0])
+    second = engine.edit(EditRequest(items=[item], preset=other_guidance))
+    assert first.cost.unet_evaluations == 4
+    # Four target steps of two halves, three source rows for as long as anything is carried over.
+    made = second.cost.model_copy(update={"seconds": 0.0})
+    assert made == Cost(unet_calls=4, unet_evaluations=8 + 3, vae_passes=1)
+
+
+def test_null_text_inversions_depend_on_the_guidance(engine: EditorEngine, store: BlobStore) -> None:
+    item = ReconstructItem(image=picture(store, 6), caption=CAPTION)
+    for guidance in (2.0, 3.0):
+        preset = QUICK.model_copy(update={"inversion": "null-text", "guidance": guidance})
+        assert engine.reconstruct(ReconstructRequest(items=[item], preset=preset)).cost.unet_calls > 0
+
+
+def test_direct_reconstruction_is_the_autoencoders_own(engine: EditorEngine, store: BlobStore) -> None:
+    item = ReconstructItem(image=picture(store, 7), caption=CAPTION)
+    outcome = engine.reconstruct(ReconstructRequest(items=[item], preset=QUICK)).outcomes[0].unwrap()
+    codec = engine.pipeline.codec
+    expected = codec.decode(codec.encode([decode_image(store.get(item.image))]))[0]
+    assert np.array_equal(decode_image(store.get(outcome.image)), expected)
+    assert 0 < outcome.psnr_db < 60
+
+
+def test_pictures_of_any_shape_are_cropped_to_the_suites_resolution(
+    engine: EditorEngine, store: BlobStore
+) -> None:
+    wide = ReconstructItem(image=picture(store, 8, shape=(40, 90)), caption=CAPTION)
+    outcome = engine.reconstruct(ReconstructRequest(items=[wide], preset=QUICK)).outcomes[0].unwrap()
+    assert decode_image(store.get(outcome.image)).shape == (RESOLUTION, RESOLUTION, 3)
+
+
+def test_bad_items_fail_alone(engine: EditorEngine, store: BlobStore) -> None:
+    good = edits(store)[0]
+    broken = store.put(b"\x89PNG\r\n\x1a\n but no more")
+    long = "a red bus " * 20
+    changes: list[dict[str, str]] = [
+        {"image": "0" * 64},
+        {"image": broken},
+        {"caption": long},
+        {"edited_caption": long},
+        {"caption": "a poison bus"},
+        {"edited_caption": "a poison bus"},
+    ]
+    items = [good, *(good.model_copy(update=change) for change in changes), good]
+    outcomes = engine.edit(EditRequest(items=items, preset=QUICK)).outcomes
+    codes = [outcome.problem.code if outcome.problem else None for outcome in outcomes]
+    assert codes == [
+        None, "artifact-missing", "image-undecodable", "prompt-too-long", "prompt-too-long",
+        "numerical-failure", "numerical-failure", None,
+    ]  # fmt: skip
+    alone = engine.edit(EditRequest(items=[good], preset=QUICK)).outcomes[0].unwrap()
+    assert outcomes[0].unwrap().variants == outcomes[7].unwrap().variants == alone.variants
+
+
+def test_a_request_of_bad_items_alone_is_answered(engine: EditorEngine) -> None:
+    item = ReconstructItem(image="0" * 64, caption=CAPTION)
+    response = engine.reconstruct(ReconstructRequest(items=[item], preset=QUICK))
+    assert response.outcomes[0].problem is not None
+    assert response.cost.unet_calls == 0
+
+
+def test_generated_pictures_belong_to_prompt_and_seed(engine: EditorEngine, store: BlobStore) -> None:
+    items = [GenerateItem(prompt=CAPTION, seed=seed) for seed in (1, 2, 3, 1, 5)]
+    items.append(GenerateItem(prompt="a poison bus", seed=1))
+    response = engine.generate(GenerateRequest(items=items, steps=3, guidance=2.0))
+    assert response.outcomes[5].problem is not None
+    refs = [outcome.unwrap().image for outcome in response.outcomes[:5]]
+    alone = engine.generate(GenerateRequest(items=items[1:2], steps=3, guidance=2.0)).outcomes[0].unwrap()
+    made, again = (decode_image(store.get(ref)).astype(int) for ref in (refs[1], alone.image))
+    assert np.abs(made - again).max() <= 1
+    assert refs[0] != refs[1]
+    assert response.cost.unet_evaluations == 6 * 2 * 3
+    assert response.cost.unet_calls == 2 * 3
+
+
+def test_local_blend_of_an_unchanged_caption_returns_the_reconstruction(
+    engine: EditorEngine, store: BlobStore
+) -> None:
+    item = ReconstructItem(image=picture(store, 1), caption=CAPTION)
+    kept = engine.reconstruct(ReconstructRequest(items=[item], preset=QUICK)).outcomes[0].unwrap().image
+    same = EditItem(image=item.image, caption=CAPTION, edited_caption=CAPTION)
+    for local_blend in (True, False):
+        preset = QUICK.model_copy(update={"local_blend": local_blend})
+        variants = engine.edit(EditRequest(items=[same], preset=preset)).outcomes[0].unwrap().variants
+        assert all((variant.image == kept) is local_blend for variant in variants)
+
+
+def test_cancellation_ends_the_call_and_keeps_finished_inversions(
+    engine: EditorEngine, store: BlobStore
+) -> None:
+    polls = iter([False] * 6)
+    request = EditRequest(items=edits(store, seed=9), preset=QUICK)
+    with pytest.raises(Cancelled):
+        engine.edit(request, cancelled=lambda: next(polls, True))
+    sources = ReconstructRequest(
+        items=[ReconstructItem(image=picture(store, 9), caption=CAPTION)], preset=QUICK
+    )
+    assert engine.reconstruct(sources).cost.unet_calls == 0
+
+
+def test_prompts_are_counted_as_the_text_encoder_reads_them(engine: EditorEngine) -> None:
+    assert engine.count_tokens("a red bus") == 5
+    assert engine.max_tokens == 24
+    assert engine.count_tokens("a red bus " * 20) == 62
+
+
+def test_the_revision_is_a_digest_of_the_files(
+    engine: EditorEngine, store: BlobStore, tmp_path: Path
+) -> None:
+    write_tiny_pipeline(tmp_path / "tiny")
+    assert EditorEngine.load(SUITE, tmp_path, store).identity == engine.identity
+    config = tmp_path / "tiny" / "scheduler" / "scheduler_config.json"
+    config.write_text(config.read_text(encoding="utf-8").replace("0.012", "0.013"), encoding="utf-8")
+    assert EditorEngine.load(SUITE, tmp_path, store).identity.revision != engine.identity.revision
+
+
+def test_weights_other_than_safetensors_are_refused(store: BlobStore, tmp_path: Path) -> None:
+    write_tiny_pipeline(tmp_path / "tiny")
+    weights = tmp_path / "tiny" / "unet" / "diffusion_pytorch_model.safetensors"
+    weights.rename(weights.with_suffix(".bin"))
+    with pytest.raises(ModelFormatRefused, match="unet"):
+        EditorEngine.load(SUITE, tmp_path, store)
+
+
+@pytest.mark.parametrize("name", ["absent", "../tiny", "/etc", "a//b", ""])
+def test_a_name_that_is_no_folder_below_the_root_is_unknown(root: Path, store: BlobStore, name: str) -> None:
+    with pytest.raises(UnknownModel):
+        EditorEngine.load(SUITE.model_copy(update={"model": name}), root / "tiny", store)
+
+
+def test_raw_pictures_are_read_too(engine: EditorEngine, store: BlobStore) -> None:
+    array = np.full((RESOLUTION, RESOLUTION, 3), 90, dtype=np.uint8)
+    items = [
+        ReconstructItem(image=store.put(encoded), caption=CAPTION)
+        for encoded in (encode_raw(array), encode_png(array))
+    ]
+    raw, png = engine.reconstruct(ReconstructRequest(items=items, preset=QUICK)).outcomes
+    assert raw.unwrap().image == png.unwrap().image
+
+
+def test_a_batch_that_does_not_fit_into_memory_says_so(
+    engine: EditorEngine, store: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(latents: torch.Tensor) -> None:
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(engine.pipeline.codec, "decode", full)
+    with pytest.raises(ResourceExhausted, match="4 pictures a batch"):
+        engine.edit(EditRequest(items=edits(store), preset=QUICK))
+
+
+def test_a_unet_in_bfloat16_makes_nearly_the_same_edits(
+    engine: EditorEngine, root: Path, store: BlobStore
+) -> None:
+    preset = QUICK.model_copy(update={"steps": 2, "guidance": 1.0})
+    request = EditRequest(items=edits(store), preset=preset)
+    coarse = EditorEngine.load(SUITE, root, store, dtype="bfloat16")
+    half, full = (pixels(store, each.edit(request)).astype(int) for each in (coarse, engine))
+    assert 0 < np.abs(half - full).mean() <= 4

@@ -1,0 +1,151 @@
+"""The collector against an endpoint made of a transport: amounts, retries, resumption, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from faultline_core.errors import BackendUnavailable, BadBackendOutput, InvalidRequest
+from faultline_services.perturber.collect import PAIRS_AN_INSTRUCTION, Assistant, collect
+from faultline_services.perturber.pairs import read_pairs
+from faultline_services.perturber.prompts import (
+    INSTRUCTIONS,
+    collection_prompt,
+    instruction_prompt,
+    prompt_for,
+)
+
+CAPTIONS = [f"a dog number {index} on a road" for index in range(40)]
+Handler = Callable[[httpx.Request], httpx.Response]
+
+
+def reply(text: str) -> httpx.Response:
+    return httpx.Response(200, json={"choices": [{"message": {"content": text}}]})
+
+
+def five_edits(request: httpx.Request) -> httpx.Response:
+    prompt = json.loads(request.content)["messages"][0]["content"]
+    caption = prompt.split("### Caption:\n")[1].split("\n")[0]
+    return reply("\n".join(f"{row}. {caption} and {row} cats" for row in range(1, 6)))
+
+
+def assistant(handler: Handler, waits: list[float] | None = None) -> Assistant:
+    client = httpx.Client(base_url="http://assistant.test/v1/", transport=httpx.MockTransport(handler))
+    return Assistant(client, "some-model", sleep=(waits if waits is not None else []).append)
+
+
+def test_it_collects_the_papers_amounts(tmp_path: Path) -> None:
+    found = collect(CAPTIONS, assistant(five_edits), tmp_path / "pairs.jsonl", seed=0)
+    pairs = read_pairs(tmp_path / "pairs.jsonl")
+    by_type = Counter(pair.perturbation_type for pair in pairs)
+    assert PAIRS_AN_INSTRUCTION == 100
+    assert by_type == {"subject": 100, "object": 100, "background": 200, "adjective": 100, "domain": 100}
+    assert sum(found.values()) == len(pairs) == 600
+
+
+def test_placebos_are_collected_when_asked_for(tmp_path: Path) -> None:
+    out = tmp_path / "pairs.jsonl"
+    found = collect(CAPTIONS, assistant(five_edits), out, seed=0, pairs_an_instruction=2, placebo=True)
+    assert found["placebo"] == 2
+
+
+def test_the_endpoint_is_asked_as_the_protocol_says(tmp_path: Path) -> None:
+    seen: list[httpx.Request] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return five_edits(request)
+
+    collect(CAPTIONS[:1], assistant(handler), tmp_path / "pairs.jsonl", seed=3, pairs_an_instruction=1)
+    body = json.loads(seen[0].content)
+    assert seen[0].url == "http://assistant.test/v1/chat/completions"
+    assert (body["model"], body["temperature"], body["messages"][0]["role"]) == ("some-model", 1.0, "user")
+    assert isinstance(body["seed"], int)
+
+
+def test_domain_captions_say_what_kind_of_picture_they_describe(tmp_path: Path) -> None:
+    out = tmp_path / "pairs.jsonl"
+    collect(["A photo of a cat", "a dog"], assistant(five_edits), out, seed=0, pairs_an_instruction=10)
+    domain = {pair.caption for pair in read_pairs(out) if pair.perturbation_type == "domain"}
+    assert domain == {"A photo of a cat", "a photo of a dog"}
+
+
+def test_a_stopped_collection_goes_on_with_what_is_missing(tmp_path: Path) -> None:
+    out, calls = tmp_path / "pairs.jsonl", 0
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        nonlocal calls
+        calls += 1
+        return five_edits(request) if calls != 8 else httpx.Response(400, text="stop")
+
+    with pytest.raises(BackendUnavailable, match="stop"):
+        collect(CAPTIONS, assistant(handler), out, seed=0, pairs_an_instruction=10)
+    before = read_pairs(out)
+    with out.open("a", encoding="utf-8") as stream:
+        stream.write('{"instruction": "cut o')
+    collect(CAPTIONS, assistant(five_edits), out, seed=0, pairs_an_instruction=10)
+    pairs = read_pairs(out)
+    assert pairs[: len(before)] == before
+    assert Counter(pair.instruction for pair in pairs) == dict.fromkeys(
+        ("subject", "object", "place", "weather", "adjective", "domain"), 10
+    )
+    assert len({(pair.instruction, pair.caption, pair.edited_caption) for pair in pairs}) == 60
+
+
+def test_a_busy_endpoint_is_asked_again_after_growing_waits(tmp_path: Path) -> None:
+    answers = [httpx.Response(429), httpx.Response(503), httpx.Response(200)]
+    waits: list[float] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        answer = answers.pop(0) if answers else httpx.Response(200)
+        return five_edits(request) if answer.is_success else answer
+
+    collect(CAPTIONS, assistant(handler, waits), tmp_path / "pairs.jsonl", seed=0, pairs_an_instruction=1)
+    assert waits == [2.0, 4.0]
+
+
+def test_a_dead_endpoint_is_named_after_the_last_attempt(tmp_path: Path) -> None:
+    def handler(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("no route")
+
+    with pytest.raises(BackendUnavailable, match="no route"):
+        collect(CAPTIONS, assistant(handler), tmp_path / "pairs.jsonl", seed=0)
+
+
+def test_an_answer_that_is_no_completion_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadBackendOutput, match="nonsense"):
+        collect(
+            CAPTIONS, assistant(lambda _: httpx.Response(200, text="nonsense")), tmp_path / "p.jsonl", seed=0
+        )
+
+
+def test_a_line_that_is_no_pair_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.jsonl"
+    file.write_text('{"caption": "a dog"}\n')
+    with pytest.raises(InvalidRequest, match="line 1"):
+        read_pairs(file)
+
+
+def test_background_has_two_instructions_and_every_other_type_one() -> None:
+    counts = {kind: len(found) for kind, found in INSTRUCTIONS.items()}
+    assert counts == {"subject": 1, "object": 1, "background": 2, "adjective": 1, "domain": 1, "placebo": 1}
+
+
+def test_examples_are_shown_when_collecting_and_not_when_fine_tuning() -> None:
+    for instruction in (one for found in INSTRUCTIONS.values() for one in found):
+        for before, after in instruction.examples:
+            asked = collection_prompt(instruction, "a red bus", wanted=5)
+            assert before in asked
+            assert after in asked
+            assert before not in instruction_prompt(instruction, "a red bus")
+
+
+def test_the_variant_alternates_between_a_types_instructions() -> None:
+    first, second, third = (prompt_for("instruction", "background", "a bus", variant=row) for row in range(3))
+    assert first == third != second
+    assert prompt_for("compact", "background", "a bus") == "background : a bus =>"

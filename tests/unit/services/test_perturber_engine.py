@@ -1,0 +1,166 @@
+"""The perturber on a tiny random LLaMA with a LoRA adapter saved by transformers and peft."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from fakes.tiny_models.llama import load_llama, save_llama
+from faultline_core.contract.base import Outcome
+from faultline_core.contract.perturber import Perturbations, PerturbItem, PerturbRequest
+from faultline_core.errors import ModelFormatRefused, UnknownModel
+from faultline_core.perturbations import difference
+from faultline_core.suite import PerturberSuite
+from faultline_services.perturber.engine import PerturberEngine
+from faultline_services.perturber.proposals import Proposals
+from faultline_services.perturber.sampling import Row, Sampling, sample
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+SUITE = PerturberSuite(
+    model="perturber", adapter="perturber/adapter", max_new_tokens=8, prompt="compact", batch=5
+)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("suite")
+    save_llama(folder / "perturber")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def engine(root: Path) -> PerturberEngine:
+    return PerturberEngine.load(SUITE, root)
+
+
+@pytest.fixture(scope="module")
+def base(root: Path) -> PreTrainedModel:
+    return load_llama(root / "perturber")
+
+
+def item(seed: int, caption: str = "a red boat on the sea", n: int = 3) -> PerturbItem:
+    return PerturbItem(caption=caption, perturbation_type="adjective", n=n, seed=seed)
+
+
+def ask(engine: PerturberEngine, *items: PerturbItem) -> list[Perturbations]:
+    return [outcome.unwrap() for outcome in engine.perturb(PerturbRequest(items=list(items))).outcomes]
+
+
+def code_of(outcome: Outcome[Any]) -> str | None:
+    return None if outcome.problem is None else outcome.problem.code
+
+
+def test_edits_are_distinct_and_carry_their_exact_difference(engine: PerturberEngine) -> None:
+    (found,) = ask(engine, item(1))
+    texts = [edit.edited_caption for edit in found.edits]
+    assert len(texts) == len(set(texts)) > 0
+    for edit in found.edits:
+        expected = difference("a red boat on the sea", edit.edited_caption)
+        assert [tuple(span.words) for span in edit.removed] == [span.words for span in expected.removed]
+        assert [span.start for span in edit.added] == [span.start for span in expected.added]
+
+
+def test_equal_seeds_give_equal_answers_whatever_shares_the_batch(engine: PerturberEngine) -> None:
+    (alone,) = ask(engine, item(7))
+    shared = ask(engine, item(3, caption="the tram at night in snow with dogs"), item(7), item(8))
+    assert shared[1] == alone
+    assert shared[2] != alone
+
+
+def test_other_seeds_give_other_answers(engine: PerturberEngine) -> None:
+    answers = ask(engine, *(item(seed) for seed in range(4)))
+    assert len({tuple(edit.edited_caption for edit in one.edits) for one in answers}) > 1
+
+
+def test_what_is_dropped_is_counted(engine: PerturberEngine) -> None:
+    answers = ask(engine, *(item(seed, n=8) for seed in range(6)))
+    reasons = {reason for one in answers for reason in one.dropped}
+    assert "unfinished" in reasons
+    assert reasons <= {"empty", "echo", "duplicate", "unfinished", "unreadable"}
+    assert all(one.edits or one.dropped for one in answers)
+
+
+def test_the_adapter_changes_the_answers(root: Path, engine: PerturberEngine) -> None:
+    plain = PerturberEngine.load(SUITE.model_copy(update={"adapter": None}), root)
+    items = [item(seed) for seed in range(4)]
+    assert ask(plain, *items) != ask(engine, *items)
+    assert plain.identity.revision != engine.identity.revision
+
+
+def test_a_caption_with_unknown_words_fails_alone(engine: PerturberEngine) -> None:
+    request = PerturbRequest(items=[item(1, caption="a zeppelin"), item(1)])
+    first, second = engine.perturb(request).outcomes
+    assert code_of(first) == "invalid-request"
+    assert second.value is not None
+
+
+def test_a_caption_that_leaves_no_room_is_refused(engine: PerturberEngine) -> None:
+    (outcome,) = engine.perturb(PerturbRequest(items=[item(1, caption="red " * 60)])).outcomes
+    assert code_of(outcome) == "prompt-too-long"
+
+
+def test_a_suite_that_wants_another_engine_is_refused(root: Path) -> None:
+    with pytest.raises(UnknownModel, match="vllm"):
+        PerturberEngine.load(SUITE.model_copy(update={"engine": "vllm"}), root)
+
+
+def test_a_pickled_adapter_is_refused(tmp_path: Path) -> None:
+    save_llama(tmp_path / "perturber")
+    adapter = tmp_path / "perturber" / "adapter"
+    (adapter / "adapter_model.safetensors").rename(adapter / "adapter_model.bin")
+    with pytest.raises(ModelFormatRefused, match="adapter"):
+        PerturberEngine.load(SUITE, tmp_path)
+
+
+def test_samples_follow_the_models_own_probabilities(base: PreTrainedModel) -> None:
+    prompt = [1, 5, 7]
+    with torch.inference_mode():
+        wanted = base(input_ids=torch.tensor([prompt])).logits[0, -1].softmax(-1)
+        rows = [Row(prompt, seed, 0) for seed in range(3000)]
+        first = [new[0] for new in sample(base, rows, Sampling(1.0, 0, 1), pad=0, ends={3})]
+    share = torch.bincount(torch.tensor(first), minlength=len(wanted)) / len(first)
+    # Three standard deviations of the most uncertain share.
+    assert float((share - wanted).abs().max()) < 3 * math.sqrt(0.25 / len(first))
+
+
+def test_sampling_with_memory_equals_sampling_without(base: PreTrainedModel) -> None:
+    """Greedy in effect: at a vanishing temperature the cached loop must follow the arg-max path."""
+    prompts = [[1, 5, 7, 9], [1, 6]]
+    with torch.inference_mode():
+        made = sample(base, [Row(prompt, 0, 0) for prompt in prompts], Sampling(1e-4, 0, 6), pad=0, ends={-1})
+        for prompt, new in zip(prompts, made, strict=True):
+            ids = list(prompt)
+            for token in new:
+                assert int(base(input_ids=torch.tensor([ids])).logits[0, -1].argmax()) == token
+                ids.append(token)
+
+
+def test_only_the_k_best_tokens_are_drawn(base: PreTrainedModel) -> None:
+    prompt = [1, 5]
+    with torch.inference_mode():
+        best = set(base(input_ids=torch.tensor([prompt])).logits[0, -1].topk(2).indices.tolist())
+        rows = [Row(prompt, seed, 0) for seed in range(200)]
+        drawn = {new[0] for new in sample(base, rows, Sampling(1.0, 2, 1), pad=0, ends={3})}
+    assert drawn == best
+
+
+def test_proposals_keep_the_order_drawn_and_name_what_they_drop() -> None:
+    proposals = Proposals("a red boat", wanted=2)
+    for edited in ("", "A red boat.", "a blue boat", "a blue boat!", "a green boat", "a boat"):
+        proposals.take(edited)
+    answer = proposals.answer()
+    assert [edit.edited_caption for edit in answer.edits] == ["a blue boat", "a green boat"]
+    assert answer.dropped == {"empty": 1, "echo": 1, "duplicate": 1}
+
+
+def test_instruction_prompts_read_a_list_of_variations(root: Path) -> None:
+    engine = PerturberEngine.load(SUITE.model_copy(update={"prompt": "instruction"}), root)
+    proposals = Proposals("a red boat", wanted=3)
+    engine._read(proposals, "1. a blue boat\n2. a green boat\n### Caption: other\n3. a tram")
+    assert [edit.edited_caption for edit in proposals.answer().edits] == ["a blue boat", "a green boat"]

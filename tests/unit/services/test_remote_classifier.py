@@ -1,0 +1,186 @@
+"""A remote classifier behind a mock transport: what it is sent, and how far it is believed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.base import Outcome
+from faultline_core.contract.classifiers import ClassifyRequest, Prediction
+from faultline_core.errors import (
+    BackendUnavailable,
+    BadBackendOutput,
+    DeadlineExceeded,
+    FaultlineError,
+    UnknownModel,
+)
+from faultline_core.images import encode_raw
+from faultline_core.suite import ClassifiersSuite
+from faultline_services.classifiers.engine import ClassifiersEngine
+from faultline_services.classifiers.options import ClassifierOptions
+from faultline_services.classifiers.sources import Sources
+
+URL = "http://models.test:9000/v2/models/net"
+SIDE = 8
+LABELS = ["sea", "boat", "tram"]
+METADATA: dict[str, Any] = {
+    "name": "net",
+    "versions": ["1"],
+    "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3, SIDE, SIDE]}],
+    "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, 3], "parameters": {"labels": LABELS}}],
+}
+HOSTS = ("models.test:9000",)
+Infer = Callable[[dict[str, Any]], httpx.Response]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BlobStore:
+    return BlobStore(str(tmp_path))
+
+
+def picture(store: BlobStore, seed: int = 0) -> str:
+    return store.put(encode_raw(np.random.default_rng(seed).integers(0, 256, (12, 16, 3), dtype=np.uint8)))
+
+
+def remote(
+    store: BlobStore,
+    infer: Infer,
+    metadata: object = METADATA,
+    hosts: tuple[str, ...] = ("models.test:9000",),
+) -> ClassifiersEngine:
+    def handle(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json=metadata)
+        assert str(request.url) == f"{URL}/infer"
+        return infer(json.loads(request.content))
+
+    options = ClassifierOptions(oip_hosts=hosts)
+    transport = httpx.MockTransport(handle)
+    sources = Sources(ClassifiersSuite(), Path("nowhere"), store, options, transport=transport)
+    return ClassifiersEngine(sources, cache_bytes=0)
+
+
+def ask(engine: ClassifiersEngine, images: list[str], *classes: str) -> list[Outcome[Prediction]]:
+    request = ClassifyRequest(classifier=f"oip:{URL}", images=images, classes=list(classes))
+    return engine.classify(request).outcomes
+
+
+def rows(data: list[Any], shape: list[int]) -> httpx.Response:
+    output = {"name": "y", "datatype": "FP32", "shape": shape, "data": data}
+    return httpx.Response(200, json={"outputs": [output]})
+
+
+def code_of(outcome: Outcome[Any]) -> str | None:
+    return None if outcome.problem is None else outcome.problem.code
+
+
+def test_a_remote_model_gets_a_normalised_batch_and_its_labels_are_used(store: BlobStore) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def infer(body: dict[str, Any]) -> httpx.Response:
+        seen.append(body["inputs"][0])
+        return rows([0.5, 0.2, 0.3, 0.1, 0.8, 0.1], [2, 3])
+
+    found = ask(remote(store, infer), [picture(store, 0), picture(store, 1)], "boat", "sea")
+    assert found[0].unwrap().probabilities == pytest.approx([0.2, 0.5])
+    assert found[1].unwrap().probabilities == pytest.approx([0.8, 0.1])
+    assert seen[0]["shape"] == [2, 3, SIDE, SIDE]
+    assert len(seen[0]["data"]) == 2 * 3 * SIDE * SIDE
+    assert min(seen[0]["data"]) < 0 < max(seen[0]["data"])
+
+
+def test_a_model_of_bytes_with_channels_last_gets_plain_pixels(store: BlobStore) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def infer(body: dict[str, Any]) -> httpx.Response:
+        seen.append(body["inputs"][0])
+        return rows([0.5, 0.2, 0.3], [1, 3])
+
+    inputs = [{"name": "x", "datatype": "UINT8", "shape": [-1, SIDE, SIDE, 3]}]
+    ask(remote(store, infer, METADATA | {"inputs": inputs}), [picture(store)], "sea")
+    assert seen[0]["shape"] == [1, SIDE, SIDE, 3]
+    assert all(isinstance(value, int) and 0 <= value <= 255 for value in seen[0]["data"])
+
+
+def test_remote_logits_become_probabilities(store: BlobStore) -> None:
+    (found,) = ask(remote(store, lambda _: rows([[0.0, 2.0, -1.0]], [1, 3])), [picture(store)], *LABELS)
+    assert sum(found.unwrap().probabilities) == pytest.approx(1.0)
+    assert found.unwrap().top == [1, 0, 2]
+
+
+def test_a_remote_model_without_labels_must_have_the_asked_classes(store: BlobStore) -> None:
+    bare = METADATA | {"outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, 3]}]}
+    engine = remote(store, lambda _: rows([0.5, 0.2, 0.3], [1, 3]), bare)
+    (found,) = ask(engine, [picture(store)], "a", "b", "c")
+    assert found.unwrap().probabilities == pytest.approx([0.5, 0.2, 0.3])
+    (short,) = ask(engine, [picture(store)], "a", "b")
+    assert code_of(short) == "class-map-mismatch"
+
+
+def test_a_bad_picture_is_not_sent(store: BlobStore) -> None:
+    engine = remote(store, lambda _: rows([0.5, 0.2, 0.3], [1, 3]))
+    outcomes = ask(engine, [store.put(b"no picture"), picture(store)], "sea")
+    assert [code_of(one) for one in outcomes] == ["image-undecodable", None]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (rows([0.5, 0.5], [1, 3]), BadBackendOutput),
+        (rows([0.5, 0.2, 0.3], [3, 1]), BadBackendOutput),
+        (rows(["a", "b", "c"], [1, 3]), BadBackendOutput),
+        (httpx.Response(200, text="<html>"), BadBackendOutput),
+        (httpx.Response(302, headers={"location": "http://169.254.169.254/"}), BadBackendOutput),
+        (httpx.Response(404), BadBackendOutput),
+        (httpx.Response(503), BackendUnavailable),
+    ],
+)
+def test_a_remote_model_that_lies_or_fails_is_named_as_such(
+    answer: httpx.Response, error: type[FaultlineError], store: BlobStore
+) -> None:
+    with pytest.raises(error):
+        ask(remote(store, lambda _: answer), [picture(store)], "sea")
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"),
+    [(httpx.ReadTimeout("late"), DeadlineExceeded), (httpx.ConnectError("refused"), BackendUnavailable)],
+)
+def test_a_remote_model_out_of_reach_is_a_failed_service(
+    failure: httpx.HTTPError, error: type[FaultlineError], store: BlobStore
+) -> None:
+    def infer(_: dict[str, Any]) -> httpx.Response:
+        raise failure
+
+    with pytest.raises(error):
+        ask(remote(store, infer), [picture(store)], "sea")
+
+
+def test_remote_nan_is_no_prediction(store: BlobStore) -> None:
+    content = b'{"outputs": [{"name": "y", "shape": [1, 3], "data": [NaN, 0.1, 0.2]}]}'
+    (outcome,) = ask(remote(store, lambda _: httpx.Response(200, content=content)), [picture(store)], "sea")
+    assert code_of(outcome) == "bad-backend-output"
+
+
+def test_a_remote_model_that_takes_no_pictures_is_refused(store: BlobStore) -> None:
+    text = METADATA | {"inputs": [{"name": "x", "datatype": "BYTES", "shape": [-1]}]}
+    with pytest.raises(BadBackendOutput, match="no batch of pictures"):
+        ask(remote(store, lambda _: rows([], [0, 3]), text), [picture(store)], "sea")
+
+
+@pytest.mark.parametrize("hosts", [(), ("models.test:1",), ("other.test",)])
+def test_only_hosts_on_the_list_are_asked(hosts: tuple[str, ...], store: BlobStore) -> None:
+    with pytest.raises(UnknownModel, match="not on the list"):
+        ask(remote(store, lambda _: rows([], []), hosts=hosts), [picture(store)], "sea")
+
+
+def test_a_host_without_port_on_the_list_allows_all_its_ports(store: BlobStore) -> None:
+    engine = remote(store, lambda _: rows([0.5, 0.2, 0.3], [1, 3]), hosts=("models.test",))
+    assert ask(engine, [picture(store)], "sea")[0].unwrap().probabilities == pytest.approx([0.5])
