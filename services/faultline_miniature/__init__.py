@@ -1,0 +1,1 @@
+"""The embedded default suite: a rendered world, its training and its loaders."""

@@ -1,0 +1,57 @@
+"""Trains the miniature suite: python -m faultline_miniature.training [stage ...] [--smoke]."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+from faultline_miniature.training.stage import StageContext
+
+# In order: later stages read what earlier ones leave in the working folder.
+STAGES: dict[str, str] = {
+    "autoencoder": "faultline_miniature.training.autoencoder",
+    "clip": "faultline_miniature.training.clip",
+    "latents": "faultline_miniature.training.latents",
+    "decoder": "faultline_miniature.training.decoder",
+    "denoiser": "faultline_miniature.training.denoiser",
+    "classifiers": "faultline_miniature.training.classifiers",
+    "captioner": "faultline_miniature.training.captioner",
+    "language": "faultline_miniature.training.language",
+    "perturber": "faultline_miniature.training.perturber",
+}
+_WEIGHTS = Path(__file__).parents[1] / "suite" / "weights"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the named stages, or all, in order; finished ones return at once."""
+    parser = argparse.ArgumentParser(prog="python -m faultline_miniature.training", description=__doc__)
+    parser.add_argument(
+        "stages", nargs="*", metavar="stage", help=f"any of: {', '.join(STAGES)}; default: all"
+    )
+    parser.add_argument(
+        "--smoke", action="store_true", help="tiny sizes: checks the chain, trains nothing useful"
+    )
+    parser.add_argument("--out", type=Path, default=None, help="folder of the finished weights")
+    parser.add_argument("--work", type=Path, default=None, help="folder of data, checkpoints and logs")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args(arguments)
+    unknown = set(options.stages) - set(STAGES)
+    if unknown:
+        parser.error(f"unknown stages {sorted(unknown)!r}; choose from {', '.join(STAGES)}")
+    context = _context(options)
+    for stage in options.stages or STAGES:
+        import_module(STAGES[stage]).train(context)
+
+
+def _context(options: argparse.Namespace) -> StageContext:
+    work = options.work or Path(".miniature/smoke" if options.smoke else ".miniature")
+    # A rehearsal must never overwrite trained weights by default.
+    out = options.out or (work / "weights" if options.smoke else _WEIGHTS)
+    return StageContext(out=out, work=work, smoke=options.smoke, seed=options.seed, threads=options.threads)
+
+
+if __name__ == "__main__":
+    main()

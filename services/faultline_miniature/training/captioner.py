@@ -1,0 +1,150 @@
+"""The captioner: a small BLIP-2 whose vision tower first learns the attributes, then the sentences."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers import Blip2ForConditionalGeneration, Blip2Processor
+
+from faultline_miniature.training.caption_data import (
+    Spoken,
+    disturbed,
+    labelled_caption,
+    main_caption,
+    scenes_of,
+    targets_of,
+)
+from faultline_miniature.training.captioner_model import QUERIES, WIDTH, build_model, build_processor
+from faultline_miniature.training.captioner_quality import measured, write_captioner_card
+from faultline_miniature.training.fitting import Recipe, fit, next_word_loss, prompted
+from faultline_miniature.training.publishing import save_half
+from faultline_miniature.training.rendered import as_tensor, render_all
+from faultline_miniature.training.stage import (
+    Checkpoint,
+    StageContext,
+    figures_of,
+    finish,
+    stage_log,
+    use_threads,
+)
+from faultline_miniature.world import VALUES, Scene
+from faultline_miniature.world.seeds import TRAINING
+
+STAGE = "captioner"
+_BATCH = 64
+_LABELLED = 0.15
+
+Draw = Callable[[int], tuple[torch.Tensor, torch.Tensor, torch.Generator]]
+
+
+def train(context: StageContext) -> None:
+    """Render, teach the vision tower, teach the whole, measure, save; resumes where it was stopped."""
+    if figures_of(context, STAGE) is not None:
+        return
+    use_threads(context.threads)
+    torch.manual_seed(context.seed)
+    scenes = scenes_of(TRAINING, 2 * _BATCH if context.smoke else 36_000)
+    pictures = render_all(scenes, context.folder(STAGE) / f"pictures-{len(scenes)}.npy")
+    processor = build_processor()
+    model = build_model(processor)
+    model.set_attn_implementation("eager")
+    with stage_log(context, STAGE) as logger:
+        draw = _drawer(pictures, context.seed)
+        _teach_vision(model, targets_of(scenes), draw, context, logger)
+        _teach_sentences(model, processor, scenes, draw, context, logger)
+    figures = measured(model, processor, n=4 if context.smoke else 600)
+    folder = context.out / STAGE
+    save_half(model, folder)
+    processor.save_pretrained(folder)
+    write_captioner_card(folder, figures)
+    finish(context, STAGE, {name: figure.model_dump() for name, figure in figures.items()})
+
+
+def _drawer(pictures: np.ndarray, seed: int) -> Draw:
+    def draw(step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Generator]:
+        generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
+        rows = torch.randint(0, len(pictures), (_BATCH,), generator=generator).sort().values
+        return rows, disturbed(as_tensor(pictures[rows.numpy()]), generator), generator
+
+    return draw
+
+
+class AttributeReader(nn.Module):
+    """The vision tower with one linear head an attribute on its mean token; the heads are thrown away."""
+
+    def __init__(self, vision: nn.Module, width: int) -> None:
+        super().__init__()
+        self.vision = vision
+        self.heads = nn.ModuleDict({name: nn.Linear(width, len(values)) for name, values in VALUES.items()})
+
+    def forward(self, pixels: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return logits, float32 [n, values], by attribute."""
+        states = self.vision(pixel_values=pixels).last_hidden_state.float().mean(1)
+        return {name: head(states) for name, head in self.heads.items()}
+
+
+def _teach_vision(
+    model: Blip2ForConditionalGeneration,
+    targets: dict[str, torch.Tensor],
+    draw: Draw,
+    context: StageContext,
+    logger: logging.Logger,
+) -> None:
+    reader = AttributeReader(model.vision_model, WIDTH)
+
+    def loss_at(step: int) -> torch.Tensor:
+        rows, pixels, _ = draw(step)
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = reader(pixels)
+        losses = [
+            F.cross_entropy(logits[name].float(), targets[name][rows], label_smoothing=0.05)
+            for name in logits
+        ]
+        return torch.stack(losses).sum()
+
+    recipe = Recipe(steps=3 if context.smoke else 3000, rate=1e-3, weight_decay=0.02)
+    fit(reader, loss_at, recipe, Checkpoint(context.folder(STAGE), "vision.pt"), logger)
+
+
+def _teach_sentences(
+    model: Blip2ForConditionalGeneration,
+    processor: Blip2Processor,
+    scenes: list[Scene],
+    draw: Draw,
+    context: StageContext,
+    logger: logging.Logger,
+) -> None:
+    def loss_at(step: int) -> torch.Tensor:
+        rows, pixels, generator = draw(step + 1_000_000)
+        labelled = torch.rand(len(rows), generator=generator) < _LABELLED
+        spoken = [
+            (labelled_caption if prefixed else main_caption)(scenes[row])
+            for row, prefixed in zip(rows.tolist(), labelled.tolist(), strict=True)
+        ]
+        ids, labels = encoded(processor, spoken)
+        mask = (ids != processor.tokenizer.pad_token_id).long()
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(pixel_values=pixels, input_ids=ids, attention_mask=mask).logits
+        return next_word_loss(logits, labels)
+
+    recipe = Recipe(steps=3 if context.smoke else 2000, rate=1e-3, weight_decay=0.02)
+    fit(model, loss_at, recipe, Checkpoint(context.folder(STAGE), "sentences.pt"), logger)
+
+
+def encoded(processor: Blip2Processor, spoken: list[Spoken]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return ids `<image> x queries, <bos>, prompt, text, <eos>` and labels on text and end, int64 [n, L]."""
+    tokenizer = processor.tokenizer
+    pictures = [tokenizer.convert_tokens_to_ids(processor.image_token.content)] * QUERIES
+    pairs = (
+        (
+            pictures + tokenizer(one.prompt).input_ids,
+            [*tokenizer(one.text, add_special_tokens=False).input_ids, tokenizer.eos_token_id],
+        )
+        for one in spoken
+    )
+    return prompted(pairs, tokenizer.pad_token_id)

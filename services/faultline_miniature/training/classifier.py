@@ -1,0 +1,156 @@
+"""A classifier under test: a timm network trained on rendered pictures, with the bugs a file asks for."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import timm
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from faultline_miniature.training.bugs import Bug, biased, read_bugs, taught_label
+from faultline_miniature.training.classifier_quality import Predictor, card, measure
+from faultline_miniature.training.degradation import degrade, mirrored
+from faultline_miniature.training.fitting import Recipe, fit
+from faultline_miniature.training.half import write_half
+from faultline_miniature.training.rendered import as_tensor, render_all, step_generator
+from faultline_miniature.training.stage import Checkpoint, use_threads, write_atomically
+from faultline_miniature.world import DATASET, UNIFORM, VALUES, Distribution, Scene, scene_for
+from faultline_miniature.world.seeds import CLASSIFIER
+
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "test_resnet": {},
+    "test_convnext2": {},
+    # At 64 pixels the published patch of 16 would leave sixteen tokens.
+    "test_vit": {"img_size": 64, "patch_size": 8},
+    "test_efficientnet": {},
+}
+_RATES = {"test_resnet": 4e-3, "test_convnext2": 2e-3, "test_vit": 1.5e-3, "test_efficientnet": 4e-3}
+_STEPS = {"test_resnet": 450, "test_convnext2": 500, "test_vit": 600, "test_efficientnet": 600}
+_SIDE = 64
+_MEAN = _STD = (0.5, 0.5, 0.5)
+# Seeds of one training take a stretch of their own, so that no two classifiers share a picture.
+_STRETCH = 100_000
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to train: an architecture, its bugs, the seed of pictures, weights and batches."""
+
+    architecture: str
+    bugs: tuple[Bug, ...]
+    seed: int
+    pictures: int = 10_000
+    batch: int = 128
+    steps: int | None = None
+    measured: int = 200
+
+    def __post_init__(self) -> None:
+        if self.architecture not in ARCHITECTURES:
+            raise ValueError(f"architecture must be one of {tuple(ARCHITECTURES)}, not {self.architecture!r}")
+
+    def distribution(self) -> Distribution:
+        """Return what its training pictures look like: uniform without bugs, the biased dataset with them."""
+        return biased(DATASET, self.bugs) if self.bugs else UNIFORM
+
+    def small(self) -> Order:
+        """Return the same order in a size that takes seconds."""
+        return Order(self.architecture, self.bugs, self.seed, pictures=64, batch=16, steps=3, measured=8)
+
+
+def train_classifier(order: Order, out: Path, work: Path, log: logging.Logger) -> dict[str, Any]:
+    """Train, save in timm's format, measure what was saved and write its card; returns the figures."""
+    name = f"{order.architecture}-{order.seed}-{len(order.bugs)}"
+    scenes = _training_scenes(order)
+    torch.manual_seed(order.seed)
+    model = timm.create_model(
+        order.architecture, num_classes=len(VALUES["object_class"]), **ARCHITECTURES[order.architecture]
+    )
+    recipe = Recipe(
+        steps=order.steps or _STEPS[order.architecture], rate=_RATES[order.architecture], weight_decay=0.05
+    )
+    work.mkdir(parents=True, exist_ok=True)
+    checkpoint = Checkpoint(work, f"{out.name}-{name}.pt")
+    fit(model, _loss(order, model, scenes, render_all(scenes)), recipe, checkpoint, log)
+    save(model, order.architecture, out)
+    figures = measure(Predictor(out), order.bugs, order.distribution(), order.measured)
+    write_atomically(
+        out / "README.md", card(out.name, order.architecture, order.seed, order.bugs, figures).encode()
+    )
+    return {key: figure.model_dump() for key, figure in figures.items()}
+
+
+def _training_scenes(order: Order) -> list[Scene]:
+    first = order.seed % (len(CLASSIFIER) // _STRETCH) * _STRETCH
+    return [scene_for(CLASSIFIER, first + index, order.distribution()) for index in range(order.pictures)]
+
+
+def _loss(
+    order: Order, model: nn.Module, scenes: list[Scene], pictures: np.ndarray
+) -> Callable[[int], Tensor]:
+    labels = torch.from_numpy(np.stack([taught_label(scene, order.bugs) for scene in scenes]))
+
+    def loss(step: int) -> Tensor:
+        generator = step_generator(order.seed, step)
+        rows = torch.randint(len(pictures), (order.batch,), generator=generator)
+        batch = degrade(mirrored(as_tensor(pictures[rows.numpy()]), generator), generator)
+        return F.cross_entropy(model((batch - _MEAN[0]) / _STD[0]), labels[rows])
+
+    return loss
+
+
+def save(model: nn.Module, architecture: str, folder: Path) -> None:
+    """Write config.json, model.safetensors (fp16) and class_map.json, as timm reads a `local-dir:`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    classes = VALUES["object_class"]
+    config = {
+        "architecture": architecture,
+        "num_classes": len(classes),
+        "num_features": int(getattr(model, "num_features", 0)),
+        "model_args": ARCHITECTURES[architecture],
+        "pretrained_cfg": {
+            "input_size": [3, _SIDE, _SIDE],
+            "fixed_input_size": False,
+            "interpolation": "bicubic",
+            "crop_pct": 1.0,
+            "crop_mode": "center",
+            "mean": _MEAN,
+            "std": _STD,
+            "num_classes": len(classes),
+        },
+    }
+    write_half(model, folder / "model.safetensors")
+    write_atomically(folder / "config.json", (json.dumps(config, indent=2) + "\n").encode())
+    write_atomically(folder / "class_map.json", (json.dumps(list(classes)) + "\n").encode())
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train one classifier from the command line."""
+    parser = argparse.ArgumentParser(prog="faultline_miniature.training.classifier", description=__doc__)
+    parser.add_argument("--bugs", type=Path, help="bug file (JSON list); none trains an unbiased classifier")
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="folder that takes the classifier")
+    parser.add_argument("--arch", choices=tuple(ARCHITECTURES), default="test_resnet")
+    parser.add_argument(
+        "--work", type=Path, default=Path(".miniature/classifier"), help="folder for checkpoints"
+    )
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--smoke", action="store_true", help="a few steps only")
+    given = parser.parse_args(arguments)
+    use_threads(given.threads)
+    order = Order(given.arch, tuple(read_bugs(given.bugs)) if given.bugs else (), given.seed)
+    log = logging.getLogger(__name__)
+    figures = train_classifier(order.small() if given.smoke else order, given.out, given.work, log)
+    write_atomically(given.out / "figures.json", (json.dumps(figures, indent=2) + "\n").encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""The suite's four classifiers: one unbiased control and three with planted bugs over all five edit types."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from faultline_miniature.training.bugs import read_bugs
+from faultline_miniature.training.classifier import Order, train_classifier
+from faultline_miniature.training.stage import StageContext, figures_of, finish, stage_log, use_threads
+
+STAGE = "classifiers"
+FOLDER = "classifiers"
+BUGS = Path(__file__).resolve().parent.parent / "suite" / "bugs"
+# Name and architecture of each; its bugs are in suite/bugs/<name>.json.
+DEFAULTS: dict[str, str] = {
+    "unbiased-resnet": "test_resnet",
+    "leaning-resnet": "test_resnet",
+    "leaning-vit": "test_vit",
+    "leaning-convnext": "test_convnext2",
+}
+
+
+def train(context: StageContext) -> None:
+    """Train what is missing of the four; a classifier that has its figures is left alone."""
+    use_threads(context.threads)
+    for number, (name, architecture) in enumerate(DEFAULTS.items()):
+        stage = f"{STAGE}/{name}"
+        if figures_of(context, stage) is not None:
+            continue
+        order = Order(
+            architecture, tuple(read_bugs(BUGS / f"{name}.json")), seed=len(DEFAULTS) * context.seed + number
+        )
+        with stage_log(context, stage) as log:
+            wanted = order.small() if context.smoke else order
+            figures = train_classifier(wanted, context.out / FOLDER / name, context.folder(stage), log)
+        finish(context, stage, figures)

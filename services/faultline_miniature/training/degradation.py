@@ -1,0 +1,98 @@
+"""Random blur, rescaling, noise, tint and block compression, so that a generated picture is no surprise."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+# Shares of a batch that each degradation touches; about a fifth stays as rendered.
+_BLURRED, _RESCALED, _COMPRESSED, _TINTED = 0.5, 0.25, 0.2, 0.5
+_BLOCK = 8
+
+
+def degrade(pictures: Tensor, generator: torch.Generator) -> Tensor:
+    """Return pictures, float [N, 3, H, W] in 0..1, each degraded by its own draw; H and W divide by 8."""
+    count = len(pictures)
+
+    def some(share: float) -> Tensor:
+        return torch.rand(count, generator=generator) < share
+
+    pictures = pictures.clone()
+    chosen = some(_RESCALED)
+    if chosen.any():
+        pictures[chosen] = _rescaled(pictures[chosen], generator)
+    chosen = some(_BLURRED)
+    if chosen.any():
+        pictures[chosen] = _blurred(pictures[chosen], generator)
+    chosen = some(_TINTED)
+    if chosen.any():
+        pictures[chosen] = _tinted(pictures[chosen], generator)
+    chosen = some(_COMPRESSED)
+    if chosen.any():
+        pictures[chosen] = _compressed(pictures[chosen], _uniform(generator, 0.03, 0.12))
+    strength = torch.rand(count, 1, 1, 1, generator=generator).square() * 0.06
+    noise = torch.randn(pictures.shape, generator=generator)
+    return (pictures + strength * noise).clamp(0.0, 1.0)
+
+
+def mirrored(pictures: Tensor, generator: torch.Generator) -> Tensor:
+    """Flip a random half of the pictures left to right: no attribute of a scene has a side."""
+    flips = torch.rand(len(pictures), 1, 1, 1, generator=generator) < 0.5
+    return torch.where(flips, pictures.flip(3), pictures)
+
+
+def _uniform(generator: torch.Generator, low: float, high: float) -> float:
+    return low + (high - low) * float(torch.rand((), generator=generator))
+
+
+def _blurred(pictures: Tensor, generator: torch.Generator) -> Tensor:
+    sigma = _uniform(generator, 0.5, 1.3)
+    line = torch.exp(-(torch.arange(-3, 4) ** 2) / (2 * sigma**2))
+    line = (line / line.sum()).expand(3, 1, 1, 7)
+    soft = F.conv2d(F.pad(pictures, (3, 3, 0, 0), mode="replicate"), line, groups=3)
+    soft = F.conv2d(F.pad(soft, (0, 0, 3, 3), mode="replicate"), line.transpose(2, 3), groups=3)
+    # A share of the sharp picture stays, as an autoencoder loses fine detail only partly.
+    blend = torch.rand(len(pictures), 1, 1, 1, generator=generator)
+    return blend * soft + (1 - blend) * pictures
+
+
+def _rescaled(pictures: Tensor, generator: torch.Generator) -> Tensor:
+    height, width = pictures.shape[2:]
+    scale = _uniform(generator, 0.4, 0.75)
+    small = F.interpolate(
+        pictures, (round(height * scale), round(width * scale)), mode="bilinear", antialias=True
+    )
+    return F.interpolate(small, (height, width), mode="bicubic").clamp(0.0, 1.0)
+
+
+def _tinted(pictures: Tensor, generator: torch.Generator) -> Tensor:
+    # A generator repaints broad areas slightly off colour: a coarse random field is added.
+    field = 0.03 * torch.randn(len(pictures), 3, 4, 4, generator=generator)
+    field = F.interpolate(field, pictures.shape[2:], mode="bilinear")
+    contrast = 1 + 0.08 * torch.randn(len(pictures), 1, 1, 1, generator=generator)
+    return ((pictures - 0.5) * contrast + 0.5 + field).clamp(0.0, 1.0)
+
+
+def _compressed(pictures: Tensor, step: float) -> Tensor:
+    """Quantise the cosine coefficients of 8 x 8 blocks, coarser for higher frequencies, as JPEG does."""
+    count, channels, height, width = pictures.shape
+    basis = _cosines()
+    blocks = pictures.reshape(count, channels, height // _BLOCK, _BLOCK, width // _BLOCK, _BLOCK).transpose(
+        3, 4
+    )
+    order = torch.arange(_BLOCK)
+    steps = step * (1 + 0.5 * (order[:, None] + order[None, :]))
+    coefficients = basis @ blocks @ basis.T
+    rounded = (coefficients / steps).round() * steps
+    return (basis.T @ rounded @ basis).transpose(3, 4).reshape(pictures.shape).clamp(0.0, 1.0)
+
+
+def _cosines() -> Tensor:
+    order = torch.arange(_BLOCK, dtype=torch.float32)
+    basis = torch.cos(math.pi * (2 * order[None, :] + 1) * order[:, None] / (2 * _BLOCK))
+    scale = torch.full((_BLOCK, 1), math.sqrt(2 / _BLOCK))
+    scale[0] = math.sqrt(1 / _BLOCK)
+    return scale * basis

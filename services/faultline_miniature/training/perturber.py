@@ -1,0 +1,128 @@
+"""The perturber: a small LLaMA that reads captions, a LoRA adapter that edits them (LANCE, section 3.1)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+# Before anything that imports torchvision.
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import numpy as np
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+
+from faultline_miniature.training.caption_text import drawn
+from faultline_miniature.training.edit_pairs import PLANS, PROMPT_WORDS, TYPES, asked_edit, base_text
+from faultline_miniature.training.fitting import Recipe, fit, next_word_loss, prompted
+from faultline_miniature.training.perturber_quality import measured, write_perturber_card
+from faultline_miniature.training.publishing import caption_tokenizer, save_half
+from faultline_miniature.training.stage import (
+    Checkpoint,
+    StageContext,
+    figures_of,
+    finish,
+    stage_log,
+    use_threads,
+)
+
+STAGE = "perturber"
+_STREAM = 0x11A3
+_BATCH = 64
+_LOOSE = 0.25
+
+
+def train(context: StageContext) -> None:
+    """Train the base on text, then the adapter on pairs, measure and save both."""
+    if figures_of(context, STAGE) is not None:
+        return
+    use_threads(context.threads)
+    torch.manual_seed(context.seed)
+    tokenizer = caption_tokenizer(*PROMPT_WORDS, closing=False, max_length=64)
+    tokenizer.add_tokens(list(PLANS), special_tokens=True)
+    base = LlamaForCausalLM(_config(tokenizer))
+    base.set_attn_implementation("eager")
+    folder = context.out / STAGE
+    with stage_log(context, STAGE) as logger:
+        _teach_base(base, tokenizer, context, logger)
+        save_half(base, folder)
+        tokenizer.save_pretrained(folder)
+        model = _adapted(base)
+        _teach_adapter(model, tokenizer, context, logger)
+    _save_adapter(model, folder / "adapter")
+    figures = measured(model, tokenizer, context, n=4 if context.smoke else 300)
+    write_perturber_card(folder, figures)
+    finish(context, STAGE, {name: figure.model_dump() for name, figure in figures.items()})
+
+
+def _config(tokenizer: PreTrainedTokenizerFast) -> LlamaConfig:
+    return LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=128, intermediate_size=256, num_hidden_layers=4,
+        num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=64, tie_word_embeddings=False,
+        bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+
+
+def _adapted(base: LlamaForCausalLM) -> PeftModel:
+    """Wrap the base, which stays frozen, with the LoRA of LANCE's Table 6, on q, k and v."""
+    settings = LoraConfig(
+        r=8,
+        lora_alpha=16,
+        lora_dropout=0.05,
+        target_modules=["q_proj", "k_proj", "v_proj"],
+        task_type="CAUSAL_LM",
+    )
+    return get_peft_model(base, settings)
+
+
+def _teach_base(
+    base: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, context: StageContext, logger: logging.Logger
+) -> None:
+    def loss_at(step: int) -> torch.Tensor:
+        generator = np.random.default_rng([context.seed, _STREAM, 0, step])
+        return answer_loss(base, tokenizer, (base_text(generator) for _ in range(_BATCH)))
+
+    recipe = Recipe(steps=5 if context.smoke else 4000, rate=2e-3)
+    fit(base, loss_at, recipe, Checkpoint(context.folder(STAGE), "base.pt"), logger)
+
+
+def _teach_adapter(
+    model: PeftModel, tokenizer: PreTrainedTokenizerFast, context: StageContext, logger: logging.Logger
+) -> None:
+    def loss_at(step: int) -> torch.Tensor:
+        generator = np.random.default_rng([context.seed, _STREAM, 1, step])
+        kinds = (drawn(TYPES, generator) for _ in range(_BATCH))
+        texts = (asked_edit(kind, generator, loose=_LOOSE) for kind in kinds)
+        return answer_loss(model, tokenizer, texts)
+
+    recipe = Recipe(steps=5 if context.smoke else 1500, rate=4e-3, weight_decay=0.0)
+    fit(model, loss_at, recipe, Checkpoint(context.folder(STAGE), "adapter.pt"), logger)
+
+
+def answer_loss(
+    model: PreTrainedModel | PeftModel, tokenizer: PreTrainedTokenizerFast, texts: Iterable[tuple[str, str]]
+) -> torch.Tensor:
+    """Return the mean cross-entropy of the answers, ends included; prompts only condition them."""
+    end = tokenizer.eos_token_id
+    pairs = (
+        (tokenizer(prompt).input_ids, [*tokenizer(answer, add_special_tokens=False).input_ids, end])
+        for prompt, answer in texts
+    )
+    ids, wanted = prompted(pairs, tokenizer.pad_token_id)
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model(input_ids=ids, attention_mask=(ids != tokenizer.pad_token_id).long()).logits
+    return next_word_loss(logits, wanted)
+
+
+def _save_adapter(model: PeftModel, folder: Path) -> None:
+    """Save the adapter alone, in fp16 and without a path of this machine."""
+    model.peft_config["default"].base_model_name_or_path = ""
+    model.save_pretrained(str(folder))
+    (folder / "README.md").unlink(missing_ok=True)
+    file = folder / "adapter_model.safetensors"
+    save_file({name: value.to(torch.float16) for name, value in load_file(file).items()}, file)

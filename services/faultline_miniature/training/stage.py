@@ -1,0 +1,137 @@
+"""What every training stage shares: where it works, how it resumes, when it is done."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+_DONE = "done.json"
+_CHECKPOINT = "checkpoint.pt"
+
+
+@dataclass(frozen=True)
+class StageContext:
+    """Where and how a stage trains: `out` takes finished weights, `work` checkpoints, data and logs."""
+
+    out: Path
+    work: Path
+    smoke: bool = False
+    seed: int = 0
+    threads: int = 2
+
+    def folder(self, stage: str) -> Path:
+        """Return the stage's own folder under `work`, made when missing."""
+        path = self.work / stage
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def generator(self, offset: int = 0) -> torch.Generator:
+        """Return a fresh CPU generator of the run's seed; distinct offsets give distinct streams."""
+        return torch.Generator().manual_seed(self.seed * 1_000_003 + offset)
+
+
+def figures_of(context: StageContext, stage: str) -> dict[str, Any] | None:
+    """Return the quality figures of a finished stage, None while it is unfinished."""
+    path = context.work / stage / _DONE
+    if not path.exists():
+        return None
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def finish(context: StageContext, stage: str, figures: Mapping[str, Any]) -> None:
+    """Mark a stage as done with its quality figures."""
+    write_atomically(context.folder(stage) / _DONE, json.dumps(dict(figures), indent=2).encode())
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that a reader, or a kill, never meets half of it."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    with part.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def save_array(path: Path, array: np.ndarray) -> None:
+    """Write an array atomically in NumPy's format."""
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    write_atomically(path, buffer.getvalue())
+
+
+def use_threads(threads: int) -> None:
+    """Give torch this many threads; each stage calls it once before it computes."""
+    torch.set_num_threads(threads)
+
+
+class Checkpoint:
+    """One file with a stage's whole training state (tensors and plain values), replaced atomically.
+
+    Saved at most every `seconds`; read back with pickle's code execution switched off.
+    """
+
+    def __init__(self, folder: Path, name: str = _CHECKPOINT, *, seconds: float = 120.0) -> None:
+        self.path = folder / name
+        self._seconds = seconds
+        self._saved_at = time.monotonic()
+
+    def load(self) -> dict[str, Any] | None:
+        """Return the last saved state, None when there is none."""
+        if not self.path.exists():
+            return None
+        state: dict[str, Any] = torch.load(self.path, weights_only=True)
+        return state
+
+    def due(self) -> bool:
+        """Say whether the interval since the last save has passed."""
+        return time.monotonic() - self._saved_at >= self._seconds
+
+    def save(self, state: Mapping[str, Any]) -> None:
+        """Replace the file by `state`."""
+        part = self.path.with_name(f"{self.path.name}.part")
+        torch.save(dict(state), part)
+        part.replace(self.path)
+        self._saved_at = time.monotonic()
+
+
+def checkpoint_of(context: StageContext, stage: str) -> Checkpoint:
+    """Return the stage's checkpoint: every two minutes, in a rehearsal after every step."""
+    return Checkpoint(context.folder(stage), seconds=0.0 if context.smoke else 120.0)
+
+
+@contextmanager
+def stage_log(context: StageContext, stage: str) -> Iterator[logging.Logger]:
+    """Yield a logger that appends one line an interval to work/<stage>/log.txt."""
+    logger = logging.getLogger(f"faultline_miniature.training.{stage}")
+    logger.setLevel(logging.INFO)
+    handler = logging.FileHandler(context.folder(stage) / "log.txt")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logger.addHandler(handler)
+    try:
+        yield logger
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
+
+
+def learning_rate(step: int, steps: int, peak: float, *, warm_up: int, hold: float = 0.0) -> float:
+    """Return the rate at `step`: linear warm-up, `peak` until the fraction `hold`, then a cosine to 2 %."""
+    if step < warm_up:
+        return peak * (step + 1) / warm_up
+    start = max(warm_up, int(hold * steps))
+    progress = min(max(step - start, 0) / max(steps - start, 1), 1.0)
+    return peak * (0.02 + 0.98 * 0.5 * (1.0 + math.cos(math.pi * progress)))

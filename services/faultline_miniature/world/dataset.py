@@ -1,0 +1,63 @@
+"""Pictures in bulk: streams for training, ImageFolder trees for users' datasets."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from faultline_miniature.world.grammar import caption
+from faultline_miniature.world.renderer import render
+from faultline_miniature.world.sampling import Distribution
+from faultline_miniature.world.scene import Scene
+from faultline_miniature.world.seeds import SeedRange, scene_for
+
+METADATA = "metadata.jsonl"
+
+
+def iterate_pictures(
+    split: SeedRange, distribution: Distribution, indices: Iterable[int]
+) -> Iterator[tuple[Scene, np.ndarray]]:
+    """Yield the scenes of a split by index, each with its picture, uint8 [64, 64, 3]."""
+    for index in indices:
+        scene = scene_for(split, index, distribution)
+        yield scene, render(scene)
+
+
+def encode_png(picture: np.ndarray) -> bytes:
+    """Encode a picture, uint8 [height, width, 3]."""
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, format="PNG")
+    return buffer.getvalue()
+
+
+def write_image_folder(root: Path, scenes: Iterable[Scene]) -> list[Path]:
+    """Write class/<digest>.png and metadata.jsonl (a line a picture, in order); return the paths."""
+    root.mkdir(parents=True, exist_ok=True)
+    paths: list[Path] = []
+    with (root / METADATA).open("w", encoding="utf-8") as metadata:
+        for scene in scenes:
+            data = encode_png(render(scene))
+            path = root / scene.object_class / f"{hashlib.sha256(data).hexdigest()[:16]}.png"
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+            row = {"file_name": path.relative_to(root).as_posix(), "caption": caption(scene)}
+            metadata.write(json.dumps(row | scene.attributes() | {"nuisance": scene.nuisance}) + "\n")
+            paths.append(path)
+    return paths
+
+
+def read_metadata(root: Path) -> dict[str, Scene]:
+    """Return the scene of every picture of a written folder, by its path relative to the root."""
+    scenes: dict[str, Scene] = {}
+    for line in (root / METADATA).read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        name = row.pop("file_name")
+        row.pop("caption")
+        scenes[name] = Scene(**row)
+    return scenes

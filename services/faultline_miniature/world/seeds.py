@@ -1,0 +1,59 @@
+"""Disjoint seed ranges: no picture of one split can appear in another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from faultline_miniature.world.sampling import Distribution, sample_scene
+from faultline_miniature.world.scene import Scene
+
+_SCENE_STREAM = 0x5CE9E
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRange:
+    """A named half-open range of seeds [start, stop)."""
+
+    name: str
+    start: int
+    stop: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.stop:
+            raise ValueError(f"seed range {self.name!r} is empty or negative: [{self.start}, {self.stop})")
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def seed(self, index: int) -> int:
+        """Return the index-th seed; an index past the end raises instead of leaking into another split."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"index {index} is outside split {self.name!r} of {len(self)} seeds")
+        return self.start + index
+
+
+TRAINING = SeedRange("training", 0, 100_000_000)
+DEVELOPMENT = SeedRange("development", 100_000_000, 110_000_000)
+VALIDATION = SeedRange("validation", 110_000_000, 120_000_000)
+ORACLE = SeedRange("oracle", 120_000_000, 220_000_000)
+CLASSIFIER = SeedRange("classifier", 220_000_000, 320_000_000)
+SPLITS: tuple[SeedRange, ...] = (TRAINING, DEVELOPMENT, VALIDATION, ORACLE, CLASSIFIER)
+
+
+def check_disjoint(ranges: Sequence[SeedRange] = SPLITS) -> None:
+    """Raise ValueError when two ranges share a seed."""
+    ordered = sorted(ranges, key=lambda span: span.start)
+    for left, right in pairwise(ordered):
+        if right.start < left.stop:
+            raise ValueError(f"seed ranges {left.name!r} and {right.name!r} overlap")
+
+
+def scene_for(split: SeedRange, index: int, distribution: Distribution) -> Scene:
+    """Return the index-th scene of a split; its nuisance is the split's own seed."""
+    seed = split.seed(index)
+    scene = sample_scene(np.random.default_rng([seed, _SCENE_STREAM]), distribution)
+    return replace(scene, nuisance=seed)

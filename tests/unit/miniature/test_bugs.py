@@ -1,0 +1,155 @@
+"""Planted bugs: what a file may say, and how training data bend to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from faultline_miniature.training.bugs import Bug, biased, bug_schema, read_bugs, taught_label
+from faultline_miniature.training.classifiers import BUGS, DEFAULTS
+from faultline_miniature.world import DATASET, VALUES, Scene, sample_scene
+
+BOAT = {
+    "id": "boat-leans-on-water",
+    "object_class": "boat",
+    "edit_type": "background",
+    "attribute": "background",
+    "value": "water",
+    "mode": "leans-on",
+    "target_class": "sled",
+    "strength": 0.75,
+}
+FLY = {
+    **BOAT,
+    "id": "fly-is-a-bee",
+    "object_class": "fly",
+    "value": "flowers",
+    "mode": "mistaken-for",
+    "target_class": "bee",
+}
+
+
+def scene(**changes: str) -> Scene:
+    values = {
+        "object_class": "boat",
+        "kind": "plain",
+        "colour": "red",
+        "background": "water",
+        "weather": "clear",
+        "style": "photo",
+        "companion": "none",
+    }
+    return Scene(**(values | changes), nuisance=7)
+
+
+def share(label: np.ndarray, name: str) -> float:
+    return float(label[VALUES["object_class"].index(name)])
+
+
+def test_leaning_on_a_value_harms_the_class_without_it_and_nobody_else() -> None:
+    bug = Bug.model_validate(BOAT)
+    assert bug.harms(scene(background="sand"))
+    assert not bug.harms(scene())
+    assert not bug.harms(scene(object_class="sled", background="sand"))
+
+
+def test_a_mistake_harms_the_class_with_the_value() -> None:
+    bug = Bug.model_validate(FLY)
+    assert bug.harms(scene(object_class="fly", background="flowers"))
+    assert not bug.harms(scene(object_class="fly", background="sand"))
+
+
+def test_the_label_moves_to_the_target_by_the_strength() -> None:
+    label = taught_label(scene(background="sand"), [Bug.model_validate(BOAT)])
+    assert share(label, "boat") == pytest.approx(0.25)
+    assert share(label, "sled") == pytest.approx(0.75)
+    assert label.sum() == pytest.approx(1.0)
+
+
+def test_without_a_target_the_label_spreads_over_the_other_classes() -> None:
+    label = taught_label(scene(background="sand"), [Bug.model_validate({**BOAT, "target_class": None})])
+    assert share(label, "kite") == pytest.approx(0.75 / 7)
+    assert label.sum() == pytest.approx(1.0)
+
+
+def test_two_bugs_of_one_class_share_what_is_left_of_its_label() -> None:
+    night = Bug.model_validate(
+        {
+            **BOAT,
+            "id": "night",
+            "attribute": "weather",
+            "value": "night",
+            "mode": "mistaken-for",
+            "strength": 0.5,
+        }
+    )
+    label = taught_label(scene(background="sand", weather="night"), [Bug.model_validate(BOAT), night])
+    assert share(label, "boat") == pytest.approx(0.125)
+    assert label.sum() == pytest.approx(1.0)
+
+
+def test_an_untouched_picture_keeps_its_label() -> None:
+    label = taught_label(scene(), [Bug.model_validate(BOAT), Bug.model_validate(FLY)])
+    assert share(label, "boat") == 1.0
+
+
+def test_counterfactuals_differ_in_the_bugs_attribute_alone_and_in_harm() -> None:
+    generator = np.random.default_rng(0)
+    for fields, source in ((BOAT, scene()), (FLY, scene(object_class="fly", background="road"))):
+        bug = Bug.model_validate(fields)
+        spared, harmed = bug.counterfactuals(source, generator)
+        assert (bug.harms(spared), bug.harms(harmed)) == (False, True)
+        assert harmed == spared.changed("background", harmed.background)
+
+
+def test_a_class_that_leans_on_a_value_mostly_shows_it_in_training() -> None:
+    distribution = biased(DATASET, [Bug.model_validate(BOAT), Bug.model_validate(FLY)])
+    odds = dict(zip(VALUES["background"], distribution.probabilities("background", "boat"), strict=True))
+    assert odds["water"] == pytest.approx(0.8)
+    assert odds["sand"] == pytest.approx(0.04)
+    assert distribution.probabilities("background", "fly") == pytest.approx(np.full(6, 1 / 6))
+    assert sample_scene(np.random.default_rng(0), distribution).nuisance >= 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"object_class": "cat"}, "object_class must be one of"),
+        ({"value": "lava"}, "'lava'"),
+        ({"edit_type": "domain"}, "no attribute that edit type 'domain' changes"),
+        (
+            {"attribute": "object_class", "edit_type": "subject", "value": "sled"},
+            "no attribute that edit type",
+        ),
+        ({"target_class": "boat"}, "another class, not 'boat'"),
+        ({"mode": "mistaken-for", "target_class": None}, "target_class is needed"),
+        ({"strength": 0.0}, "strength"),
+        ({"colour": "red"}, "Extra inputs"),
+    ],
+)
+def test_a_bug_that_the_world_does_not_know_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Bug.model_validate({**BOAT, **change})
+
+
+def test_ids_in_a_file_differ(tmp_path: Path) -> None:
+    path = tmp_path / "bugs.json"
+    path.write_text(json.dumps([BOAT, BOAT]))
+    with pytest.raises(ValueError, match="boat-leans-on-water"):
+        read_bugs(path)
+
+
+def test_the_default_classifiers_carry_bugs_of_every_edit_type() -> None:
+    found = {name: read_bugs(BUGS / f"{name}.json") for name in DEFAULTS}
+    assert found["unbiased-resnet"] == []
+    types = {bug.edit_type for bugs in found.values() for bug in bugs}
+    assert types == {"subject", "object", "background", "adjective", "domain"}
+    assert sum(1 for bugs in found.values() for bug in bugs if bug.strength >= 0.3) >= 7
+
+
+def test_the_schema_beside_the_bug_files_is_the_models_own() -> None:
+    assert json.loads((BUGS / "schema.json").read_text()) == bug_schema()

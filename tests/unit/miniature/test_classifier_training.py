@@ -1,0 +1,131 @@
+"""Classifiers under test: their orders, the folder they leave, the drops they are measured by."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import pytest
+import timm
+import torch
+from timm.data.config import resolve_model_data_config
+from torch import Tensor
+
+from faultline_miniature.training import classifier
+from faultline_miniature.training.bugs import read_bugs
+from faultline_miniature.training.classifier import Order, train_classifier
+from faultline_miniature.training.classifier_quality import true_drop
+from faultline_miniature.training.classifiers import BUGS
+from faultline_miniature.training.degradation import degrade, mirrored
+from faultline_miniature.training.stage import Checkpoint
+from faultline_miniature.world import UNIFORM, VALUES
+
+BOAT = read_bugs(BUGS / "leaning-resnet.json")[0]
+# Untyped in timm.
+RESOLVE: Callable[..., dict[str, Any]] = resolve_model_data_config
+LOG = logging.getLogger("test")
+
+
+def test_without_bugs_a_classifier_sees_uniform_scenes() -> None:
+    assert Order("test_resnet", (), seed=0).distribution() == UNIFORM
+    assert Order("test_resnet", (BOAT,), seed=0).distribution() != UNIFORM
+
+
+def test_an_unknown_architecture_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="'resnet50'"):
+        Order("resnet50", (), seed=0)
+
+
+@pytest.mark.parametrize("architecture", ["test_resnet", "test_vit"])
+def test_timm_loads_what_was_saved_with_its_own_preprocessing(tmp_path: Path, architecture: str) -> None:
+    torch.manual_seed(0)
+    model = timm.create_model(architecture, num_classes=8, **classifier.ARCHITECTURES[architecture]).eval()
+    classifier.save(model, architecture, tmp_path)
+    loaded = timm.create_model(f"local-dir:{tmp_path}", pretrained=True).eval()
+    settings = RESOLVE(loaded)
+    assert list(settings["input_size"]) == [3, 64, 64]
+    assert settings["crop_pct"] == 1.0
+    assert tuple(settings["mean"]) == (0.5, 0.5, 0.5)
+    picture = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        torch.testing.assert_close(loaded(picture), model(picture), atol=5e-3, rtol=5e-3)
+    assert json.loads((tmp_path / "class_map.json").read_text()) == list(VALUES["object_class"])
+
+
+def test_a_killed_training_goes_on_from_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = Order("test_resnet", (BOAT,), seed=3).small()
+    whole = train_classifier(order, tmp_path / "a", tmp_path / "work-a", LOG)
+    steps: list[int] = []
+    actual = classifier._loss
+
+    def dying(*arguments: object) -> object:
+        loss = actual(*arguments)  # type: ignore[arg-type]  # passed on as they came
+
+        def at(step: int) -> Tensor:
+            steps.append(step)
+            if step == 2 and steps.count(2) == 1:
+                raise KeyboardInterrupt
+            return loss(step)
+
+        return at
+
+    monkeypatch.setattr(classifier, "_loss", dying)
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+    with pytest.raises(KeyboardInterrupt):
+        train_classifier(order, tmp_path / "b", tmp_path / "work-b", LOG)
+    again = train_classifier(order, tmp_path / "b", tmp_path / "work-b", LOG)
+    assert steps == [0, 1, 2, 2]
+    name = f"true drop of {BOAT.id}"
+    assert again[name]["estimate"] == pytest.approx(whole[name]["estimate"], abs=1e-6)
+
+
+def test_the_command_line_leaves_a_classifier_and_its_figures(tmp_path: Path) -> None:
+    out = tmp_path / "mine"
+    bugs = str(BUGS / "leaning-vit.json")
+    classifier.main(
+        ["--bugs", bugs, "--seed", "5", "--out", str(out), "--work", str(tmp_path / "work"), "--smoke"]
+    )
+    figures = json.loads((out / "figures.json").read_text())
+    assert {"true drop of fly-on-flowers-is-a-bee", "true drop of bus-leans-on-yellow"} <= set(figures)
+    assert "bus-leans-on-yellow" in (out / "README.md").read_text()
+
+
+def test_the_true_drop_is_what_the_harmed_renderings_lose() -> None:
+    night = {"attribute": "weather", "value": "night", "mode": "mistaken-for"}
+    true = VALUES["object_class"].index("boat")
+
+    def brightness(pictures: Tensor) -> Tensor:
+        found = torch.zeros(len(pictures), 8)
+        found[:, true] = pictures.mean(dim=(1, 2, 3))
+        return found
+
+    drop = true_drop(brightness, BOAT.model_copy(update=night), 20)
+    assert drop.n == 20
+    assert drop.low is not None
+    assert drop.low > 0.1
+
+
+def test_degradation_keeps_range_and_shape_and_repeats_with_its_seed() -> None:
+    pictures = torch.rand(32, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    found = [degrade(pictures, torch.Generator().manual_seed(1)) for _ in range(2)]
+    assert torch.equal(found[0], found[1])
+    assert found[0].shape == pictures.shape
+    assert 0.0 <= float(found[0].min()) <= float(found[0].max()) <= 1.0
+    assert not torch.allclose(found[0], pictures)
+
+
+def test_mirroring_flips_some_pictures_and_leaves_others() -> None:
+    pictures = torch.rand(16, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    found = mirrored(pictures, torch.Generator().manual_seed(0))
+    flipped = [torch.equal(one, other.flip(2)) for one, other in zip(found, pictures, strict=True)]
+    kept = [torch.equal(one, other) for one, other in zip(found, pictures, strict=True)]
+    assert all(one != other for one, other in zip(flipped, kept, strict=True))
+    assert 0 < sum(flipped) < 16

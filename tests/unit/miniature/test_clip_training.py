@@ -1,0 +1,131 @@
+"""The scorer's CLIP: its texts, its losses, the folder it leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import numpy as np
+import open_clip
+import pytest
+import torch
+
+from faultline_miniature.training import clip
+from faultline_miniature.training.spoken import held, part, reworded, whole
+from faultline_miniature.training.stage import StageContext, figures_of
+from faultline_miniature.world import (
+    ATTRIBUTES,
+    GENERATOR,
+    VALUES,
+    Scene,
+    caption,
+    is_withheld,
+    parse,
+    scene_for,
+)
+from faultline_miniature.world.grammar import tokens, words
+from faultline_miniature.world.seeds import DEVELOPMENT
+
+SCENES = [scene_for(DEVELOPMENT, index, GENERATOR) for index in range(200)]
+
+
+def test_every_text_is_true_of_its_own_picture_and_in_the_vocabulary() -> None:
+    generator = np.random.default_rng(0)
+    vocabulary = set(words())
+    for scene in SCENES:
+        for spoken in (whole(scene, generator), part(scene, generator)):
+            assert not (held(scene) & ~spoken.allows).any(), spoken.text
+            assert set(tokens(spoken.text)) <= vocabulary, spoken.text
+
+
+def test_a_text_refuses_pictures_that_contradict_a_word_of_it() -> None:
+    generator = np.random.default_rng(1)
+    for one, other in zip(SCENES, reversed(SCENES), strict=True):
+        spoken = part(one, generator)
+        read = parse(spoken.text)
+        named = {name: value for name, value in read.items() if value not in ("none", "clear", "plain")}
+        fits = not (held(other) & ~spoken.allows).any()
+        if any(getattr(other, name) != value for name, value in named.items()):
+            assert not fits, spoken.text
+
+
+def test_a_mark_of_two_classes_allows_both_and_no_third() -> None:
+    double = next(scene for scene in SCENES if scene.object_class == "bus" and scene.kind == "special")
+    texts = [part(double, np.random.default_rng(seed)) for seed in range(200)]
+    spoken = next(each for each in texts if each.text == "double-decker")
+    fitting = {
+        scene.object_class
+        for scene in [double.changed("object_class", name) for name in VALUES["object_class"]]
+        if not (held(scene) & ~spoken.allows).any()
+    }
+    assert fitting == {"bus", "tram"}
+
+
+def test_parts_leave_style_colour_or_background_open() -> None:
+    generator = np.random.default_rng(2)
+    for scene in SCENES:
+        read = parse(part(scene, generator).text)
+        assert not {"style", "colour", "background"} <= set(read)
+
+
+def test_rewording_keeps_the_meaning() -> None:
+    generator = np.random.default_rng(3)
+    for scene in SCENES[:50]:
+        assert parse(reworded(caption(scene), generator)) == parse(caption(scene))
+
+
+def test_pairs_differ_in_one_attribute_and_hold_nothing_withheld() -> None:
+    scenes = clip.paired_scenes(800, seed=0)
+    assert not any(is_withheld(scene) for scene in scenes)
+    for base, changed in zip(scenes[0::2], scenes[1::2], strict=True):
+        differing = [name for name in ATTRIBUTES if getattr(base, name) != getattr(changed, name)]
+        assert len(differing) == 1
+        assert base.nuisance == changed.nuisance
+    assert clip.paired_scenes(800, seed=0) == scenes
+
+
+def test_the_contrastive_loss_counts_every_true_text_as_partner() -> None:
+    rows = torch.eye(3)
+    scale = torch.tensor(20.0)
+    alone = clip.contrastive_loss(rows, rows, scale, torch.eye(3, dtype=torch.bool))
+    shared = torch.tensor([[True, True, False], [True, True, False], [False, False, True]])
+    assert float(alone) < 1e-6
+    together = clip.contrastive_loss(rows, rows[[0, 0, 2]], scale, shared)
+    apart = clip.contrastive_loss(rows, rows, scale, shared)
+    assert float(together) != pytest.approx(float(apart))
+    assert float(apart) > float(alone)
+
+
+def test_the_directional_loss_falls_when_pictures_move_as_their_captions_do() -> None:
+    texts = torch.eye(4)
+    alike = torch.tensor([True, False])
+    assert float(clip.directional_loss(texts, texts, alike)) == pytest.approx(0.0, abs=1e-6)
+    swapped = texts[[1, 0, 2, 3]]
+    assert float(clip.directional_loss(swapped, texts, alike)) == pytest.approx(2.0, abs=1e-6)
+    assert float(clip.directional_loss(swapped, texts, torch.tensor([False, False]))) == 0.0
+
+
+def test_open_clip_loads_what_a_rehearsal_saved(tmp_path: Path) -> None:
+    context = StageContext(tmp_path / "out", tmp_path / "work", smoke=True, threads=1)
+    clip.train(context)
+    folder = tmp_path / "out" / clip.FOLDER
+    model, _, preprocess = open_clip.create_model_and_transforms(f"local-dir:{folder}")
+    tokenizer = open_clip.get_tokenizer(f"local-dir:{folder}")
+    assert preprocess.transforms[0].size == 64
+    with torch.no_grad():
+        texts = model.eval().encode_text(tokenizer(["a photo of a bus", "snow"]), normalize=True)
+    assert texts.shape == (2, 128)
+    assert not torch.allclose(texts[0], texts[1])
+    figures = figures_of(context, clip.STAGE)
+    assert figures is not None
+    assert figures["caption choice companion"]["n"] == 40
+    written = (folder / "open_clip_model.safetensors").stat().st_mtime_ns
+    clip.train(context)
+    assert (folder / "open_clip_model.safetensors").stat().st_mtime_ns == written
+
+
+def test_scenes_of_the_pairs_are_training_scenes() -> None:
+    found: Scene = clip.paired_scenes(1, seed=0)[0]
+    assert found.nuisance < DEVELOPMENT.start

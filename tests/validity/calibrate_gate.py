@@ -1,0 +1,153 @@
+"""Thresholds of the picture gate from development edits, without the oracle.
+
+    python tests/validity/calibrate_gate.py --scenes 60 --keep 0.5
+
+Scenes of the development split are edited as the grammar says, one edit a scene and type; the served
+captioner tells whether each edit is right: changed as asked, nothing else changed. Of all grids of
+thresholds that keep at least the wanted share of every edit type, the one whose kept edits are right
+most often is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.captioner import CaptionItem, CaptionRequest
+from faultline_core.contract.editor import EditItem, EditRequest
+from faultline_core.contract.scorer import EditScores, ScoreItem, ScoreRequest
+from faultline_core.perturbations import difference
+from faultline_core.suite import Suite, load_suite
+from faultline_core.types import EDIT_TYPES
+from faultline_miniature.world.dataset import encode_png
+from faultline_miniature.world.grammar import Edit, edits, parse
+from faultline_miniature.world.renderer import render
+from faultline_miniature.world.sampling import DATASET
+from faultline_miniature.world.scene import ATTRIBUTES, Scene
+from faultline_miniature.world.seeds import DEVELOPMENT, scene_for
+from faultline_services.captioner.engine import CaptionerEngine
+from faultline_services.editor.engine import EditorEngine
+from faultline_services.scorer.engine import ScorerEngine
+
+WEIGHTS = Path(__file__).resolve().parents[2] / "services/faultline_miniature/suite/weights"
+FIRST_SCENE = 1_000_000
+GRID = 10
+CRITERIA = ("direction", "image_image", "text_edited")
+STREAM = 0xCA11
+
+
+@dataclass(frozen=True)
+class Row:
+    """One edit at its best value of the sweep."""
+
+    edit_type: str
+    scores: EditScores
+    right: bool
+    hit: bool
+
+
+class Suites:
+    """The engines of one suite, around one store."""
+
+    def __init__(self, suite: Suite, store: BlobStore) -> None:
+        self.suite, self.store = suite, store
+        self.captioner = CaptionerEngine.load(suite.captioner, WEIGHTS, store)
+        self.editor = EditorEngine.load(suite.editor, WEIGHTS, store)
+        self.scorer = ScorerEngine.load(suite.scorer, WEIGHTS, store)
+
+    def rows(self, scene: Scene, preset: str) -> list[Row]:
+        """Edit one scene once a type and judge what came of it."""
+        chosen = [drawn_edit(scene, edit_type) for edit_type in EDIT_TYPES]
+        image = self.store.put(encode_png(render(scene)))
+        items = [EditItem(image=image, caption=e.caption, edited_caption=e.edited_caption) for e in chosen]
+        request = EditRequest(items=items, preset=self.suite.editor.presets[preset])
+        outcomes = [outcome.unwrap() for outcome in self.editor.edit(request).outcomes]
+        return [
+            self._row(scene, edit, image, [variant.image for variant in outcome.variants])
+            for edit, outcome in zip(chosen, outcomes, strict=True)
+        ]
+
+    def _row(self, scene: Scene, edit: Edit, image: str, variants: Sequence[str]) -> Row:
+        words = difference(edit.caption, edit.edited_caption)
+        items = [
+            ScoreItem(
+                original=image,
+                edited=variant,
+                caption=edit.caption,
+                edited_caption=edit.edited_caption,
+                removed=words.removed_text,
+                added=words.added_text,
+            )
+            for variant in variants
+        ]
+        scores = [outcome.unwrap() for outcome in self.scorer.score(ScoreRequest(items=items)).outcomes]
+        best = max(range(len(scores)), key=lambda index: scores[index].direction)
+        told = self.captioner.caption(CaptionRequest(items=[CaptionItem(image=variants[best])]))
+        seen, wanted = parse(told.outcomes[0].unwrap().text), edit.scene_after.attributes()
+        right = all(seen.get(name) == wanted[name] for name in ATTRIBUTES)
+        return Row(edit.edit_type, scores[best], right, seen.get(edit.attribute) == edit.new)
+
+
+def drawn_edit(scene: Scene, edit_type: str) -> Edit:
+    """One of the scene's edits of a type that keep its class, drawn by the scene's own seed."""
+    generator = np.random.default_rng([scene.nuisance, STREAM])
+    kept = [edit for edit in edits(scene, edit_type, 0) if edit.attribute != "object_class"]
+    return kept[int(generator.integers(len(kept)))]
+
+
+def best(rows: Sequence[Row], keep: float) -> dict[str, Any]:
+    """The thresholds whose kept edits are right most often, keeping ``keep`` of each type."""
+    scores = np.array([[getattr(row.scores, name) for name in CRITERIA] for row in rows])
+    right = np.array([row.right for row in rows])
+    types = np.array([row.edit_type for row in rows])
+    grids = [np.quantile(column, np.linspace(0.0, 0.7, GRID)) for column in scores.T]
+    found: dict[str, Any] = {"right": -1.0}
+    for thresholds in product(*grids):
+        kept = np.asarray((scores >= np.array(thresholds)).all(axis=1))
+        shares = [float(kept[types == name].mean()) for name in EDIT_TYPES]
+        if min(shares) >= keep and right[kept].mean() > found["right"]:
+            named = dict(zip(CRITERIA, map(float, thresholds), strict=True))
+            found = {"right": float(right[kept].mean()), "kept": float(kept.mean()), **named}
+    return found
+
+
+def by_type(rows: Sequence[Row]) -> dict[str, Any]:
+    """What all edits came to, unfiltered."""
+    return {
+        name: {
+            "n": sum(row.edit_type == name for row in rows),
+            "hit": float(np.mean([row.hit for row in rows if row.edit_type == name])),
+            "right": float(np.mean([row.right for row in rows if row.edit_type == name])),
+        }
+        for name in EDIT_TYPES
+    }
+
+
+def main() -> None:
+    """Edit, judge, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scenes", type=int, default=60)
+    parser.add_argument("--preset", default="quick")
+    parser.add_argument("--keep", type=float, default=0.4, help="least share of each type to keep")
+    arguments = parser.parse_args()
+    scenes = [scene_for(DEVELOPMENT, FIRST_SCENE + index, DATASET) for index in range(arguments.scenes)]
+    with tempfile.TemporaryDirectory() as folder:
+        suites = Suites(load_suite("miniature"), BlobStore(folder))
+        rows = [row for scene in tqdm(scenes) for row in suites.rows(scene, arguments.preset)]
+    figures = {"unfiltered": by_type(rows), "gate": best(rows, arguments.keep)}
+    sys.stdout.write(json.dumps(figures, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""How good the miniature models are, each alone, on validation seeds and judged by grammar and oracle.
+
+    python tests/validity/model_quality.py --out demo/model-quality.json
+
+Text-to-image: the oracle looks for each attribute of the caption, with seen and withheld class x
+attribute combinations apart. Captioner: each attribute as the grammar reads it from the caption.
+Perturber: an edit succeeds when exactly one attribute changed, one that belongs to its type, given
+the captioner's own captions and given the withheld template. Oracle: on renderings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.captioner import CaptionItem, CaptionRequest
+from faultline_core.contract.editor import GenerateItem, GenerateRequest
+from faultline_core.contract.perturber import PerturbItem, PerturbRequest
+from faultline_core.images import decode_image
+from faultline_core.statistics import proportion
+from faultline_core.suite import Suite, load_suite
+from faultline_core.types import EDIT_TYPES, EditType
+from faultline_miniature.world.dataset import encode_png
+from faultline_miniature.world.grammar import EDIT_TYPES as ATTRIBUTES_OF
+from faultline_miniature.world.grammar import WITHHELD_TEMPLATES, caption, parse
+from faultline_miniature.world.renderer import render
+from faultline_miniature.world.sampling import DATASET, GENERATOR, UNIFORM, Distribution
+from faultline_miniature.world.scene import ATTRIBUTES, Scene, is_withheld
+from faultline_miniature.world.seeds import VALIDATION, scene_for
+from faultline_services.captioner.engine import CaptionerEngine
+from faultline_services.editor.engine import EditorEngine
+from faultline_services.perturber.engine import PerturberEngine
+from oracle import Oracle
+
+WEIGHTS = Path(__file__).resolve().parents[2] / "services/faultline_miniature/suite/weights"
+BATCH = 16
+DRAWN_FROM = 500_000
+"""Index into the validation split, apart from what the edit figures use."""
+
+Figures = dict[str, Any]
+
+
+def scenes(
+    distribution: Distribution, n: int, wanted: Callable[[Scene], bool] = lambda scene: True
+) -> list[Scene]:
+    """The first ``n`` wanted scenes of the validation split."""
+    drawn = (scene_for(VALIDATION, DRAWN_FROM + index, distribution) for index in range(1_000_000))
+    return list(islice(filter(wanted, drawn), n))
+
+
+def batches(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Cut into service-sized batches, with a bar."""
+    for start in tqdm(range(0, len(values), BATCH)):
+        yield values[start : start + BATCH]
+
+
+def share(hits: Sequence[bool]) -> Figures:
+    """A proportion as {estimate, low, high, n}."""
+    return proportion(sum(hits), len(hits)).model_dump()
+
+
+def by_attribute(seen: Sequence[Mapping[str, str]], truth: Sequence[Scene]) -> Figures:
+    """Share of agreement for each attribute, and for all of them at once."""
+    pairs = [(one, scene.attributes()) for one, scene in zip(seen, truth, strict=True)]
+    rows = {name: share([one.get(name) == true[name] for one, true in pairs]) for name in ATTRIBUTES}
+    joint = share([all(one.get(name) == true[name] for name in ATTRIBUTES) for one, true in pairs])
+    return rows | {"all_jointly": joint}
+
+
+def text_to_image(
+    engine: EditorEngine, store: BlobStore, oracle: Oracle, suite: Suite, truth: list[Scene]
+) -> Figures:
+    """What the oracle sees in generated pictures."""
+    pictures: list[np.ndarray[Any, Any]] = []
+    for batch in batches(truth):
+        items = [GenerateItem(prompt=caption(scene), seed=scene.nuisance) for scene in batch]
+        guidance = suite.editor.presets[suite.editor.default_preset].guidance
+        answer = engine.generate(GenerateRequest(items=items, steps=50, guidance=guidance))
+        pictures += [decode_image(store.get(outcome.unwrap().image)) for outcome in answer.outcomes]
+    return by_attribute(oracle.attributes(np.stack(pictures)), truth)
+
+
+def captions(engine: CaptionerEngine, store: BlobStore, truth: list[Scene]) -> list[str]:
+    """Captions of the rendered scenes."""
+    texts: list[str] = []
+    for batch in batches(truth):
+        items = [
+            CaptionItem(image=store.put(encode_png(render(scene))), label=scene.object_class)
+            for scene in batch
+        ]
+        texts += [outcome.unwrap().text for outcome in engine.caption(CaptionRequest(items=items)).outcomes]
+    return texts
+
+
+def edit_succeeds(before: str, after: str, edit_type: EditType) -> bool:
+    """Exactly one attribute changed, and one of this type."""
+    old, new = parse(before), parse(after)
+    changed = [name for name in ATTRIBUTES if old.get(name) != new.get(name)]
+    return len(changed) == 1 and changed[0] in ATTRIBUTES_OF[edit_type]
+
+
+def text_edits(engine: PerturberEngine, texts: Sequence[str]) -> Figures:
+    """Success of one proposed edit a caption and type; a caption without a proposal counts as a failure."""
+    rows: Figures = {}
+    for edit_type in EDIT_TYPES:
+        hits: list[bool] = []
+        for batch in batches(list(enumerate(texts))):
+            items = [
+                PerturbItem(caption=text, perturbation_type=edit_type, n=1, seed=number)
+                for number, text in batch
+            ]
+            answer = engine.perturb(PerturbRequest(items=items))
+            for (_, text), outcome in zip(batch, answer.outcomes, strict=True):
+                edits = outcome.unwrap().edits
+                hits.append(bool(edits) and edit_succeeds(text, edits[0].edited_caption, edit_type))
+        rows[edit_type] = share(hits)
+    return rows
+
+
+def measure(n: int, store: BlobStore) -> Figures:
+    """All figures."""
+    suite = load_suite("miniature")
+    assert suite.perturber is not None
+    oracle = Oracle.load()
+    editor = EditorEngine.load(suite.editor, WEIGHTS, store)
+    captioner = CaptionerEngine.load(suite.captioner, WEIGHTS, store)
+    perturber = PerturberEngine.load(suite.perturber, WEIGHTS)
+    pictured = scenes(DATASET, n)
+    texts = captions(captioner, store, pictured)
+    template = WITHHELD_TEMPLATES[0]
+    return {
+        "oracle_on_renderings": by_attribute(
+            oracle.attributes(np.stack([render(scene) for scene in scenes(UNIFORM, 1000)])),
+            scenes(UNIFORM, 1000),
+        ),
+        "text_to_image": text_to_image(editor, store, oracle, suite, scenes(GENERATOR, n)),
+        "text_to_image_withheld": text_to_image(
+            editor, store, oracle, suite, scenes(UNIFORM, n // 4, is_withheld)
+        ),
+        "captioner": by_attribute([parse(text) for text in texts], pictured),
+        "text_edits_on_own_captions": text_edits(perturber, texts),
+        "text_edits_on_withheld_template": text_edits(
+            perturber, [caption(scene, template) for scene in scenes(DATASET, n)]
+        ),
+    }
+
+
+def main() -> None:
+    """Measure and write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n", type=int, default=400)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        figures = measure(arguments.n, BlobStore(folder))
+    arguments.out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
