@@ -1,0 +1,187 @@
+"""Dataset intake: from bytes somebody brings to stored pictures, each judged alone."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.datasets import RejectedSource, SourcesAdded, SourceUpload
+from faultline_core.errors import (
+    ClassMapMismatch,
+    DatasetEmpty,
+    FaultlineError,
+    ImageTooLarge,
+    ImageUndecodable,
+    InvalidRequest,
+)
+from faultline_core.images import decode_image, encode_raw
+from faultline_gateway.ledger import Ledger, NewSource
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
+SMALLEST_SIDE = 8
+"""Pixels; a smaller picture shows nothing that an edit could change."""
+LARGEST_FILE = 48_000_000
+METADATA = "metadata.jsonl"
+CLASSES = "classes.json"
+_BATCH = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawSource:
+    """A picture as it was brought; ``content`` is None where it could not be read at all."""
+
+    filename: str
+    label: str
+    caption: str | None
+    content: bytes | None
+
+
+def take_in(
+    sources: Iterable[RawSource], store: BlobStore, classes: Sequence[str] | None
+) -> tuple[list[NewSource], list[RejectedSource]]:
+    """Store each readable picture as plain pixels, without its metadata, and name those that were refused."""
+    taken: list[NewSource] = []
+    rejected: list[RejectedSource] = []
+    for source in sources:
+        try:
+            taken.append(_admit(source, store, classes))
+        except FaultlineError as error:
+            name = _printable(source.filename)
+            rejected.append(RejectedSource(filename=name, code=error.code, detail=error.detail))
+    return taken, rejected
+
+
+def _uploaded(uploads: Sequence[SourceUpload]) -> Iterator[RawSource]:
+    for upload in uploads:
+        yield RawSource(
+            filename=upload.filename,
+            label=upload.label,
+            caption=upload.caption,
+            content=_from_base64(upload.content_base64),
+        )
+
+
+def add_uploads(name: str, uploads: Sequence[SourceUpload], ledger: Ledger, store: BlobStore) -> SourcesAdded:
+    """Take uploads into a dataset; each that is refused is named in the answer.
+
+    Raises:
+        UnknownDataset: no dataset has this name.
+    """
+    classes = ledger.dataset(name).classes if ledger.has_fixed_classes(name) else None
+    taken, rejected = take_in(_uploaded(uploads), store, classes)
+    return SourcesAdded(added=ledger.add_sources(name, taken), rejected=rejected)
+
+
+def read_folder(folder: Path) -> Iterator[RawSource]:
+    """Read an ImageFolder (one folder a class), with captions and labels of its ``metadata.jsonl`` if any.
+
+    A line of it is ``{"file_name": "plate/1.png", "label": "plate", "caption": "..."}``; label and caption
+    may be missing, the label is then the picture's folder.
+
+    Raises:
+        InvalidRequest: ``metadata.jsonl`` is not of this form.
+    """
+    notes = _read_metadata(folder / METADATA)
+    for path in sorted((*folder.glob("*"), *folder.glob("*/*"))):
+        name = path.relative_to(folder).as_posix()
+        if path.suffix.lower() in SUFFIXES and path.is_file() and (path.parent != folder or name in notes):
+            note = notes.get(name, {})
+            label = note.get("label") or path.parent.name
+            yield RawSource(filename=name, label=label, caption=note.get("caption"), content=_read(path))
+
+
+def register_folder(
+    name: str, folder: Path, ledger: Ledger, store: BlobStore, *, with_captions: bool = False
+) -> None:
+    """Make the dataset ``name`` of a folder on this machine; doing it again adds only what is new.
+
+    A stress test asks the captioner unless the captions of ``metadata.jsonl`` are wanted.
+
+    Raises:
+        DatasetEmpty: no picture in it could be read.
+        InvalidRequest: ``folder`` is no folder, or the dataset exists with other classes.
+    """
+    if not folder.is_dir():
+        raise InvalidRequest(f"{str(folder)!r} is no folder")
+    classes = _read_classes(folder / CLASSES)
+    sources = read_folder(folder)
+    wanted = sources if with_captions else (replace(source, caption=None) for source in sources)
+    taken, rejected = take_in(wanted, store, classes)
+    if not taken:
+        raise DatasetEmpty(f"no picture could be read from {str(folder)!r}")
+    ledger.create_dataset(name, classes)
+    for start in range(0, len(taken), _BATCH):
+        ledger.add_sources(name, taken[start : start + _BATCH])
+    ledger.add_sources(name, [], rejected)
+
+
+def _admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None) -> NewSource:
+    for field, text in (("file name", source.filename), ("label", source.label), ("caption", source.caption)):
+        if text is not None and _printable(text) != text:
+            raise InvalidRequest(f"the {field} {_printable(text)!r} has control characters")
+    if ".." in Path(source.filename).parts or source.filename.startswith(("/", "\\")):
+        raise InvalidRequest(f"{source.filename!r} is a path where a file name belongs")
+    if classes is not None and source.label not in classes:
+        raise ClassMapMismatch(f"the label {source.label!r} is none of the dataset's classes")
+    if source.content is None:
+        raise ImageUndecodable(f"{source.filename!r} could not be read, or is no base64")
+    if len(source.content) > LARGEST_FILE:
+        raise ImageTooLarge(f"{source.filename!r} has more than {LARGEST_FILE} bytes")
+    # Stored as plain pixels: place, camera and owner stay behind, and equal pictures get equal names.
+    pixels = decode_image(source.content)
+    height, width, _ = pixels.shape
+    if min(height, width) < SMALLEST_SIDE:
+        raise InvalidRequest(f"{source.filename!r} has {width} x {height} pixels, too few to show anything")
+    return NewSource(
+        image=store.put(encode_raw(pixels)), label=source.label, filename=source.filename,
+        caption=source.caption, width=width, height=height,
+    )  # fmt: skip
+
+
+def _printable(text: str) -> str:
+    """Drop control, surrogate and direction-changing characters: they hide what a report shows."""
+    return "".join(letter for letter in text if unicodedata.category(letter) not in ("Cc", "Cf", "Cs"))
+
+
+def _from_base64(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return None
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _read_metadata(path: Path) -> dict[str, dict[str, str]]:
+    if not path.is_file():
+        return {}
+    notes: dict[str, dict[str, str]] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            note = json.loads(line)
+            notes[note["file_name"]] = {key: note[key] for key in ("label", "caption") if note.get(key)}
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InvalidRequest(f"line {number} of {str(path)!r} names no picture") from error
+    return notes
+
+
+def _read_classes(path: Path) -> list[str] | None:
+    if not path.is_file():
+        return None
+    try:
+        return TypeAdapter(list[str]).validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise InvalidRequest(f"{str(path)!r} is no list of class names") from error

@@ -1,0 +1,89 @@
+"""Every failure leaves the gateway as problem+json with a code from the closed list."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, FieldProblem, Problem
+from faultline_core.errors import (
+    FaultlineError,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotFound,
+    Unauthorized,
+    UnknownEditType,
+)
+
+RETRY_AFTER_SECONDS = 2
+MOST_NAMED_FIELDS = 20
+
+_logger = logging.getLogger(__name__)
+
+
+def problem_response(
+    error: FaultlineError, request_id: str | None, errors: Sequence[FieldProblem] = ()
+) -> Response:
+    """Describe ``error`` on the wire, with Retry-After where trying again may help."""
+    problem = Problem.of(error, request_id=request_id)
+    if errors:
+        problem = problem.model_copy(update={"errors": list(errors)})
+    headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if error.retryable else {}
+    if isinstance(error, Unauthorized):
+        headers["www-authenticate"] = "Bearer"
+    return Response(problem.model_dump_json(), error.status, headers, PROBLEM_MEDIA_TYPE)
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Answer the error tree, refused bodies and the router's own errors; `edge` answers the rest."""
+    app.add_exception_handler(FaultlineError, _faultline_error)
+    app.add_exception_handler(RequestValidationError, _refused_body)
+    app.add_exception_handler(HTTPException, _router_error)
+
+
+def request_id_of(request: Request) -> str | None:
+    """Return the id under which the request is logged."""
+    return getattr(request.state, "request_id", None)
+
+
+def _faultline_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, FaultlineError)  # it is registered for no other
+    if error.status >= 500:
+        _logger.warning("request %s: %s: %s", request_id_of(request), error.code, error.detail)
+    return problem_response(error, request_id_of(request))
+
+
+def _refused_body(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # it is registered for no other
+    fields = [FieldProblem(pointer=_pointer(one), detail=one["msg"]) for one in error.errors()]
+    detail = f"{fields[0].pointer}: {fields[0].detail}" if fields else "the body cannot be read"
+    return problem_response(
+        _named(error.errors(), detail), request_id_of(request), fields[:MOST_NAMED_FIELDS]
+    )
+
+
+def _named(found: Sequence[Mapping[str, Any]], detail: str) -> FaultlineError:
+    edit_types = any("edit_types" in one["loc"] and one["type"] == "literal_error" for one in found)
+    return UnknownEditType(detail) if edit_types else InvalidRequest(detail)
+
+
+def _pointer(one: Mapping[str, Any]) -> str:
+    """RFC 6901; the first part of a location only says body, query, path or header."""
+    parts = (str(part).replace("~", "~0").replace("/", "~1") for part in one["loc"][1:])
+    return "/" + "/".join(parts)
+
+
+def _router_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # it is registered for no other
+    known: dict[int, type[FaultlineError]] = {404: NotFound, 405: MethodNotAllowed}
+    kind = known.get(error.status_code, InvalidRequest)
+    detail = f"{request.method} {request.url.path!r}: {error.detail}"
+    response = problem_response(kind(detail), request_id_of(request))
+    if error.headers:
+        response.headers.update(error.headers)
+    return response

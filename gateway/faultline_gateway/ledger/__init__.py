@@ -1,0 +1,32 @@
+"""The ledger: what is true about datasets, runs and their items; this module is its only door."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from faultline_gateway.ledger.audit import Audit
+from faultline_gateway.ledger.database import Database
+from faultline_gateway.ledger.datasets import Datasets, NewSource
+from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
+from faultline_gateway.ledger.leases import MAX_ATTEMPTS, Done, Failed, Filtered, Leases, Outcome
+from faultline_gateway.ledger.runs import Runs
+
+__all__ = [
+    "MAX_ATTEMPTS", "Done", "Failed", "Filtered", "Ledger", "NewSource", "Outcome", "StoredAnswer",
+]  # fmt: skip
+
+
+class Ledger(Datasets, Runs, Leases, IdempotencyKeys, Audit):
+    """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
+
+    ``url`` is an SQLAlchemy URL (``sqlite:///path`` or ``postgresql://...``); the schema is brought to
+    its newest revision at once. ``clock`` tells seconds since the epoch.
+    """
+
+    def __init__(self, url: str, *, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(Database(url), clock)
+
+    def close(self) -> None:
+        """Close every pooled connection."""
+        self._database.close()

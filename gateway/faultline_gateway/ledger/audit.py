@@ -1,0 +1,43 @@
+"""The audit of a run: its invariants, recomputed from the rows (accounting, exactly once)."""
+
+from __future__ import annotations
+
+from sqlalchemy import RowMapping, func, select
+
+from faultline_core.types import FINAL_RUN_STATES
+from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger.part import LedgerPart
+
+_items = schema.items.c
+
+
+class Audit(LedgerPart):
+    """The part of the ledger that checks the rest of it."""
+
+    def audit(self, run_id: str) -> list[str]:
+        """Return every violated invariant of a run in words; an empty list means that all hold."""
+        with self._database.reading() as connection:
+            run = connection.execute(select(schema.runs).where(schema.runs.c.id == run_id)).mappings().one()
+            mine = _items.run_id == run_id
+            states = connection.execute(select(_items.state, func.count()).where(mine).group_by(_items.state))
+            counted = {str(state): int(n) for state, n in states}
+            keys = connection.execute(select(func.count(_items.item_key.distinct())).where(mine)).scalar_one()
+            bare = select(func.count()).where(mine, _items.state == "done", _items.result.is_(None))
+            without_result = connection.execute(bare).scalar_one()
+        return [
+            *_accounting(run, counted),
+            *([] if keys == run["total"] else [f"{keys} distinct item keys for {run['total']} items"]),
+            *([f"{without_result} done items have no result"] if without_result else []),
+        ]
+
+
+def _accounting(run: RowMapping, counted: dict[str, int]) -> list[str]:
+    actual = {name: counted.get(name, 0) for name in rows.COUNTED}
+    actual["pending"] += counted.get("leased", 0)
+    noted = {name: run[name] for name in rows.COUNTED}
+    found = [] if actual == noted else [f"the counters say {noted}, the items {actual}"]
+    if sum(actual.values()) != run["total"]:
+        found.append(f"{sum(actual.values())} items for a total of {run['total']}")
+    if (run["state"] in FINAL_RUN_STATES) != (actual["pending"] == 0):
+        found.append(f"the run is {run['state']} with {actual['pending']} items open")
+    return found

@@ -1,0 +1,49 @@
+"""Opaque cursors: where the next page of a listing begins."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+
+from faultline_core.errors import InvalidRequest
+
+
+def write(*position: str | float) -> str:
+    """Pack a position into an opaque cursor."""
+    return base64.urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
+
+
+def read_pair(cursor: str) -> tuple[float, str]:
+    """Return the time and the id that `write` packed.
+
+    Raises:
+        InvalidRequest: the cursor is not one of ours.
+    """
+    match _position(cursor):
+        case [float(moment) | int(moment), str(name)]:
+            return moment, name
+    raise _refusal(cursor)
+
+
+def read_ordinal(cursor: str, run_id: str) -> int:
+    """Return the ordinal that `write` packed for this run.
+
+    Raises:
+        InvalidRequest: the cursor is not one of this run's.
+    """
+    match _position(cursor):
+        case [str(owner), int(ordinal)] if owner == run_id and abs(ordinal) < 2**31:
+            return ordinal
+    raise _refusal(cursor)
+
+
+def _position(cursor: str) -> object:
+    try:
+        return json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError, RecursionError) as error:
+        raise _refusal(cursor) from error
+
+
+def _refusal(cursor: str) -> InvalidRequest:
+    return InvalidRequest(f"the cursor {cursor[:64]!r} is not one of this listing", pointer="/after")

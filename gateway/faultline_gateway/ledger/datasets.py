@@ -1,0 +1,150 @@
+"""Datasets and their sources: labelled pictures, each known by its content and label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from faultline_core.blobs import cache_key
+from faultline_core.contract.datasets import Dataset, RejectedSource, Source
+from faultline_core.errors import InvalidRequest, UnknownDataset
+from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger.part import LedgerPart
+
+_datasets = schema.datasets.c
+_sources = schema.sources.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewSource:
+    """A picture taken in: ``image`` is its blob, width and height are in pixels."""
+
+    image: str
+    label: str
+    filename: str
+    caption: str | None
+    width: int
+    height: int
+
+
+class Datasets(LedgerPart):
+    """The part of the ledger that knows what there is to test on."""
+
+    def create_dataset(self, name: str, classes: Sequence[str] | None) -> Dataset:
+        """Make an empty dataset; making it again with the same classes changes nothing.
+
+        Raises:
+            InvalidRequest: a dataset of this name has other classes.
+        """
+        row = {
+            "name": name, "classes": list(classes or []), "fixed_classes": int(classes is not None),
+            "digest": _digest(list(classes or []), []), "n_sources": 0, "rejected": [],
+            "created_at": self._clock(),
+        }  # fmt: skip
+        try:
+            with self._database.writing() as connection:
+                connection.execute(insert(schema.datasets).values(row))
+        except IntegrityError:
+            self._refuse_other_classes(name, classes)
+        return self.dataset(name)
+
+    def add_sources(
+        self, name: str, sources: Sequence[NewSource], rejected: Sequence[RejectedSource] = ()
+    ) -> int:
+        """Add pictures that are not there yet and return how many those were.
+
+        The same picture, label and file name twice is one source; under another file name it is a second one.
+
+        Raises:
+            UnknownDataset: no dataset has this name.
+        """
+        with self._database.writing() as connection:
+            row = _dataset_row(connection, name, lock=True)
+            ordinal = row["n_sources"]
+            for source in sources:
+                ordinal += _add(connection, name, ordinal, source)
+            _restate(connection, row, rejected)
+        return int(ordinal - row["n_sources"])
+
+    def dataset(self, name: str) -> Dataset:
+        """Return the dataset.
+
+        Raises:
+            UnknownDataset: no dataset has this name.
+        """
+        with self._database.reading() as connection:
+            return rows.dataset(_dataset_row(connection, name))
+
+    def has_fixed_classes(self, name: str) -> bool:
+        """Tell whether the dataset was made with a list of classes, so that other labels are refused."""
+        with self._database.reading() as connection:
+            return bool(_dataset_row(connection, name)["fixed_classes"])
+
+    def dataset_list(self) -> list[Dataset]:
+        """Return every dataset by name."""
+        with self._database.reading() as connection:
+            found = connection.execute(select(schema.datasets).order_by(_datasets.name)).mappings()
+            return [rows.dataset(row) for row in found]
+
+    def sources(self, name: str) -> list[Source]:
+        """Return the sources of a dataset in the order they were added."""
+        query = select(schema.sources).where(_sources.dataset == name).order_by(_sources.ordinal)
+        with self._database.reading() as connection:
+            _dataset_row(connection, name)
+            return [rows.source(row) for row in connection.execute(query).mappings()]
+
+    def is_source_image(self, image: str) -> bool:
+        """Tell whether a blob is a picture that somebody brought, and not one that Faultline made."""
+        with self._database.reading() as connection:
+            return rows.first(connection, select(_sources.id).where(_sources.image == image)) is not None
+
+    def _refuse_other_classes(self, name: str, classes: Sequence[str] | None) -> None:
+        with self._database.reading() as connection:
+            row = _dataset_row(connection, name)
+        known = row["classes"] if row["fixed_classes"] else None
+        if known != (None if classes is None else list(classes)):
+            raise InvalidRequest(f"a dataset {name!r} with other classes exists already", pointer="/name")
+
+
+def _add(connection: Connection, name: str, ordinal: int, source: NewSource) -> int:
+    """Add one source unless it is there; return how many that made."""
+    alike = (_sources.dataset == name) & (_sources.image == source.image) & (_sources.label == source.label)
+    filenames = connection.execute(select(_sources.filename).where(alike)).scalars().all()
+    if source.filename in filenames:
+        return 0
+    identity = cache_key(image=source.image, label=source.label, occurrence=len(filenames))
+    values = {"dataset": name, "id": identity, "ordinal": ordinal, **vars(source)}
+    connection.execute(insert(schema.sources).values(values))
+    return 1
+
+
+def _restate(connection: Connection, row: RowMapping, rejected: Sequence[RejectedSource]) -> None:
+    mine = _sources.dataset == row["name"]
+    found = connection.execute(select(_sources.id, _sources.label).where(mine)).all()
+    classes = row["classes"] if row["fixed_classes"] else sorted({label for _, label in found})
+    values = {
+        "classes": classes, "n_sources": len(found), "rejected": _merged(row["rejected"], rejected),
+        "digest": _digest(classes, [key for key, _ in found]),
+    }  # fmt: skip
+    connection.execute(update(schema.datasets).where(_datasets.name == row["name"]).values(values))
+
+
+def _dataset_row(connection: Connection, name: str, *, lock: bool = False) -> RowMapping:
+    query = select(schema.datasets).where(_datasets.name == name)
+    row = rows.first(connection, query.with_for_update() if lock else query)
+    if row is None:
+        raise UnknownDataset(f"there is no dataset {name!r}")
+    return row
+
+
+def _digest(classes: Sequence[str], source_ids: Sequence[str]) -> str:
+    return cache_key(classes=list(classes), sources=sorted(source_ids))
+
+
+def _merged(known: Sequence[dict[str, str]], new: Sequence[RejectedSource]) -> list[dict[str, str]]:
+    by_name: Iterator[tuple[str, dict[str, str]]] = ((entry["filename"], entry) for entry in known)
+    fresh = {entry.filename: entry.model_dump() for entry in new}
+    return list((dict(by_name) | fresh).values())

@@ -1,0 +1,84 @@
+"""Idempotency keys of calls that make no run: claimed, then answered, then replayed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, and_, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from faultline_core.errors import IdempotencyConflict, IdempotencyInFlight
+from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger.part import LedgerPart
+
+CLAIM_SECONDS = 60.0
+"""A claim older than this belongs to a call that died; the next one takes it over."""
+
+KEEP_SECONDS = 7 * 24 * 3600.0
+
+_keys = schema.idempotency_keys.c
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """What the first call with a key answered."""
+
+    status: int
+    body: str
+
+
+class IdempotencyKeys(LedgerPart):
+    """The part of the ledger that makes a repeated POST harmless."""
+
+    def claim(self, scope: str, key: str, fingerprint: str) -> StoredAnswer | None:
+        """Claim ``key`` for this call, or return what the first call with it answered.
+
+        Raises:
+            IdempotencyConflict: the key was used with another ``fingerprint``.
+            IdempotencyInFlight: the first call has not answered yet.
+        """
+        row = {"scope": scope, "key": key, "fingerprint": fingerprint, "claimed_at": self._clock()}
+        self._forget_old()
+        try:
+            with self._database.writing() as connection:
+                connection.execute(insert(schema.idempotency_keys).values(row))
+        except IntegrityError:
+            return self._known(scope, key, fingerprint)
+        return None
+
+    def answer(self, scope: str, key: str, answer: StoredAnswer) -> None:
+        """Keep the answer for repetitions."""
+        values = {"status": answer.status, "body": answer.body}
+        with self._database.writing() as connection:
+            connection.execute(update(schema.idempotency_keys).where(_is(scope, key)).values(values))
+
+    def forget(self, scope: str, key: str) -> None:
+        """Drop a claim whose call failed, so that a retry does the work again."""
+        with self._database.writing() as connection:
+            connection.execute(delete(schema.idempotency_keys).where(_is(scope, key)))
+
+    def _known(self, scope: str, key: str, fingerprint: str) -> StoredAnswer | None:
+        with self._database.writing() as connection:
+            query = select(schema.idempotency_keys).where(_is(scope, key))
+            row = rows.first(connection, query.with_for_update())
+            if row is None:
+                raise IdempotencyInFlight(f"the first call with the key {key!r} has just failed")
+            if row["fingerprint"] != fingerprint:
+                raise IdempotencyConflict(f"the key {key!r} was used with another body")
+            if row["status"] is not None:
+                return StoredAnswer(status=row["status"], body=row["body"])
+            # A call that died left its claim behind; what it did is safe to do again.
+            if row["claimed_at"] > self._clock() - CLAIM_SECONDS:
+                raise IdempotencyInFlight(f"the first call with the key {key!r} is still running")
+            mine = update(schema.idempotency_keys).where(_is(scope, key)).values(claimed_at=self._clock())
+            connection.execute(mine)
+        return None
+
+    def _forget_old(self) -> None:
+        with self._database.writing() as connection:
+            old = _keys.claimed_at < self._clock() - KEEP_SECONDS
+            connection.execute(delete(schema.idempotency_keys).where(old))
+
+
+def _is(scope: str, key: str) -> ColumnElement[bool]:
+    return and_(_keys.scope == scope, _keys.key == key)

@@ -1,0 +1,199 @@
+"""Leases: who works on what, until when, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, literal_column, or_, select, update
+
+from faultline_core.contract.runs import ItemResult
+from faultline_core.errors import LeaseLost
+from faultline_core.types import ItemState
+from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger.part import LedgerPart
+from faultline_gateway.ledger.transitions import ACTIVE_STATES, move, record
+from faultline_gateway.work_items import LeasedGroup, LeasedItem
+
+MAX_ATTEMPTS = 3
+RETRY_SECONDS = 2.0
+"""A retryable failure waits about this long, doubled by attempt, before the next try."""
+
+_items = schema.items.c
+# Literals and not parameters: SQLite takes a partial index only where it sees the index's own condition.
+_OPEN: tuple[ColumnElement[str], ...] = (literal_column("'pending'"), literal_column("'leased'"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """The item made what it was planned to make."""
+
+    result: ItemResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filtered:
+    """The item was dropped by the filter ``reason``; ``result`` is its best variant if any."""
+
+    reason: str
+    detail: str = ""
+    result: ItemResult | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """The item met the error ``code``; a retryable one is tried up to three times."""
+
+    code: str
+    detail: str
+    retryable: bool = False
+
+
+Outcome = Done | Filtered | Failed
+
+
+class Leases(LedgerPart):
+    """The part of the ledger that workers call."""
+
+    def lease_group(self, worker: str, *, seconds: float, run_id: str | None = None) -> LeasedGroup | None:
+        """Lease all that can be worked on of one source of one run, the run served longest ago first.
+
+        An item's last attempt is leased alone: what kills its worker takes no other item with it.
+        """
+        with self._database.reading() as connection:
+            # Idle workers ask twice a second each; without work they must not queue for the write lock.
+            if self._candidate(connection, run_id) is None:
+                return None
+        with self._database.writing() as connection:
+            # On PostgreSQL another worker may take the candidate between the look and the lock: look again.
+            while (found := self._candidate(connection, run_id)) is not None:
+                run = rows.locked_run(connection, found["run_id"])
+                self._fail_exhausted(connection, run, found["source_id"])
+                leased = self._lease(connection, found, worker, self._clock() + seconds)
+                if leased:
+                    self._mark_served(connection, run["id"])
+                    config = rows.config(run)
+                    return LeasedGroup(
+                        run_id=run["id"], config=config, source_id=found["source_id"], items=leased
+                    )
+        return None
+
+    def renew(self, group: LeasedGroup, seconds: float) -> list[str]:
+        """Prolong the leases that are still ours and return their item ids.
+
+        Raises:
+            LeaseLost: none is ours any more: all were recorded, cancelled or leased to others.
+        """
+        with self._database.writing() as connection:
+            rows.locked_run(connection, group.run_id)
+            held = or_(*(_held(item.id, item.fence) for item in group.items))
+            renewal = update(schema.items).where(held).values(due_at=self._clock() + seconds)
+            kept = connection.execute(renewal.returning(_items.id)).scalars().all()
+        if not kept:
+            raise LeaseLost(f"no lease of source {group.source_id!r} in run {group.run_id!r} is left")
+        return list(kept)
+
+    def finish(self, item_id: str, fence: int, outcome: Outcome) -> None:
+        """Record the one outcome of a leased item; the run ends with its last item.
+
+        Raises:
+            LeaseLost: the item was leased again, cancelled or recorded since.
+        """
+        with self._database.writing() as connection:
+            run = rows.locked_run(connection, item_id.rpartition(".")[0])
+            item = rows.first(connection, select(schema.items).where(_held(item_id, fence)))
+            if item is None:
+                raise LeaseLost(f"the lease {fence} of item {item_id!r} is no longer valid")
+            state, values = self._conclusion(item, outcome)
+            values = {"reason": None, "code": None, "detail": None, "state": state, "worker": None, **values}
+            connection.execute(update(schema.items).where(_held(item_id, fence)).values(values))
+            changes = {} if state == "pending" else {"pending": -1, state: 1}
+            move(connection, run, changes, now=self._clock(), message=_message(item, state, values))
+
+    def release(self, group: LeasedGroup) -> None:
+        """Give back what is still leased: a worker that stops in good order costs no attempt."""
+        with self._database.writing() as connection:
+            rows.locked_run(connection, group.run_id)
+            held = or_(*(_held(item.id, item.fence) for item in group.items))
+            given_back = {"state": "pending", "worker": None, "due_at": 0.0, "attempts": _items.attempts - 1}
+            connection.execute(update(schema.items).where(held).values(given_back))
+
+    def _candidate(self, connection: Connection, run_id: str | None) -> RowMapping | None:
+        query = (
+            select(_items.run_id, _items.source_id, _items.id, _items.attempts)
+            .join_from(schema.items, schema.runs)
+            .where(schema.runs.c.state.in_(ACTIVE_STATES), _ready(self._clock()))
+            .order_by(schema.runs.c.served_at, schema.runs.c.created_at, schema.runs.c.id, _items.ordinal)
+        )
+        return rows.first(connection, query if run_id is None else query.where(_items.run_id == run_id))
+
+    def _lease(
+        self, connection: Connection, found: RowMapping, worker: str, until: float
+    ) -> Sequence[LeasedItem]:
+        if found["attempts"] == MAX_ATTEMPTS - 1:
+            wanted = _items.id == found["id"]
+        else:
+            # Those on their last attempt are left out: they are leased one by one.
+            wanted = and_(_items.source_id == found["source_id"], _items.attempts < MAX_ATTEMPTS - 1)
+        values = {
+            "state": "leased", "worker": worker, "due_at": until,
+            "fence": _items.fence + 1, "attempts": _items.attempts + 1,
+        }  # fmt: skip
+        mine = and_(_items.run_id == found["run_id"], wanted, _ready(self._clock()))
+        statement = update(schema.items).where(mine).values(values).returning(*schema.items.c)
+        leased = [rows.leased_item(row) for row in connection.execute(statement).mappings()]
+        # RETURNING promises no order.
+        return sorted(leased, key=lambda item: item.ordinal)
+
+    def _mark_served(self, connection: Connection, run_id: str) -> None:
+        run = rows.locked_run(connection, run_id)
+        values: dict[str, Any] = {"served_at": self._clock(), "state": "in_progress"}
+        if run["state"] == "queued":
+            values["started_at"] = run["started_at"] or self._clock()
+            counts = rows.counts(run).model_dump()
+            record(connection, run_id, "in_progress", counts, "started")
+        connection.execute(update(schema.runs).where(schema.runs.c.id == run_id).values(values))
+
+    def _fail_exhausted(self, connection: Connection, run: RowMapping, source_id: str) -> None:
+        spent = and_(
+            _items.run_id == run["id"], _items.source_id == source_id, _items.attempts >= MAX_ATTEMPTS,
+            _ready(self._clock()),
+        )  # fmt: skip
+        detail = f"{MAX_ATTEMPTS} workers took this item and none came back"
+        values = {"state": "failed", "worker": None, "code": LeaseLost.code, "detail": detail}
+        ids = connection.execute(update(schema.items).where(spent).values(values).returning(_items.id)).all()
+        if ids:
+            changes = {"pending": -len(ids), "failed": len(ids)}
+            move(connection, run, changes, now=self._clock(), message=detail)
+
+    def _conclusion(self, item: RowMapping, outcome: Outcome) -> tuple[ItemState, dict[str, Any]]:
+        if isinstance(outcome, Done):
+            return "done", {"result": outcome.result.model_dump(mode="json")}
+        if isinstance(outcome, Filtered):
+            result = None if outcome.result is None else outcome.result.model_dump(mode="json")
+            return "filtered", {"reason": outcome.reason, "detail": outcome.detail, "result": result}
+        values: dict[str, Any] = {"code": outcome.code, "detail": outcome.detail}
+        if not outcome.retryable or item["attempts"] >= MAX_ATTEMPTS:
+            return "failed", values
+        return "pending", values | {"due_at": self._clock() + _pause(item)}
+
+
+def _ready(now: float) -> ColumnElement[bool]:
+    return and_(_items.state.in_(_OPEN), _items.due_at <= now)
+
+
+def _pause(item: RowMapping) -> float:
+    # Items that failed together are spread by their ordinal, so that they do not return together.
+    spread = 0.5 + item["ordinal"] % 8 / 14
+    return float(RETRY_SECONDS * 2 ** (item["attempts"] - 1) * spread)
+
+
+def _held(item_id: str, fence: int) -> ColumnElement[bool]:
+    return and_(_items.id == item_id, _items.fence == fence, _items.state == "leased")
+
+
+def _message(item: RowMapping, state: ItemState, values: dict[str, Any]) -> str:
+    what = item["kind"] if item["edit_type"] is None else f"{item['edit_type']} edit"
+    why = values.get("reason") or values.get("code") or ""
+    return f"{what} of {item['label']}: {state}{f' ({why})' if why else ''}"

@@ -1,0 +1,157 @@
+"""``faultline-gateway``: serve the API, work on runs, register a dataset, print the OpenAPI document."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import uvicorn
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.datasets import DatasetCreate
+from faultline_core.errors import FaultlineError
+from faultline_core.suite import load_suite
+from faultline_gateway.app import bare_app, create_app
+from faultline_gateway.datasets import register_folder
+from faultline_gateway.ledger import Ledger
+from faultline_gateway.service_clients import HttpHealth, calling_services, services_of
+from faultline_gateway.settings import GatewaySettings, settings_of_process
+from faultline_gateway.worker import Worker
+
+USAGE_ERROR = 2
+GRACE_SECONDS = 5
+SERVE_PATIENCE_SECONDS = 10.0
+"""Someone waits for the answer of `serve`; only `work` has minutes to spare for a service."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one of the verbs and return the exit code."""
+    arguments = _parser().parse_args(argv)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    # Uploaded pictures and the ledger are nobody else's business on a shared machine.
+    os.umask(0o077)
+    try:
+        return _VERBS[arguments.verb](arguments)
+    except (FaultlineError, ValueError) as error:
+        sys.stderr.write(f"faultline-gateway: {error}\n")
+        return USAGE_ERROR
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="faultline-gateway", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    serve = verbs.add_parser("serve", help="answer the HTTP API")
+    serve.add_argument("--host")
+    serve.add_argument("--port", type=int)
+    work = verbs.add_parser("work", help="lease items and run workflows until stopped")
+    work.add_argument("--concurrency", type=int, help="sources worked on at once")
+    register = verbs.add_parser("register-dataset", help="make a dataset of a folder on this machine")
+    register.add_argument("name")
+    register.add_argument("folder", type=Path)
+    register.add_argument(
+        "--captions",
+        action="store_true",
+        help="take the captions of metadata.jsonl, do not ask the captioner",
+    )
+    openapi = verbs.add_parser("openapi", help="write the OpenAPI document")
+    openapi.add_argument("--out", type=Path, help="file to write; standard output without it")
+    return parser
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    settings = settings_of_process(host=arguments.host, port=arguments.port)
+    patience = min(settings.patience_seconds, SERVE_PATIENCE_SECONDS)
+    asyncio.run(_serving(settings.model_copy(update={"patience_seconds": patience})))
+    return 0
+
+
+async def _serving(settings: GatewaySettings) -> None:
+    ledger, store = Ledger(settings.database_url), BlobStore(settings.store_url)
+    store.sweep()
+    async with calling_services(settings) as caller:
+        app = create_app(
+            settings,
+            ledger=ledger,
+            store=store,
+            services=services_of(caller),
+            suite=load_suite(settings.suite),
+            health=HttpHealth(caller),
+        )
+        config = uvicorn.Config(
+            app, host=settings.host, port=settings.port, timeout_graceful_shutdown=GRACE_SECONDS,
+            access_log=False, server_header=False, log_config=None,
+        )  # fmt: skip
+        _let_signals_pass()
+        await uvicorn.Server(config).serve()
+    ledger.close()
+
+
+def _let_signals_pass() -> None:
+    # Uvicorn raises the signal that stopped it once more at its end, which would kill us before we close.
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda number, frame: None)
+
+
+def _work(arguments: argparse.Namespace) -> int:
+    asyncio.run(_working(settings_of_process(concurrency=arguments.concurrency)))
+    return 0
+
+
+async def _working(settings: GatewaySettings) -> None:
+    ledger, stop = Ledger(settings.database_url), asyncio.Event()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+    async with calling_services(settings) as caller:
+        worker = Worker(
+            f"{socket.gethostname()}:{os.getpid()}",
+            ledger=ledger,
+            store=BlobStore(settings.store_url),
+            services=services_of(caller),
+            concurrency=settings.concurrency,
+            lease_seconds=settings.lease_seconds,
+        )
+        await worker.work(stop)
+    ledger.close()
+
+
+def _register_dataset(arguments: argparse.Namespace) -> int:
+    settings = settings_of_process()
+    name = DatasetCreate(name=arguments.name).name
+    ledger = Ledger(settings.database_url)
+    store = BlobStore(settings.store_url)
+    register_folder(name, arguments.folder, ledger, store, with_captions=arguments.captions)
+    dataset = ledger.dataset(name)
+    sys.stdout.write(f"{name}: {dataset.n_sources} pictures of {len(dataset.classes)} classes\n")
+    for rejected in dataset.rejected:
+        sys.stderr.write(f"{rejected.filename}: {rejected.code}: {rejected.detail}\n")
+    return 0
+
+
+def _openapi(arguments: argparse.Namespace) -> int:
+    document = json.dumps(bare_app().openapi(), indent=2, sort_keys=True) + "\n"
+    if arguments.out is None:
+        sys.stdout.write(document)
+    else:
+        arguments.out.write_text(document, encoding="utf-8")
+    return 0
+
+
+_VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "serve": _serve,
+    "work": _work,
+    "register-dataset": _register_dataset,
+    "openapi": _openapi,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

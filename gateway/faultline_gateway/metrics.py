@@ -1,0 +1,35 @@
+"""What the gateway counts of itself, in a registry of its own."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """Requests by route and status, their latency, and how many runs are active."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "faultline_requests", "Answered requests.", ("method", "route", "status"), registry=self._registry
+        )
+        self._latency = Histogram(
+            "faultline_request_seconds", "Time until the answer began.", ("method", "route"),
+            buckets=_LATENCY_BUCKETS, registry=self._registry,
+        )  # fmt: skip
+        self._active_runs = Gauge(
+            "faultline_active_runs", "Runs that have not ended.", registry=self._registry
+        )
+
+    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one answer; ``route`` is the template, so ids make no series of their own."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._latency.labels(method, route).observe(seconds)
+
+    def exposition(self, active_runs: int) -> bytes:
+        """Return all series in Prometheus' text format."""
+        self._active_runs.set(active_runs)
+        return generate_latest(self._registry)

@@ -1,0 +1,169 @@
+"""The report of a stress test: one HTML file that needs nothing but itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from faultline_core.contract.runs import Item, Run
+from faultline_core.contract.stress_tests import Insight, StressTestSummary
+from faultline_core.types import Estimate
+from faultline_gateway.reports import numbers
+from faultline_gateway.reports.gallery import Gallery, Pair, build_gallery, pair
+from faultline_gateway.reports.pictures import Album
+from faultline_gateway.reports.plots import Plot, fitted_axis, plot
+from faultline_gateway.workflows.estimates import FILTERS
+
+SHOWN_INSIGHTS = 9
+SHOWN_MODELS = 6
+"""More would not be told apart in a plot; the tables hold them all."""
+
+_ROWS = ("original", "reconstruction", "counterfactual")
+_PASSED = {
+    "proposal": "an edit was proposed",
+    "label": "removed and added words leave the class alone",
+    "similarity": "the edit differs from what it replaces",
+    "duplicate": "no other edit of the picture is the same",
+    "direction": "the picture changed the way the caption did",
+    "image-image": "the picture stays near the original",
+    "image-text": "both pictures fit their captions",
+    "closer": "the picture is nearer to the edited caption",
+    "kept": "kept, of all edits that were decided",
+}
+
+_environment = Environment(
+    loader=PackageLoader("faultline_gateway.reports", "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_environment.filters |= {
+    "percent": numbers.percent,
+    "signed": numbers.signed,
+    "share_interval": numbers.share_interval,
+    "signed_interval": numbers.signed_interval,
+    "points": numbers.points,
+    "points_interval": numbers.points_interval,
+    "duration": numbers.duration,
+    "count": numbers.count,
+}
+
+
+@dataclass(frozen=True)
+class FilterRow:
+    """One filter: what passing it means, its yield, and how many edits it stopped."""
+
+    name: str
+    meaning: str
+    share: Estimate
+    stopped: int
+
+
+@dataclass(frozen=True)
+class ShownInsight:
+    """An insight with the pair that shows it best."""
+
+    insight: Insight
+    example: Pair | None
+
+
+def render(
+    summary: StressTestSummary, run: Run, items: Sequence[Item], picture: Callable[[str], bytes]
+) -> str:
+    """Write the report; ``picture`` returns the bytes of a picture by its reference.
+
+    It makes no request when opened, and pictures that are gone leave a gap instead of an error.
+    """
+    album = Album(picture)
+    context = {
+        "summary": summary,
+        "run": run,
+        "verdict": _verdict(summary),
+        "accuracy": accuracy_plot(summary),
+        "sensitivity": sensitivity_plot(summary),
+        "insights": _insights(summary, items, album, run.id),
+        "more_insights": summary.insights[SHOWN_INSIGHTS:],
+        "gallery": _gallery(summary, items, album),
+        "filters": filter_rows(summary),
+        "weights": _weights(items),
+        "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
+    }
+    return _environment.get_template("stress_test.html.j2").render(context)
+
+
+def _verdict(summary: StressTestSummary) -> list[tuple[str, str]]:
+    """Lines of the verdict, each cut into the classifier it opens with, if any, and the rest."""
+    lines = []
+    for line in summary.verdict.splitlines():
+        name = next((name for name in summary.models if line.startswith((f"{name}:", f"{name} "))), "")
+        lines.append((name, line.removeprefix(name)))
+    return lines
+
+
+def accuracy_plot(summary: StressTestSummary) -> Plot:
+    """acc@1 of original, reconstruction and counterfactual for each of the classifiers that drop most."""
+    groups = {
+        name: {row: getattr(summary.models[name], row).acc1 for row in _ROWS} for name in _plotted(summary)
+    }
+    figures = [figure for group in groups.values() for figure in group.values()]
+    return plot(groups, fitted_axis(figures, around=1.0, bounds=(0.0, 1.0)), percent=True)
+
+
+def sensitivity_plot(summary: StressTestSummary) -> Plot:
+    """Change of p(true class) by edit type and control, one dot a classifier."""
+    names = _plotted(summary)
+    groups: dict[str, dict[str, Estimate]] = {}
+    for edit_type in summary.edit_types:
+        groups[edit_type] = {name: summary.models[name].edit_types[edit_type].delta_p for name in names}
+    for control in dict.fromkeys(control for name in names for control in summary.models[name].controls):
+        groups[control] = {name: summary.models[name].controls[control].delta_p for name in names}
+    figures = [figure for group in groups.values() for figure in group.values()]
+    return plot(groups, fitted_axis(figures, around=0.0), zero=0.0)
+
+
+def _plotted(summary: StressTestSummary) -> list[str]:
+    by_drop = sorted(summary.models, key=lambda name: -(summary.models[name].drop.estimate or 0.0))
+    return by_drop[:SHOWN_MODELS]
+
+
+def filter_rows(summary: StressTestSummary) -> list[FilterRow]:
+    """The filters in the order they are applied, then what they leave, in all and by edit type."""
+    order = [*FILTERS.values(), *(name for name in summary.yields if name not in FILTERS.values())]
+    return [
+        FilterRow(name.replace(".", ": "), _PASSED.get(name, ""), share, _stopped(share))
+        for name in order
+        if (share := summary.yields.get(name)) is not None
+    ]
+
+
+def _stopped(share: Estimate) -> int:
+    return 0 if share.estimate is None else round(share.n * (1.0 - share.estimate))
+
+
+def _weights(items: Sequence[Item]) -> dict[str, list[str]]:
+    """Which weights answered for each service; more than one means that they changed during the run."""
+    answered: dict[str, set[str]] = {}
+    for item in items:
+        for service, weights in (item.result.models if item.result else {}).items():
+            answered.setdefault(service, set()).add(weights)
+    return {service: sorted(weights) for service, weights in sorted(answered.items())}
+
+
+def _insights(
+    summary: StressTestSummary, items: Sequence[Item], album: Album, run: str
+) -> list[ShownInsight]:
+    by_id = {item.id: (item, item.result) for item in items if item.result is not None}
+    return [
+        ShownInsight(insight, pair(by_id[insight.example_item], album, run))
+        if insight.example_item in by_id
+        else ShownInsight(insight, None)
+        for insight in summary.insights[:SHOWN_INSIGHTS]
+    ]
+
+
+def _gallery(summary: StressTestSummary, items: Sequence[Item], album: Album) -> Gallery:
+    return build_gallery(items, album, run=summary.run_id, seed=summary.seed)

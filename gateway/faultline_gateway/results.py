@@ -1,0 +1,29 @@
+"""Results as JSON lines: every ended item in order, then one line that says whether all of it came."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+
+from faultline_core.types import FINAL_ITEM_STATES, FINAL_RUN_STATES
+from faultline_gateway.ledger import Ledger
+
+MEDIA_TYPE = "application/jsonl"
+
+
+def result_lines(ledger: Ledger, run_id: str, *, from_ordinal: int) -> Iterator[str]:
+    """Yield a line for each ended item from ``from_ordinal`` on, then the trailer.
+
+    The trailer holds the number of lines, their SHA-256 with line ends, and ``complete``: whether the
+    run had ended before the first line was read.
+    """
+    complete = ledger.run(run_id).state in FINAL_RUN_STATES
+    checksum, lines = hashlib.sha256(), 0
+    for item in ledger.items(run_id, from_ordinal=from_ordinal):
+        if item.state in FINAL_ITEM_STATES:
+            line = item.model_dump_json() + "\n"
+            checksum.update(line.encode())
+            lines += 1
+            yield line
+    yield json.dumps({"lines": lines, "sha256": checksum.hexdigest(), "complete": complete}) + "\n"

@@ -1,0 +1,16 @@
+"""The routes: one module a resource, no logic."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from faultline_gateway.routes import artifacts, classifiers, datasets, health, services, stress_tests
+
+ROUTERS: tuple[APIRouter, ...] = (
+    datasets.router,
+    classifiers.router,
+    stress_tests.router,
+    artifacts.router,
+    services.router,
+    health.router,
+)

@@ -1,0 +1,41 @@
+"""From a request for a stress test to a durable, planned run."""
+
+from __future__ import annotations
+
+import asyncio
+
+from faultline_core.contract.runs import Run
+from faultline_core.contract.stress_tests import StressTestCreate
+from faultline_gateway.idempotency import fingerprint
+from faultline_gateway.parts import GatewayParts
+from faultline_gateway.workflows.stress_test import plan
+
+
+async def submit(create: StressTestCreate, parts: GatewayParts, key: str | None) -> Run:
+    """Plan the run and store it with all its items; a key that made a run before returns that run.
+
+    Raises:
+        IdempotencyConflict: the key was used with another body.
+        UnknownDataset, DatasetEmpty, UnknownModel, ClassMapMismatch, InvalidRequest: it cannot be planned.
+    """
+    seal = fingerprint(create)
+    known = None if key is None else await asyncio.to_thread(parts.ledger.run_for_key, key, seal)
+    run_id = known or await _plan_and_store(create, parts, key, seal)
+    return await asyncio.to_thread(parts.ledger.run, run_id)
+
+
+async def _plan_and_store(create: StressTestCreate, parts: GatewayParts, key: str | None, seal: str) -> str:
+    dataset = await asyncio.to_thread(parts.ledger.dataset, create.dataset)
+    sources = await asyncio.to_thread(parts.ledger.sources, create.dataset)
+    config, items = await plan(
+        create, dataset=dataset, sources=sources, suite=parts.suite, services=parts.services
+    )
+    return await asyncio.to_thread(
+        parts.ledger.create_run,
+        kind="stress-test",
+        dataset=dataset.name,
+        config=config.model_dump(mode="json"),
+        items=items,
+        fingerprint=seal,
+        idempotency_key=key,
+    )

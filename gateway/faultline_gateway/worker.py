@@ -1,0 +1,170 @@
+"""The worker: each of its hands leases one source, runs the workflow on it and records outcomes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.runs import ItemResult
+from faultline_core.errors import BackendUnavailable, FaultlineError, LeaseLost, StorageFull
+from faultline_gateway.ledger import Done, Failed, Filtered, Ledger, Outcome
+from faultline_gateway.ports import Services
+from faultline_gateway.work_items import LeasedGroup, LeasedItem
+from faultline_gateway.workflows import stress_test
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+IDLE_SECONDS = 0.5
+RENEW_AT_MOST_SECONDS = 5.0
+"""A cancelled run voids its leases, so this is also how soon a worker notices between calls."""
+LEDGER_TRIES = 5
+LEDGER_PAUSE_SECONDS = 0.5
+DRAIN_SECONDS = 20.0
+
+_logger = logging.getLogger(__name__)
+
+
+class LedgerRecorder:
+    """Records outcomes of one leased group in the ledger."""
+
+    def __init__(self, ledger: Ledger, group: LeasedGroup) -> None:
+        self._ledger = ledger
+        self._group = group
+
+    async def done(self, item: LeasedItem, result: ItemResult) -> None:
+        """Record what the item made."""
+        await self._finish(item, Done(result=result))
+
+    async def filtered(
+        self, item: LeasedItem, reason: str, detail: str = "", result: ItemResult | None = None
+    ) -> None:
+        """Record why the item was dropped."""
+        await self._finish(item, Filtered(reason=reason, detail=detail, result=result))
+
+    async def failed(self, item: LeasedItem, error: FaultlineError) -> None:
+        """Record the failure; a retryable one goes back to pending while attempts are left."""
+        await self._finish(item, Failed(code=error.code, detail=error.detail, retryable=error.retryable))
+
+    async def cancelled(self) -> bool:
+        """Tell whether the run is being cancelled."""
+        return await patiently(self._ledger.run_cancelled, self._group.run_id)
+
+    async def _finish(self, item: LeasedItem, outcome: Outcome) -> None:
+        await patiently(self._ledger.finish, item.id, item.fence, outcome)
+
+
+async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call the ledger in a thread, again where it is busy or full: an outcome is too dear to drop."""
+    for attempt in range(LEDGER_TRIES):
+        try:
+            return await asyncio.to_thread(call, *args, **kwargs)
+        except (BackendUnavailable, StorageFull) as error:
+            _logger.warning("the ledger is not at hand: %s", error.detail)
+            await asyncio.sleep(LEDGER_PAUSE_SECONDS * 2**attempt)
+    return await asyncio.to_thread(call, *args, **kwargs)
+
+
+class Worker:
+    """Works on up to ``concurrency`` sources at once, so that the services' batches fill."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        ledger: Ledger,
+        store: BlobStore,
+        services: Services,
+        concurrency: int,
+        lease_seconds: float,
+    ) -> None:
+        self._name = name
+        self._ledger = ledger
+        self._store = store
+        self._services = services
+        self._concurrency = concurrency
+        self._lease_seconds = lease_seconds
+
+    async def work(self, stop: asyncio.Event) -> None:
+        """Work until ``stop`` is set; what is then not done in time is given back to the ledger.
+
+        A hand that fails in a way nobody named stops all, for a supervisor to see.
+        """
+        # One source keeps a service's batch half empty; several at once fill it.
+        hands = [asyncio.create_task(self._serve_hand(stop)) for _ in range(self._concurrency)]
+        await asyncio.wait(hands, return_when=asyncio.FIRST_EXCEPTION)
+        stop.set()
+        for hand in hands:
+            await hand
+
+    async def work_off(self) -> None:
+        """Work until nothing is pending that could be leased now."""
+        while (group := await self._lease()) is not None:
+            await self._process(group)
+
+    async def _serve_hand(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            try:
+                group = await self._lease()
+            except FaultlineError as error:
+                _logger.warning("nothing can be leased: %s", error.detail)
+                group = None
+            if group is not None:
+                await self._until_drained(self._process(group), stop)
+            else:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), IDLE_SECONDS)
+
+    async def _until_drained(self, work: Coroutine[None, None, None], stop: asyncio.Event) -> None:
+        working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((working,), timeout=DRAIN_SECONDS if stop.is_set() else None)
+        await _cancel(stopping, working)
+
+    async def _lease(self) -> LeasedGroup | None:
+        return await asyncio.to_thread(self._ledger.lease_group, self._name, seconds=self._lease_seconds)
+
+    async def _process(self, group: LeasedGroup) -> None:
+        """Run the workflow while the lease is renewed; whichever of both ends first ends the other."""
+        workflow = asyncio.create_task(self._run_workflow(group))
+        renewal = asyncio.create_task(self._renew(group))
+        try:
+            await asyncio.wait((workflow, renewal), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await _cancel(workflow, renewal)
+            await self._release(group)
+
+    async def _release(self, group: LeasedGroup) -> None:
+        try:
+            await asyncio.to_thread(self._ledger.release, group)
+        except FaultlineError as error:
+            _logger.warning("the lease of source %s runs out by itself: %s", group.source_id, error.detail)
+
+    async def _run_workflow(self, group: LeasedGroup) -> None:
+        record = LedgerRecorder(self._ledger, group)
+        try:
+            await stress_test.process(group, services=self._services, record=record, store=self._store)
+        except FaultlineError as error:
+            _logger.warning("source %s of run %s: %s", group.source_id, group.run_id, error.detail)
+
+    async def _renew(self, group: LeasedGroup) -> None:
+        while True:
+            await asyncio.sleep(min(self._lease_seconds / 3, RENEW_AT_MOST_SECONDS))
+            try:
+                await asyncio.to_thread(self._ledger.renew, group, self._lease_seconds)
+            except LeaseLost:
+                return
+            except FaultlineError as error:
+                _logger.warning("the lease is not renewed yet: %s", error.detail)
+
+
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(result, Exception):
+            _logger.error("a task of the worker failed", exc_info=result)

@@ -1,0 +1,172 @@
+"""One attempt at the leased items of a source: each leaves it by exactly one recorded outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol, TypeVar
+
+from faultline_core.contract.base import ModelIdentity, Outcome
+from faultline_core.contract.runs import ItemResult
+from faultline_core.errors import (
+    BackendUnavailable,
+    BadBackendOutput,
+    Cancelled,
+    FaultlineError,
+    LeaseLost,
+)
+from faultline_core.types import Cost, EditType, ItemKind
+from faultline_gateway.work_items import LeasedGroup, LeasedItem, Recorder
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+async def together(calls: Iterable[Coroutine[None, None, T]]) -> list[T]:
+    """Run independent calls at once; wait for all of them, then raise the first failure if any."""
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    results: list[T] = []
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+        results.append(answer)
+    return results
+
+
+def borne_alone(cost: Cost) -> Cost:
+    """An item's own part of a cost: network calls it shares with others are booked with the response."""
+    return cost.model_copy(update={"unet_calls": 0})
+
+
+class Store(Protocol):
+    """Where pictures lie; `faultline_core.blobs.BlobStore` is one.
+
+    decode_image(store.get(result.image))
+    """
+
+    def get(self, ref: str) -> bytes:
+        """Return the verified bytes named ``ref``."""
+        ...
+
+
+class RunCancelledError(Exception):
+    """The way out of an attempt whose run is being cancelled."""
+
+
+class _Batch(Protocol[T]):
+    @property
+    def outcomes(self) -> Sequence[Outcome[T]]: ...
+    @property
+    def model(self) -> ModelIdentity: ...
+
+
+class Attempt:
+    """The items still open, what their calls took, and which weights answered."""
+
+    def __init__(self, group: LeasedGroup, record: Recorder) -> None:
+        self.config = group.config
+        self.models: dict[str, str] = {}
+        self._record = record
+        self._open = {item.id: item for item in group.items}
+        self._seconds: dict[str, float] = {}
+        self._shared_cost = Cost()
+
+    @property
+    def open(self) -> list[LeasedItem]:
+        """Items without an outcome yet, in planned order."""
+        return list(self._open.values())
+
+    def one(self, kind: ItemKind) -> LeasedItem | None:
+        """The open item of a kind that each source has once."""
+        return next((item for item in self.open if item.kind == kind), None)
+
+    def edits(self, edit_type: EditType | None, slot: int) -> list[LeasedItem]:
+        """The open item of an edit slot (None: the placebo), or nothing where it is not ours."""
+        kind: ItemKind = "placebo" if edit_type is None else "edit"
+        wanted = (kind, edit_type, slot)
+        return [item for item in self.open if (item.kind, item.edit_type, item.slot) == wanted]
+
+    async def proceed(self) -> None:
+        """Poll between calls whether to go on.
+
+        Raises:
+            RunCancelledError: it is being cancelled; open items are left to the ledger.
+        """
+        if await self._record.cancelled():
+            raise RunCancelledError
+
+    async def call(self, service: str, method: Callable[[R], Awaitable[T]], request: R) -> T:
+        """Call a service unless the run is being cancelled, and book its seconds."""
+        await self.proceed()
+        start = time.perf_counter()
+        try:
+            return await method(request)
+        finally:
+            self._seconds[service] = self._seconds.get(service, 0.0) + time.perf_counter() - start
+
+    def outcomes(self, name: str, response: _Batch[T], expected: int) -> list[Outcome[T]]:
+        """The outcomes of a call under ``name``, after counting them.
+
+        Raises:
+            BadBackendOutput: fewer or more than were asked for.
+        """
+        if len(response.outcomes) != expected:
+            raise BadBackendOutput(
+                f"{name!r} answered {len(response.outcomes)} outcomes for {expected} items"
+            )
+        self.models[name] = f"{response.model.id}@{response.model.revision}"
+        return list(response.outcomes)
+
+    def share(self, total: Cost, own: Iterable[Cost] = ()) -> None:
+        """Book what a call took beyond what its items bear alone."""
+        borne = sum(map(borne_alone, own), Cost()).model_dump()
+        rest = {name: max(0, value - borne[name]) for name, value in total.model_dump().items()}
+        self._shared_cost += Cost.model_validate(rest)
+
+    @asynccontextmanager
+    async def blaming(self, items: Sequence[LeasedItem]) -> AsyncIterator[None]:
+        """Let a failure inside fail these items and no others."""
+        try:
+            yield
+        except LeaseLost:
+            raise
+        except FaultlineError as error:
+            await self.fail(items, error)
+
+    async def done(self, item: LeasedItem, result: ItemResult) -> None:
+        """Record what the item made."""
+        if item.id in self._open:
+            await self._record.done(item, self._booked(result))
+            del self._open[item.id]
+
+    async def filtered(
+        self, item: LeasedItem, reason: str, detail: str = "", result: ItemResult | None = None
+    ) -> None:
+        """Record why the item was dropped."""
+        if item.id in self._open:
+            booked = None if result is None else self._booked(result)
+            await self._record.filtered(item, reason, detail, booked)
+            del self._open[item.id]
+
+    async def fail(self, items: Iterable[LeasedItem], error: FaultlineError) -> None:
+        """Record the failure of those of the items that are still open."""
+        if isinstance(error, Cancelled):
+            # A service that gave up its work is no reason to give up ours: the item may be tried again.
+            error = BackendUnavailable(f"a service cancelled the call: {error.detail}")
+        for item in items:
+            if item.id in self._open:
+                await self._record.failed(item, error)
+                del self._open[item.id]
+
+    def _booked(self, result: ItemResult) -> ItemResult:
+        booked = result.model_copy(
+            update={
+                "cost": result.cost + self._shared_cost,
+                "service_seconds": dict(self._seconds),
+                "models": dict(self.models),
+            }
+        )
+        self._shared_cost, self._seconds = Cost(), {}
+        return booked

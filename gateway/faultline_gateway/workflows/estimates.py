@@ -1,0 +1,101 @@
+"""Estimates of a run: accuracy, sensitivity and yield, each source weighing 1, each with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from faultline_core.contract.runs import Item
+from faultline_core.contract.stress_tests import AccuracyRow, EditTypeSummary
+from faultline_core.filters import GATE_REASONS
+from faultline_core.statistics import bootstrap_mean, bootstrap_ratio, mean_by_source, sign_flip_p
+from faultline_core.types import Estimate
+from faultline_gateway.workflows.evidence import Shot
+from faultline_gateway.workflows.planning import derive_seed
+
+FILTERS: dict[str, str] = {
+    "no-edit": "proposal",
+    "label-in-edit": "label",
+    "edit-too-similar": "similarity",
+    "duplicate-edit": "duplicate",
+    **{reason: reason.removeprefix("gate-") for reason in GATE_REASONS},
+}
+"""Reason of a filtered edit → the filter's name in ``yield``, in the order they are applied."""
+
+_ACCURACY = (0.0, 1.0)
+_CHANGE = (-1.0, 1.0)
+
+
+class Estimator:
+    """Makes each figure from a generator of its own, so that one figure more changes none of the others."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def _generator(self, figure: str) -> np.random.Generator:
+        return np.random.default_rng(derive_seed(self._seed, "figure", figure))
+
+    def mean(
+        self, figure: str, pairs: Iterable[tuple[str, float]], bounds: tuple[float, float] = _CHANGE
+    ) -> Estimate:
+        """The mean over sources of the mean within each, from (source, value) pairs."""
+        values = list(mean_by_source(pairs).values())
+        return bootstrap_mean(values, self._generator(figure), bounds=bounds)
+
+    def p_above_zero(self, figure: str, pairs: Iterable[tuple[str, float]]) -> float | None:
+        """One-sided sign-flip p-value of the same mean being above zero; None without sources."""
+        values = list(mean_by_source(pairs).values())
+        return sign_flip_p(values, self._generator(f"{figure}/p")) if values else None
+
+    def accuracy(self, figure: str, ranks: Sequence[tuple[str, int]]) -> AccuracyRow:
+        """acc@1 and acc@5 from (source, rank of the true class) of each picture."""
+        return AccuracyRow(
+            acc1=self.mean(f"{figure}/acc1", ((source, rank <= 1) for source, rank in ranks), _ACCURACY),
+            acc5=self.mean(f"{figure}/acc5", ((source, rank <= 5) for source, rank in ranks), _ACCURACY),
+            n_images=len(ranks),
+        )
+
+    def sensitivity(self, figure: str, found: Sequence[Shot]) -> EditTypeSummary:
+        """Signed and absolute change of p(true class), and the drop of acc@1."""
+        changes = [(shot.source, shot.delta_p) for shot in found]
+        absolute = [(source, abs(change)) for source, change in changes]
+        return EditTypeSummary(
+            delta_p=self.mean(f"{figure}/delta_p", changes),
+            abs_delta_p=self.mean(f"{figure}/abs_delta_p", absolute, _ACCURACY),
+            drop=self.mean(f"{figure}/drop", ((shot.source, drop(shot)) for shot in found)),
+            n_images=len(found),
+        )
+
+    def yields(self, items: Iterable[Item]) -> dict[str, Estimate]:
+        """Share of the edits reaching each filter that pass it, then the share kept, in all and by type."""
+        judged = [item for item in items if item.kind == "edit" and item.state in ("done", "filtered")]
+        order = [*FILTERS, *sorted({item.reason for item in judged if item.reason} - set(FILTERS))]
+        stopped = [(item, order.index(item.reason) if item.reason else len(order)) for item in judged]
+        passed = {
+            FILTERS.get(reason, reason): self._share(
+                reason, [(item, stop > stage) for item, stop in stopped if stop >= stage]
+            )
+            for stage, reason in enumerate(order)
+        }
+        kept = [(item, item.state == "done") for item in judged]
+        types = dict.fromkeys(item.edit_type for item in judged)
+        by_type = {
+            f"kept.{edit_type}": self._share(
+                f"kept/{edit_type}", [(item, keep) for item, keep in kept if item.edit_type == edit_type]
+            )
+            for edit_type in types
+        }
+        return {**passed, "kept": self._share("kept", kept), **by_type}
+
+    def _share(self, figure: str, decided: Sequence[tuple[Item, bool]]) -> Estimate:
+        counts: dict[str, tuple[int, int]] = {}
+        for item, passes in decided:
+            passing, reached = counts.get(item.source_id, (0, 0))
+            counts[item.source_id] = (passing + passes, reached + 1)
+        return bootstrap_ratio(counts, self._generator(f"yield/{figure}"))
+
+
+def drop(shot: Shot) -> float:
+    """1 where a right answer turned wrong, -1 where a wrong one turned right."""
+    return float(shot.before.rank_true == 1) - float(shot.after.rank_true == 1)

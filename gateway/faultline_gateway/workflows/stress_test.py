@@ -1,0 +1,58 @@
+"""The stress test: LANCE's Algorithm 1, one source at a time, from caption to recorded counterfactuals."""
+
+from __future__ import annotations
+
+import logging
+
+from faultline_core.errors import FaultlineError, InternalError, LeaseLost
+from faultline_gateway.ports import Services
+from faultline_gateway.work_items import LeasedGroup, LeasedItem, Recorder
+from faultline_gateway.workflows.attempt import Attempt, RunCancelledError, Store
+from faultline_gateway.workflows.gate import pass_gate
+from faultline_gateway.workflows.pictures import edit, reconstruct
+from faultline_gateway.workflows.planning import plan
+from faultline_gateway.workflows.predictions import predict
+from faultline_gateway.workflows.proposals import draw_proposals, write_caption
+from faultline_gateway.workflows.summary import summarize
+from faultline_gateway.workflows.text_filters import keep_edits
+
+__all__ = ["plan", "process", "summarize"]
+
+_logger = logging.getLogger(__name__)
+
+
+async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: Store) -> None:
+    """Work through the leased items of one source and record each exactly once.
+
+    A bad item fails alone; a call that fails as a whole fails the items that needed it. When the
+    run is cancelled meanwhile, open items are left without outcome, for the ledger to cancel.
+
+    Raises:
+        LeaseLost: another worker owns the items now.
+    """
+    attempt = Attempt(group, record)
+    try:
+        await _make_counterfactuals(attempt, group.items[0], services, store)
+    except RunCancelledError:
+        return
+    except LeaseLost:
+        raise
+    except FaultlineError as error:
+        await attempt.fail(attempt.open, error)
+    except Exception as error:  # a defect of ours must cost this source only, not the worker's run
+        _logger.exception("source %s of run %s failed unexpectedly", group.source_id, group.run_id)
+        await attempt.fail(attempt.open, InternalError(f"unexpected {type(error).__name__}"))
+    await attempt.fail(attempt.open, InternalError("the workflow gave this item no outcome"))
+
+
+async def _make_counterfactuals(
+    attempt: Attempt, source: LeasedItem, services: Services, store: Store
+) -> None:
+    caption = await write_caption(attempt, source, services)
+    proposals = await draw_proposals(attempt, source, caption, services)
+    edits = await keep_edits(attempt, source.label, proposals, services)
+    # The reconstruction goes first: it leaves the inversion in the cache that every edit starts from.
+    control = await reconstruct(attempt, source, caption, services, store)
+    sweeps = await edit(attempt, source, caption, edits, services)
+    counterfactuals = await pass_gate(attempt, source, caption, sweeps, services, store)
+    await predict(attempt, source, [*control, *counterfactuals], services)

@@ -1,0 +1,127 @@
+"""Which proposed caption edits are made into pictures (LANCE, Algorithm 1, line 11)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from faultline_core.clip_metrics import Vectors, unit
+from faultline_core.contract.base import Outcome
+from faultline_core.contract.scorer import Embedding, EmbedTextsRequest
+from faultline_core.contract.stress_tests import TextThresholds
+from faultline_core.errors import BadBackendOutput
+from faultline_core.filters import names_label, text_filter
+from faultline_gateway.ports import Services
+from faultline_gateway.work_items import LeasedItem
+from faultline_gateway.workflows.attempt import Attempt, together
+from faultline_gateway.workflows.proposals import Proposal, Slot
+
+_MOST_TEXTS = 256
+
+Embedded = Mapping[str, Outcome[Embedding]]
+
+
+@dataclass(frozen=True)
+class KeptEdit:
+    """A proposal that passed the text filters and the item whose slot it fills."""
+
+    item: LeasedItem
+    proposal: Proposal
+
+
+async def keep_edits(
+    attempt: Attempt, label: str, drawn: Mapping[Slot, Sequence[Proposal]], services: Services
+) -> list[KeptEdit]:
+    """Fill each open slot with its first proposal that passes and that no earlier slot has taken.
+
+    A slot left empty is filtered: by its first proposal's reason, or ``no-edit`` where there is none.
+    """
+    embedded = await _embed(attempt, label, drawn, services)
+    taken: set[str] = set()
+    kept: list[KeptEdit] = []
+    for slot, proposals in drawn.items():
+        items = attempt.edits(slot.edit_type, slot.number)
+        async with attempt.blaming(items):
+            usable, reasons = _first_usable(slot, proposals, label, embedded, attempt.config.text, taken)
+            if usable is None:
+                await _drop(attempt, items, reasons)
+                continue
+            taken.add(usable.key)
+            kept += [KeptEdit(item, usable) for item in items]
+    return kept
+
+
+async def _embed(
+    attempt: Attempt, label: str, drawn: Mapping[Slot, Sequence[Proposal]], services: Services
+) -> Embedded:
+    edits = [edit for slot, proposals in drawn.items() if slot.edit_type is not None for edit in proposals]
+    texts = dict.fromkeys([label, *(text for edit in edits for text in (*edit.removed, *edit.added))])
+    if not edits:
+        return {}
+    chunks = [list(texts)[start : start + _MOST_TEXTS] for start in range(0, len(texts), _MOST_TEXTS)]
+    embedded: dict[str, Outcome[Embedding]] = {}
+    async with attempt.blaming([item for item in attempt.open if item.kind == "edit"]):
+        for answer in await together(_embed_chunk(attempt, chunk, services) for chunk in chunks):
+            embedded |= answer
+    return embedded
+
+
+async def _embed_chunk(
+    attempt: Attempt, texts: list[str], services: Services
+) -> dict[str, Outcome[Embedding]]:
+    request = EmbedTextsRequest(texts=texts, encoder="sentence")
+    response = await attempt.call("scorer", services.scorer.embed_texts, request)
+    attempt.share(response.cost)
+    return dict(zip(texts, attempt.outcomes("sentence", response, len(texts)), strict=True))
+
+
+def _first_usable(
+    slot: Slot,
+    proposals: Sequence[Proposal],
+    label: str,
+    embedded: Embedded,
+    thresholds: TextThresholds,
+    taken: set[str],
+) -> tuple[Proposal | None, list[str]]:
+    reasons: list[str] = []
+    for proposal in proposals:
+        reason = _judge(slot, proposal, label, embedded, thresholds)
+        if reason is None and proposal.key not in taken:
+            return proposal, reasons
+        reasons.append(reason or "duplicate-edit")
+    return None, reasons
+
+
+def _judge(
+    slot: Slot, proposal: Proposal, label: str, embedded: Embedded, thresholds: TextThresholds
+) -> str | None:
+    """Name the filter a proposal fails; a placebo means the same by design, so only the label is guarded.
+
+    Raises:
+        BackendError: the sentence encoder did not embed the words.
+    """
+    if names_label(proposal.removed, proposal.added, label):
+        return "label-in-edit"
+    if slot.edit_type is None:
+        return None
+    return text_filter(
+        label=_vector(label, embedded),
+        removed=[_vector(text, embedded) for text in proposal.removed],
+        added=[_vector(text, embedded) for text in proposal.added],
+        class_epsilon=thresholds.class_similarity,
+        word_epsilon=thresholds.word_similarity,
+    ).reason
+
+
+def _vector(text: str, embedded: Embedded) -> Vectors:
+    if text not in embedded:
+        raise BadBackendOutput(f"the sentence encoder gave no embedding of {text!r}")
+    return unit(embedded[text].unwrap().vector)
+
+
+async def _drop(attempt: Attempt, items: Sequence[LeasedItem], reasons: Sequence[str]) -> None:
+    counted = [f"{number} {reason}" for reason, number in Counter(reasons).items()]
+    detail = f"of {len(reasons)} proposals: {', '.join(counted)}" if reasons else "nothing was proposed"
+    for item in items:
+        await attempt.filtered(item, reasons[0] if reasons else "no-edit", detail)

@@ -1,0 +1,327 @@
+"""Whatever comes in, what goes out is problem+json with a code of the closed list; nothing is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import pytest_asyncio
+from PIL import Image
+
+from fakes.gateway import FakeGateway, fake_gateway
+from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
+from faultline_core.errors import error_classes
+from faultline_gateway import edge
+from faultline_gateway.ledger import Ledger
+from faultline_gateway.routes import stress_tests
+
+ROOT = "/v1/stress-tests"
+BODY = {"dataset": "demo", "classifiers": ["steady"], "seed": 3}
+KEY = "a-key-of-enough-characters"
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FakeGateway]:
+    """One gateway for all: that none of these requests leaves a trace is what is tested."""
+    async with fake_gateway(tmp_path_factory.mktemp("gateway")) as opened:
+        await opened.upload("demo", 1)
+        yield opened
+
+
+@pytest.fixture
+def name() -> str:
+    """A dataset that no other test uses."""
+    return f"demo-{uuid.uuid4().hex}"
+
+
+def problem(answer: httpx.Response, status: int, code: str) -> Problem:
+    assert answer.headers["content-type"] == PROBLEM_MEDIA_TYPE
+    found = Problem.model_validate_json(answer.content)
+    assert (answer.status_code, found.status, found.code) == (status, status, code), found.detail
+    assert found.type == f"urn:faultline:problem:{code}"
+    assert found.request_id == answer.headers["x-request-id"]
+    assert "Traceback" not in answer.text
+    return found
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/", 404, "not-found"),
+        ("GET", "/docs", 404, "not-found"),
+        ("GET", "/v1/stress-tests/", 404, "not-found"),
+        ("GET", "/v1/../etc/passwd", 404, "not-found"),
+        ("PUT", "/v1/datasets", 405, "method-not-allowed"),
+        ("DELETE", ROOT, 405, "method-not-allowed"),
+        ("GET", f"{ROOT}/nobody", 404, "not-found"),
+        ("GET", f"{ROOT}/nobody/items", 404, "not-found"),
+        ("GET", f"{ROOT}/nobody/results", 404, "not-found"),
+        ("GET", f"{ROOT}/nobody/events", 404, "not-found"),
+        ("GET", f"{ROOT}/nobody/summary", 404, "not-found"),
+        ("GET", f"{ROOT}/nobody/report", 404, "not-found"),
+        ("GET", f"{ROOT}/nobody:wait", 404, "not-found"),
+        ("POST", f"{ROOT}/nobody:cancel", 404, "not-found"),
+        ("POST", f"{ROOT}/nobody:resume", 404, "not-found"),
+        ("GET", "/v1/datasets/nobody", 404, "unknown-dataset"),
+        ("GET", f"/v1/artifacts/{'0' * 64}.png", 404, "artifact-missing"),
+        ("GET", "/v1/artifacts/..%2f..%2fetc%2fpasswd.png", 404, "not-found"),
+        ("GET", "/v1/artifacts/secret.png", 422, "invalid-request"),
+        ("GET", f"{ROOT}?limit=0", 422, "invalid-request"),
+        ("GET", f"{ROOT}?limit=1001", 422, "invalid-request"),
+        ("GET", f"{ROOT}?after=tampered", 422, "invalid-request"),
+        ("GET", f"{ROOT}/nobody:wait?timeout=1e9", 422, "invalid-request"),
+        ("GET", f"{ROOT}/nobody:wait?timeout=nan", 422, "invalid-request"),
+        ("GET", f"{ROOT}/nobody/results?from=-1", 422, "invalid-request"),
+    ],
+)
+async def test_a_wrong_address_is_a_named_problem(
+    gateway: FakeGateway, method: str, path: str, status: int, code: str
+) -> None:
+    problem(await gateway.http.request(method, path), status, code)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"{", b"[]", b"null", b"\xff\xfe{}", b"\xef\xbb\xbf{}", b'"text"', b"[" * 100_000,
+        b'{"seed": NaN}', b'{"a":' * 50_000, json.dumps({f"k{n}": n for n in range(2000)}).encode(),
+    ],
+)  # fmt: skip
+async def test_a_body_that_is_no_request_is_a_named_problem(gateway: FakeGateway, content: bytes) -> None:
+    headers = {"content-type": "application/json"}
+    found = problem(await gateway.http.post(ROOT, content=content, headers=headers), 422, "invalid-request")
+    assert len(found.errors) <= 20
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "code"),
+    [
+        ({"dataset": "nobody"}, 404, "unknown-dataset"),
+        ({"dataset": "../../etc/passwd"}, 422, "invalid-request"),
+        ({"dataset": "/etc/passwd"}, 422, "invalid-request"),
+        ({"dataset": "empty"}, 422, "dataset-empty"),
+        ({"classifiers": ["nobody"]}, 404, "unknown-model"),
+        ({"classifiers": []}, 422, "invalid-request"),
+        ({"classifiers": ["steady", "steady"]}, 422, "invalid-request"),
+        ({"classifiers": ["local:../../etc"]}, 422, "invalid-request"),
+        ({"classifiers": ["file:///etc/passwd"]}, 422, "invalid-request"),
+        ({"edit_types": ["moon"]}, 422, "unknown-edit-type"),
+        ({"edit_types": []}, 422, "invalid-request"),
+        ({"max_edits_per_image": 0}, 422, "invalid-request"),
+        ({"preset": "nobody"}, 422, "invalid-request"),
+        ({"seed": 2**64}, 422, "invalid-request"),
+        ({"seed": 1.5}, 422, "invalid-request"),
+        ({"seed": "1"}, 422, "invalid-request"),
+        ({"edit_typs": ["object"]}, 422, "invalid-request"),
+    ],
+)
+async def test_a_stress_test_that_cannot_be_is_refused_and_not_stored(
+    gateway: FakeGateway, changes: dict[str, Any], status: int, code: str
+) -> None:
+    await gateway.http.post("/v1/datasets", json={"name": "empty"})
+    before = gateway.ledger.run_list()
+    problem(await gateway.http.post(ROOT, json=BODY | changes), status, code)
+    assert gateway.ledger.run_list() == before
+
+
+async def test_a_body_over_the_limit_is_refused_announced_or_not(tmp_path: Path) -> None:
+    async def unannounced() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield b" " * 1000
+
+    async with fake_gateway(tmp_path, max_body_bytes=2000) as gateway:
+        for content in (b" " * 2001, unannounced()):
+            answer = await gateway.http.post(ROOT, content=content)
+            problem(answer, 413, "payload-too-large")
+        lying = {"content-length": "9" * 400}
+        problem(await gateway.http.post(ROOT, content=b"{}", headers=lying), 413, "payload-too-large")
+
+
+async def test_a_body_that_never_comes_is_not_waited_for(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def trickle() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(edge, "BODY_SECONDS", 0.01)
+    problem(await gateway.http.post(ROOT, content=trickle()), 504, "deadline-exceeded")
+
+
+async def test_a_failure_that_nobody_named_tells_nothing_of_its_insides(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(ledger: Ledger) -> None:
+        raise RuntimeError("the password is hunter2")
+
+    monkeypatch.setattr(Ledger, "dataset_list", fail)
+    answer = await gateway.http.get("/v1/datasets")
+    problem(answer, 500, "internal-error")
+    assert "hunter2" not in answer.text
+
+
+async def test_an_answer_that_breaks_off_midway_is_not_mended_into_a_lie(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lines(*arguments: object, **options: object) -> Iterator[str]:
+        yield "a line\n"
+        raise RuntimeError("a defect")
+
+    run = (await gateway.http.post(ROOT, json=BODY)).json()
+    monkeypatch.setattr(stress_tests, "result_lines", lines)
+    answer = await gateway.http.get(f"{ROOT}/{run['id']}/results")
+    assert answer.text == "a line\n"
+    gateway.ledger.cancel(run["id"])
+
+
+@pytest.mark.parametrize("given", ["", "Bearer", "Bearer wrong", f"Basic {KEY}", f"Bearer {KEY}x", KEY])
+async def test_without_a_valid_key_nothing_but_health_is_answered(tmp_path: Path, given: str) -> None:
+    async with fake_gateway(tmp_path, api_keys=["another-key-of-some-length", KEY]) as gateway:
+        headers = {"authorization": given}
+        answer = await gateway.http.get("/v1/datasets", headers=headers)
+        assert problem(answer, 401, "unauthorized").retryable is False
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert (await gateway.http.get("/healthz", headers=headers)).status_code == 200
+        problem(await gateway.http.get("/metrics", headers=headers), 401, "unauthorized")
+
+
+async def test_a_valid_key_is_let_in_under_any_host_name(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path, api_keys=[KEY], host="0.0.0.0") as gateway:
+        headers = {"authorization": f"bearer {KEY}", "host": "faultline.example"}
+        assert (await gateway.http.get("/v1/datasets", headers=headers)).status_code == 200
+
+
+@pytest.mark.parametrize(("host", "status"), [
+    ("localhost:8080", 200), ("127.0.0.1", 200), ("[::1]:8080", 200), ("evil.example", 422), ("", 422),
+])  # fmt: skip
+async def test_without_keys_a_foreign_host_name_is_refused(
+    gateway: FakeGateway, host: str, status: int
+) -> None:
+    answer = await gateway.http.get("/v1/datasets", headers={"host": host})
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [("my-id", True), ("x" * 129, False), ("tab\there", False), ("", False)]
+)
+async def test_a_request_keeps_its_id_where_it_is_usable(
+    gateway: FakeGateway, given: str, kept: bool
+) -> None:
+    answer = await gateway.http.get("/healthz", headers={"x-request-id": given})
+    assert (answer.headers["x-request-id"] == given) is kept
+    assert answer.headers["x-request-id"]
+
+
+def upload(content: bytes | str, **changes: str) -> dict[str, str]:
+    text = content if isinstance(content, str) else base64.b64encode(content).decode()
+    return {"filename": "a.png", "label": "sled", "content_base64": text} | changes
+
+
+def saved(format: str, size: int = 16, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    pixels = np.random.default_rng(0).integers(0, 256, (size, size, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(buffer, format=format, **options)
+    return buffer.getvalue()
+
+
+PICTURE = saved("PNG")
+ANIMATION = saved("PNG", save_all=True, append_images=[Image.new("RGB", (16, 16), "red")])
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        (upload(b"\x00"), "image-undecodable"),
+        (upload(b"random bytes"), "image-undecodable"),
+        (upload(PICTURE[:200]), "image-undecodable"),
+        (upload("no base64!"), "image-undecodable"),
+        (upload("QUJD RA=="), "image-undecodable"),
+        (upload(saved("GIF")), "unsupported-media"),
+        (upload(saved("TIFF")), "unsupported-media"),
+        (upload(b"<svg/>"), "unsupported-media"),
+        (upload(ANIMATION), "unsupported-media"),
+        (upload(saved("PNG", size=1)), "invalid-request"),
+        (upload(PICTURE, label="moon"), "class-map-mismatch"),
+        (upload(PICTURE, label="sled\x00"), "invalid-request"),
+        (upload(PICTURE, caption="a \u202esled"), "invalid-request"),
+        (upload(PICTURE, filename="../../etc/passwd"), "invalid-request"),
+        (upload(PICTURE, filename="/etc/passwd"), "invalid-request"),
+        (upload(PICTURE, filename="a\nb.png"), "invalid-request"),
+    ],
+)
+async def test_a_bad_picture_is_refused_alone(
+    gateway: FakeGateway, name: str, source: dict[str, str], code: str
+) -> None:
+    await gateway.http.post("/v1/datasets", json={"name": name, "classes": ["sled", "boat"]})
+    sources = [upload(PICTURE, filename="good.png"), source]
+    answer = await gateway.http.post(f"/v1/datasets/{name}/sources", json={"sources": sources})
+    added = answer.json()
+    assert (answer.status_code, added["added"]) == (200, 1)
+    assert [rejected["code"] for rejected in added["rejected"]] == [code]
+    assert (await gateway.http.get(f"/v1/datasets/{name}")).json()["n_sources"] == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"filename": "a.png", "label": "sled"},
+        upload(""),
+        upload(PICTURE, url="http://169.254.169.254/"),
+        upload(PICTURE, label=""),
+        upload(PICTURE, label="x" * 201),
+        upload(PICTURE, filename="x" * 256),
+    ],
+)
+async def test_an_upload_of_the_wrong_form_adds_nothing(
+    gateway: FakeGateway, name: str, source: dict[str, str]
+) -> None:
+    await gateway.http.post("/v1/datasets", json={"name": name})
+    body = {"sources": [upload(PICTURE), source]}
+    problem(await gateway.http.post(f"/v1/datasets/{name}/sources", json=body), 422, "invalid-request")
+    assert (await gateway.http.get(f"/v1/datasets/{name}")).json()["n_sources"] == 0
+
+
+async def test_a_bomb_of_pixels_is_refused_before_it_is_decoded(gateway: FakeGateway, name: str) -> None:
+    await gateway.http.post("/v1/datasets", json={"name": name})
+    buffer = io.BytesIO()
+    Image.new("1", (5000, 5000)).save(buffer, format="PNG")
+    body = {"sources": [upload(buffer.getvalue())]}
+    added = (await gateway.http.post(f"/v1/datasets/{name}/sources", json=body)).json()
+    assert [rejected["code"] for rejected in added["rejected"]] == ["image-too-large"]
+
+
+async def test_one_picture_under_two_file_names_is_two_sources_and_under_one_name_is_one(
+    gateway: FakeGateway,
+    name: str,
+) -> None:
+    await gateway.http.post("/v1/datasets", json={"name": name})
+    files = ("a.png", "b.png", "a.png")
+    body = {"sources": [upload(PICTURE, filename=file) for file in files]}
+    added = (await gateway.http.post(f"/v1/datasets/{name}/sources", json=body)).json()
+    assert added == {"added": 2, "rejected": []}
+    assert len({source.id for source in gateway.ledger.sources(name)}) == 2
+
+
+async def test_where_a_picture_was_taken_is_not_stored(gateway: FakeGateway, name: str) -> None:
+    exif = Image.Exif()
+    exif[0x010F] = "a camera in a secret place"
+    await gateway.http.post("/v1/datasets", json={"name": name})
+    body = {"sources": [upload(saved("JPEG", exif=exif))]}
+    await gateway.http.post(f"/v1/datasets/{name}/sources", json=body)
+    assert b"secret place" not in gateway.store.get(gateway.ledger.sources(name)[0].image)
+
+
+async def test_every_code_has_a_status_that_tells_an_error() -> None:
+    assert all(400 <= error.status < 600 for error in error_classes().values())

@@ -1,0 +1,221 @@
+"""Datasets from folders of the gateway's own machine, and how the ledger tells sources apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fakes.ledgers import new_ledger
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.datasets import RejectedSource
+from faultline_core.errors import DatasetEmpty, InvalidRequest, UnknownDataset
+from faultline_core.images import decode_image, encode_png
+from faultline_gateway import datasets
+from faultline_gateway.datasets import read_folder, register_folder
+from faultline_gateway.ledger import Ledger, NewSource
+from faultline_gateway.main import main
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    ledger = new_ledger(tmp_path)
+    yield ledger
+    ledger.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BlobStore:
+    return BlobStore(f"memory://{tmp_path}")
+
+
+def picture(number: int) -> bytes:
+    pixels = np.random.default_rng(number).integers(0, 256, (12, 10, 3), dtype=np.uint8)
+    return encode_png(pixels)
+
+
+def write(folder: Path, *names: str) -> Path:
+    for number, name in enumerate(names):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(picture(number))
+    return folder
+
+
+def new_source(number: int, **changes: str) -> NewSource:
+    fields = {"image": f"{number:064x}", "label": "sled", "filename": f"{number}.png"} | changes
+    return NewSource(caption=None, width=8, height=8, **fields)
+
+
+def test_a_folder_a_class_becomes_a_dataset(tmp_path: Path, ledger: Ledger, store: BlobStore) -> None:
+    folder = write(tmp_path / "demo", "sled/a.png", "boat/b.PNG", "boat/c.webp.txt", "boat/deep/d.png")
+    register_folder("demo", folder, ledger, store)
+    dataset = ledger.dataset("demo")
+    assert (dataset.n_sources, dataset.classes, dataset.rejected) == (2, ["boat", "sled"], [])
+    found = {source.filename: source for source in ledger.sources("demo")}
+    assert found["sled/a.png"].label == "sled"
+    assert (found["sled/a.png"].width, found["sled/a.png"].height) == (10, 12)
+    np.testing.assert_array_equal(
+        decode_image(store.get(found["sled/a.png"].image)), decode_image(picture(0))
+    )
+
+
+def test_registering_again_adds_only_what_is_new(tmp_path: Path, ledger: Ledger, store: BlobStore) -> None:
+    folder = write(tmp_path / "demo", "sled/a.png")
+    register_folder("demo", folder, ledger, store)
+    before = ledger.dataset("demo")
+    register_folder("demo", folder, ledger, store)
+    assert ledger.dataset("demo") == before
+    write(folder, "sled/a.png", "boat/b.png")
+    register_folder("demo", folder, ledger, store)
+    after = ledger.dataset("demo")
+    assert (after.n_sources, after.digest != before.digest) == (2, True)
+
+
+def test_moving_pictures_about_changes_no_identity(tmp_path: Path, ledger: Ledger, store: BlobStore) -> None:
+    register_folder("one", write(tmp_path / "one", "sled/a.png", "sled/b.png"), ledger, store)
+    (tmp_path / "two").mkdir()
+    (tmp_path / "one" / "sled").rename(tmp_path / "two" / "sled")
+    (tmp_path / "two" / "sled" / "a.png").rename(tmp_path / "two" / "sled" / "z.png")
+    register_folder("two", tmp_path / "two", ledger, store)
+    assert ledger.dataset("one").digest == ledger.dataset("two").digest
+
+
+def test_captions_are_taken_only_where_they_are_wanted(
+    tmp_path: Path, ledger: Ledger, store: BlobStore
+) -> None:
+    folder = write(tmp_path / "demo", "sled/a.png", "b.png")
+    notes = [
+        {"file_name": "sled/a.png", "caption": "a sled"},
+        {"file_name": "b.png", "label": "boat", "caption": "a boat"},
+    ]
+    (folder / "metadata.jsonl").write_text("\n".join(map(json.dumps, notes)), encoding="utf-8")
+    register_folder("plain", folder, ledger, store)
+    register_folder("captioned", folder, ledger, store, with_captions=True)
+    assert [source.caption for source in ledger.sources("plain")] == [None, None]
+    assert {(source.label, source.caption) for source in ledger.sources("captioned")} == {
+        ("sled", "a sled"), ("boat", "a boat"),
+    }  # fmt: skip
+
+
+def test_one_bad_file_is_named_and_the_others_are_taken(
+    tmp_path: Path, ledger: Ledger, store: BlobStore
+) -> None:
+    folder = write(tmp_path / "demo", "sled/a.png", "boat/b.png", "moon/c.png")
+    (folder / "sled" / "bad.png").write_bytes(b"no picture")
+    (folder / "classes.json").write_text('["sled", "boat"]', encoding="utf-8")
+    register_folder("demo", folder, ledger, store)
+    dataset = ledger.dataset("demo")
+    assert (dataset.n_sources, dataset.classes) == (2, ["sled", "boat"])
+    assert {(found.filename, found.code) for found in dataset.rejected} == {
+        ("sled/bad.png", "image-undecodable"), ("moon/c.png", "class-map-mismatch"),
+    }  # fmt: skip
+
+
+def test_a_file_that_cannot_be_read_or_is_too_large_is_named(
+    tmp_path: Path, store: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path / "demo", "sled/locked.png", "sled/large.png")
+    read_bytes = Path.read_bytes
+
+    def read(path: Path) -> bytes:
+        if path.name == "locked.png":
+            raise PermissionError(path)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    monkeypatch.setattr(datasets, "LARGEST_FILE", 10)
+    taken, rejected = datasets.take_in(read_folder(folder), store, None)
+    assert taken == []
+    assert {(found.filename, found.code) for found in rejected} == {
+        ("sled/locked.png", "image-undecodable"), ("sled/large.png", "image-too-large"),
+    }  # fmt: skip
+
+
+def test_a_folder_without_a_usable_picture_is_refused(
+    tmp_path: Path, ledger: Ledger, store: BlobStore
+) -> None:
+    with pytest.raises(InvalidRequest, match="no folder"):
+        register_folder("demo", tmp_path / "nowhere", ledger, store)
+    (tmp_path / "empty" / "sled").mkdir(parents=True)
+    with pytest.raises(DatasetEmpty, match="empty"):
+        register_folder("demo", tmp_path / "empty", ledger, store)
+
+
+def test_a_loop_of_links_ends(tmp_path: Path) -> None:
+    folder = write(tmp_path / "demo", "sled/a.png")
+    (folder / "loop").symlink_to(folder)
+    assert [source.filename for source in read_folder(folder)] == ["sled/a.png"]
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "{}", "3", '{"file_name": ["a"]}'])
+def test_metadata_of_another_form_is_refused_by_line(tmp_path: Path, line: str) -> None:
+    folder = write(tmp_path / "demo", "sled/a.png")
+    (folder / "metadata.jsonl").write_text('{"file_name": "sled/a.png"}\n' + line, encoding="utf-8")
+    with pytest.raises(InvalidRequest, match="line 2"):
+        list(read_folder(folder))
+
+
+@pytest.mark.parametrize("text", ["{}", "[1]", '"sled"', "["])
+def test_classes_of_another_form_are_refused(
+    tmp_path: Path, ledger: Ledger, store: BlobStore, text: str
+) -> None:
+    folder = write(tmp_path / "demo", "sled/a.png")
+    (folder / "classes.json").write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidRequest, match="list of class names"):
+        register_folder("demo", folder, ledger, store)
+
+
+def test_sources_are_told_apart_by_content_label_and_how_often_they_come(ledger: Ledger) -> None:
+    ledger.create_dataset("demo", None)
+    sources = [
+        new_source(1), new_source(1), new_source(1, filename="copy.png"), new_source(1, label="boat"),
+        new_source(2),
+    ]  # fmt: skip
+    assert ledger.add_sources("demo", sources) == 4
+    assert ledger.add_sources("demo", sources) == 0
+    assert len({source.id for source in ledger.sources("demo")}) == 4
+    assert [source.filename for source in ledger.sources("demo")] == ["1.png", "copy.png", "1.png", "2.png"]
+
+
+def test_what_was_rejected_is_remembered_once_a_file(ledger: Ledger) -> None:
+    ledger.create_dataset("demo", None)
+    bad = RejectedSource(filename="bad.png", code="image-undecodable", detail="broken")
+    for _ in "12":
+        ledger.add_sources("demo", [], [bad])
+    assert ledger.dataset("demo").rejected == [bad]
+
+
+@pytest.mark.parametrize("verb", ["dataset", "sources", "has_fixed_classes"])
+def test_an_unknown_dataset_is_named(ledger: Ledger, verb: str) -> None:
+    with pytest.raises(UnknownDataset, match="'nobody'"):
+        getattr(ledger, verb)("nobody")
+
+
+def test_the_command_registers_a_folder_and_names_what_it_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path / "state"))
+    folder = write(tmp_path / "demo", "sled/a.png", "boat/b.png")
+    (folder / "sled" / "bad.png").write_bytes(b"no picture")
+    assert main(["register-dataset", "demo", str(folder)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "demo: 2 pictures of 2 classes\n"
+    assert printed.err.startswith("sled/bad.png: image-undecodable")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["register-dataset", "../demo", "."], ["register-dataset", "demo", "/nowhere"], ["serve"], ["work"]],
+)
+def test_a_command_that_cannot_run_says_why_in_one_line_and_exits_with_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))
+    assert main(arguments) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("faultline-gateway: ")
+    assert "Traceback" not in printed

@@ -1,0 +1,97 @@
+"""Settings: read once, frozen, refusing what is unsafe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from faultline_gateway.settings import GatewaySettings, is_loopback, settings_from, settings_of_process
+
+KEY = "a-key-of-enough-characters"
+
+
+def test_the_defaults_are_one_machine_on_loopback() -> None:
+    settings = settings_from({})
+    assert (settings.host, settings.port) == ("127.0.0.1", 8080)
+    assert settings.database_url == "sqlite:///.faultline/ledger.db"
+    assert settings.store_url == ".faultline/store"
+    assert settings.service_url("editor") == "http://127.0.0.1:8101/editor"
+    assert settings == GatewaySettings()
+
+
+def test_the_state_folder_moves_all_state_and_each_part_can_be_moved_alone() -> None:
+    settings = settings_from({"FAULTLINE_STATE_DIR": "/state", "FAULTLINE_STORE_URL": "s3://bucket/store"})
+    assert settings.database_url == "sqlite:////state/ledger.db"
+    assert settings.secret_file == Path("/state/secret")
+    assert settings.store_url == "s3://bucket/store"
+
+
+def test_arguments_go_before_the_environment() -> None:
+    environ = {"FAULTLINE_PORT": "9000", "FAULTLINE_CONCURRENCY": "7"}
+    settings = settings_from(environ, port=9001, concurrency=None)
+    assert (settings.port, settings.concurrency) == (9001, 7)
+
+
+def test_every_setting_can_be_set_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULTLINE_API_KEYS", f"{KEY},{KEY}-2")
+    monkeypatch.setenv("FAULTLINE_HOST", "0.0.0.0")
+    monkeypatch.setenv("FAULTLINE_SUITE", "lance")
+    settings = settings_of_process()
+    assert [key.get_secret_value() for key in settings.api_keys] == [KEY, f"{KEY}-2"]
+    assert (settings.host, settings.suite) == ("0.0.0.0", "lance")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "gateway.example"])
+def test_listening_beyond_loopback_needs_a_key(host: str) -> None:
+    with pytest.raises(ValidationError, match="FAULTLINE_API_KEYS"):
+        settings_from({"FAULTLINE_HOST": host})
+    assert settings_from({"FAULTLINE_HOST": host, "FAULTLINE_API_KEYS": KEY}).host == host
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"FAULTLINE_API_KEYS": "short"},
+        {"FAULTLINE_PORT": "0"},
+        {"FAULTLINE_PORT": "eighty"},
+        {"FAULTLINE_CONCURRENCY": "0"},
+        {"FAULTLINE_LEASE_SECONDS": "0"},
+    ],
+)
+def test_unsafe_or_senseless_values_are_refused(environ: dict[str, str]) -> None:
+    with pytest.raises(ValidationError):
+        settings_from(environ)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", True), ("127.8.8.8", True), ("::1", True), ("[::1]", True), ("localhost", True),
+     ("0.0.0.0", False), ("localhost.evil.example", False), ("", False)],
+)  # fmt: skip
+def test_loopback_is_known(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_each_service_may_have_an_address_of_its_own() -> None:
+    settings = settings_from({"FAULTLINE_SERVICES_URL": "http://{service}.faultline:8000/"})
+    assert settings.service_url("editor") == "http://editor.faultline:8000"
+
+
+def test_the_secret_is_read_from_its_file_and_never_printed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hunter2-hunter2\n", encoding="utf-8")
+    assert settings_from({"FAULTLINE_STATE_DIR": str(tmp_path)}).shared_secret() == "hunter2-hunter2"
+    given = settings_from({"FAULTLINE_SECRET": "hunter2-hunter2"})
+    assert given.shared_secret() == "hunter2-hunter2"
+    assert "hunter2" not in repr(given)
+
+
+def test_a_missing_secret_is_named_with_its_cure(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="FAULTLINE_SECRET_FILE"):
+        settings_from({"FAULTLINE_STATE_DIR": str(tmp_path)}).shared_secret()
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        GatewaySettings().port = 1  # type: ignore[misc]  # the assignment is what is tested

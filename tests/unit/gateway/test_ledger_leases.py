@@ -1,0 +1,216 @@
+"""Leases: one owner at a time, one outcome an item, nothing lost when owners vanish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fakes.ledgers import Clock, create_run, done, finish_all, lease, new_ledger
+from faultline_core.errors import LeaseLost
+from faultline_gateway.ledger import MAX_ATTEMPTS, Failed, Filtered, Ledger
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, clock: Clock) -> Iterator[Ledger]:
+    ledger = new_ledger(tmp_path, clock)
+    yield ledger
+    ledger.close()
+
+
+def test_a_lease_takes_all_items_of_one_source_and_the_runs_configuration(ledger: Ledger) -> None:
+    run_id = create_run(ledger)
+    group = lease(ledger)
+    assert (group.run_id, group.source_id) == (run_id, "source-0")
+    assert [item.ordinal for item in group.items] == [0, 1, 2]
+    assert [item.attempt for item in group.items] == [1, 1, 1]
+    assert group.config.request.classifiers == ["steady"]
+    assert ledger.run(run_id).state == "in_progress"
+
+
+def test_what_is_leased_is_leased_to_nobody_else(ledger: Ledger) -> None:
+    create_run(ledger)
+    sources = [lease(ledger, worker=f"worker-{number}").source_id for number in range(3)]
+    assert sources == ["source-0", "source-1", "source-2"]
+    assert ledger.lease_group("late", seconds=30) is None
+
+
+def test_a_lease_can_be_asked_of_one_run_only(ledger: Ledger) -> None:
+    first, second = create_run(ledger), create_run(ledger)
+    group = ledger.lease_group("worker", seconds=30, run_id=second)
+    assert group is not None
+    assert group.run_id == second
+    assert ledger.run(first).state == "queued"
+
+
+def test_runs_take_turns_so_that_a_small_one_need_not_wait_for_a_large_one(
+    ledger: Ledger, clock: Clock
+) -> None:
+    large = create_run(ledger, sources=50, per_source=1)
+    lease(ledger)
+    clock.now += 1
+    small = create_run(ledger, sources=2, per_source=1)
+    turns = []
+    for _ in range(4):
+        clock.now += 1
+        turns.append(lease(ledger).run_id)
+    assert turns == [small, large, small, large]
+
+
+def test_every_kind_of_outcome_is_counted_and_the_last_one_ends_the_run(ledger: Ledger) -> None:
+    run_id = create_run(ledger, sources=1, per_source=3)
+    first, second, third = lease(ledger).items
+    ledger.finish(first.id, first.fence, done())
+    ledger.finish(second.id, second.fence, Filtered(reason="no-edit"))
+    assert ledger.run(run_id).state == "in_progress"
+    ledger.finish(third.id, third.fence, Failed(code="image-undecodable", detail="'x' is broken"))
+    run = ledger.run(run_id)
+    assert run.state == "completed_with_failures"
+    assert run.ended_at is not None
+    counts = run.request_counts
+    assert (counts.done, counts.filtered, counts.failed, counts.pending) == (1, 1, 1, 0)
+    items = ledger.item_page(run_id).items
+    assert [(item.state, item.reason, item.code) for item in items] == [
+        ("done", None, None), ("filtered", "no-edit", None), ("failed", None, "image-undecodable"),
+    ]  # fmt: skip
+    assert ledger.audit(run_id) == []
+
+
+def test_a_run_without_failures_completes(ledger: Ledger) -> None:
+    run_id = create_run(ledger)
+    finish_all(ledger)
+    assert ledger.run(run_id).state == "completed"
+
+
+def test_a_run_of_which_every_item_failed_has_failed_and_says_why(ledger: Ledger) -> None:
+    run_id = create_run(ledger, sources=1, per_source=2)
+    for item in lease(ledger).items:
+        ledger.finish(item.id, item.fence, Failed(code="image-undecodable", detail="'x' is broken"))
+    run = ledger.run(run_id)
+    assert run.state == "failed"
+    assert run.problem is not None
+    assert run.problem.code == "image-undecodable"
+    assert "'x' is broken" in run.problem.detail
+
+
+def test_a_second_outcome_of_an_item_is_refused(ledger: Ledger) -> None:
+    run_id = create_run(ledger)
+    item = lease(ledger).items[0]
+    ledger.finish(item.id, item.fence, done())
+    with pytest.raises(LeaseLost, match=item.id):
+        ledger.finish(item.id, item.fence, Filtered(reason="no-edit"))
+    assert ledger.item_page(run_id).items[0].state == "done"
+
+
+def test_an_expired_lease_goes_to_the_next_worker_and_the_zombie_writes_nothing(
+    ledger: Ledger, clock: Clock
+) -> None:
+    run_id = create_run(ledger, sources=1)
+    zombie = lease(ledger, worker="zombie", seconds=30).items[0]
+    clock.now += 31
+    heir = lease(ledger, worker="heir").items[0]
+    assert heir.id == zombie.id
+    assert heir.fence > zombie.fence
+    assert heir.attempt == 2
+    with pytest.raises(LeaseLost):
+        ledger.finish(zombie.id, zombie.fence, done("b" * 64))
+    ledger.finish(heir.id, heir.fence, done())
+    result = ledger.item_page(run_id).items[0].result
+    assert result is not None
+    assert result.image == "a" * 64
+
+
+def test_a_renewed_lease_does_not_expire(ledger: Ledger, clock: Clock) -> None:
+    create_run(ledger, sources=1)
+    group = lease(ledger, seconds=30)
+    clock.now += 20
+    assert ledger.renew(group, 30) == [item.id for item in group.items]
+    clock.now += 20
+    assert ledger.lease_group("other", seconds=30) is None
+
+
+def test_renewing_names_what_is_still_held_and_fails_when_nothing_is(ledger: Ledger) -> None:
+    create_run(ledger, sources=1, per_source=2)
+    group = lease(ledger)
+    first, second = group.items
+    ledger.finish(first.id, first.fence, done())
+    assert ledger.renew(group, 30) == [second.id]
+    ledger.finish(second.id, second.fence, done())
+    with pytest.raises(LeaseLost, match="source-0"):
+        ledger.renew(group, 30)
+
+
+def test_a_retryable_failure_is_tried_again_later_and_at_most_three_times(
+    ledger: Ledger, clock: Clock
+) -> None:
+    run_id = create_run(ledger, sources=1, per_source=1)
+    down = Failed(code="backend-unavailable", detail="the editor is down", retryable=True)
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        item = lease(ledger).items[0]
+        assert item.attempt == attempt
+        ledger.finish(item.id, item.fence, down)
+        assert ledger.lease_group("hasty", seconds=30) is None
+        clock.now += 60
+    failed = ledger.item_page(run_id).items[0]
+    assert (failed.state, failed.code, failed.attempts) == ("failed", "backend-unavailable", 3)
+
+
+def test_an_item_that_comes_through_at_last_keeps_no_trace_of_its_failures(
+    ledger: Ledger, clock: Clock
+) -> None:
+    run_id = create_run(ledger, sources=1, per_source=1)
+    item = lease(ledger).items[0]
+    ledger.finish(item.id, item.fence, Failed(code="deadline-exceeded", detail="slow", retryable=True))
+    clock.now += 60
+    finish_all(ledger)
+    kept = ledger.item_page(run_id).items[0]
+    assert (kept.state, kept.code, kept.detail, kept.attempts) == ("done", None, None, 2)
+
+
+def test_an_item_that_kills_its_workers_fails_alone(ledger: Ledger, clock: Clock) -> None:
+    """The poison is item 1 of three: whoever works on it never comes back."""
+    run_id = create_run(ledger, sources=1, per_source=3)
+    for _ in range(10):
+        group = ledger.lease_group("victim", seconds=30)
+        if group is None:
+            break
+        poisoned = any(item.ordinal == 1 for item in group.items)
+        for item in [] if poisoned else group.items:
+            ledger.finish(item.id, item.fence, done())
+        clock.now += 31
+    states = {item.ordinal: (item.state, item.code) for item in ledger.item_page(run_id).items}
+    assert states == {0: ("done", None), 1: ("failed", "lease-lost"), 2: ("done", None)}
+    assert ledger.run(run_id).state == "completed_with_failures"
+    assert ledger.audit(run_id) == []
+
+
+def test_what_is_given_back_in_order_costs_no_attempt(ledger: Ledger) -> None:
+    run_id = create_run(ledger, sources=1, per_source=2)
+    group = lease(ledger)
+    first = group.items[0]
+    ledger.finish(first.id, first.fence, done())
+    ledger.release(group)
+    again = lease(ledger, worker="next")
+    assert [(item.ordinal, item.attempt) for item in again.items] == [(1, 1)]
+    assert ledger.audit(run_id) == []
+
+
+def test_giving_back_takes_nothing_from_the_next_owner(ledger: Ledger, clock: Clock) -> None:
+    create_run(ledger, sources=1)
+    late = lease(ledger)
+    clock.now += 31
+    heir = lease(ledger, worker="heir")
+    ledger.release(late)
+    assert ledger.renew(heir, 30) == [item.id for item in heir.items]
+
+
+def test_a_cancelled_runs_items_are_leased_to_nobody(ledger: Ledger) -> None:
+    run_id = create_run(ledger)
+    ledger.cancel(run_id)
+    assert ledger.lease_group("worker", seconds=30) is None

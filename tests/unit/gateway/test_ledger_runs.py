@@ -1,0 +1,241 @@
+"""Runs: durable at once, counted at every instant, cancelled, resumed, paged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from fakes.ledgers import Clock, config, create_run, done, finish_all, lease, new_ledger, planned_items
+from faultline_core.errors import (
+    IdempotencyConflict,
+    IdempotencyInFlight,
+    InvalidRequest,
+    LeaseLost,
+    NotFound,
+    RunNotCancellable,
+    RunNotResumable,
+)
+from faultline_gateway.ledger import Failed, Ledger, StoredAnswer, cursors, schema
+from faultline_gateway.ledger.database import Database
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, clock: Clock) -> Iterator[Ledger]:
+    ledger = new_ledger(tmp_path, clock)
+    yield ledger
+    ledger.close()
+
+
+def test_a_run_is_there_with_all_its_items_or_not_at_all(ledger: Ledger) -> None:
+    items = planned_items(2, 2)
+    twice = [*items, items[0]]
+    with pytest.raises(Exception, match="UNIQUE"):
+        ledger.create_run(
+            kind="stress-test", dataset="demo", config=config(), items=twice, fingerprint="f" * 64
+        )
+    assert ledger.run_list().runs == []
+
+
+def test_a_run_without_items_has_ended_as_it_begins(ledger: Ledger) -> None:
+    run_id = create_run(ledger, sources=0)
+    assert ledger.run(run_id).state == "completed"
+    assert ledger.audit(run_id) == []
+
+
+def test_an_idempotency_key_makes_one_run_for_ever(ledger: Ledger, clock: Clock) -> None:
+    run_id = create_run(ledger, key="once")
+    clock.now += 10 * 365 * 24 * 3600
+    assert create_run(ledger, key="once") == run_id
+    assert ledger.run_for_key("once", "f" * 64) == run_id
+    assert ledger.run_for_key("never", "f" * 64) is None
+    assert len(ledger.run_list().runs) == 1
+
+
+def test_an_idempotency_key_with_another_body_conflicts(ledger: Ledger) -> None:
+    run_id = create_run(ledger, key="once")
+    with pytest.raises(IdempotencyConflict, match="once"):
+        ledger.run_for_key("once", "0" * 64)
+    with pytest.raises(IdempotencyConflict, match="once"):
+        ledger.create_run(
+            kind="stress-test", dataset="demo", config=config(), items=[], fingerprint="0" * 64,
+            idempotency_key="once",
+        )  # fmt: skip
+    assert ledger.run(run_id).request_counts.total == 9
+
+
+def test_cancelling_keeps_what_is_finished_and_voids_every_lease(ledger: Ledger) -> None:
+    run_id = create_run(ledger, sources=2, per_source=2)
+    first, second = lease(ledger).items
+    ledger.finish(first.id, first.fence, done())
+    run = ledger.cancel(run_id)
+    assert run.state == "cancelled"
+    assert (run.request_counts.done, run.request_counts.cancelled) == (1, 3)
+    assert ledger.run_cancelled(run_id)
+    with pytest.raises(LeaseLost):
+        ledger.finish(second.id, second.fence, done())
+    with pytest.raises(RunNotCancellable, match="already cancelled"):
+        ledger.cancel(run_id)
+    assert ledger.audit(run_id) == []
+
+
+def test_resuming_takes_up_what_failed_and_what_was_cancelled(ledger: Ledger) -> None:
+    run_id = create_run(ledger, sources=2, per_source=2)
+    first, second = lease(ledger).items
+    ledger.finish(first.id, first.fence, done())
+    ledger.finish(second.id, second.fence, Failed(code="image-undecodable", detail="broken"))
+    ledger.cancel(run_id)
+    run = ledger.resume(run_id)
+    assert (run.state, run.ended_at, run.problem) == ("queued", None, None)
+    assert (run.request_counts.pending, run.request_counts.done) == (3, 1)
+    finish_all(ledger)
+    run = ledger.run(run_id)
+    assert (run.state, run.request_counts.done) == ("completed", 4)
+    assert [item.attempts for item in ledger.item_page(run_id).items] == [1, 1, 1, 1]
+    assert ledger.audit(run_id) == []
+
+
+def test_whoever_worked_on_an_item_before_it_was_resumed_records_nothing(ledger: Ledger) -> None:
+    run_id = create_run(ledger, sources=1, per_source=1)
+    old = lease(ledger).items[0]
+    ledger.cancel(run_id)
+    ledger.resume(run_id)
+    with pytest.raises(LeaseLost):
+        ledger.finish(old.id, old.fence, done())
+
+
+def test_only_ended_runs_with_something_left_are_resumed(ledger: Ledger) -> None:
+    run_id = create_run(ledger)
+    with pytest.raises(RunNotResumable, match="queued"):
+        ledger.resume(run_id)
+    finish_all(ledger)
+    with pytest.raises(RunNotResumable, match="completed"):
+        ledger.resume(run_id)
+
+
+@pytest.mark.parametrize("verb", ["run", "cancel", "resume", "last_event", "item_page", "run_cancelled"])
+def test_an_unknown_run_is_named(ledger: Ledger, verb: str) -> None:
+    with pytest.raises(NotFound, match="'nobody'"):
+        getattr(ledger, verb)("nobody")
+
+
+def test_pages_of_runs_go_from_new_to_old_without_gap_or_repetition(ledger: Ledger, clock: Clock) -> None:
+    created = []
+    for number in range(7):
+        clock.now += number % 2
+        created.append(create_run(ledger, sources=1, per_source=1))
+    seen: list[str] = []
+    after: str | None = None
+    while True:
+        page = ledger.run_list(after=after, limit=2)
+        seen += [run.id for run in page.runs]
+        clock.now += 1
+        create_run(ledger, sources=1, per_source=1)
+        after = page.after
+        if after is None:
+            break
+    assert sorted(seen) == sorted(created)
+    times = [ledger.run(run_id).created_at for run_id in seen]
+    assert times == sorted(times, reverse=True)
+
+
+def test_pages_of_items_never_repeat_or_skip_while_the_run_goes_on(ledger: Ledger) -> None:
+    run_id = create_run(ledger, sources=4, per_source=3)
+    seen: list[int] = []
+    after: str | None = None
+    while True:
+        page = ledger.item_page(run_id, after=after, limit=5)
+        seen += [item.ordinal for item in page.items]
+        group = ledger.lease_group("worker", seconds=30)
+        for item in group.items if group else ():
+            ledger.finish(item.id, item.fence, done())
+        after = page.after
+        if after is None:
+            break
+    assert seen == list(range(12))
+    assert [item.ordinal for item in ledger.items(run_id, from_ordinal=7, chunk=2)] == [7, 8, 9, 10, 11]
+
+
+@pytest.mark.parametrize(
+    "cursor", ["", "!!!", "AAAA", "x" * 400, cursors.write("elsewhere", 3), cursors.write(1)]
+)
+def test_a_cursor_of_another_listing_is_refused(ledger: Ledger, cursor: str) -> None:
+    run_id = create_run(ledger)
+    with pytest.raises(InvalidRequest, match="cursor"):
+        ledger.item_page(run_id, after=cursor)
+    with pytest.raises(InvalidRequest, match="cursor"):
+        ledger.run_list(after=cursor if cursor != cursors.write("elsewhere", 3) else "?")
+
+
+def test_every_change_leaves_an_event_with_counts_that_add_up(ledger: Ledger) -> None:
+    run_id = create_run(ledger, sources=1, per_source=2)
+    finish_all(ledger)
+    events = ledger.events(run_id, after=0)
+    assert [event.id for event in events] == sorted({event.id for event in events})
+    assert [event.state for event in events] == ["queued", "in_progress", "in_progress", "completed"]
+    assert [event.request_counts.pending for event in events] == [2, 2, 1, 0]
+    assert ledger.events(run_id, after=events[1].id) == events[2:]
+    assert ledger.last_event(run_id) == events[-1]
+
+
+def test_event_numbers_are_never_used_again(ledger: Ledger) -> None:
+    first = create_run(ledger)
+    second = create_run(ledger)
+    assert ledger.last_event(second).id > ledger.last_event(first).id
+
+
+def test_the_audit_finds_counters_that_lie(ledger: Ledger, tmp_path: Path) -> None:
+    run_id = create_run(ledger, sources=1, per_source=2)
+    database = Database(f"sqlite:///{tmp_path / 'ledger.db'}")
+    with database.writing() as connection:
+        connection.execute(update(schema.runs).values(pending=1, done=1))
+    with database.writing() as connection:
+        connection.execute(update(schema.items).where(schema.items.c.ordinal == 0).values(state="done"))
+    database.close()
+    assert ledger.audit(run_id) == ["1 done items have no result"]
+    finish_all(ledger)
+    assert len(ledger.audit(run_id)) == 1
+
+
+def test_the_audit_finds_a_run_that_ended_too_early(ledger: Ledger, tmp_path: Path) -> None:
+    run_id = create_run(ledger, sources=1, per_source=2)
+    database = Database(f"sqlite:///{tmp_path / 'ledger.db'}")
+    with database.writing() as connection:
+        connection.execute(update(schema.runs).values(state="completed", pending=0, done=2))
+    database.close()
+    found = ledger.audit(run_id)
+    assert len(found) == 2
+    assert "2 items open" in found[1]
+
+
+def test_an_answer_is_kept_under_its_key(ledger: Ledger) -> None:
+    assert ledger.claim("datasets", "key", "f") is None
+    with pytest.raises(IdempotencyInFlight, match="key"):
+        ledger.claim("datasets", "key", "f")
+    with pytest.raises(IdempotencyConflict, match="key"):
+        ledger.claim("datasets", "key", "g")
+    ledger.answer("datasets", "key", StoredAnswer(201, "{}"))
+    assert ledger.claim("datasets", "key", "f") == StoredAnswer(201, "{}")
+    assert ledger.claim("elsewhere", "key", "f") is None
+
+
+def test_the_claim_of_a_call_that_failed_or_died_is_free_again(ledger: Ledger, clock: Clock) -> None:
+    ledger.claim("datasets", "key", "f")
+    ledger.forget("datasets", "key")
+    assert ledger.claim("datasets", "key", "f") is None
+    clock.now += 61
+    assert ledger.claim("datasets", "key", "f") is None
+
+
+def test_keys_are_forgotten_after_a_week(ledger: Ledger, clock: Clock) -> None:
+    ledger.claim("datasets", "key", "f")
+    ledger.answer("datasets", "key", StoredAnswer(201, "{}"))
+    clock.now += 7 * 24 * 3600 + 1
+    assert ledger.claim("datasets", "key", "g") is None

@@ -1,0 +1,352 @@
+"""The HTTP API over a real ledger and fake services, without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from PIL import Image, PngImagePlugin
+
+from fakes.gateway import FakeGateway, fake_gateway
+from faultline_core.contract.runs import Item, Run, RunEvent
+from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_core.images import decode_image
+from faultline_gateway import progress
+from faultline_gateway.progress import event_stream, first_event_id
+
+ROOT = "/v1/stress-tests"
+BODY = {"dataset": "demo", "classifiers": ["steady", "leaning"], "edit_types": ["background"], "seed": 3}
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
+    async with fake_gateway(tmp_path) as opened:
+        yield opened
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A gateway with a run that has ended; tests that only read it share it."""
+
+    gateway: FakeGateway
+    run: Run
+
+    async def get(self, path: str = "", **options: Any) -> httpx.Response:
+        """Ask for something of the run."""
+        return await self.gateway.http.get(f"{ROOT}/{self.run.id}{path}", **options)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def finished(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Finished]:
+    async with fake_gateway(tmp_path_factory.mktemp("finished")) as opened:
+        await opened.upload("demo", 1)
+        run = await created(opened)
+        await opened.worker().work_off()
+        yield Finished(opened, run)
+
+
+async def created(gateway: FakeGateway, key: str | None = None, **changes: Any) -> Run:
+    headers = {} if key is None else {"idempotency-key": key}
+    answer = await gateway.http.post(ROOT, json=BODY | changes, headers=headers)
+    assert answer.status_code == 202, answer.text
+    return Run.model_validate_json(answer.content)
+
+
+async def test_a_stress_test_is_durable_when_202_is_answered(gateway: FakeGateway) -> None:
+    assert await gateway.upload("demo", 2) == {"added": 8, "rejected": []}
+    answer = await gateway.http.post(ROOT, json=BODY)
+    run = Run.model_validate_json(answer.content)
+    assert answer.status_code == 202
+    assert answer.headers["location"] == f"{ROOT}/{run.id}"
+    assert answer.headers["retry-after"].isdigit()
+    assert run.state == "queued"
+    assert run.request_counts.pending == run.request_counts.total == 8 * (5 + 2)
+    assert gateway.ledger.run(run.id) == run
+    assert (await gateway.http.get(answer.headers["location"])).json() == answer.json()
+
+
+async def test_a_run_goes_from_upload_to_figures_and_report(finished: Finished) -> None:
+    answer = await finished.get()
+    found = Run.model_validate_json(answer.content)
+    assert found.state == "completed"
+    assert found.request_counts.pending == 0
+    figures = await finished.get("/summary")
+    summary = StressTestSummary.model_validate_json(figures.content)
+    assert set(summary.models) == {"steady", "leaning"}
+    assert figures.json()["yield"] is not None
+    report = await finished.get("/report")
+    assert report.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in report.headers["content-security-policy"]
+    assert "leaning" in report.text
+
+
+async def test_one_picture_under_two_names_is_planned_twice(gateway: FakeGateway) -> None:
+    await gateway.http.post("/v1/datasets", json={"name": "demo"})
+    sources = [gateway.source("sled", 0) | {"filename": name} for name in ("a.png", "b.png")]
+    await gateway.http.post("/v1/datasets/demo/sources", json={"sources": sources})
+    run = await created(gateway)
+    assert run.request_counts.total == 2 * (5 + 2)
+    assert gateway.ledger.audit(run.id) == []
+
+
+async def test_fifty_equal_posts_under_one_key_make_one_run(gateway: FakeGateway) -> None:
+    await gateway.upload("demo", 1)
+    runs = await asyncio.gather(*(created(gateway, key="once") for _ in range(50)))
+    assert len({run.id for run in runs}) == 1
+    assert len(gateway.ledger.run_list().runs) == 1
+
+
+async def test_a_key_with_another_body_is_refused_and_changes_nothing(gateway: FakeGateway) -> None:
+    await gateway.upload("demo", 1)
+    run = await created(gateway, key="once")
+    answer = await gateway.http.post(ROOT, json=BODY | {"seed": 4}, headers={"idempotency-key": "once"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "idempotency-conflict")
+    assert gateway.ledger.run(run.id) == run
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "with space", "line\nbreak".replace("\n", "\t")])
+async def test_a_key_that_is_no_key_is_refused(gateway: FakeGateway, key: str) -> None:
+    answer = await gateway.http.post(ROOT, json=BODY, headers={"idempotency-key": key})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-request")
+
+
+async def test_a_repeated_upload_under_one_key_is_answered_twice_and_done_once(gateway: FakeGateway) -> None:
+    await gateway.http.post("/v1/datasets", json={"name": "demo"})
+    body = {"sources": [gateway.source("sled", 0)]}
+    headers = {"idempotency-key": "upload"}
+    answers = [await gateway.http.post("/v1/datasets/demo/sources", json=body, headers=headers) for _ in "12"]
+    assert [answer.json() for answer in answers] == [{"added": 1, "rejected": []}] * 2
+    assert (await gateway.http.get("/v1/datasets/demo")).json()["n_sources"] == 1
+
+
+async def test_a_failure_is_not_kept_under_its_key(gateway: FakeGateway) -> None:
+    body, headers = {"sources": [gateway.source("sled", 0)]}, {"idempotency-key": "upload"}
+    early = await gateway.http.post("/v1/datasets/demo/sources", json=body, headers=headers)
+    assert (early.status_code, early.json()["code"]) == (404, "unknown-dataset")
+    await gateway.http.post("/v1/datasets", json={"name": "demo"})
+    again = await gateway.http.post("/v1/datasets/demo/sources", json=body, headers=headers)
+    assert again.json() == {"added": 1, "rejected": []}
+
+
+async def test_cancel_and_resume_act_on_the_run(gateway: FakeGateway) -> None:
+    await gateway.upload("demo", 1)
+    run = await created(gateway)
+    cancelled = await gateway.http.post(f"{ROOT}/{run.id}:cancel")
+    assert cancelled.json()["state"] == "cancelled"
+    again = await gateway.http.post(f"{ROOT}/{run.id}:cancel")
+    assert (again.status_code, again.json()["code"]) == (409, "run-not-cancellable")
+    resumed = await gateway.http.post(f"{ROOT}/{run.id}:resume")
+    assert resumed.json()["state"] == "queued"
+    await gateway.worker().work_off()
+    refused = await gateway.http.post(f"{ROOT}/{run.id}:resume")
+    assert (refused.status_code, refused.json()["code"]) == (409, "run-not-resumable")
+
+
+async def test_waiting_answers_at_once_when_the_run_has_ended(finished: Finished) -> None:
+    answer = await finished.get(":wait", params={"timeout": 60})
+    assert answer.json()["state"] == "completed"
+
+
+async def test_waiting_ends_with_its_time(gateway: FakeGateway) -> None:
+    await gateway.upload("demo", 1)
+    run = await created(gateway)
+    answer = await gateway.http.get(f"{ROOT}/{run.id}:wait", params={"timeout": 0.01})
+    assert answer.json()["state"] == "queued"
+
+
+async def test_waiting_notices_the_end(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.01)
+    await gateway.upload("demo", 1)
+    run = await created(gateway)
+    waiting = asyncio.create_task(gateway.http.get(f"{ROOT}/{run.id}:wait", params={"timeout": 30}))
+    gateway.ledger.cancel(run.id)
+    assert (await waiting).json()["state"] == "cancelled"
+
+
+def frames(text: str) -> list[RunEvent]:
+    data = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
+    return [RunEvent.model_validate_json(line) for line in data]
+
+
+async def test_events_begin_after_the_last_one_seen_and_end_with_the_run(finished: Finished) -> None:
+    first = finished.gateway.ledger.events(finished.run.id, after=0)[0]
+    answer = await finished.get("/events", headers={"last-event-id": str(first.id)})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert frames(answer.text) == finished.gateway.ledger.events(finished.run.id, after=first.id)
+    assert frames(answer.text)[-1].state == "completed"
+
+
+async def test_events_of_a_newcomer_begin_with_how_things_stand(finished: Finished) -> None:
+    answer = await finished.get("/events")
+    assert frames(answer.text) == [finished.gateway.ledger.last_event(finished.run.id)]
+
+
+async def test_a_last_event_of_the_future_does_not_hide_the_end(finished: Finished) -> None:
+    answer = await finished.get("/events", headers={"last-event-id": "999999"})
+    assert (answer.status_code, frames(answer.text)) == (200, [])
+    newest = finished.gateway.ledger.last_event(finished.run.id).id
+    assert first_event_id(finished.gateway.ledger, finished.run.id, 999999) == newest
+
+
+async def test_a_silent_stream_beats(gateway: FakeGateway) -> None:
+    await gateway.upload("demo", 1)
+    run = await created(gateway)
+    newest = gateway.ledger.last_event(run.id).id
+    stream = event_stream(gateway.ledger, run.id, after=newest, heartbeat=0.0)
+    assert await anext(stream) == ": heartbeat\n\n"
+    gateway.ledger.cancel(run.id)
+    rest = "".join([frame async for frame in stream])
+    assert frames(rest)[-1].state == "cancelled"
+
+
+async def test_items_come_in_pages_by_cursor(finished: Finished) -> None:
+    seen: list[Item] = []
+    after: str | None = None
+    while True:
+        query = "" if after is None else f"&after={after}"
+        page = (await finished.get(f"/items?limit=5{query}")).json()
+        seen += [Item.model_validate(item) for item in page["items"]]
+        after = page["after"]
+        if after is None:
+            break
+    assert [item.ordinal for item in seen] == list(range(finished.run.request_counts.total))
+    assert all(item.result is not None for item in seen if item.state == "done")
+
+
+async def test_results_are_lines_closed_by_their_checksum(finished: Finished) -> None:
+    answer = await finished.get("/results")
+    *lines, trailer = answer.text.splitlines(keepends=True)
+    found = json.loads(trailer)
+    assert found["sha256"] == hashlib.sha256("".join(lines).encode()).hexdigest()
+    assert (found["lines"], found["complete"]) == (finished.run.request_counts.total, True)
+    rest = await finished.get("/results", params={"from": 3})
+    assert rest.text.splitlines(keepends=True)[:-1] == lines[3:]
+
+
+async def test_results_of_a_run_that_goes_on_say_that_more_will_come(gateway: FakeGateway) -> None:
+    await gateway.upload("demo", 1)
+    run = await created(gateway)
+    answer = await gateway.http.get(f"{ROOT}/{run.id}/results")
+    assert json.loads(answer.text) == {
+        "lines": 0, "sha256": hashlib.sha256().hexdigest(), "complete": False,
+    }  # fmt: skip
+
+
+async def test_polling_costs_nothing_while_nothing_changes(gateway: FakeGateway) -> None:
+    await gateway.upload("demo", 1)
+    run = await created(gateway)
+    url = f"{ROOT}/{run.id}"
+    tag = (await gateway.http.get(url)).headers["etag"]
+    assert (await gateway.http.get(url, headers={"if-none-match": f'"other", W/{tag}'})).status_code == 304
+    gateway.ledger.cancel(run.id)
+    assert (await gateway.http.get(url, headers={"if-none-match": tag})).status_code == 200
+
+
+async def test_runs_are_listed_newest_first(gateway: FakeGateway) -> None:
+    await gateway.upload("demo", 1)
+    runs = [await created(gateway, seed=seed) for seed in range(3)]
+    page = (await gateway.http.get(ROOT, params={"limit": 2})).json()
+    assert [run["id"] for run in page["runs"]] == [runs[2].id, runs[1].id]
+    rest = (await gateway.http.get(ROOT, params={"limit": 2, "after": page["after"]})).json()
+    assert [run["id"] for run in rest["runs"]] == [runs[0].id]
+
+
+async def png(gateway: FakeGateway, ref: str) -> tuple[bytes, dict[str, str]]:
+    answer = await gateway.http.get(f"/v1/artifacts/{ref}.png")
+    assert answer.headers["content-type"] == "image/png"
+    with Image.open(io.BytesIO(answer.content)) as picture:
+        assert isinstance(picture, PngImagePlugin.PngImageFile)
+        return answer.content, {str(key): str(value) for key, value in picture.text.items()}
+
+
+async def test_pictures_that_faultline_made_are_marked_and_have_the_scored_pixels(finished: Finished) -> None:
+    item = next(item for item in finished.gateway.ledger.items(finished.run.id) if item.state == "done")
+    assert item.result is not None
+    content, notes = await png(finished.gateway, item.result.image)
+    assert notes["synthetic"] == "true"
+    assert "compositeWithTrainedAlgorithmicMedia" in notes["XML:com.adobe.xmp"]
+    scored = decode_image(finished.gateway.store.get(item.result.image))
+    assert (decode_image(content) == scored).all()
+
+
+async def test_pictures_that_a_user_brought_are_not_called_synthetic(gateway: FakeGateway) -> None:
+    await gateway.upload("demo", 1)
+    _, notes = await png(gateway, gateway.ledger.sources("demo")[0].image)
+    assert notes == {}
+
+
+@pytest.mark.parametrize("data", [b"a caption", b"FLRAW1"])
+async def test_an_artifact_that_is_no_picture_is_not_served(gateway: FakeGateway, data: bytes) -> None:
+    answer = await gateway.http.get(f"/v1/artifacts/{gateway.store.put(data)}.png")
+    assert (answer.status_code, answer.json()["code"]) == (404, "artifact-missing")
+
+
+async def test_datasets_are_described_and_listed(gateway: FakeGateway) -> None:
+    await gateway.upload("demo", 1)
+    dataset = (await gateway.http.get("/v1/datasets/demo")).json()
+    assert (dataset["n_sources"], dataset["classes"]) == (4, ["boat", "kite", "plate", "sled"])
+    assert (await gateway.http.get("/v1/datasets")).json() == {"datasets": [dataset]}
+
+
+async def test_making_a_dataset_again_is_harmless_and_with_other_classes_refused(
+    gateway: FakeGateway,
+) -> None:
+    first = await gateway.http.post("/v1/datasets", json={"name": "demo", "classes": ["sled", "boat"]})
+    again = await gateway.http.post("/v1/datasets", json={"name": "demo", "classes": ["sled", "boat"]})
+    assert (first.status_code, first.json()) == (201, again.json())
+    other = await gateway.http.post("/v1/datasets", json={"name": "demo", "classes": ["sled"]})
+    assert (other.status_code, other.json()["errors"][0]["pointer"]) == (422, "/name")
+
+
+async def test_services_and_readiness_agree(gateway: FakeGateway) -> None:
+    assert (await gateway.http.get("/readyz")).json()["status"] == "ready"
+    gateway.health.down.add("editor")
+    answer = await gateway.http.get("/readyz")
+    assert (answer.status_code, answer.json()["code"]) == (503, "backend-unavailable")
+    assert "editor" in answer.json()["detail"]
+    services = (await gateway.http.get("/v1/services")).json()["services"]
+    assert [found["service"] for found in services if not found["ready"]] == ["editor"]
+    assert (await gateway.http.get("/healthz")).json()["status"] == "ok"
+
+
+async def test_classifiers_are_those_of_the_service(gateway: FakeGateway) -> None:
+    found = (await gateway.http.get("/v1/classifiers")).json()["classifiers"]
+    assert [one["name"] for one in found] == ["steady", "leaning"]
+
+
+async def test_metrics_count_routes_and_not_ids(gateway: FakeGateway) -> None:
+    await gateway.upload("demo", 1)
+    run = await created(gateway)
+    await gateway.http.get(f"{ROOT}/{run.id}")
+    text = (await gateway.http.get("/metrics")).text
+    assert 'route="/v1/stress-tests/{run_id}",status="200"} 1.0' in text
+    assert "faultline_active_runs 1.0" in text
+    assert run.id not in text
+
+
+async def test_the_summary_is_made_again_only_when_the_run_has_moved_on(finished: Finished) -> None:
+    summaries = [(await finished.get("/summary")).json() for _ in "12"]
+    assert summaries[0] == summaries[1]
+
+
+def pointers(answer: httpx.Response) -> set[str]:
+    return {error["pointer"] for error in answer.json()["errors"]}
+
+
+async def test_every_offending_field_is_pointed_at(gateway: FakeGateway) -> None:
+    body = BODY | {"seed": -1, "max_edits_per_image": 10**9, "surprise": True}
+    answer = await gateway.http.post(ROOT, json=body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-request")
+    assert pointers(answer) == {"/seed", "/max_edits_per_image", "/surprise"}

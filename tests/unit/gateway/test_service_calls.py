@@ -1,0 +1,254 @@
+"""Calls to services: patience with what passes, no belief in what cannot be."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
+from faultline_core.contract.captioner import (
+    CaptionItem,
+    CaptionRequest,
+    LogLikelihoodItem,
+    LogLikelihoodRequest,
+)
+from faultline_core.contract.classifiers import ClassifyRequest
+from faultline_core.contract.editor import (
+    EditItem,
+    EditorPreset,
+    EditRequest,
+    GenerateItem,
+    GenerateRequest,
+    ReconstructItem,
+    ReconstructRequest,
+)
+from faultline_core.contract.perturber import PerturbItem, PerturbRequest
+from faultline_core.contract.scorer import (
+    EmbedImagesRequest,
+    EmbedTextsRequest,
+    FillMaskItem,
+    FillMaskRequest,
+    ScoreItem,
+    ScoreRequest,
+)
+from faultline_core.errors import (
+    BackendUnavailable,
+    BadBackendOutput,
+    DeadlineExceeded,
+    FaultlineError,
+    InternalError,
+    RateLimited,
+    Unauthorized,
+    UnknownModel,
+)
+from faultline_gateway.ports import Services
+from faultline_gateway.service_calls import ServiceCaller
+from faultline_gateway.service_clients import SERVICE_NAMES, HttpHealth, calling_services, services_of
+from faultline_gateway.settings import GatewaySettings
+
+Handler = Callable[[httpx.Request], httpx.Response]
+REF = "a" * 64
+MODEL = {"id": "m", "revision": "0"}
+CAPTION = {"value": {"text": "a sled", "log_likelihood": -1.0, "tokens": 2}}
+ASKED = CaptionRequest(items=[CaptionItem(image=REF)])
+GOOD = {"outcomes": [CAPTION], "model": MODEL}
+WITH_NAN = json.dumps(GOOD).replace("-1.0", "NaN")
+
+
+class Time:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pauses: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+def caller_over(handler: Handler, time: Time | None = None, **settings: Any) -> ServiceCaller:
+    time = time or Time()
+    options = {"secret": "a-secret-of-some-length", "patience_seconds": 60.0} | settings
+    return ServiceCaller(
+        httpx.AsyncClient(transport=httpx.MockTransport(handler)), GatewaySettings.model_validate(options),
+        sleep=time.sleep, clock=time, jitter=random.Random(0),
+    )  # fmt: skip
+
+
+def answering(*answers: httpx.Response | Exception) -> tuple[Handler, list[httpx.Request]]:
+    """Give the answers one after the other, the last one for ever."""
+    seen: list[httpx.Request] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        answer = answers[min(len(seen), len(answers)) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return handle, seen
+
+
+def refusal(error: FaultlineError) -> httpx.Response:
+    content = Problem.of(error).model_dump_json()
+    return httpx.Response(error.status, content=content, headers={"content-type": PROBLEM_MEDIA_TYPE})
+
+
+async def test_a_call_carries_secret_deadline_trace_and_key() -> None:
+    handle, seen = answering(httpx.Response(200, json=GOOD))
+    services = services_of(caller_over(handle, call_seconds=12.5))
+    await services.captioner.caption(ASKED)
+    await services.captioner.caption(ASKED)
+    first, second = seen
+    assert str(first.url) == "http://127.0.0.1:8101/captioner/v1/caption"
+    assert first.headers["x-faultline-secret"] == "a-secret-of-some-length"
+    assert first.headers["x-faultline-deadline-seconds"] == "12.5"
+    assert first.headers["traceparent"].startswith("00-")
+    assert first.headers["traceparent"] != second.headers["traceparent"]
+    assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        httpx.ConnectError("refused"),
+        httpx.ConnectTimeout("nobody there"),
+        httpx.RemoteProtocolError("empty reply"),
+        httpx.ReadError("reset"),
+        httpx.Response(500, text="Internal Server Error"),
+        httpx.Response(404, text="Path not found, applications are starting"),
+        httpx.Response(429, text="shed"),
+        httpx.Response(503, text="draining"),
+        refusal(BackendUnavailable("loading")),
+        refusal(RateLimited("the queue is full")),
+    ],
+)
+async def test_what_may_pass_is_waited_out(trouble: httpx.Response | Exception) -> None:
+    time = Time()
+    handle, seen = answering(trouble, trouble, httpx.Response(200, json=GOOD))
+    answer = await services_of(caller_over(handle, time)).captioner.caption(ASKED)
+    assert answer.outcomes[0].unwrap().text == "a sled"
+    assert len(seen) == 3
+    assert 0.25 <= time.pauses[0] <= 0.5 <= time.pauses[1] <= 1.0
+
+
+async def test_patience_ends_and_pauses_stay_short() -> None:
+    time = Time()
+    handle, _ = answering(httpx.ConnectError("refused"))
+    with pytest.raises(BackendUnavailable, match="the captioner cannot be reached"):
+        await services_of(caller_over(handle, time)).captioner.caption(ASKED)
+    assert 45 < time.now <= 60
+    assert max(time.pauses) <= 8
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (refusal(UnknownModel("no model 'x'")), UnknownModel),
+        (refusal(BadBackendOutput("NaN")), BadBackendOutput),
+        (httpx.Response(418, text="a teapot"), BadBackendOutput),
+        (httpx.Response(302, headers={"location": "http://169.254.169.254/"}), BadBackendOutput),
+        (httpx.Response(200, text="<html>"), BadBackendOutput),
+        (httpx.Response(200, json=[]), BadBackendOutput),
+        (httpx.Response(200, json={"outcomes": [], "model": MODEL}), BadBackendOutput),
+        (httpx.Response(200, json={"outcomes": [CAPTION, CAPTION], "model": MODEL}), BadBackendOutput),
+        (httpx.Response(200, json={"outcomes": [{}], "model": MODEL}), BadBackendOutput),
+        (httpx.Response(200, text=WITH_NAN), BadBackendOutput),
+        (httpx.Response(503, text="{", headers={"content-type": PROBLEM_MEDIA_TYPE}), BadBackendOutput),
+        (httpx.ReadTimeout("slow"), DeadlineExceeded),
+    ],
+)  # fmt: skip
+async def test_what_will_not_pass_is_raised_at_once_under_its_name(
+    answer: httpx.Response | Exception, expected: type[FaultlineError]
+) -> None:
+    handle, seen = answering(answer)
+    with pytest.raises(expected):
+        await services_of(caller_over(handle)).captioner.caption(ASKED)
+    assert len(seen) == 1
+
+
+async def test_a_refused_secret_is_ours_to_mend_and_not_the_users() -> None:
+    handle, _ = answering(refusal(Unauthorized("the shared secret is wrong")))
+    with pytest.raises(InternalError, match="the captioner refuses the shared secret"):
+        await services_of(caller_over(handle)).captioner.caption(ASKED)
+
+
+Call = Callable[[Services], Awaitable[object]]
+SCORED = ScoreItem(original=REF, edited=REF, caption="a", edited_caption="b")
+CALLS: dict[str, Call] = {
+    "/captioner/v1/caption": lambda to: to.captioner.caption(ASKED),
+    "/captioner/v1/log-likelihood": lambda to: to.captioner.log_likelihood(
+        LogLikelihoodRequest(items=[LogLikelihoodItem(image=REF, text="a")])
+    ),
+    "/perturber/v1/perturb": lambda to: to.perturber.perturb(
+        PerturbRequest(items=[PerturbItem(caption="a", perturbation_type="object", n=1, seed=0)])
+    ),
+    "/editor/v1/reconstruct": lambda to: to.editor.reconstruct(
+        ReconstructRequest(items=[ReconstructItem(image=REF, caption="a")], preset=EditorPreset())
+    ),
+    "/editor/v1/edit": lambda to: to.editor.edit(
+        EditRequest(items=[EditItem(image=REF, caption="a", edited_caption="b")], preset=EditorPreset())
+    ),
+    "/editor/v1/generate": lambda to: to.editor.generate(
+        GenerateRequest(items=[GenerateItem(prompt="a", seed=0)])
+    ),
+    "/scorer/v1/score": lambda to: to.scorer.score(ScoreRequest(items=[SCORED])),
+    "/scorer/v1/embed-images": lambda to: to.scorer.embed_images(EmbedImagesRequest(images=[REF])),
+    "/scorer/v1/embed-texts": lambda to: to.scorer.embed_texts(EmbedTextsRequest(texts=["a"])),
+    "/scorer/v1/fill-mask": lambda to: to.scorer.fill_mask(
+        FillMaskRequest(items=[FillMaskItem(text="a", position=0, seed=0)])
+    ),
+    "/classifiers/v1/classify": lambda to: to.classifiers.classify(
+        ClassifyRequest(classifier="steady", images=[REF], classes=["sled"])
+    ),
+}
+
+
+@pytest.mark.parametrize("path", CALLS)
+async def test_every_port_has_its_address_and_counts_its_answers(path: str) -> None:
+    handle, seen = answering(httpx.Response(200, json={"outcomes": [], "model": MODEL}))
+    with pytest.raises(BadBackendOutput, match="answered 0 outcomes for 1 items"):
+        await CALLS[path](services_of(caller_over(handle)))
+    assert seen[0].url.path == path
+
+
+async def test_classifiers_are_listed_from_their_service() -> None:
+    found = {"classifiers": [{"name": "steady", "spec": "steady"}]}
+    handle, seen = answering(httpx.ConnectError("starting"), httpx.Response(200, json=found))
+    listed = await services_of(caller_over(handle)).classifiers.list_classifiers()
+    assert [one.name for one in listed.classifiers] == ["steady"]
+    assert seen[-1].url.path == "/classifiers/v1/classifiers"
+
+
+async def test_health_is_asked_once_and_says_why_a_service_is_not_ready() -> None:
+    def handle(request: httpx.Request) -> httpx.Response:
+        service = request.url.path.split("/")[1]
+        if service == "editor":
+            raise httpx.ConnectError("refused")
+        return httpx.Response(200, json={"service": service, "ready": service != "scorer"})
+
+    time = Time()
+    found = await HttpHealth(caller_over(handle, time)).services()
+    assert [one.service for one in found] == list(SERVICE_NAMES)
+    assert {one.service for one in found if not one.ready} == {"editor", "scorer"}
+    assert "cannot be reached" in found[2].detail
+    assert time.pauses == []
+
+
+async def test_the_pool_ignores_proxies_so_that_the_secret_stays_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.example:3128")
+    settings = GatewaySettings.model_validate({"secret": "a-secret", "services_url": "http://127.0.0.1:9"})
+    async with calling_services(settings) as caller:
+        found = await HttpHealth(caller).services()
+    assert all("ConnectError" in one.detail for one in found)

@@ -1,0 +1,268 @@
+"""The summary of a finished run: pairing, controls, insights, accounting, and the verdict's words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fakes.recorder import recorded_run
+from fakes.results import Ledgered, fake_config
+from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_core.types import Estimate
+from faultline_gateway.workflows.stress_test import summarize
+
+SCHEMA = Path(__file__).parents[3] / "demo" / "summary.schema.json"
+STEADY, SHAKEN = {"steady": 0.9, "leaning": 0.9}, {"steady": 0.9, "leaning": 0.2}
+
+
+def summary(ledgered: Ledgered, **changes: object) -> StressTestSummary:
+    return summarize(recorded_run(fake_config(**changes), ledgered.items), ledgered.items)
+
+
+def sources(number: int) -> list[str]:
+    return [f"source-{index}" for index in range(number)]
+
+
+def about(figure: Estimate, estimate: float, n: int) -> bool:
+    assert figure.low is not None
+    assert figure.high is not None
+    return figure.n == n and figure.estimate == pytest.approx(estimate) and figure.low < figure.high
+
+
+def test_the_checked_in_schema_is_the_contract() -> None:
+    schema = StressTestSummary.model_json_schema(by_alias=True, mode="serialization")
+    written = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    assert written == schema, f"write json.dumps(schema, indent=2) to {SCHEMA.name}"
+
+
+def test_a_summary_validates_against_its_schema_and_reads_back() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    ledgered = Ledgered()
+    ledgered.stress(sources(3), {"background": SHAKEN})
+    made = summary(ledgered)
+    body = json.loads(made.model_dump_json(by_alias=True))
+    jsonschema.validate(body, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    assert StressTestSummary.model_validate(body) == made
+
+
+def test_the_same_items_give_the_same_summary_in_any_case() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(sources(25), {"background": SHAKEN, "domain": STEADY})
+    assert summary(ledgered) == summary(ledgered)
+
+
+def test_each_source_weighs_one_however_many_of_its_edits_were_kept() -> None:
+    ledgered = Ledgered()
+    for source, kept in (("few", 1), ("many", 9)):
+        ledgered.add(source, "reconstruction")
+        for _ in range(kept):
+            ledgered.add(source, edit_type="background", after=SHAKEN if source == "few" else STEADY)
+    model = summary(ledgered).models["leaning"]
+    assert about(model.counterfactual.acc1, 0.5, 2)
+    assert about(model.drop, 0.5, 2)
+    assert model.counterfactual.n_images == 10
+
+
+def test_the_three_rows_cover_exactly_the_same_sources() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(sources(5), {"background": SHAKEN})
+    ledgered.add("no edit kept", "reconstruction", before={"steady": 0.1, "leaning": 0.1})
+    ledgered.add("no reconstruction", edit_type="background", before={"steady": 0.1, "leaning": 0.1})
+    model = summary(ledgered).models["steady"]
+    assert about(model.original.acc1, 1.0, 5)
+    assert about(model.reconstruction.acc1, 1.0, 5)
+    assert about(model.counterfactual.acc1, 1.0, 5)
+
+
+def test_sensitivity_is_signed_and_absolute_and_kept_by_type() -> None:
+    ledgered = Ledgered()
+    for index, source in enumerate(sources(4)):
+        after = {"steady": 0.9, "leaning": 0.4 if index % 2 else 0.95}
+        ledgered.add(source, edit_type="background", after=after)
+        ledgered.add(source, edit_type="domain", after=STEADY)
+    leaning = summary(ledgered).models["leaning"].edit_types
+    assert about(leaning["background"].delta_p, -0.225, 4)
+    assert about(leaning["background"].abs_delta_p, 0.275, 4)
+    assert about(leaning["background"].drop, 0.5, 4)
+    assert about(leaning["domain"].delta_p, 0.0, 4)
+    assert leaning["adjective"].delta_p.estimate is None
+    both = summary(ledgered).edit_types["background"]
+    assert about(both.delta_p, -0.1125, 4)
+    assert both.n_images == 4
+
+
+def test_acc5_counts_ranks_up_to_five() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(["a"], {"background": {"steady": 0.2, "leaning": 0.01}})
+    models = summary(ledgered).models
+    assert models["steady"].counterfactual.acc5.estimate == 1.0
+    assert models["leaning"].counterfactual.acc5.estimate == 0.0
+
+
+def test_counts_add_up_and_every_loss_is_named() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(sources(2), {"background": SHAKEN})
+    ledgered.add("source-0", edit_type="domain", state="filtered", reason="gate-direction")
+    ledgered.add("source-0", edit_type="object", state="filtered", reason="no-edit", result=None)
+    ledgered.add("source-1", edit_type="domain", state="failed", code="bad-backend-output", result=None)
+    ledgered.add("source-1", edit_type="object", state="cancelled", result=None)
+    ledgered.add("source-1", edit_type="subject", state="leased", result=None)
+    made = summary(ledgered)
+    assert made.counts == {
+        "planned": 11, "done": 6, "filtered": 2, "failed": 1, "cancelled": 1, "pending": 1,
+    }  # fmt: skip
+    assert made.dropped == {"gate-direction": 1, "no-edit": 1}
+    assert made.failed_codes == {"bad-backend-output": 1}
+    assert "3 of 11 planned items" in made.verdict
+
+
+def test_yields_follow_the_filters_in_order() -> None:
+    ledgered = Ledgered()
+    for source in sources(4):
+        ledgered.add(source, edit_type="background")
+        ledgered.add(source, edit_type="subject", state="filtered", reason="label-in-edit", result=None)
+        ledgered.add(source, edit_type="object", state="filtered", reason="no-edit", result=None)
+        ledgered.add(source, edit_type="domain", state="filtered", reason="gate-closer")
+        ledgered.add(source, edit_type="adjective", state="failed", code="x", result=None)
+        ledgered.add(source, "placebo", state="filtered", reason="gate-image-image")
+    yields = summary(ledgered).yields
+    assert about(yields["proposal"], 0.75, 16)
+    assert about(yields["label"], 2 / 3, 12)
+    assert about(yields["image-image"], 1.0, 8)
+    assert about(yields["closer"], 0.5, 8)
+    assert about(yields["kept"], 0.25, 16)
+    assert about(yields["kept.background"], 1.0, 4)
+    assert "kept.adjective" not in yields
+
+
+def test_cost_and_seconds_are_sums_over_items() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(["a"], {"background": SHAKEN})
+    made = summary(ledgered)
+    assert made.cost.unet_evaluations == 30
+    assert made.service_seconds == {"editor": 4.5, "scorer": 0.75}
+    assert made.wall_s == 90.0
+
+
+def test_a_change_that_hurts_a_class_becomes_an_insight_in_words() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(sources(4), {"background": SHAKEN, "adjective": STEADY})
+    [insight] = summary(ledgered).insights
+    assert (insight.classifier, insight.object_class, insight.edit_type) == ("leaning", "sled", "background")
+    assert (insight.removed, insight.added) == ("grass", "snow")
+    assert insight.delta_p.n == 4
+    assert "when “grass” becomes “snow”, p(sled) changes by -0.70" in insight.sentence
+    assert insight.example_item in {item.id for item in ledgered.items}
+
+
+def test_two_sources_are_an_anecdote_and_no_insight() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(sources(2), {"background": SHAKEN})
+    assert summary(ledgered).insights == []
+
+
+def test_a_real_drop_over_enough_sources_is_told_beside_its_controls() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(sources(20), {"background": SHAKEN, "domain": STEADY})
+    ledgered.stress(["other"], {"background": STEADY, "domain": STEADY})
+    verdict = summary(ledgered).verdict
+    assert "leaning loses accuracy" in verdict
+    assert "reconstruction alone costs 0.00" in verdict
+    assert "steady: no drop could be shown, which does not mean that there is none" in verdict
+    assert "no effect" not in verdict
+
+
+def test_the_drop_beyond_the_control_is_paired_and_tested_over_all_models() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(sources(30), {"background": SHAKEN})
+    models = summary(ledgered).models
+    assert models["leaning"].beyond_control is not None
+    assert about(models["leaning"].beyond_control, 1.0, 30)
+    assert models["leaning"].p is not None
+    assert models["leaning"].p_adjusted == pytest.approx(2 * models["leaning"].p)
+    assert models["steady"].p == models["steady"].p_adjusted == 1.0
+
+
+def test_a_drop_of_a_few_sources_among_many_models_is_not_called_a_loss() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(sources(5), {"background": SHAKEN})
+    ledgered.stress(
+        [f"steady-{index}" for index in range(20)], {"background": {"steady": 0.9, "leaning": 0.9}}
+    )
+    verdict = summary(ledgered).verdict
+    assert "leaning: no drop beyond the reconstruction's could be shown" in verdict
+    assert "p = 0.0" in verdict
+    assert "loses accuracy" not in verdict
+
+
+def test_the_most_harmful_kind_of_change_is_named() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(sources(20), {"background": SHAKEN, "domain": {"steady": 0.9, "leaning": 0.7}})
+    assert "Most harmful kind of change: background for leaning" in summary(ledgered).verdict
+
+
+def test_better_answers_on_counterfactuals_are_told_as_such() -> None:
+    ledgered = Ledgered()
+    for source in sources(25):
+        ledgered.add(source, "reconstruction")
+        ledgered.add(source, edit_type="domain", before={"steady": 0.2, "leaning": 0.2}, after=STEADY)
+    assert "steady answers better on counterfactuals than on originals" in summary(ledgered).verdict
+
+
+def test_a_drop_without_placebo_leaves_the_generators_share_unknown() -> None:
+    ledgered = Ledgered()
+    for source in sources(25):
+        ledgered.add(source, "reconstruction")
+        ledgered.add(source, edit_type="domain", after=SHAKEN)
+    assert "Without placebo as control, the generator's share of it is unknown" in summary(ledgered).verdict
+
+
+def test_a_classifier_that_saw_no_counterfactual_is_not_judged() -> None:
+    ledgered = Ledgered()
+    for source in sources(20):
+        ledgered.add(source, "reconstruction", before={"steady": 0.9})
+        ledgered.add(source, edit_type="domain", before={"steady": 0.9}, after={"steady": 0.9})
+    assert "leaning: no edit survived, nothing can be said." in summary(ledgered).verdict
+
+
+def test_few_sources_are_not_judged() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(sources(19), {"background": SHAKEN})
+    verdict = summary(ledgered).verdict
+    assert "19 sources are too few for a verdict" in verdict
+    assert "loses accuracy" not in verdict
+
+
+def test_a_drop_that_the_generator_alone_could_cause_is_not_the_edits() -> None:
+    ledgered = Ledgered()
+    for source in sources(30):
+        ledgered.add(source, "reconstruction", after=SHAKEN)
+        ledgered.add(source, "placebo")
+        ledgered.add(source, edit_type="background", after=SHAKEN)
+    assert "the generator's effect cannot be told from the edit's" in summary(ledgered).verdict
+
+
+def test_a_run_without_surviving_edit_has_no_verdict_and_no_numbers() -> None:
+    ledgered = Ledgered()
+    for source in sources(3):
+        ledgered.add(source, "reconstruction")
+        ledgered.add(source, edit_type="background", state="filtered", reason="gate-direction")
+    made = summary(ledgered)
+    assert made.verdict.startswith("No verdict: of 6 planned items no edit survived")
+    assert made.models["steady"].drop.estimate is None
+    assert made.models["steady"].original.acc1.n == 0
+    assert made.insights == []
+    assert made.yields["kept"].estimate == 0.0
+
+
+def test_an_unfinished_run_can_be_summed_up() -> None:
+    ledgered = Ledgered()
+    ledgered.add("a", "reconstruction", state="pending", result=None)
+    run = recorded_run(fake_config(), ledgered.items).model_copy(
+        update={"started_at": None, "ended_at": None}
+    )
+    made = summarize(run, ledgered.items)
+    assert made.counts["pending"] == 1
+    assert made.wall_s == 0.0

@@ -1,0 +1,204 @@
+"""The worker over a real ledger: outcomes recorded, leases kept alive, an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledgers import lease
+from fakes.ports import FakeCaptioner, FakeEditor, fake_services
+from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
+from faultline_core.contract.editor import EditRequest, EditResponse
+from faultline_core.errors import BackendUnavailable, BadBackendOutput, LeaseLost
+from faultline_gateway import progress
+from faultline_gateway import worker as worker_module
+from faultline_gateway.ledger import Ledger
+from faultline_gateway.progress import wait_for_end
+from faultline_gateway.worker import LedgerRecorder, patiently
+from faultline_gateway.workflows import stress_test
+
+BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
+        "max_edits_per_image": 1}  # fmt: skip
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGateway]:
+    monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(worker_module, "DRAIN_SECONDS", 0.05)
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.01)
+    async with fake_gateway(tmp_path) as opened:
+        await opened.upload("demo", 1)
+        yield opened
+
+
+async def created(gateway: FakeGateway) -> str:
+    answer = await gateway.http.post("/v1/stress-tests", json=BODY)
+    return str(answer.json()["id"])
+
+
+class StuckCaptioner(FakeCaptioner):
+    """Takes calls and never answers."""
+
+    started: asyncio.Event
+
+    async def caption(self, request: CaptionRequest) -> CaptionResponse:
+        self.started.set()
+        await asyncio.Event().wait()
+        return await super().caption(request)
+
+
+def stuck(gateway: FakeGateway) -> StuckCaptioner:
+    captioner = StuckCaptioner(gateway.world)
+    captioner.started = asyncio.Event()
+    return captioner
+
+
+async def test_several_hands_work_a_run_off_and_stop_when_told(gateway: FakeGateway) -> None:
+    run_id, stop = await created(gateway), asyncio.Event()
+    working = asyncio.create_task(gateway.worker(concurrency=3).work(stop))
+    assert (await wait_for_end(gateway.ledger, run_id, 30)).state == "completed"
+    stop.set()
+    await working
+    assert gateway.ledger.audit(run_id) == []
+
+
+async def test_an_orderly_stop_gives_back_what_is_not_done_and_costs_no_attempt(gateway: FakeGateway) -> None:
+    run_id, stop, captioner = await created(gateway), asyncio.Event(), stuck(gateway)
+    services = fake_services(gateway.world, captioner=captioner)
+    working = asyncio.create_task(gateway.worker(services, concurrency=1).work(stop))
+    await captioner.started.wait()
+    stop.set()
+    await working
+    assert {item.state for item in gateway.ledger.items(run_id)} == {"pending"}
+    assert {item.attempts for item in gateway.ledger.items(run_id)} == {0}
+    await gateway.worker().work_off()
+    assert gateway.ledger.run(run_id).state == "completed"
+
+
+async def test_a_cancelled_run_stops_work_that_hangs(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "RENEW_AT_MOST_SECONDS", 0.01)
+    run_id, captioner = await created(gateway), stuck(gateway)
+    services = fake_services(gateway.world, captioner=captioner)
+    working = asyncio.create_task(gateway.worker(services).work_off())
+    await captioner.started.wait()
+    gateway.ledger.cancel(run_id)
+    await asyncio.wait_for(working, 10)
+    assert gateway.ledger.run(run_id).state == "cancelled"
+    assert gateway.ledger.audit(run_id) == []
+
+
+async def test_leases_are_renewed_while_work_goes_on(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "RENEW_AT_MOST_SECONDS", 0.01)
+    renewed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    renew = Ledger.renew
+
+    def noted(ledger: Ledger, *arguments: object) -> list[str]:
+        loop.call_soon_threadsafe(renewed.set)
+        return renew(ledger, *arguments)  # type: ignore[arg-type]  # passed on as they came
+
+    monkeypatch.setattr(Ledger, "renew", noted)
+    await created(gateway)
+    captioner, stop = stuck(gateway), asyncio.Event()
+    services = fake_services(gateway.world, captioner=captioner)
+    working = asyncio.create_task(gateway.worker(services, concurrency=1).work(stop))
+    await asyncio.wait_for(renewed.wait(), 10)
+    stop.set()
+    await working
+
+
+class LyingEditor(FakeEditor):
+    """Answers one picture too few."""
+
+    async def edit(self, request: EditRequest) -> EditResponse:
+        answer = await super().edit(request)
+        return answer.model_copy(update={"outcomes": answer.outcomes[:-1]})
+
+
+async def test_items_of_a_lying_service_fail_with_the_reason_and_the_rest_is_done(
+    gateway: FakeGateway,
+) -> None:
+    run_id = await created(gateway)
+    services = fake_services(gateway.world, editor=LyingEditor(gateway.world))
+    await gateway.worker(services).work_off()
+    items = list(gateway.ledger.items(run_id))
+    open_edits = [item for item in items if item.kind == "edit"]
+    assert {(item.state, item.code) for item in open_edits} == {("pending", BadBackendOutput.code)}
+    assert {item.state for item in items if item.kind == "reconstruction"} == {"done"}
+
+
+async def test_a_defect_of_a_hand_stops_the_worker_for_its_supervisor_to_see(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(ledger: Ledger, *arguments: object, **options: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(Ledger, "lease_group", fail)
+    with pytest.raises(RuntimeError, match="a defect"):
+        await gateway.worker().work(asyncio.Event())
+
+
+async def test_a_ledger_that_is_away_is_waited_for(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id, lease_group = await created(gateway), Ledger.lease_group
+    troubles = iter([BackendUnavailable("locked")])
+
+    def sometimes(ledger: Ledger, worker: str, *, seconds: float) -> object:
+        for trouble in troubles:
+            raise trouble
+        return lease_group(ledger, worker, seconds=seconds)
+
+    monkeypatch.setattr(Ledger, "lease_group", sometimes)
+    stop = asyncio.Event()
+    working = asyncio.create_task(gateway.worker().work(stop))
+    assert (await wait_for_end(gateway.ledger, run_id, 30)).state == "completed"
+    stop.set()
+    await working
+
+
+async def test_an_outcome_is_recorded_when_the_ledger_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "LEDGER_PAUSE_SECONDS", 0.0)
+    answers: list[Exception | str] = [BackendUnavailable("locked"), BackendUnavailable("locked"), "recorded"]
+
+    def record() -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert await patiently(record) == "recorded"
+
+
+async def test_a_lost_lease_is_not_recorded(gateway: FakeGateway) -> None:
+    run_id = await created(gateway)
+    group = lease(gateway.ledger)
+    record = LedgerRecorder(gateway.ledger, group)
+    assert await record.cancelled() is False
+    gateway.ledger.cancel(run_id)
+    assert await record.cancelled() is True
+    with pytest.raises(LeaseLost):
+        await record.filtered(group.items[0], "no-edit")
+
+
+async def test_whatever_a_workflow_leaves_open_is_given_back(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*arguments: object, **options: object) -> None:
+        raise LeaseLost("somebody else has it")
+
+    run_id = await created(gateway)
+    monkeypatch.setattr(stress_test, "process", nothing)
+    worker = gateway.worker()
+    group = await worker._lease()
+    assert group is not None
+    await worker._process(group)
+    assert {item.state for item in gateway.ledger.items(run_id)} == {"pending"}
