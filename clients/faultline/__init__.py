@@ -1,0 +1,30 @@
+"""Faultline finds where an image classifier breaks, with counterfactual images and numbers that hold.
+
+from faultline import Client
+
+client = Client("http://127.0.0.1:8080")
+run = client.stress_tests.create(dataset="demo", classifiers=["leaning-resnet"], seed=0)
+print(run.wait().summary())
+"""
+
+from faultline._client import AsyncClient, Client
+from faultline._retries import RetryPolicy
+from faultline._runs import AsyncStressTest, StressTest
+from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_core.errors import FaultlineError
+from faultline_core.types import Cost, EditType, Estimate
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AsyncClient",
+    "AsyncStressTest",
+    "Client",
+    "Cost",
+    "EditType",
+    "Estimate",
+    "FaultlineError",
+    "RetryPolicy",
+    "StressTest",
+    "StressTestSummary",
+]

@@ -1,0 +1,91 @@
+"""One request, described before it is sent: sync and async clients build the same ones."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from faultline_core.contract.base import IDEMPOTENCY_HEADER, PROBLEM_MEDIA_TYPE, Problem
+from faultline_core.errors import BackendUnavailable, BadBackendOutput, FaultlineError, error_for
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+_STATUS_CODES = {401: "unauthorized", 404: "not-found", 413: "payload-too-large", 429: "rate-limited"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Generic[T]):
+    """A request and how to read its answer; ``safe`` says that sending it twice does no harm."""
+
+    method: str
+    path: str
+    parse: Callable[[httpx.Response], T]
+    params: Mapping[str, str | int | float] = field(default_factory=dict)
+    body: BaseModel | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout: float | None = None
+    safe: bool = True
+
+    def build(self, client: httpx.Client | httpx.AsyncClient) -> httpx.Request:
+        """Make the request that ``client`` sends."""
+        content = None if self.body is None else self.body.model_dump_json(exclude_unset=True)
+        headers = dict(self.headers)
+        if content is not None:
+            headers["content-type"] = "application/json"
+        timeout = client.timeout if self.timeout is None else httpx.Timeout(self.timeout)
+        return client.build_request(
+            self.method,
+            self.path,
+            params=dict(self.params) or None,
+            content=content,
+            headers=headers,
+            timeout=timeout,
+        )
+
+
+def reading(model: type[M]) -> Callable[[httpx.Response], M]:
+    """Parse an answer's JSON as ``model``."""
+
+    def parse(response: httpx.Response) -> M:
+        try:
+            return model.model_validate_json(response.content)
+        except ValidationError as error:
+            raise BadBackendOutput(
+                f"the answer to {response.request.url.path!r} is no {model.__name__}: {error}"
+            ) from error
+
+    return parse
+
+
+def reading_text(response: httpx.Response) -> str:
+    """Take an answer's body as text."""
+    return response.text
+
+
+def reading_bytes(response: httpx.Response) -> bytes:
+    """Take an answer's body as it is."""
+    return response.content
+
+
+def idempotency_headers(key: str | None) -> dict[str, str]:
+    """Headers that make a POST safe to repeat; a fresh key when the caller brings none."""
+    return {IDEMPOTENCY_HEADER: key or str(uuid.uuid4())}
+
+
+def problem_of(response: httpx.Response) -> FaultlineError:
+    """Turn an error answer into the exception that the gateway raised."""
+    if response.headers.get("content-type", "").startswith(PROBLEM_MEDIA_TYPE):
+        try:
+            return Problem.model_validate_json(response.content).error()
+        except ValidationError:
+            return BadBackendOutput(f"unreadable problem from {response.request.url.path!r}")
+    detail = f"{response.request.method} {response.request.url.path} answered {response.status_code}"
+    if response.status_code >= 500:
+        return BackendUnavailable(detail)
+    return error_for(_STATUS_CODES.get(response.status_code, "invalid-request"), detail)

@@ -1,0 +1,59 @@
+"""The verdict of a stress test as an exit code: passed, failed, or not enough to tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_core.errors import FaultlineError, QuotaExceeded, RequestError, Unauthorized
+from faultline_core.types import Estimate, RunState
+
+
+class Exit(IntEnum):
+    """What a command's exit code says."""
+
+    PASSED = 0
+    FAILED = 1
+    USAGE = 2
+    INCOMPLETE = 3
+    REFUSED = 4
+    INCONCLUSIVE = 5
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Fail when a classifier's accuracy drop is proven to exceed ``max_drop`` (a fraction)."""
+
+    max_drop: float
+    strict: bool = False
+
+    def judge(self, drop: Estimate) -> Exit:
+        """One drop against the threshold: its whole interval must lie on one side."""
+        if drop.low is None or drop.high is None:
+            return Exit.INCONCLUSIVE
+        if drop.low > self.max_drop:
+            return Exit.FAILED
+        return Exit.PASSED if drop.high <= self.max_drop else Exit.INCONCLUSIVE
+
+    def verdict(self, summary: StressTestSummary) -> Exit:
+        """The worst of all classifiers; ``strict`` turns inconclusive into failed."""
+        verdicts = {self.judge(model.drop) for model in summary.models.values()}
+        if Exit.FAILED in verdicts:
+            return Exit.FAILED
+        if Exit.INCONCLUSIVE in verdicts or not verdicts:
+            return Exit.FAILED if self.strict else Exit.INCONCLUSIVE
+        return Exit.PASSED
+
+
+def exit_for_state(state: RunState) -> Exit:
+    """A run that failed or is incomplete is never "passed"."""
+    return Exit.PASSED if state == "completed" else Exit.INCOMPLETE
+
+
+def exit_for_error(error: FaultlineError) -> Exit:
+    """Which exit code an error leads to."""
+    if isinstance(error, (Unauthorized, QuotaExceeded)):
+        return Exit.REFUSED
+    return Exit.USAGE if isinstance(error, RequestError) and not error.retryable else Exit.INCOMPLETE

@@ -1,0 +1,46 @@
+"""The progress of a run on a terminal: a bar on standard error, nothing when that is no terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from faultline._runs import StressTest
+from faultline_core.contract.runs import RequestCounts
+
+
+def described(counts: RequestCounts) -> str:
+    """What the items came to so far."""
+    return f"{counts.done} kept · {counts.filtered} filtered · {counts.failed} failed"
+
+
+def follow(run: StressTest, *, quiet: bool) -> StressTest:
+    """Show the run's progress until it ends."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        return run.wait()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("planned", total=None)
+        for event in run.events():
+            counts = event.request_counts
+            progress.update(
+                task,
+                total=counts.total,
+                completed=counts.total - counts.pending,
+                description=described(counts),
+            )
+    return run

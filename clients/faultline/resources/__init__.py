@@ -1,0 +1,1 @@
+"""What can be called: one module a noun, as in the URLs."""
