@@ -1,0 +1,106 @@
+"""A whole gateway in one process: real ledger, store in memory, fake services, HTTP without a socket."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from fakes.ledgers import new_ledger
+from fakes.ports import fake_services
+from fakes.store import FakeStore, picture
+from fakes.world import CAPTION, CLASSES, FakeWorld, Shown, fake_suite
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.base import ServiceHealth
+from faultline_gateway.app import create_app
+from faultline_gateway.ledger import Ledger
+from faultline_gateway.ports import Services
+from faultline_gateway.settings import GatewaySettings
+from faultline_gateway.worker import Worker
+
+URL = "http://127.0.0.1:8080"
+
+
+class SharedStore(FakeStore):
+    """Puts what the fakes draw where the gateway and the worker read it."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        super().__init__()
+        self.shared = blobs
+
+    def put(self, data: bytes) -> str:
+        """Keep ``data`` in both stores."""
+        self.shared.put(data)
+        return super().put(data)
+
+
+class FakeHealth:
+    """All services are well, except those named."""
+
+    def __init__(self) -> None:
+        self.down: set[str] = set()
+
+    async def services(self) -> list[ServiceHealth]:
+        """Say how each service is."""
+        names = ("captioner", "perturber", "editor", "scorer", "classifiers")
+        return [ServiceHealth(service=name, ready=name not in self.down) for name in names]
+
+
+@dataclass
+class FakeGateway:
+    """The gateway's parts and a client that talks to it."""
+
+    http: httpx.AsyncClient
+    ledger: Ledger
+    store: BlobStore
+    world: FakeWorld
+    services: Services
+    health: FakeHealth
+
+    async def upload(self, name: str, per_class: int, classes: tuple[str, ...] = CLASSES) -> dict[str, Any]:
+        """Make a dataset of fake pictures through the API."""
+        await self.http.post("/v1/datasets", json={"name": name})
+        sources = [self.source(label, number) for label in classes for number in range(per_class)]
+        answer = await self.http.post(f"/v1/datasets/{name}/sources", json={"sources": sources})
+        added: dict[str, Any] = answer.json()
+        return added
+
+    def source(self, label: str, number: int) -> dict[str, str]:
+        """The upload of a picture that the fakes know."""
+        shown = Shown(label, CAPTION.format(label=label))
+        self.world.add(shown, number)
+        content = base64.b64encode(picture(shown, number)).decode()
+        return {"filename": f"{label}-{number}.png", "label": label, "content_base64": content}
+
+    def worker(self, services: Services | None = None, **changes: Any) -> Worker:
+        """A worker over the same ledger and store."""
+        options: dict[str, Any] = {"concurrency": 2, "lease_seconds": 30.0} | changes
+        return Worker(
+            "worker", ledger=self.ledger, store=self.store, services=services or self.services, **options
+        )
+
+
+@asynccontextmanager
+async def fake_gateway(folder: Path, **settings: Any) -> AsyncIterator[FakeGateway]:
+    """Open a gateway whose state lies in ``folder``."""
+    store, health = BlobStore(f"memory://{folder}/store"), FakeHealth()
+    ledger = new_ledger(folder)
+    world = FakeWorld(store=SharedStore(store))
+    services = fake_services(world)
+    app = create_app(
+        GatewaySettings.model_validate(settings),
+        ledger=ledger,
+        store=store,
+        services=services,
+        suite=fake_suite(),
+        health=health,
+    )
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url=URL) as http:
+        yield FakeGateway(http, ledger, store, world, services, health)
+    ledger.close()

@@ -1,0 +1,48 @@
+"""Processes that live off the ledger and may be killed at any moment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fakes.ledgers import create_run
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.runs import ItemResult
+from faultline_core.errors import LeaseLost
+from faultline_core.types import FINAL_RUN_STATES
+from faultline_gateway.ledger import Done, Ledger
+
+
+def acknowledge(log: Path, line: str) -> None:
+    """Write down, outside the ledger, what the ledger has promised."""
+    handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(handle, f"{line}\n".encode())
+    finally:
+        os.close(handle)
+
+
+def acknowledged(log: Path) -> list[str]:
+    """Read what was promised."""
+    return log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+
+
+def work(url: str, store_url: str, run_id: str, log: Path, lease_seconds: float) -> None:
+    """Lease, make, store and record until the run has ended; what is recorded is acknowledged in ``log``."""
+    ledger, store = Ledger(url), BlobStore(store_url)
+    while ledger.run(run_id).state not in FINAL_RUN_STATES:
+        group = ledger.lease_group(f"process-{os.getpid()}", seconds=lease_seconds)
+        for item in group.items if group else ():
+            image = store.put(f"picture of {item.item_key}".encode())
+            try:
+                ledger.finish(item.id, item.fence, Done(result=ItemResult(image=image, caption="a sled")))
+            except LeaseLost:
+                break
+            acknowledge(log, item.id)
+
+
+def submit(url: str, log: Path, runs: int) -> None:
+    """Create runs, each acknowledged in ``log`` once the ledger has it."""
+    ledger = Ledger(url)
+    for _ in range(runs):
+        acknowledge(log, create_run(ledger, sources=2, per_source=4))

@@ -1,0 +1,96 @@
+"""Runs for ledger tests: planned without a workflow, on a clock that the test sets."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from faultline_core.contract.editor import EditorPreset
+from faultline_core.contract.runs import ItemResult
+from faultline_core.contract.stress_tests import (
+    GateThresholds,
+    StressTestConfig,
+    StressTestCreate,
+    TextThresholds,
+)
+from faultline_gateway.ledger import Done, Ledger
+from faultline_gateway.work_items import LeasedGroup, PlannedItem
+
+IMAGE = "a" * 64
+
+
+@cache
+def _migrated() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        Ledger(f"sqlite:///{folder}/ledger.db").close()
+        return (Path(folder) / "ledger.db").read_bytes()
+
+
+def new_ledger(folder: Path, clock: Callable[[], float] = time.time) -> Ledger:
+    """An empty ledger in ``folder``; migrating once for all tests saves most of their time."""
+    (folder / "ledger.db").write_bytes(_migrated())
+    return Ledger(f"sqlite:///{folder / 'ledger.db'}", clock=clock)
+
+
+@dataclass
+class Clock:
+    """Time as the test wants it, in seconds since the epoch."""
+
+    now: float = 1_000_000.0
+
+    def __call__(self) -> float:
+        """Tell the time."""
+        return self.now
+
+
+def config() -> dict[str, Any]:
+    """A resolved configuration that the ledger can read again."""
+    resolved = StressTestConfig(
+        request=StressTestCreate(dataset="demo", classifiers=["steady"], seed=0), suite="miniature",
+        preset=EditorPreset(), gate=GateThresholds(), text=TextThresholds(), models={}, versions={},
+        dataset_digest="0" * 64, classes=["sled"],
+    )  # fmt: skip
+    return resolved.model_dump(mode="json")
+
+
+def planned_items(sources: int = 3, per_source: int = 3) -> list[PlannedItem]:
+    """So many edits of so many sources."""
+    return [
+        PlannedItem(
+            item_key=f"key-{ordinal}", ordinal=ordinal, kind="edit", edit_type="object",
+            source_id=f"source-{ordinal // per_source}", source_image=IMAGE, label="sled",
+        )
+        for ordinal in range(sources * per_source)
+    ]  # fmt: skip
+
+
+def create_run(ledger: Ledger, *, sources: int = 3, per_source: int = 3, key: str | None = None) -> str:
+    """A run of such items."""
+    return ledger.create_run(
+        kind="stress-test", dataset="demo", config=config(), items=planned_items(sources, per_source),
+        fingerprint="f" * 64, idempotency_key=key,
+    )  # fmt: skip
+
+
+def done(image: str = IMAGE) -> Done:
+    """A good outcome."""
+    return Done(result=ItemResult(image=image, caption="a sled"))
+
+
+def lease(ledger: Ledger, *, worker: str = "worker", seconds: float = 30.0) -> LeasedGroup:
+    """The next group; there must be one."""
+    group = ledger.lease_group(worker, seconds=seconds)
+    assert group is not None
+    return group
+
+
+def finish_all(ledger: Ledger) -> None:
+    """Work off what can be leased, with good outcomes."""
+    while (group := ledger.lease_group("worker", seconds=30.0)) is not None:
+        for item in group.items:
+            ledger.finish(item.id, item.fence, done())

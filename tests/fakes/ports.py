@@ -1,0 +1,270 @@
+"""The five ports without models: equal requests get equal answers, and each call is counted.
+
+A test that needs a failure overrides one method of one class.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import TypeVar
+
+import numpy as np
+
+from fakes.world import CLASSES, FakeWorld, Shown
+from faultline_core.contract.base import ModelIdentity, Outcome
+from faultline_core.contract.captioner import (
+    Caption,
+    CaptionRequest,
+    CaptionResponse,
+    LogLikelihood,
+    LogLikelihoodRequest,
+    LogLikelihoodResponse,
+)
+from faultline_core.contract.classifiers import (
+    ClassifierDescription,
+    ClassifierList,
+    ClassifyRequest,
+    ClassifyResponse,
+    Prediction,
+)
+from faultline_core.contract.editor import (
+    EditedImage,
+    EditRequest,
+    EditResponse,
+    EditVariant,
+    GeneratedImage,
+    GenerateRequest,
+    GenerateResponse,
+    Reconstruction,
+    ReconstructRequest,
+    ReconstructResponse,
+)
+from faultline_core.contract.perturber import (
+    CaptionEdit,
+    Perturbations,
+    PerturbItem,
+    PerturbRequest,
+    PerturbResponse,
+)
+from faultline_core.contract.scorer import (
+    EditScores,
+    Embedding,
+    EmbedImagesRequest,
+    EmbedResponse,
+    EmbedTextsRequest,
+    FilledMask,
+    FillMaskRequest,
+    FillMaskResponse,
+    ScoreItem,
+    ScoreRequest,
+    ScoreResponse,
+)
+from faultline_core.errors import UnknownModel
+from faultline_core.types import Cost, PerturbationType
+from faultline_gateway.ports import Services
+
+T = TypeVar("T")
+
+EDITS: dict[PerturbationType, tuple[str, tuple[str, ...]]] = {
+    "subject": ("a red", ("a striped red", "a broken red", "a tiny red")),
+    "object": ("a dog", ("a lamp", "a tree", "a chair")),
+    "background": ("on the grass", ("in the snow", "on the sand", "in the fog")),
+    "adjective": ("red", ("blue", "green", "yellow")),
+    "domain": ("photo", ("painting", "sketch", "sculpture")),
+    "placebo": ("on the grass", ("on the lawn",)),
+}
+"""What the fake perturber replaces by what."""
+
+
+def _good(value: T) -> Outcome[T]:
+    return Outcome(value=value)
+
+
+def _model(name: str) -> ModelIdentity:
+    return ModelIdentity(id=f"fake-{name}", revision="0")
+
+
+class FakeCaptioner:
+    """Captions a picture with what it shows."""
+
+    def __init__(self, world: FakeWorld) -> None:
+        self.world = world
+        self.calls: Counter[str] = Counter()
+
+    async def caption(self, request: CaptionRequest) -> CaptionResponse:
+        """Caption each picture."""
+        self.calls["caption"] += 1
+        texts = [self.world.shown[item.image].caption for item in request.items]
+        captions = [Caption(text=text, log_likelihood=-1.0, tokens=len(text.split())) for text in texts]
+        return CaptionResponse(outcomes=[_good(caption) for caption in captions], model=_model("captioner"))
+
+    async def log_likelihood(self, request: LogLikelihoodRequest) -> LogLikelihoodResponse:
+        """Weigh each text by its length."""
+        weights = [LogLikelihood(total=-float(len(item.text)), tokens=1) for item in request.items]
+        return LogLikelihoodResponse(
+            outcomes=[_good(weight) for weight in weights], model=_model("captioner")
+        )
+
+
+class FakePerturber:
+    """Proposes the edits of the table above, beginning where the seed says."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+
+    async def perturb(self, request: PerturbRequest) -> PerturbResponse:
+        """Propose edits of each caption."""
+        self.calls["perturb"] += 1
+        outcomes = [_good(self.propose(item)) for item in request.items]
+        return PerturbResponse(outcomes=outcomes, model=_model("perturber"))
+
+    def propose(self, item: PerturbItem) -> Perturbations:
+        """Replace the words of the type by each of their alternatives."""
+        old, news = EDITS[item.perturbation_type]
+        start = item.seed % len(news)
+        texts = [item.caption.replace(old, new, 1) for new in (*news[start:], *news[:start])][: item.n]
+        return Perturbations(edits=[CaptionEdit(edited_caption=text, removed=[], added=[]) for text in texts])
+
+
+class FakeEditor:
+    """Makes a picture that shows the edited caption, noise otherwise."""
+
+    def __init__(self, world: FakeWorld) -> None:
+        self.world = world
+        self.calls: Counter[str] = Counter()
+
+    async def reconstruct(self, request: ReconstructRequest) -> ReconstructResponse:
+        """Make another picture of the same truth."""
+        self.calls["reconstruct"] += 1
+        cost = Cost(unet_calls=request.preset.steps, unet_evaluations=request.preset.steps)
+        made = [
+            Reconstruction(image=self._draw(item.image, item.caption, None), psnr_db=30.0, cost=cost)
+            for item in request.items
+        ]
+        outcomes = [_good(value) for value in made]
+        return ReconstructResponse(outcomes=outcomes, model=_model("editor"), cost=cost)
+
+    async def edit(self, request: EditRequest) -> EditResponse:
+        """Make one picture a value of the sweep."""
+        self.calls["edit"] += 1
+        steps = request.preset.steps * len(request.preset.self_replace)
+        cost = Cost(unet_calls=steps, unet_evaluations=steps)
+        outcomes = []
+        for item in request.items:
+            drawn = [
+                (value, self._draw(item.image, item.edited_caption, value))
+                for value in request.preset.self_replace
+            ]
+            variants = [EditVariant(self_replace=value, image=ref) for value, ref in drawn]
+            outcomes.append(_good(EditedImage(variants=variants, cost=cost)))
+        total = Cost(unet_calls=steps, unet_evaluations=steps * len(request.items) + request.preset.steps)
+        return EditResponse(outcomes=outcomes, model=_model("editor"), cost=total)
+
+    async def generate(self, request: GenerateRequest) -> GenerateResponse:
+        """Make one picture a prompt and seed."""
+        made = [self.world.add(Shown("", item.prompt), item.seed) for item in request.items]
+        outcomes = [_good(GeneratedImage(image=ref)) for ref in made]
+        return GenerateResponse(outcomes=outcomes, model=_model("editor"))
+
+    def _draw(self, source: str, caption: str, self_replace: float | None) -> str:
+        label = self.world.shown[source].label
+        return self.world.add(Shown(label, caption, self_replace), source)
+
+
+class FakeScorer:
+    """Finds every edit good, the better the smaller self_replace; unequal words are unlike each other."""
+
+    def __init__(self, world: FakeWorld) -> None:
+        self.world = world
+        self.calls: Counter[str] = Counter()
+
+    async def score(self, request: ScoreRequest) -> ScoreResponse:
+        """Measure each edit."""
+        self.calls["score"] += 1
+        outcomes = [_good(self.measure(item)) for item in request.items]
+        return ScoreResponse(outcomes=outcomes, model=_model("scorer"), cost=Cost(clip_passes=len(outcomes)))
+
+    def measure(self, item: ScoreItem) -> EditScores:
+        """Scores that pass LANCE's thresholds."""
+        fraction = self.world.shown[item.edited].self_replace or 0.0
+        return EditScores(
+            direction=0.6 - 0.3 * fraction, image_image=0.8 + 0.1 * fraction, text_original=0.3,
+            text_edited=0.3, text_edited_source=0.25, text_original_edit=0.25,
+        )  # fmt: skip
+
+    async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
+        """Embed each picture."""
+        return self._embed(request.images, "clip")
+
+    async def embed_texts(self, request: EmbedTextsRequest) -> EmbedResponse:
+        """Embed each text."""
+        self.calls["embed_texts"] += 1
+        return self._embed(request.texts, request.encoder)
+
+    def _embed(self, names: list[str], encoder: str) -> EmbedResponse:
+        outcomes = [_good(Embedding(vector=self.vector(name))) for name in names]
+        return EmbedResponse(outcomes=outcomes, model=_model(encoder))
+
+    def vector(self, text: str) -> list[float]:
+        """A direction of its own for every text: in 256 dimensions, nearly orthogonal to all others."""
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+        return [float(value) for value in np.random.default_rng(seed).standard_normal(256)]
+
+    async def fill_mask(self, request: FillMaskRequest) -> FillMaskResponse:
+        """Replace every word by the same one."""
+        outcomes = [_good(FilledMask(words=["thing"], probabilities=[1.0])) for _ in request.items]
+        return FillMaskResponse(outcomes=outcomes, model=_model("masked-lm"))
+
+
+class FakeClassifiers:
+    """``steady`` and ``timm:resnet18`` are always right; ``leaning`` loses its class where there is snow."""
+
+    def __init__(self, world: FakeWorld, classes: tuple[str, ...] = CLASSES) -> None:
+        self.world = world
+        self.classes = classes
+        self.calls: Counter[str] = Counter()
+
+    async def classify(self, request: ClassifyRequest) -> ClassifyResponse:
+        """Predict each picture."""
+        self.calls[request.classifier] += 1
+        if request.classifier not in ("steady", "leaning", "timm:resnet18"):
+            raise UnknownModel(f"no classifier is named {request.classifier!r}")
+        outcomes = [_good(self.predict(request, image)) for image in request.images]
+        return ClassifyResponse(outcomes=outcomes, model=_model(request.classifier))
+
+    def predict(self, request: ClassifyRequest, image: str) -> Prediction:
+        """The true class gets 0.9, or 0.1 where this classifier is led astray."""
+        shown = self.world.shown[image]
+        p_true = 0.1 if request.classifier == "leaning" and "snow" in shown.caption else 0.9
+        rest = (1.0 - p_true) / (len(request.classes) - 1)
+        probabilities = [p_true if name == shown.label else rest for name in request.classes]
+        top = sorted(range(len(probabilities)), key=lambda index: -probabilities[index])[:5]
+        return Prediction(probabilities=probabilities, top=top)
+
+    async def list_classifiers(self) -> ClassifierList:
+        """Name both classifiers."""
+        described = [
+            ClassifierDescription(name=name, spec=name, classes=list(self.classes))
+            for name in ("steady", "leaning")
+        ]
+        return ClassifierList(classifiers=described)
+
+
+def fake_services(
+    world: FakeWorld,
+    *,
+    captioner: FakeCaptioner | None = None,
+    perturber: FakePerturber | None = None,
+    editor: FakeEditor | None = None,
+    scorer: FakeScorer | None = None,
+    classifiers: FakeClassifiers | None = None,
+) -> Services:
+    """All five ports over one world; those given stand in for the default fakes."""
+    return Services(
+        captioner=captioner or FakeCaptioner(world),
+        perturber=perturber or FakePerturber(),
+        editor=editor or FakeEditor(world),
+        scorer=scorer or FakeScorer(world),
+        classifiers=classifiers or FakeClassifiers(world),
+    )

@@ -1,0 +1,51 @@
+"""Child processes that are dead, at the latest, when their test ends."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerProcess
+
+import pytest
+
+PATIENCE_SECONDS = 100.0
+LOOK_SECONDS = 0.02
+
+Start = Callable[..., ForkServerProcess]
+
+
+@contextmanager
+def child_processes() -> Iterator[Start]:
+    """Give a function that starts ``target(*arguments)`` in a process of its own."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["fakes.ledger_worker", "fakes.gateway_server"])
+    with pytest.MonkeyPatch.context() as patch:
+        # The server of forks finds what it shall import beforehand only where the environment says so.
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        forkserver.ensure_running()
+    started: list[ForkServerProcess] = []
+
+    def start(target: Callable[..., None], *arguments: object) -> ForkServerProcess:
+        process = context.Process(target=target, args=arguments)
+        process.start()
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.join()
+        process.close()
+
+
+def look_until(holds: Callable[[], bool]) -> None:
+    """Look again and again until ``holds``; a test that hangs fails."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, "it takes too long"
+        time.sleep(LOOK_SECONDS)

@@ -1,0 +1,134 @@
+"""A recorder in memory, and the run and items that the ledger would make of what it saw."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+
+from faultline_core.contract.runs import Item, ItemResult, RequestCounts, Run
+from faultline_core.contract.stress_tests import StressTestConfig
+from faultline_core.errors import FaultlineError
+from faultline_core.types import ItemState
+from faultline_gateway.work_items import LeasedGroup, LeasedItem, PlannedItem
+
+RUN_ID = "run-1"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The outcome of one item."""
+
+    state: ItemState
+    reason: str | None = None
+    detail: str | None = None
+    error: FaultlineError | None = None
+    result: ItemResult | None = None
+
+
+@dataclass
+class FakeRecorder:
+    """Outcomes by item id; a second outcome for one item fails the test.
+
+    ``cancel_after`` polls, the run counts as being cancelled.
+    """
+
+    outcomes: dict[str, Recorded] = field(default_factory=dict)
+    cancel_after: int | None = None
+    polls: int = 0
+
+    async def done(self, item: LeasedItem, result: ItemResult) -> None:
+        """Keep the result."""
+        self._keep(item, Recorded("done", result=result))
+
+    async def filtered(
+        self, item: LeasedItem, reason: str, detail: str = "", result: ItemResult | None = None
+    ) -> None:
+        """Keep the reason."""
+        self._keep(item, Recorded("filtered", reason=reason, detail=detail, result=result))
+
+    async def failed(self, item: LeasedItem, error: FaultlineError) -> None:
+        """Keep the error."""
+        self._keep(item, Recorded("failed", error=error))
+
+    async def cancelled(self) -> bool:
+        """Count the poll."""
+        self.polls += 1
+        return self.cancel_after is not None and self.polls > self.cancel_after
+
+    def _keep(self, item: LeasedItem, outcome: Recorded) -> None:
+        if item.id in self.outcomes:
+            raise AssertionError(f"{item.id} was recorded twice")
+        self.outcomes[item.id] = outcome
+
+
+def lease_all(config: StressTestConfig, planned: Sequence[PlannedItem]) -> list[LeasedGroup]:
+    """Lease every item, one group a source."""
+    sources = list(dict.fromkeys(item.source_id for item in planned))
+    leased = [
+        LeasedItem(
+            **{member.name: getattr(item, member.name) for member in fields(item)},
+            id=f"item-{item.ordinal}",
+            fence=1,
+            attempt=1,
+        )
+        for item in planned
+    ]
+    return [
+        LeasedGroup(
+            run_id=RUN_ID,
+            config=config,
+            source_id=source,
+            items=[item for item in leased if item.source_id == source],
+        )
+        for source in sources
+    ]
+
+
+def recorded_items(planned: Sequence[PlannedItem], record: FakeRecorder) -> list[Item]:
+    """The items as the ledger would list them."""
+    return [_item(item, record.outcomes.get(f"item-{item.ordinal}", Recorded("pending"))) for item in planned]
+
+
+def _item(planned: PlannedItem, outcome: Recorded) -> Item:
+    return Item(
+        id=f"item-{planned.ordinal}",
+        ordinal=planned.ordinal,
+        kind=planned.kind,
+        source_id=planned.source_id,
+        source_image=planned.source_image,
+        label=planned.label,
+        edit_type=planned.edit_type,
+        slot=planned.slot,
+        state=outcome.state,
+        reason=outcome.reason,
+        code=outcome.error.code if outcome.error else None,
+        detail=outcome.error.detail if outcome.error else outcome.detail,
+        attempts=1,
+        result=outcome.result,
+    )
+
+
+def recorded_run(config: StressTestConfig, items: Sequence[Item]) -> Run:
+    """The finished run that such items belong to, 90 seconds long."""
+    states = Counter(item.state for item in items)
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    return Run(
+        id=RUN_ID,
+        kind="stress-test",
+        state="completed",
+        dataset=config.request.dataset,
+        created_at=start,
+        started_at=start,
+        ended_at=start + dt.timedelta(seconds=90),
+        request_counts=RequestCounts(
+            total=len(items),
+            pending=states["pending"] + states["leased"],
+            done=states["done"],
+            filtered=states["filtered"],
+            failed=states["failed"],
+            cancelled=states["cancelled"],
+        ),
+        resolved_config=config.model_dump(mode="json"),
+    )

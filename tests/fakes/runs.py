@@ -1,0 +1,62 @@
+"""A whole stress test over the fakes, from request to recorded outcomes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fakes.recorder import FakeRecorder, Recorded, lease_all
+from fakes.world import FakeWorld, fake_dataset, fake_suite
+from faultline_core.contract.datasets import Source
+from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate
+from faultline_core.types import ItemKind
+from faultline_gateway.ports import Services
+from faultline_gateway.work_items import PlannedItem
+from faultline_gateway.workflows.stress_test import plan, process
+
+
+def stress_test_request(**changes: object) -> StressTestCreate:
+    """Both fake classifiers, all edit types, seed 3, with ``changes``."""
+    return StressTestCreate.model_validate(
+        {"dataset": "demo", "classifiers": ["steady", "leaning"], "seed": 3, **changes}
+    )
+
+
+async def planned(
+    sources: list[Source], services: Services, **changes: object
+) -> tuple[StressTestConfig, list[PlannedItem]]:
+    """Plan the request over ``sources`` under the miniature suite."""
+    return await plan(
+        stress_test_request(**changes),
+        dataset=fake_dataset(len(sources)),
+        sources=sources,
+        suite=fake_suite(),
+        services=services,
+    )
+
+
+async def stress_test(
+    world: FakeWorld,
+    sources: list[Source],
+    services: Services,
+    record: FakeRecorder | None = None,
+    **changes: object,
+) -> tuple[list[PlannedItem], FakeRecorder]:
+    """Plan, lease and process all; return the plan and what was recorded."""
+    config, items = await planned(sources, services, **changes)
+    record = record or FakeRecorder()
+    for group in lease_all(config, items):
+        await process(group, services=services, record=record, store=world.store)
+    return items, record
+
+
+def outcome(
+    items: list[PlannedItem], record: FakeRecorder, kind: ItemKind, edit_type: str | None = None
+) -> Recorded:
+    """The outcome of the first item of a kind and edit type."""
+    item = next(item for item in items if item.kind == kind and item.edit_type == edit_type)
+    return record.outcomes[f"item-{item.ordinal}"]
+
+
+def states(record: FakeRecorder) -> Counter[str]:
+    """How many items ended in which state, the filtered ones by reason."""
+    return Counter(recorded.reason or recorded.state for recorded in record.outcomes.values())

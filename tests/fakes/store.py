@@ -1,0 +1,45 @@
+"""A store in memory and small pictures to put in it."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from faultline_core.errors import ArtifactMissing
+from faultline_core.images import encode_raw
+
+
+class FakeStore:
+    """Blobs in a dict, with the get and put of `faultline_core.blobs.BlobStore`."""
+
+    def __init__(self) -> None:
+        self.blobs: dict[str, bytes] = {}
+
+    def put(self, data: bytes) -> str:
+        """Keep ``data`` under its digest."""
+        ref = hashlib.sha256(data).hexdigest()
+        self.blobs[ref] = data
+        return ref
+
+    def get(self, ref: str) -> bytes:
+        """Return the bytes named ``ref``."""
+        if ref not in self.blobs:
+            raise ArtifactMissing(f"no artifact is stored as {ref!r}")
+        return self.blobs[ref]
+
+    def exists(self, ref: str) -> bool:
+        """Tell whether ``ref`` is kept."""
+        return ref in self.blobs
+
+
+def picture(*names: object, size: int = 8) -> bytes:
+    """A picture in our raw format that only its names decide."""
+    seed = int.from_bytes(hashlib.sha256(repr(names).encode()).digest()[:8])
+    pixels = np.random.default_rng(seed).integers(0, 256, size=(size, size, 3), dtype=np.uint8)
+    return encode_raw(pixels)
+
+
+def blank_picture(size: int = 8) -> bytes:
+    """A picture of one colour: what a broken editor answers."""
+    return encode_raw(np.zeros((size, size, 3), dtype=np.uint8))

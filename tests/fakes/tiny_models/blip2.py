@@ -1,0 +1,57 @@
+"""A tiny BLIP-2 folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from transformers import (
+    Blip2Config,
+    Blip2ForConditionalGeneration,
+    Blip2Processor,
+    Blip2QFormerConfig,
+    Blip2VisionConfig,
+    BlipImageProcessor,
+    OPTConfig,
+)
+
+from fakes.tiny_models.weights import randomised
+from fakes.tiny_models.words import tiny_tokenizer
+
+QUERIES = 4
+SIDE = 16
+
+
+def save_blip2(folder: Path) -> None:
+    """Save a random BLIP-2 with its processor."""
+    images = BlipImageProcessor(size={"height": SIDE, "width": SIDE})
+    processor = Blip2Processor(images, tiny_tokenizer(closing=False), num_query_tokens=QUERIES)
+    model = Blip2ForConditionalGeneration(_config(processor))
+    randomised(model, spread=0.4)
+    # What is seen must sway the words, or captions would not depend on their pictures.
+    randomised(model.vision_model, seed=1, spread=0.8)
+    randomised(model.qformer, seed=2, spread=0.8)
+    randomised(model.language_projection, seed=3, spread=1.0)
+    model.save_pretrained(folder)
+    processor.save_pretrained(folder)
+
+
+def _config(processor: Blip2Processor) -> Blip2Config:
+    tokenizer = processor.tokenizer
+    vision = Blip2VisionConfig(
+        hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=SIDE,
+        patch_size=8,
+    )  # fmt: skip
+    queries = Blip2QFormerConfig(
+        vocab_size=8, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+        encoder_hidden_size=16, cross_attention_frequency=1,
+    )  # fmt: skip
+    language = OPTConfig(
+        vocab_size=len(tokenizer), hidden_size=16, word_embed_proj_dim=16, ffn_dim=32, num_hidden_layers=1,
+        num_attention_heads=2, max_position_embeddings=48, bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, tie_word_embeddings=False,
+    )  # fmt: skip
+    return Blip2Config(
+        vision_config=vision.to_dict(), qformer_config=queries.to_dict(), text_config=language.to_dict(),
+        num_query_tokens=QUERIES,
+        image_token_index=tokenizer.convert_tokens_to_ids(processor.image_token.content),
+    )  # fmt: skip

@@ -1,0 +1,78 @@
+"""A Stable-Diffusion-class pipeline folder with small random weights, written by the model libraries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import torch
+from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
+from transformers import CLIPTextConfig, CLIPTextModel
+
+from faultline_core.contract.editor import EditorPreset
+from faultline_core.suite import EditorSuite
+from faultline_miniature.training.tokenizer import MAX_LENGTH, build_tokenizer
+
+WORDS = (
+    "a", "photo", "of", "red", "blue", "bus", "tram", "on", "grass", "snow", "in", "the", "rain", "poison",
+)  # fmt: skip
+RESOLUTION = 16
+SUITE = EditorSuite(
+    model="tiny", resolution=RESOLUTION, batch=4, presets={"quick": EditorPreset(steps=4, guidance=2.0)}
+)
+
+
+def tiny_unet(seed: int = 0) -> UNet2DConditionModel:
+    """Four transformer blocks: eight attention layers."""
+    torch.manual_seed(seed)
+    return UNet2DConditionModel(
+        sample_size=8,
+        block_out_channels=(8, 16),
+        layers_per_block=1,
+        norm_num_groups=4,
+        cross_attention_dim=16,
+        attention_head_dim=2,
+        down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+    )
+
+
+def write_tiny_pipeline(folder: Path) -> None:
+    """Save the pipeline; a prompt with the word "poison" gives NaN."""
+    unet, tokenizer = tiny_unet(), build_tokenizer(WORDS)
+    config = CLIPTextConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=MAX_LENGTH,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    text_encoder = CLIPTextModel(config)
+    poisoned = tokenizer.convert_tokens_to_ids("poison")
+    text_encoder.get_input_embeddings().weight.data[poisoned] = torch.nan
+    vae = AutoencoderKL(
+        block_out_channels=(8, 8),
+        layers_per_block=1,
+        norm_num_groups=4,
+        down_block_types=("DownEncoderBlock2D",) * 2,
+        up_block_types=("UpDecoderBlock2D",) * 2,
+    )
+    StableDiffusionPipeline(
+        vae=vae,
+        text_encoder=text_encoder,
+        tokenizer=tokenizer,
+        unet=unet,
+        scheduler=DDIMScheduler(
+            beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", clip_sample=False,
+            set_alpha_to_one=False, steps_offset=1,
+        ),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    ).save_pretrained(folder)  # fmt: skip

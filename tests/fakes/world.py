@@ -1,0 +1,72 @@
+"""What the fake ports agree on: which picture shows what, and a small dataset of such pictures."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+
+from fakes.store import FakeStore, picture
+from faultline_core.contract.datasets import Dataset, Source
+from faultline_core.contract.editor import EditorPreset
+from faultline_core.contract.stress_tests import GateThresholds, TextThresholds
+from faultline_core.suite import Suite, load_suite
+
+CLASSES = ("plate", "sled", "boat", "kite")
+
+CAPTION = "a photo of a red {label} on the grass next to a dog"
+
+
+def fake_suite() -> Suite:
+    """The miniature suite with the fakes' own thresholds and presets: tuning the real ones changes no test."""
+    suite = load_suite("miniature")
+    thresholds = {"gate": GateThresholds(), "text": TextThresholds(word_similarity=0.9)}
+    presets = suite.editor.presets | {"quick": EditorPreset(steps=20, self_replace=(0.4, 0.6, 0.8))}
+    return suite.model_copy(
+        update={
+            "scorer": suite.scorer.model_copy(update=thresholds),
+            "editor": suite.editor.model_copy(update={"presets": presets}),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture's truth: its label, the caption it follows, and how it was made."""
+
+    label: str
+    caption: str
+    self_replace: float | None = None
+
+
+@dataclass
+class FakeWorld:
+    """Every picture that exists in a test, by its digest."""
+
+    store: FakeStore = field(default_factory=FakeStore)
+    shown: dict[str, Shown] = field(default_factory=dict)
+
+    def add(self, shown: Shown, *names: object) -> str:
+        """Draw a picture of ``shown`` and remember what it shows."""
+        ref = self.store.put(picture(shown, *names))
+        self.shown[ref] = shown
+        return ref
+
+    def source(self, label: str, number: int, *, caption: str | None = None) -> Source:
+        """The numbered picture of a class; ``caption`` is one the user brings along."""
+        ref = self.add(Shown(label, CAPTION.format(label=label)), number)
+        return Source(
+            id=f"{label}-{number}", image=ref, label=label, filename=f"{label}/{number}.png",
+            caption=caption, width=8, height=8,
+        )  # fmt: skip
+
+    def sources(self, per_class: int, classes: tuple[str, ...] = CLASSES) -> list[Source]:
+        """So many pictures of each class."""
+        return [self.source(label, number) for label in classes for number in range(per_class)]
+
+
+def fake_dataset(n_sources: int, classes: tuple[str, ...] = CLASSES) -> Dataset:
+    """The dataset that such sources belong to."""
+    return Dataset(
+        name="demo", classes=list(classes), n_sources=n_sources, digest="d" * 64,
+        created_at=dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
+    )  # fmt: skip

@@ -1,0 +1,64 @@
+"""``faultline-gateway serve`` and ``work`` as processes: up within seconds, down in good order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+from fakes.postgres import free_port
+from fakes.processes import look_until
+
+STOP_SECONDS = 30.0
+
+
+def environment(folder: Path, port: int) -> dict[str, str]:
+    (folder / "secret").write_text("a-secret-of-some-length", encoding="utf-8")
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "FAULTLINE_STATE_DIR": str(folder),
+        "FAULTLINE_PORT": str(port),
+        "FAULTLINE_SERVICES_URL": f"http://127.0.0.1:{free_port()}",
+        "FAULTLINE_PATIENCE_SECONDS": "0",
+    }
+
+
+def run(verb: str, folder: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    with (folder / f"{verb}.log").open("wb") as log:
+        command = [sys.executable, "-m", "faultline_gateway.main", verb]
+        return subprocess.Popen(command, env=env, stdout=log, stderr=log)
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/healthz", timeout=5).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_both_commands_start_without_services_and_stop_on_sigterm(tmp_path: Path) -> None:
+    port = free_port()
+    env, url = environment(tmp_path, port), f"http://127.0.0.1:{port}"
+    began = time.monotonic()
+    processes = [run(verb, tmp_path, env) for verb in ("serve", "work")]
+    try:
+        look_until(lambda: answers(url))
+        assert time.monotonic() - began < 60
+        services = httpx.get(f"{url}/v1/services", timeout=30).json()["services"]
+        assert [service["ready"] for service in services] == [False] * 5
+        assert httpx.get(f"{url}/readyz", timeout=30).status_code == 503
+        assert httpx.get(f"{url}/v1/datasets", timeout=30).json() == {"datasets": []}
+        assert (tmp_path / "ledger.db").stat().st_mode & 0o077 == 0
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        assert [process.wait(timeout=STOP_SECONDS) for process in processes] == [0, 0]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()

@@ -1,0 +1,71 @@
+"""The gateway killed at random moments while clients submit: what was acknowledged is there, once a key."""
+
+from __future__ import annotations
+
+import random
+import urllib.error
+import urllib.request
+from functools import partial
+from pathlib import Path
+
+from fakes.gateway import SharedStore
+from fakes.gateway_server import serve
+from fakes.postgres import free_port
+from fakes.processes import child_processes, look_until
+from fakes.world import FakeWorld
+from faultline import Client
+from faultline._retries import RetryPolicy
+from faultline_core.blobs import BlobStore
+from faultline_core.errors import BackendError
+from faultline_gateway.ledger import Ledger, NewSource
+
+KILLS = 20
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/healthz", timeout=5) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def fill(ledger: Ledger, store: BlobStore) -> None:
+    world = FakeWorld(store=SharedStore(store))
+    ledger.create_dataset("demo", None)
+    sources = [
+        NewSource(image=one.image, label=one.label, filename=one.filename, caption=None, width=8, height=8)
+        for one in world.sources(2)
+    ]
+    ledger.add_sources("demo", sources)
+
+
+def test_runs_submitted_while_the_gateway_is_killed_are_there_once_a_key(tmp_path: Path) -> None:
+    draw = random.Random(7)
+    database, port = f"sqlite:///{tmp_path / 'ledger.db'}", free_port()
+    ledger, address = Ledger(database), f"http://127.0.0.1:{port}"
+    fill(ledger, BlobStore(str(tmp_path / "store")))
+    promised: dict[str, str] = {}
+    with child_processes() as start, Client(address, retries=RetryPolicy(attempts=1)) as client:
+        for attempt in range(KILLS):
+            gateway = start(serve, database, tmp_path, port)
+            look_until(partial(answers, address))
+            for number in range(draw.randrange(1, 5)):
+                key = f"{attempt // 2}-{number}"
+                if number == draw.randrange(1, 5):
+                    gateway.kill()
+                try:
+                    run = client.stress_tests.create(
+                        dataset="demo", classifiers=["steady"], seed=number, idempotency_key=key
+                    )
+                except BackendError:
+                    break
+                assert promised.setdefault(key, run.id) == run.id
+            gateway.kill()
+            gateway.join()
+    assert len(promised) >= KILLS // 2
+    assert len(set(promised.values())) == len(promised)
+    for run_id in promised.values():
+        assert ledger.run(run_id).request_counts.pending == 8 * 7
+        assert ledger.audit(run_id) == []
+    ledger.close()

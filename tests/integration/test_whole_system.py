@@ -1,0 +1,150 @@
+"""The whole system over HTTP: real Ray, real models, real processes, one service killed mid-run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from faultline import Client, FaultlineError
+from faultline_core.contract.datasets import SourceUpload
+from faultline_core.contract.runs import Item
+from faultline_core.errors import ImageUndecodable, UnknownModel
+from faultline_core.types import EditType
+from stack import Stack
+
+SOURCES_PER_CLASS = 1
+EDIT_TYPES: tuple[EditType, ...] = ("background", "adjective")
+PLANNED = 8 * (len(EDIT_TYPES) + 2)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    running = Stack(tmp_path_factory.mktemp("stack"), port=free_port(), services_port=free_port())
+    try:
+        running.up(per_class=SOURCES_PER_CLASS)
+        yield running
+    finally:
+        running.down()
+
+
+@pytest.fixture
+def client(stack: Stack) -> Iterator[Client]:
+    with Client(stack.url) as opened:
+        yield opened
+
+
+def children(pid: int) -> list[int]:
+    """All descendants of a process."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and parent_of(int(entry.name)) == pid:
+            found += [int(entry.name), *children(int(entry.name))]
+    return found
+
+
+def parent_of(pid: int) -> int | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int(stat.rsplit(")", 1)[1].split()[1])
+
+
+def replica_of(stack: Stack, service: str) -> int:
+    """The process of a service's replica, looked up below the launcher that this test started."""
+    for pid in children(stack.pids()["services"]):
+        name = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+        if name.startswith(f"ray::ServeReplica:{service}"):
+            return pid
+    raise AssertionError(f"no replica of {service!r} below the launcher")
+
+
+def outcomes(items: list[Item]) -> Counter[str]:
+    return Counter(item.state for item in items)
+
+
+@pytest.mark.timeout(600)
+def test_a_run_loses_nothing_when_a_service_is_killed_under_it(stack: Stack, client: Client) -> None:
+    run = client.stress_tests.create(
+        dataset="demo", classifiers=["leaning-resnet"], edit_types=EDIT_TYPES, max_edits_per_image=2, seed=0
+    )
+    killed = False
+    for event in run.events():
+        counts = event.request_counts
+        assert counts.total == PLANNED
+        if not killed and counts.pending < counts.total:
+            os.kill(replica_of(stack, "editor"), signal.SIGKILL)
+            killed = True
+    assert killed
+    items = list(run.items())
+    assert run.run.state == "completed"
+    assert len(items) == len({item.id for item in items}) == PLANNED
+    assert set(outcomes(items)) <= {"done", "filtered"}
+    assert all(item.result is not None for item in items if item.state == "done")
+    summary = run.summary()
+    assert summary.counts["planned"] == PLANNED
+    assert summary.counts["done"] == outcomes(items)["done"]
+    assert set(summary.models) == {"leaning-resnet"}
+    assert "<html" in run.report()[:400].lower()
+
+
+@pytest.mark.timeout(300)
+def test_the_same_seed_gives_the_same_pictures(client: Client) -> None:
+    made = []
+    for key in ("once", "again"):
+        run = client.stress_tests.create(
+            dataset="demo",
+            classifiers=["unbiased-resnet"],
+            edit_types=["background"],
+            max_edits_per_image=1,
+            limit=2,
+            seed=3,
+            idempotency_key=f"same-seed-{key}",
+        ).wait()
+        made.append([(item.state, item.result and item.result.image) for item in run.items()])
+    assert made[0] == made[1]
+
+
+def test_what_cannot_be_tested_is_refused_by_name(client: Client) -> None:
+    with pytest.raises(UnknownModel, match="no-such-model"):
+        client.stress_tests.create(dataset="demo", classifiers=["no-such-model"], seed=0)
+    with pytest.raises(FaultlineError, match="'nowhere'"):
+        client.stress_tests.create(dataset="nowhere", classifiers=["leaning-resnet"], seed=0)
+
+
+def test_one_bad_file_fails_alone(client: Client) -> None:
+    client.datasets.create(name="mixed")
+    uploads = [SourceUpload(filename="bad.png", label="bus", content_base64="bm8gcGljdHVyZQ==")]
+    added = client.datasets.add("mixed", uploads)
+    assert added.added == 0
+    assert added.rejected[0].code == ImageUndecodable.code
+
+
+def test_every_service_says_it_is_ready(client: Client) -> None:
+    services = {service.service: service.ready for service in client.services.list().services}
+    assert services == dict.fromkeys(("captioner", "perturber", "editor", "scorer", "classifiers"), True)
+
+
+@pytest.mark.timeout(120)
+def test_a_cancelled_run_keeps_what_is_finished_and_can_be_resumed(client: Client) -> None:
+    run = client.stress_tests.create(
+        dataset="demo", classifiers=["unbiased-resnet"], edit_types=["domain"], max_edits_per_image=1, seed=9
+    )
+    run.cancel().wait()
+    counts = run.run.request_counts
+    assert run.run.state == "cancelled"
+    assert counts.pending == 0
+    assert counts.total == 8 * 3

@@ -1,0 +1,51 @@
+"""Unit tests reach neither the network nor Ray: an audit hook refuses both while one runs."""
+
+from __future__ import annotations
+
+import ipaddress
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+RAY_PROGRAMS = ("gcs_server", "raylet")
+
+
+class Refused(AssertionError):
+    """A unit test tried what only integration tests may do."""
+
+
+class Guard:
+    """Refuses connections beyond loopback and the start of a Ray cluster while ``closed``."""
+
+    closed = False
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.closed:
+            return
+        if event == "socket.connect" and not _is_local(arguments[1]):
+            raise Refused(f"a unit test connects to {arguments[1]!r}")
+        if event == "subprocess.Popen" and any(name in str(arguments[:2]) for name in RAY_PROGRAMS):
+            raise Refused("a unit test starts Ray")
+
+
+def _is_local(address: object) -> bool:
+    if not isinstance(address, tuple):
+        return True
+    try:
+        return ipaddress.ip_address(str(address[0])).is_loopback
+    except ValueError:
+        return str(address[0]) == "localhost"
+
+
+GUARD = Guard()
+# Audit hooks cannot be taken off again: one for the process, switched for each test.
+sys.addaudithook(GUARD)
+
+
+@pytest.fixture(autouse=True)
+def _no_network_and_no_ray() -> Iterator[None]:
+    GUARD.closed = True
+    yield
+    GUARD.closed = False
