@@ -98,11 +98,16 @@ def test_dataset_interfaces_filters_with_vit_h_14() -> None:
     assert suite.perturber is None
 
 
-def test_the_miniature_s_lance_preset_is_the_paper_s_but_for_guidance_and_cross_replace() -> None:
+def test_the_preset_lance_means_the_paper_s_values_in_the_miniature_too() -> None:
     miniature, paper = load_suite("miniature"), load_suite("lance").editor.presets["lance"]
-    tuned = {"guidance": paper.guidance, "cross_replace": paper.cross_replace}
-    assert miniature.editor.presets["lance"].model_copy(update=tuned) == paper
+    assert miniature.editor.presets["lance"] == paper
     assert miniature.editor.default_preset == "quick"
+
+
+def test_the_miniature_s_null_text_preset_is_lance_at_the_model_s_own_guidance() -> None:
+    presets = load_suite("miniature").editor.presets
+    tuned = {"guidance": presets["null-text"].guidance, "cross_replace": presets["null-text"].cross_replace}
+    assert presets["lance"].model_copy(update=tuned) == presets["null-text"]
 
 
 def test_the_miniature_brings_a_control_and_three_leaning_classifiers() -> None:
