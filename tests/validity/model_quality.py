@@ -4,8 +4,9 @@
 
 Text-to-image: the oracle looks for each attribute of the caption, with seen and withheld class x
 attribute combinations apart. Captioner: each attribute as the grammar reads it from the caption.
-Perturber: an edit succeeds when exactly one attribute changed, one that belongs to its type, given
-the captioner's own captions and given the withheld template. Oracle: on renderings.
+Perturber: an edit succeeds when it consists of whole parts, exactly one attribute of its type changed and
+all other wording stayed; "in its template" asks besides that an added part stands where the caption's own
+template has it. Given the captioner's own captions and given the withheld template. Oracle: on renderings.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from faultline_core.images import decode_image
 from faultline_core.statistics import proportion
 from faultline_core.suite import Suite, load_suite
 from faultline_core.types import EDIT_TYPES, EditType
+from faultline_miniature.training.edit_pairs import succeeds
 from faultline_miniature.world.dataset import encode_png
-from faultline_miniature.world.grammar import EDIT_TYPES as ATTRIBUTES_OF
-from faultline_miniature.world.grammar import WITHHELD_TEMPLATES, caption, parse
+from faultline_miniature.world.grammar import TEMPLATES, WITHHELD_TEMPLATES, caption, parse
 from faultline_miniature.world.renderer import render
 from faultline_miniature.world.sampling import DATASET, GENERATOR, UNIFORM, Distribution
 from faultline_miniature.world.scene import ATTRIBUTES, Scene, is_withheld
@@ -101,29 +102,45 @@ def captions(engine: CaptionerEngine, store: BlobStore, truth: list[Scene]) -> l
     return texts
 
 
-def edit_succeeds(before: str, after: str, edit_type: EditType) -> bool:
-    """Exactly one attribute changed, and one of this type."""
-    old, new = parse(before), parse(after)
-    changed = [name for name in ATTRIBUTES if old.get(name) != new.get(name)]
-    return len(changed) == 1 and changed[0] in ATTRIBUTES_OF[edit_type]
+def in_its_template(before: str, after: str) -> bool:
+    """Whether one template of the grammar tells both captions, word for word."""
+    told = [parse(text) for text in (before, after)]
+    if any(set(one) != set(ATTRIBUTES) for one in told):
+        return False
+    scenes = [Scene(**one, nuisance=0) for one in told]
+    templates = range(len(TEMPLATES))
+    return any([caption(scene, number) for scene in scenes] == [before, after] for number in templates)
 
 
 def text_edits(engine: PerturberEngine, texts: Sequence[str]) -> Figures:
     """Success of one proposed edit a caption and type; a caption without a proposal counts as a failure."""
     rows: Figures = {}
     for edit_type in EDIT_TYPES:
-        hits: list[bool] = []
-        for batch in batches(list(enumerate(texts))):
-            items = [
-                PerturbItem(caption=text, perturbation_type=edit_type, n=1, seed=number)
-                for number, text in batch
-            ]
-            answer = engine.perturb(PerturbRequest(items=items))
-            for (_, text), outcome in zip(batch, answer.outcomes, strict=True):
-                edits = outcome.unwrap().edits
-                hits.append(bool(edits) and edit_succeeds(text, edits[0].edited_caption, edit_type))
-        rows[edit_type] = share(hits)
+        pairs = proposed(engine, texts, edit_type)
+        right = [after is not None and succeeds(before, after, edit_type) for before, after in pairs]
+        placed = [
+            hit and after is not None and in_its_template(before, after)
+            for hit, (before, after) in zip(right, pairs, strict=True)
+        ]
+        rows[edit_type] = share(right)
+        rows[f"{edit_type}_in_its_template"] = share(placed)
     return rows
+
+
+def proposed(
+    engine: PerturberEngine, texts: Sequence[str], edit_type: EditType
+) -> list[tuple[str, str | None]]:
+    """Each caption with the first edit proposed for it, None where there is none."""
+    pairs: list[tuple[str, str | None]] = []
+    for batch in batches(list(enumerate(texts))):
+        items = [
+            PerturbItem(caption=text, perturbation_type=edit_type, n=1, seed=number) for number, text in batch
+        ]
+        answer = engine.perturb(PerturbRequest(items=items))
+        for (_, text), outcome in zip(batch, answer.outcomes, strict=True):
+            edits = outcome.unwrap().edits
+            pairs.append((text, edits[0].edited_caption if edits else None))
+    return pairs
 
 
 def measure(n: int, store: BlobStore) -> Figures:
