@@ -33,8 +33,10 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "test_vit": {"img_size": 64, "patch_size": 8},
     "test_efficientnet": {},
 }
-_RATES = {"test_resnet": 4e-3, "test_convnext2": 2e-3, "test_vit": 1.5e-3, "test_efficientnet": 4e-3}
-_STEPS = {"test_resnet": 450, "test_convnext2": 500, "test_vit": 600, "test_efficientnet": 600}
+_RATES = {"test_resnet": 4e-3, "test_convnext2": 4e-3, "test_vit": 2e-3, "test_efficientnet": 4e-3}
+# Without a convolution's prior the ViT needs three times the steps: at 600 it reached .965 in distribution,
+# and 7 % of its predictions changed through the autoencoder.
+_STEPS = {"test_resnet": 450, "test_convnext2": 750, "test_vit": 1500, "test_efficientnet": 600}
 _SIDE = 64
 _MEAN = _STD = (0.5, 0.5, 0.5)
 # Seeds of one training take a stretch of their own, so that no two classifiers share a picture.
