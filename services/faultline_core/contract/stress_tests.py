@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -65,20 +65,51 @@ class StressTestConfig(ResponseBody):
     classes: list[str]
 
 
+CellStatus = Literal["insufficient", "not-shown", "significant"]
+"""What a test allows to say: nothing (too few sources, or no placebo), no drop shown, a drop shown."""
+
+
+class Tested(ResponseBody):
+    """The hypothesis "p(true class) falls by more than the controls cost", and what became of it.
+
+    ``beyond_controls`` is reconstruction less counterfactual less the class's placebo effect; ``p`` its
+    one-sided p-value by flipping signs of sources, None without any placebo; ``p_adjusted`` the same
+    corrected over the ``family_size`` hypotheses of ``family``, to which cells that are
+    ``insufficient`` do not belong. ``detectable_drop`` is the drop that would be found with 80 % power
+    at the family's level, None where none could. Without a status, nothing was tested.
+    """
+
+    status: CellStatus | None = None
+    significant: bool = False
+    beyond_controls: Estimate | None = None
+    p: float | None = None
+    p_adjusted: float | None = None
+    family: str = ""
+    family_size: int = 0
+    detectable_drop: float | None = None
+
+
 class AccuracyRow(ResponseBody):
     """Accuracy on one set of pictures, each source weighing 1."""
 
     acc1: Estimate
     acc5: Estimate
     n_images: int
+    n_sources: int = 0
 
 
 class ModelSummary(ResponseBody):
-    """How one classifier fared; the three rows cover exactly the same sources.
+    """How one classifier fared; original, reconstruction and counterfactual cover exactly the same sources.
 
-    ``controls`` holds the same figures for ``reconstruction`` and ``placebo``, which change no attribute.
+    ``placebo`` covers those of them whose placebo was kept. ``controls`` holds the change for
+    ``reconstruction`` and ``placebo``, which change no attribute, ``overall`` the same for all edits
+    together. ``drop`` and ``drop_at_5`` are original less counterfactual, paired by source;
+    ``drop_paper`` and ``drop_paper_at_5`` are LANCE's eq. 3 with its sign turned: every picture weighs
+    1, and originals without a kept edit count. ``changed_by_reconstruction`` is the share of sources
+    whose answer changes when nothing was edited.
     ``beyond_control`` is acc@1 of the reconstruction less that of the counterfactual, paired by source;
-    ``p`` its one-sided sign-flip p-value, ``p_adjusted`` the same after Holm's correction over the models.
+    ``p`` its one-sided sign-flip p-value, ``p_adjusted`` the same after Holm's correction over the
+    ``family_size`` models.
     """
 
     original: AccuracyRow
@@ -90,19 +121,34 @@ class ModelSummary(ResponseBody):
     beyond_control: Estimate | None = None
     p: float | None = None
     p_adjusted: float | None = None
+    placebo: AccuracyRow | None = None
+    overall: EditTypeSummary | None = None
+    drop_at_5: Estimate | None = None
+    drop_paper: Estimate | None = None
+    drop_paper_at_5: Estimate | None = None
+    changed_by_reconstruction: Estimate | None = None
+    family: str = ""
+    family_size: int = 0
 
 
-class EditTypeSummary(ResponseBody):
-    """Sensitivity to one edit type: mean change of p(true class), counterfactual less original."""
+class EditTypeSummary(Tested):
+    """Sensitivity to one edit type: mean change of p(true class), counterfactual less original.
+
+    Each source weighs 1. The test is of p(true class), too; ``drop`` is of acc@1.
+    """
 
     delta_p: Estimate
     abs_delta_p: Estimate
     drop: Estimate
     n_images: int
+    n_sources: int = 0
 
 
-class Insight(ResponseBody):
-    """A change that moves a classifier on one class, in words, with its effect and an example item."""
+class Insight(Tested):
+    """A change that moves a classifier on one class, in words, with its effect and an example item.
+
+    With the status ``insufficient`` it is a hint to follow up, not a finding.
+    """
 
     classifier: str
     object_class: str
@@ -112,6 +158,17 @@ class Insight(ResponseBody):
     delta_p: Estimate
     example_item: str
     sentence: str
+    n_sources: int = 0
+    n_images: int = 0
+
+
+class FailureMode(ResponseBody):
+    """How many kept edits look like one of LANCE's failure modes (appendix E), by a stated rule."""
+
+    count: int
+    share: Estimate
+    rule: str
+    example_items: list[str] = []
 
 
 class StressTestSummary(ResponseBody):
@@ -132,6 +189,7 @@ class StressTestSummary(ResponseBody):
     service_seconds: dict[str, float]
     wall_s: float
     config: dict[str, Any]
+    failure_modes: dict[str, FailureMode] = {}
 
     def __str__(self) -> str:
         lines = [
