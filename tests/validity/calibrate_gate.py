@@ -1,11 +1,11 @@
 """Thresholds of the picture gate from development edits, without the oracle.
 
-    python tests/validity/calibrate_gate.py --scenes 60 --keep 0.5
+    python tests/validity/calibrate_gate.py --scenes 60 --right 0.95
 
 Scenes of the development split are edited as the grammar says, one edit a scene and type; the served
 captioner tells whether each edit is right: changed as asked, nothing else changed. Of all grids of
-thresholds that keep at least the wanted share of every edit type, the one whose kept edits are right
-most often is printed.
+thresholds whose kept edits are right at least that often, the one that keeps most is printed: each
+edit dropped without need is a source less in some cell.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ from faultline_services.scorer.engine import ScorerEngine
 WEIGHTS = Path(__file__).resolve().parents[2] / "services/faultline_miniature/suite/weights"
 FIRST_SCENE = 1_000_000
 GRID = 10
-CRITERIA = ("direction", "image_image", "text_edited")
+CRITERIA = ("direction", "image_image", "image_text")
 STREAM = 0xCA11
 
 
@@ -106,19 +106,30 @@ def drawn_edit(scene: Scene, edit_type: str) -> Edit:
     return kept[int(generator.integers(len(kept)))]
 
 
-def best(rows: Sequence[Row], keep: float) -> dict[str, Any]:
-    """The thresholds whose kept edits are right most often, keeping ``keep`` of each type."""
-    scores = np.array([[getattr(row.scores, name) for name in CRITERIA] for row in rows])
+def criteria(scores: EditScores) -> tuple[float, float, float]:
+    """What the gate holds against its thresholds, named in ``CRITERIA``."""
+    return scores.direction, scores.image_image, min(scores.text_original, scores.text_edited)
+
+
+def best(rows: Sequence[Row], wanted: float) -> dict[str, Any]:
+    """The thresholds that keep most edits while a share ``wanted`` of the kept is right."""
+    scores = np.array([criteria(row.scores) for row in rows])
+    closer = np.array([row.scores.text_edited > row.scores.text_edited_source for row in rows])
     right = np.array([row.right for row in rows])
     types = np.array([row.edit_type for row in rows])
     grids = [np.quantile(column, np.linspace(0.0, 0.7, GRID)) for column in scores.T]
-    found: dict[str, Any] = {"right": -1.0}
+    found: dict[str, Any] = {"kept": 0.0}
     for thresholds in product(*grids):
-        kept = np.asarray((scores >= np.array(thresholds)).all(axis=1))
-        shares = [float(kept[types == name].mean()) for name in EDIT_TYPES]
-        if min(shares) >= keep and right[kept].mean() > found["right"]:
+        kept = closer & (scores >= np.array(thresholds)).all(axis=1)
+        if kept.mean() > found["kept"] and right[kept].mean() >= wanted:
+            by_type = {name: float(kept[types == name].mean()) for name in EDIT_TYPES}
             named = dict(zip(CRITERIA, map(float, thresholds), strict=True))
-            found = {"right": float(right[kept].mean()), "kept": float(kept.mean()), **named}
+            found = {
+                "right": float(right[kept].mean()),
+                "kept": float(kept.mean()),
+                "kept_by_type": by_type,
+                **named,
+            }
     return found
 
 
@@ -139,13 +150,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scenes", type=int, default=60)
     parser.add_argument("--preset", default="quick")
-    parser.add_argument("--keep", type=float, default=0.4, help="least share of each type to keep")
+    parser.add_argument("--right", type=float, default=0.95, help="least share of kept edits that is right")
+    parser.add_argument("--rows", type=Path, help="write each edit's scores there, as JSON lines")
     arguments = parser.parse_args()
     scenes = [scene_for(DEVELOPMENT, FIRST_SCENE + index, DATASET) for index in range(arguments.scenes)]
     with tempfile.TemporaryDirectory() as folder:
         suites = Suites(load_suite("miniature"), BlobStore(folder))
         rows = [row for scene in tqdm(scenes) for row in suites.rows(scene, arguments.preset)]
-    figures = {"unfiltered": by_type(rows), "gate": best(rows, arguments.keep)}
+    if arguments.rows is not None:
+        lines = [json.dumps(asdict(row) | {"scores": row.scores.model_dump()}) + "\n" for row in rows]
+        arguments.rows.write_text("".join(lines), encoding="utf-8")
+    figures = {"unfiltered": by_type(rows), "gate": best(rows, arguments.right)}
     sys.stdout.write(json.dumps(figures, indent=2) + "\n")
 
 
