@@ -35,6 +35,7 @@ from faultline_core.errors import (
     RateLimited,
     Unauthorized,
 )
+from faultline_services.connection import answer_while_connected
 
 if TYPE_CHECKING:
     from faultline_services.settings import ServiceSettings
@@ -68,7 +69,7 @@ class Gate:
     """Lets a request through when it carries the secret, the queue has room and its deadline has not passed.
 
     Only ``/healthz`` is answered without the secret. The deadline is a header in seconds, capped by
-    ``request_timeout_s``.
+    ``request_timeout_s``. Work ends with its deadline, or when its client goes away.
     """
 
     def __init__(self, app: ASGIApp, *, settings: ServiceSettings) -> None:
@@ -107,7 +108,7 @@ class Gate:
         self._inside += 1
         try:
             async with asyncio.timeout(seconds):
-                await self._app(request.scope, receive, answer)
+                await answer_while_connected(self._app, request.scope, receive, answer)
         except TimeoutError as error:
             raise DeadlineExceeded(f"no answer within {seconds:g} s") from error
         finally:

@@ -1,15 +1,27 @@
-"""Engines that answer from their requests alone; they stand for the real ones in tests of the Serve shims."""
+"""Engines that answer from their requests alone; they stand for the real ones in tests of the Serve shims.
+
+Given a store they read it: a picture that is not there is that item's problem, as with the real ones,
+and what they draw is put there. Without one, every picture is taken to be there.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from faultline_core.contract.base import ModelIdentity, Outcome
+import numpy as np
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.base import ModelIdentity, Outcome, Problem
 from faultline_core.contract.captioner import (
     Caption,
+    CaptionItem,
     CaptionRequest,
     CaptionResponse,
     LogLikelihood,
+    LogLikelihoodItem,
     LogLikelihoodRequest,
     LogLikelihoodResponse,
 )
@@ -20,6 +32,28 @@ from faultline_core.contract.classifiers import (
     ClassifyResponse,
     Prediction,
 )
+from faultline_core.contract.editor import (
+    EditedImage,
+    EditItem,
+    EditRequest,
+    EditResponse,
+    EditVariant,
+    GeneratedImage,
+    GenerateItem,
+    GenerateRequest,
+    GenerateResponse,
+    Reconstruction,
+    ReconstructItem,
+    ReconstructRequest,
+    ReconstructResponse,
+)
+from faultline_core.contract.perturber import (
+    CaptionEdit,
+    Perturbations,
+    PerturbItem,
+    PerturbRequest,
+    PerturbResponse,
+)
 from faultline_core.contract.scorer import (
     EditScores,
     Embedding,
@@ -27,23 +61,69 @@ from faultline_core.contract.scorer import (
     EmbedResponse,
     EmbedTextsRequest,
     FilledMask,
+    FillMaskItem,
     FillMaskRequest,
     FillMaskResponse,
+    ScoreItem,
     ScoreRequest,
     ScoreResponse,
 )
-from faultline_core.errors import UnknownModel
+from faultline_core.errors import Cancelled, FaultlineError, InvalidRequest, PromptTooLong, UnknownModel
+from faultline_core.images import encode_raw
 from faultline_core.types import Cost
 
 IDENTITY = ModelIdentity(id="fake", revision="0" * 64)
+MOST_WORDS = 40
+"""A longer text does not fit a fake, as none fits a real text encoder for ever."""
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
 
 
-class FakeScorer:
-    """Scores by the length of captions; can be held up until ``go_on`` is set."""
-
+class _Fake:
     identity = IDENTITY
 
-    def __init__(self) -> None:
+    def __init__(self, store: BlobStore | None = None) -> None:
+        self.store = store
+
+    def _look(self, *images: str) -> None:
+        for image in images:
+            if self.store is not None:
+                self.store.get(image)
+
+    def _draw(self, *told: object) -> str:
+        """Make a picture of its own for everything that is told, and return its reference."""
+        draws = np.random.default_rng(_number(*told))
+        pixels = draws.integers(0, 256, (4, 4, 3), dtype=np.uint8)
+        encoded = encode_raw(pixels)
+        return hashlib.sha256(encoded).hexdigest() if self.store is None else self.store.put(encoded)
+
+
+def _number(*told: object) -> int:
+    return int.from_bytes(hashlib.sha256(repr(told).encode()).digest()[:6])
+
+
+def _each(items: Sequence[Item], answer: Callable[[Item], Value]) -> list[Outcome[Value]]:
+    outcomes: list[Outcome[Value]] = []
+    for item in items:
+        try:
+            outcomes.append(Outcome(value=answer(item)))
+        except FaultlineError as error:
+            outcomes.append(Outcome(problem=Problem.of(error)))
+    return outcomes
+
+
+def _read(text: str) -> str:
+    if len(text.split()) > MOST_WORDS:
+        raise PromptTooLong(f"more than {MOST_WORDS} words")
+    return text
+
+
+class FakeScorer(_Fake):
+    """Scores by the length of captions; can be held up until ``go_on`` is set."""
+
+    def __init__(self, store: BlobStore | None = None) -> None:
+        super().__init__(store)
         self.batches: list[int] = []
         self.started, self.go_on = threading.Event(), threading.Event()
         self.go_on.set()
@@ -55,61 +135,152 @@ class FakeScorer:
         self.go_on.wait()
         if self.failure is not None:
             raise self.failure
-        values = [len(item.caption) / 1000 for item in request.items]
-        outcomes = [Outcome[EditScores](value=_scores(value)) for value in values]
-        return ScoreResponse(outcomes=outcomes, model=IDENTITY, cost=Cost(clip_passes=len(values)))
+        outcomes = _each(request.items, self._measure)
+        return ScoreResponse(outcomes=outcomes, model=IDENTITY, cost=Cost(clip_passes=len(outcomes)))
+
+    def _measure(self, item: ScoreItem) -> EditScores:
+        self._look(item.original, item.edited)
+        value = len(_read(item.caption)) / 1000
+        return EditScores(
+            direction=value,
+            image_image=value,
+            text_original=value,
+            text_edited=value,
+            text_edited_source=value,
+            text_original_edit=value,
+            words_added=value if item.added else None,
+            words_removed=value if item.removed else None,
+        )
 
     def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
-        return _embedded(request.images)
+        def embed(image: str) -> Embedding:
+            self._look(image)
+            return _turned(image)
+
+        return EmbedResponse(outcomes=_each(request.images, embed), model=IDENTITY)
 
     def embed_texts(self, request: EmbedTextsRequest) -> EmbedResponse:
-        return _embedded(request.texts)
+        outcomes = _each(request.texts, lambda text: _turned(_read(text)))
+        return EmbedResponse(outcomes=outcomes, model=IDENTITY)
 
     def fill_mask(self, request: FillMaskRequest) -> FillMaskResponse:
-        filled = Outcome[FilledMask](value=FilledMask(words=["boat"], probabilities=[0.5]))
-        return FillMaskResponse(outcomes=[filled for _ in request.items], model=IDENTITY)
+        return FillMaskResponse(outcomes=_each(request.items, _filled), model=IDENTITY)
 
 
-def _scores(value: float) -> EditScores:
-    return EditScores(
-        direction=value,
-        image_image=value,
-        text_original=value,
-        text_edited=value,
-        text_edited_source=value,
-        text_original_edit=value,
-    )
+def _turned(told: str) -> Embedding:
+    """Return a unit vector of two numbers."""
+    angle = float(_number(told))
+    return Embedding(vector=[float(np.cos(angle)), float(np.sin(angle))])
 
 
-def _embedded(items: list[str]) -> EmbedResponse:
-    outcomes = [Outcome[Embedding](value=Embedding(vector=[float(len(item))])) for item in items]
-    return EmbedResponse(outcomes=outcomes, model=IDENTITY)
+def _filled(item: FillMaskItem) -> FilledMask:
+    words = _read(item.text).split()
+    if item.position >= len(words):
+        raise InvalidRequest(f"no word at position {item.position}")
+    offered = [word for word in ("boat", "tram", "sled", "snow", "sea") if word != words[item.position]]
+    start = item.seed % len(offered)
+    chosen = (offered[start:] + offered[:start])[: item.n]
+    return FilledMask(words=chosen, probabilities=[0.2] * len(chosen))
 
 
-class FakeCaptioner:
+class FakeCaptioner(_Fake):
     """Captions by label."""
 
-    identity = IDENTITY
-
     def caption(self, request: CaptionRequest) -> CaptionResponse:
-        captions = [Caption(text=f"a {item.label}", log_likelihood=-1.0, tokens=2) for item in request.items]
-        return CaptionResponse(outcomes=[Outcome(value=one) for one in captions], model=IDENTITY)
+        return CaptionResponse(outcomes=_each(request.items, self._caption), model=IDENTITY)
+
+    def _caption(self, item: CaptionItem) -> Caption:
+        self._look(item.image)
+        return Caption(text=f"a {item.label}", log_likelihood=-1.0, tokens=2)
 
     def log_likelihood(self, request: LogLikelihoodRequest) -> LogLikelihoodResponse:
-        weighed = [LogLikelihood(total=-float(len(item.text)), tokens=1) for item in request.items]
-        return LogLikelihoodResponse(outcomes=[Outcome(value=one) for one in weighed], model=IDENTITY)
+        return LogLikelihoodResponse(outcomes=_each(request.items, self._weigh), model=IDENTITY)
+
+    def _weigh(self, item: LogLikelihoodItem) -> LogLikelihood:
+        self._look(item.image)
+        return LogLikelihood(total=-float(len(_read(item.text))), tokens=len(item.text.split()))
 
 
-class FakeClassifiers:
+class FakePerturber(_Fake):
+    """Puts another word in front of the caption for every edit, beginning where the seed says."""
+
+    def perturb(self, request: PerturbRequest) -> PerturbResponse:
+        return PerturbResponse(outcomes=_each(request.items, _proposed), model=IDENTITY)
+
+
+def _proposed(item: PerturbItem) -> Perturbations:
+    texts = [f"word{item.seed + number} {_read(item.caption)}" for number in range(item.n)]
+    return Perturbations(edits=[CaptionEdit(edited_caption=text, removed=[], added=[]) for text in texts])
+
+
+class FakeClassifiers(_Fake):
     """Knows one classifier that is always sure of the first class."""
-
-    identity = IDENTITY
 
     def classify(self, request: ClassifyRequest) -> ClassifyResponse:
         if request.classifier != "sure":
             raise UnknownModel(f"no classifier is named {request.classifier!r}")
-        sure = Prediction(probabilities=[1.0, *(0.0 for _ in request.classes[1:])], top=[0])
-        return ClassifyResponse(outcomes=[Outcome(value=sure) for _ in request.images], model=IDENTITY)
+
+        def predict(image: str) -> Prediction:
+            self._look(image)
+            rest = range(1, len(request.classes))
+            return Prediction(probabilities=[1.0, *(0.0 for _ in rest)], top=[0, *rest][:5])
+
+        return ClassifyResponse(outcomes=_each(request.images, predict), model=IDENTITY)
 
     def list_classifiers(self) -> ClassifierList:
         return ClassifierList(classifiers=[ClassifierDescription(name="sure", spec="sure")])
+
+
+class FakeEditor(_Fake):
+    """Takes its steps one by one, polling before each; every step waits until ``go_on`` is set.
+
+    ``begun`` counts the calls that began, ``ended`` is set when one was cancelled.
+    """
+
+    def __init__(self, store: BlobStore | None = None) -> None:
+        super().__init__(store)
+        self.begun = 0
+        self.started, self.go_on, self.ended = threading.Event(), threading.Event(), threading.Event()
+        self.go_on.set()
+
+    def reconstruct(
+        self, request: ReconstructRequest, *, cancelled: Callable[[], bool]
+    ) -> ReconstructResponse:
+        self._walk(request.preset.steps, cancelled)
+
+        def redraw(item: ReconstructItem) -> Reconstruction:
+            self._look(item.image)
+            return Reconstruction(image=self._draw(item.image, _read(item.caption)), psnr_db=30.0)
+
+        return ReconstructResponse(outcomes=_each(request.items, redraw), model=IDENTITY)
+
+    def edit(self, request: EditRequest, *, cancelled: Callable[[], bool]) -> EditResponse:
+        self._walk(request.preset.steps, cancelled)
+
+        def redraw(item: EditItem) -> EditedImage:
+            self._look(item.image)
+            told = (item.image, _read(item.caption), _read(item.edited_caption))
+            sweep = request.preset.self_replace
+            return EditedImage(
+                variants=[EditVariant(self_replace=value, image=self._draw(*told, value)) for value in sweep]
+            )
+
+        return EditResponse(outcomes=_each(request.items, redraw), model=IDENTITY)
+
+    def generate(self, request: GenerateRequest, *, cancelled: Callable[[], bool]) -> GenerateResponse:
+        self._walk(request.steps, cancelled)
+
+        def draw(item: GenerateItem) -> GeneratedImage:
+            return GeneratedImage(image=self._draw(_read(item.prompt), item.seed))
+
+        return GenerateResponse(outcomes=_each(request.items, draw), model=IDENTITY)
+
+    def _walk(self, steps: int, cancelled: Callable[[], bool]) -> None:
+        self.begun += 1
+        self.started.set()
+        for _ in range(steps):
+            while not self.go_on.wait(0.001) and not cancelled():
+                pass
+            if cancelled():
+                self.ended.set()
+                raise Cancelled("cancelled between two steps")

@@ -197,6 +197,41 @@ def test_cancellation_ends_the_call_and_keeps_finished_inversions(
     assert engine.reconstruct(sources).cost.unet_calls == 0
 
 
+@pytest.mark.parametrize(
+    ("inversion", "passes"), [("direct", 1), ("negative-prompt", 2), ("null-text", 2 + QUICK.inner_steps)]
+)
+def test_cancellation_is_asked_for_before_every_step(
+    engine: EditorEngine, store: BlobStore, inversion: Inversion, passes: int
+) -> None:
+    polls: list[bool] = []
+
+    def asked() -> bool:
+        polls.append(False)
+        return False
+
+    item = EditItem(image=picture(store, 10), caption=CAPTION, edited_caption=EDITS[0])
+    preset = QUICK.model_copy(update={"inversion": inversion, "self_replace": (0.5,), "inner_tolerance": 0.0})
+    engine.edit(EditRequest(items=[item], preset=preset), cancelled=asked)
+    assert len(polls) == (passes + 1) * QUICK.steps
+    polls.clear()
+    engine.generate(
+        GenerateRequest(items=[GenerateItem(prompt=CAPTION, seed=1)], steps=3, guidance=2.0), cancelled=asked
+    )
+    assert len(polls) == 3
+
+
+def test_a_cancelled_call_leaves_the_next_one_its_whole_answer(
+    engine: EditorEngine, store: BlobStore
+) -> None:
+    polls = iter([False] * 6)
+    request = EditRequest(items=edits(store, seed=11), preset=QUICK)
+    with pytest.raises(Cancelled):
+        engine.edit(request, cancelled=lambda: next(polls, True))
+    again, once_more = pixels(store, engine.edit(request)), pixels(store, engine.edit(request))
+    assert again.shape == (9, RESOLUTION, RESOLUTION, 3)
+    assert np.array_equal(again, once_more)
+
+
 def test_prompts_are_counted_as_the_text_encoder_reads_them(engine: EditorEngine) -> None:
     assert engine.count_tokens("a red bus") == 5
     assert engine.max_tokens == 24

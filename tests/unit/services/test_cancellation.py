@@ -1,0 +1,179 @@
+"""A caller who goes away ends his own work at the next diffusion step, and nobody else's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from starlette.types import ASGIApp, Message
+
+from fakes.engines import FakeEditor, FakeScorer
+from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
+from faultline_services.connection import answer_while_connected
+from faultline_services.editor.deployment import EditorDeployment
+from faultline_services.scorer.deployment import ScorerDeployment
+from faultline_services.settings import ServiceSettings
+
+SECRET = "a secret of many characters"
+LONG = 60.0
+"""A wait that no test survives: what must not wait for it is proved by ending."""
+IMAGE = "0" * 64
+PRESET = {"steps": 3, "self_replace": [0.5]}
+EDIT = {"image": IMAGE, "caption": "a boat", "edited_caption": "a tram"}
+BODIES: dict[str, dict[str, Any]] = {
+    "/v1/reconstruct": {"items": [{"image": IMAGE, "caption": "a boat"}], "preset": PRESET},
+    "/v1/edit": {"items": [EDIT], "preset": PRESET},
+    "/v1/generate": {"items": [{"prompt": "a boat", "seed": 1}], "steps": 3},
+}
+SCORE = {"items": [{"original": IMAGE, "edited": IMAGE, "caption": "a boat", "edited_caption": "a tram"}]}
+
+
+class Caller:
+    """One request over bare ASGI, whose client can hang up in the middle."""
+
+    def __init__(self, app: ASGIApp, path: str, body: object, **headers: str) -> None:
+        given = {SECRET_HEADER: SECRET, "content-type": "application/json"} | headers
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+        }
+        self._coming: asyncio.Queue[Message] = asyncio.Queue()
+        # The body comes in two pieces, as a large one does.
+        content = json.dumps(body).encode()
+        self._coming.put_nowait({"type": "http.request", "body": content[:5], "more_body": True})
+        self._coming.put_nowait({"type": "http.request", "body": content[5:], "more_body": False})
+        self.sent: list[Message] = []
+        self.task = asyncio.ensure_future(app(scope, self._coming.get, self._send))
+
+    async def _send(self, message: Message) -> None:
+        self.sent.append(message)
+
+    def hang_up(self) -> None:
+        self._coming.put_nowait({"type": "http.disconnect"})
+
+    async def answer(self) -> tuple[int, dict[str, Any]]:
+        async with asyncio.timeout(LONG):
+            await self.task
+        body = b"".join(message.get("body", b"") for message in self.sent[1:])
+        return self.sent[0]["status"], json.loads(body)
+
+
+@pytest.fixture
+def engine() -> FakeEditor:
+    held = FakeEditor()
+    held.go_on.clear()
+    return held
+
+
+@pytest.fixture
+def app(engine: FakeEditor) -> ASGIApp:
+    settings = ServiceSettings.model_validate({"secret": SECRET, "max_queue": 2})
+    return EditorDeployment(settings, load=lambda _: engine).__serve_build_asgi_app__()
+
+
+async def settle() -> None:
+    """Let every task go as far as it can without the engine."""
+    for _ in range(200):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_client_that_hangs_up_ends_the_engines_work(
+    path: str, app: ASGIApp, engine: FakeEditor
+) -> None:
+    caller = Caller(app, path, BODIES[path])
+    await asyncio.to_thread(engine.started.wait, LONG)
+    caller.hang_up()
+    assert await asyncio.to_thread(engine.ended.wait, LONG)
+    status, problem = await caller.answer()
+    assert (status, problem["code"]) == (409, "cancelled")
+
+
+async def test_a_cancelled_call_ends_the_engines_work(app: ASGIApp, engine: FakeEditor) -> None:
+    caller = Caller(app, "/v1/edit", BODIES["/v1/edit"])
+    await asyncio.to_thread(engine.started.wait, LONG)
+    caller.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller.task
+    assert await asyncio.to_thread(engine.ended.wait, LONG)
+
+
+async def test_a_deadline_ends_the_engines_work(app: ASGIApp, engine: FakeEditor) -> None:
+    caller = Caller(app, "/v1/edit", BODIES["/v1/edit"], **{DEADLINE_HEADER: "0.05"})
+    status, problem = await caller.answer()
+    assert (status, problem["code"]) == (504, "deadline-exceeded")
+    assert await asyncio.to_thread(engine.ended.wait, LONG)
+
+
+async def test_the_next_caller_is_served_in_full_after_one_has_gone(app: ASGIApp, engine: FakeEditor) -> None:
+    leaving = Caller(app, "/v1/edit", BODIES["/v1/edit"])
+    await asyncio.to_thread(engine.started.wait, LONG)
+    staying = Caller(app, "/v1/edit", BODIES["/v1/edit"])
+    await settle()
+    leaving.hang_up()
+    assert await asyncio.to_thread(engine.ended.wait, LONG)
+    engine.go_on.set()
+    status, answer = await staying.answer()
+    assert status == 200
+    assert answer["outcomes"][0]["value"]["variants"][0]["self_replace"] == 0.5
+
+
+async def test_a_caller_who_leaves_the_queue_never_reaches_the_engine(
+    app: ASGIApp, engine: FakeEditor
+) -> None:
+    staying = Caller(app, "/v1/edit", BODIES["/v1/edit"])
+    await asyncio.to_thread(engine.started.wait, LONG)
+    leaving = Caller(app, "/v1/edit", BODIES["/v1/edit"])
+    await settle()
+    leaving.hang_up()
+    assert (await leaving.answer())[0] == 409
+    engine.go_on.set()
+    assert (await staying.answer())[0] == 200
+    assert engine.begun == 1
+
+
+async def test_a_caller_who_has_gone_frees_his_place_in_the_queue(app: ASGIApp, engine: FakeEditor) -> None:
+    callers = [Caller(app, "/v1/edit", BODIES["/v1/edit"]) for _ in range(2)]
+    await asyncio.to_thread(engine.started.wait, LONG)
+    await settle()
+    for caller in callers:
+        caller.hang_up()
+        await caller.answer()
+    engine.go_on.set()
+    assert (await Caller(app, "/v1/edit", BODIES["/v1/edit"]).answer())[0] == 200
+
+
+async def test_a_shared_batch_goes_on_without_the_caller_who_left() -> None:
+    engine = FakeScorer()
+    engine.go_on.clear()
+    settings = ServiceSettings.model_validate({"secret": SECRET, "batch_wait_s": 0.0})
+    app = ScorerDeployment(settings, load=lambda _: engine).__serve_build_asgi_app__()
+    first = Caller(app, "/v1/score", SCORE)
+    await asyncio.to_thread(engine.started.wait, LONG)
+    leaving, staying = Caller(app, "/v1/score", SCORE), Caller(app, "/v1/score", SCORE)
+    await settle()
+    leaving.hang_up()
+    assert (await leaving.answer())[0] == 409
+    engine.go_on.set()
+    assert [(await caller.answer())[0] for caller in (first, staying)] == [200, 200]
+    assert engine.batches == [1, 1]
+
+
+async def test_what_an_application_raises_comes_out_while_its_client_stays() -> None:
+    async def failing(scope: object, receive: object, send: object) -> None:
+        raise ZeroDivisionError
+
+    async def silent() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def ignore(_: Message) -> None:
+        return None
+
+    with pytest.raises(ZeroDivisionError):
+        await answer_while_connected(failing, {"type": "http"}, silent, ignore)
