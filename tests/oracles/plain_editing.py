@@ -45,23 +45,50 @@ def call(model: Denoiser, latents: Tensor, t: int, text: Tensor, control: object
     return model(latents, times, text, control)  # type: ignore[arg-type]  # an oracle's control
 
 
-def denoise(z: Tensor, noise: Tensor, t: int, steps: int) -> Tensor:
-    """DDIM, eta 0: predicted clean latents, then their noisier version."""
+def denoise(z: Tensor, output: Tensor, t: int, steps: int, *, velocity: bool = False) -> Tensor:
+    """DDIM, eta 0: predicted clean latents and noise, then their less noisy mixture."""
     levels = signal_levels()
     here, there = levels[t], level_after(t, steps, levels)
-    clean = (z - math.sqrt(1 - here) * noise) / math.sqrt(here)
+    if velocity:  # Salimans and Ho 2022: v = sqrt(alpha) noise - sqrt(1 - alpha) clean
+        clean = math.sqrt(here) * z - math.sqrt(1 - here) * output
+        noise = math.sqrt(1 - here) * z + math.sqrt(here) * output
+    else:
+        noise = output
+        clean = (z - math.sqrt(1 - here) * noise) / math.sqrt(here)
     return math.sqrt(there) * clean + math.sqrt(1 - there) * noise
 
 
-def invert(model: Denoiser, clean: Tensor, text: Tensor, steps: int) -> list[Tensor]:
+def renoise(z: Tensor, output: Tensor, t: int, steps: int, *, velocity: bool = False) -> Tensor:
+    """Return the latents that ``denoise`` takes to ``z`` when the model answers ``output``, by two unknowns.
+
+    Both clean latents and noise are linear in (latents before, output); the noisy latents are found by
+    solving for them instead of rearranging, so that nothing here repeats the product's algebra.
+    """
+    at_zero = denoise(torch.zeros_like(z), output, t, steps, velocity=velocity)
+    slope = denoise(torch.ones_like(z), torch.zeros_like(z), t, steps, velocity=velocity)
+    return (z - at_zero) / slope
+
+
+def invert(
+    model: Denoiser, clean: Tensor, text: Tensor, steps: int, *, velocity: bool = False
+) -> list[Tensor]:
     """DDIM inversion of (1, C, H, W) at guidance 1; returns latents from clean to noise."""
-    levels, path = signal_levels(), [clean]
+    path = [clean]
     for t in reversed(timesteps(steps)):
-        here, there = level_after(t, steps, levels), levels[t]
-        noise = call(model, path[-1], t, text)
-        x0 = (path[-1] - math.sqrt(1 - here) * noise) / math.sqrt(here)
-        path.append(math.sqrt(there) * x0 + math.sqrt(1 - there) * noise)
+        path.append(renoise(path[-1], call(model, path[-1], t, text), t, steps, velocity=velocity))
     return path
+
+
+def negative_prompt(
+    model: Denoiser, path: Sequence[Tensor], text: Tensor, guidance: float, *, velocity: bool = False
+) -> list[Tensor]:
+    """Walk back under guidance with the caption as its own negative prompt; latents from noise to clean."""
+    visited = [path[-1]]
+    for t in timesteps(len(path) - 1):
+        uncond, cond = call(model, visited[-1], t, text), call(model, visited[-1], t, text)
+        output = uncond + guidance * (cond - uncond)
+        visited.append(denoise(visited[-1], output, t, len(path) - 1, velocity=velocity))
+    return visited
 
 
 @dataclass
@@ -82,6 +109,7 @@ def null_text(
     guidance: float,
     inner_steps: int = 10,
     tolerance: float = 1e-5,
+    velocity: bool = False,
 ) -> NullText:
     """Optimise the null embedding of one picture, step by step (Mokady et al. 2022)."""
     steps, result = len(path) - 1, NullText()
@@ -96,7 +124,7 @@ def null_text(
         done = 0
         for _ in range(inner_steps):
             uncond = call(model, z, t, current)
-            reached = denoise(z, uncond + guidance * (cond - uncond), t, steps)
+            reached = denoise(z, uncond + guidance * (cond - uncond), t, steps, velocity=velocity)
             loss = torch.nn.functional.mse_loss(reached, wanted)
             optimiser.zero_grad()
             loss.backward()
@@ -106,7 +134,7 @@ def null_text(
                 break
         with torch.no_grad():
             uncond = call(model, z, t, current)
-            z = denoise(z, uncond + guidance * (cond - uncond), t, steps)
+            z = denoise(z, uncond + guidance * (cond - uncond), t, steps, velocity=velocity)
         result.embeddings.append(current.detach())
         result.iterations.append(done)
         result.visited.append(z)
@@ -121,13 +149,15 @@ class PaperControl:
     gains: dict[int, float]
     inject_self: bool
     edit_cross: bool
+    watched: list[Tensor] = field(default_factory=list)
 
     def attend(self, site: AttentionSite, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Explicit maps, the last row's replaced."""
         maps = torch.softmax(query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1]), dim=-1)
         source, target = maps[2], maps[3]
-        if site.is_cross and self.edit_cross:
-            target = self._edited(source, target)
+        if site.is_cross:
+            target = self._edited(source, target) if self.edit_cross else target
+            self.watched.append(torch.stack([source.mean(dim=0), target.mean(dim=0)]))
         elif not site.is_cross and self.inject_self and query.shape[2] <= 1024:
             target = source
         return torch.stack([maps[0], maps[1], source, target]) @ value
@@ -143,6 +173,38 @@ class PaperControl:
         return edited
 
 
+def local_mask(heat: Tensor) -> Tensor:
+    """Places (side, side) with a strong place among their eight neighbours or themselves, one by one."""
+    side, mask = heat.shape[0], torch.zeros_like(heat, dtype=torch.bool)
+    strongest = float(heat.max())
+    for row in range(side):
+        for column in range(side):
+            near = heat[max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2]
+            mask[row, column] = strongest > 0 and float(near.max()) > 0.3 * strongest
+    return mask
+
+
+@dataclass
+class Blend:
+    """Local blend as published: heat of the changed words, summed over all steps, from a fifth of them on."""
+
+    source_words: list[int]
+    target_words: list[int]
+    heats: list[Tensor] = field(default_factory=list)
+
+    def __call__(self, control: PaperControl, latents: Tensor, step: int, steps: int) -> Tensor:
+        """Put the source (first row) back wherever the target's edit does not look."""
+        source, target = torch.stack(control.watched).mean(dim=0)
+        side = math.isqrt(source.shape[0])
+        heat = [source[:, self.source_words].sum(dim=1), target[:, self.target_words].sum(dim=1)]
+        self.heats.append(torch.stack(heat).reshape(2, side, side))
+        if step < steps // 5:
+            return latents
+        total = torch.stack(self.heats).sum(dim=0)
+        mask = local_mask(total[0]) | local_mask(total[1])
+        return torch.cat([latents[:1], torch.where(mask, latents[1:], latents[:1])])
+
+
 def prompt_to_prompt(
     model: Denoiser,
     path: Sequence[Tensor],
@@ -155,6 +217,8 @@ def prompt_to_prompt(
     cross_steps: int,
     self_steps: int,
     pinned: bool = False,
+    blend: Blend | None = None,
+    velocity: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Denoise source and target (1, C, H, W) together; ``pinned`` puts the source back on its path."""
     steps = len(path) - 1
@@ -164,8 +228,10 @@ def prompt_to_prompt(
         text = torch.cat([nulls[i], nulls[i], texts[0], texts[1]])
         with torch.no_grad():
             uncond, cond = call(model, torch.cat([latents, latents]), t, text, control).chunk(2)
-        latents = denoise(latents, uncond + guidance * (cond - uncond), t, steps)
+        latents = denoise(latents, uncond + guidance * (cond - uncond), t, steps, velocity=velocity)
         if pinned:
             offset = path[steps - i - 1] - latents[:1]
             latents = torch.cat([latents[:1] + offset, latents[1:]])
+        if blend is not None:
+            latents = blend(control, latents, i, steps)
     return latents[:1], latents[1:]

@@ -58,11 +58,12 @@ def test_inversion_and_denoising_cancel_for_a_model_that_ignores_its_latents(
     assert torch.allclose(latents, clean, atol=1e-10)
 
 
-def test_the_round_trip_error_falls_with_the_number_of_steps() -> None:
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+def test_the_round_trip_error_falls_with_the_number_of_steps(prediction: PredictionType) -> None:
     model, clean, text = TinyAttention(), draw(1, 2, 3, 3, seed=3), draw(1, LENGTH, WIDTH, seed=4)
     errors = []
     for steps in (5, 20, 100):
-        table = NoiseSchedule().timetable(steps)
+        table = NoiseSchedule(prediction=prediction).timetable(steps)
         latents = ddim_inversion(model, table, clean, text)[:, 0]
         for index in range(steps):
             latents = step(table, index, latents, predict(model, table, index, latents, text))
@@ -70,11 +71,13 @@ def test_the_round_trip_error_falls_with_the_number_of_steps() -> None:
     assert errors[0] > 2 * errors[1] > 4 * errors[2]
 
 
-def test_inversion_agrees_with_the_oracle() -> None:
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+def test_inversion_agrees_with_the_oracle(prediction: PredictionType) -> None:
     model, clean, text = TinyAttention(), draw(3, 2, 4, 4, seed=5), draw(3, LENGTH, WIDTH, seed=6)
-    trajectory = ddim_inversion(model, NoiseSchedule().timetable(10), clean, text)
+    trajectory = ddim_inversion(model, NoiseSchedule(prediction=prediction).timetable(10), clean, text)
     for row in range(3):
-        plain = invert(model, clean[row : row + 1], text[row : row + 1], 10)
+        one = slice(row, row + 1)
+        plain = invert(model, clean[one], text[one], 10, velocity=prediction == "v_prediction")
         assert torch.allclose(trajectory[row], torch.cat(plain[::-1]), atol=1e-10)
 
 

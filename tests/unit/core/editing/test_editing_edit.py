@@ -17,12 +17,13 @@ from faultline_core.editing.direct_inversion import direct_inversion
 from faultline_core.editing.edit import Edited, EditSettings, EditTask, edit
 from faultline_core.editing.inversion import Inverted
 from faultline_core.editing.local_blend import BlendWords
+from faultline_core.editing.negative_prompt import negative_prompt_inversion
 from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
 from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
 from faultline_core.errors import AttentionNotHooked, Cancelled
 from faultline_core.types import Cost
-from oracles.plain_editing import Carried, invert, null_text, prompt_to_prompt
+from oracles.plain_editing import Blend, Carried, invert, null_text, prompt_to_prompt
 from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw, linear
 
 STEPS = 5
@@ -38,12 +39,20 @@ def words(*ids: int) -> TokenizedPrompt:
 
 
 SWAP, INSERTION = align(words(5, 6, 7), words(5, 9, 7)), align(words(5, 6), words(5, 9, 6))
-SAME = align(words(5, 6, 7), words(5, 6, 7))
+SAME, REMOVAL = align(words(5, 6, 7), words(5, 6, 7)), align(words(5, 9, 6), words(5, 6))
+LONGER_WORD = TokenizedPrompt((0, 5, 8, 9, 1), (None, 0, 1, 1, None))
+SPREAD, MERGED = align(words(5, 6), LONGER_WORD), align(LONGER_WORD, words(5, 6))
 # By hand, from the papers' description: bos, words, then end mark and padding in order.
 BY_HAND: dict[str, tuple[Alignment, Carried, dict[int, float]]] = {
     "replace": (SWAP, {j: [(j, 1.0)] for j in range(LENGTH)}, {2: 2.0}),
     "refine": (INSERTION, {0: [(0, 1.0)], 1: [(1, 1.0)], 3: [(2, 1.0)], 4: [(3, 1.0)],
                            5: [(4, 1.0)], 6: [(5, 1.0)]}, {2: 2.0}),
+    "removal": (REMOVAL, {0: [(0, 1.0)], 1: [(1, 1.0)], 2: [(3, 1.0)], 3: [(4, 1.0)],
+                          4: [(5, 1.0)], 5: [(6, 1.0)], 6: [(6, 1.0)]}, {}),
+    "one token for two": (MERGED, {0: [(0, 1.0)], 1: [(1, 1.0)], 2: [(2, 1.0), (3, 1.0)], 3: [(4, 1.0)],
+                                   4: [(5, 1.0)], 5: [(6, 1.0)], 6: [(6, 1.0)]}, {2: 2.0}),
+    "two tokens for one": (SPREAD, {0: [(0, 1.0)], 1: [(1, 1.0)], 2: [(2, 0.5)], 3: [(2, 0.5)],
+                                    4: [(3, 1.0)], 5: [(4, 1.0)], 6: [(5, 1.0)]}, {2: 2.0, 3: 2.0}),
 }  # fmt: skip
 
 
@@ -93,6 +102,55 @@ def test_direct_edits_are_the_oracles_at_every_sweep_value(kind: str) -> None:
         assert torch.allclose(fast[value], target[0], atol=1e-10, rtol=0)
 
 
+@pytest.mark.parametrize("weight", [0.0, 0.25, 4.0])
+def test_a_reweighted_word_is_the_oracles_at_any_weight(weight: float) -> None:
+    alignment, carried, _ = BY_HAND["refine"]
+    task = EditTask(0, EDITED_TEXT[0], cross_edit(alignment, LENGTH, word_weight=weight))
+    path = invert(TinyAttention(), CLEAN[:1], TEXT[:1], STEPS)
+    _, target = prompt_to_prompt(
+        TinyAttention(), path, (TEXT[:1], EDITED_TEXT[:1]), nulls(), carried=carried, gains={2: weight},
+        guidance=3.0, cross_steps=3, self_steps=2, pinned=True,
+    )  # fmt: skip
+    fast = run([task], direct(), sweep=(0.4,)).latents[0, 0]
+    assert torch.allclose(fast, target[0], atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "removed", "added"), [("replace", [2], [2]), ("refine", [], [2]), ("removal", [2], [])]
+)
+def test_blended_edits_are_the_oracles(kind: str, removed: list[int], added: list[int]) -> None:
+    alignment, carried, gains = BY_HAND[kind]
+    # Strong contrast, so that the words look somewhere and not everywhere.
+    clean, text = 6 * draw(1, 2, 6, 6, seed=5), TEXT[:1]
+    inverted = direct_inversion(TinyAttention(), TABLE, clean, text, NULL)
+    task = EditTask(0, EDITED_TEXT[0], controls(alignment), BlendWords.of(alignment, LENGTH))
+    settings = EditSettings(guidance=3.0, cross_replace=0.6, self_replace=(0.4,))
+    fast = edit(TinyAttention(), TABLE, inverted, text, [task], settings).latents[0, 0]
+    _, target = prompt_to_prompt(
+        TinyAttention(), invert(TinyAttention(), clean, text, STEPS), (text, EDITED_TEXT[:1]), nulls(),
+        carried=carried, gains=gains, guidance=3.0, cross_steps=3, self_steps=2, pinned=True,
+        blend=Blend(removed, added),
+    )  # fmt: skip
+    assert torch.allclose(fast, target[0], atol=1e-9, rtol=0)
+    kept = (fast == clean[0]).all(dim=0)
+    assert 0 < int(kept.sum()) < kept.numel()
+
+
+def test_edits_of_a_velocity_model_are_the_oracles() -> None:
+    alignment, carried, gains = BY_HAND["refine"]
+    table = NoiseSchedule(prediction="v_prediction").timetable(STEPS)
+    inverted = direct_inversion(TinyAttention(), table, CLEAN, TEXT, NULL)
+    settings = EditSettings(guidance=3.0, cross_replace=0.6, self_replace=(0.4,))
+    task = EditTask(0, EDITED_TEXT[0], controls(alignment))
+    fast = edit(TinyAttention(), table, inverted, TEXT, [task], settings).latents[0, 0]
+    path = invert(TinyAttention(), CLEAN[:1], TEXT[:1], STEPS, velocity=True)
+    _, target = prompt_to_prompt(
+        TinyAttention(), path, (TEXT[:1], EDITED_TEXT[:1]), nulls(), carried=carried, gains=gains,
+        guidance=3.0, cross_steps=3, self_steps=2, pinned=True, velocity=True,
+    )  # fmt: skip
+    assert torch.allclose(fast, target[0], atol=1e-10, rtol=0)
+
+
 def test_null_text_edits_are_the_oracles() -> None:
     alignment, carried, gains = BY_HAND["refine"]
     settings = NullTextSettings(guidance=2.0, inner_steps=3)
@@ -114,6 +172,13 @@ def test_an_identity_edit_returns_the_reconstruction() -> None:
     same = EditTask(1, TEXT[1], controls(SAME))
     latents = run([same], inverted, guidance=2.0).latents
     assert torch.allclose(latents[0], inverted.reconstruction[1].expand(3, -1, -1, -1), atol=1e-10)
+
+
+@pytest.mark.parametrize("guidance", [1.0, 7.5])
+def test_an_identity_edit_after_negative_prompt_inversion_returns_the_reconstruction(guidance: float) -> None:
+    inverted = negative_prompt_inversion(TinyAttention(), TABLE, CLEAN, TEXT)
+    latents = run([EditTask(0, TEXT[0], controls(SAME))], inverted, guidance=guidance).latents
+    assert torch.allclose(latents[0], inverted.reconstruction[0].expand(3, -1, -1, -1), atol=1e-10)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

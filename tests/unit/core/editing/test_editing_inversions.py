@@ -1,11 +1,12 @@
+import pytest
 import torch
 
 from faultline_core.editing.denoiser import CountingDenoiser
 from faultline_core.editing.direct_inversion import direct_inversion
 from faultline_core.editing.inversion import Inverted
 from faultline_core.editing.negative_prompt import negative_prompt_inversion
-from faultline_core.editing.noise_schedule import NoiseSchedule
-from oracles.plain_editing import invert
+from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
+from oracles.plain_editing import invert, negative_prompt
 from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 
 STEPS = 10
@@ -35,6 +36,29 @@ def test_negative_prompt_inversion_uses_the_caption_for_both_halves() -> None:
     noise = torch.cat([invert(model, CLEAN[i : i + 1], TEXT[i : i + 1], STEPS)[-1] for i in range(2)])
     assert torch.allclose(result.trajectory[:, 0], noise, atol=1e-10)
     assert 0 < float((result.reconstruction - CLEAN).abs().max()) < 0.5
+
+
+@pytest.mark.parametrize("prediction", ["epsilon", "v_prediction"])
+@pytest.mark.parametrize("guidance", [1.0, 7.5])
+def test_negative_prompt_inversion_is_the_guided_oracle_whatever_the_guidance(
+    prediction: PredictionType, guidance: float
+) -> None:
+    model, velocity = TinyAttention(), prediction == "v_prediction"
+    table = NoiseSchedule(prediction=prediction).timetable(STEPS)
+    fast = negative_prompt_inversion(model, table, CLEAN, TEXT).trajectory
+    for row in range(2):
+        text = TEXT[row : row + 1]
+        path = invert(model, CLEAN[row : row + 1], text, STEPS, velocity=velocity)
+        plain = negative_prompt(model, path, text, guidance, velocity=velocity)
+        assert torch.allclose(fast[row], torch.cat(plain), atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("prediction", ["epsilon", "v_prediction"])
+def test_direct_inversion_keeps_the_oracles_path(prediction: PredictionType) -> None:
+    table = NoiseSchedule(prediction=prediction).timetable(STEPS)
+    fast = direct_inversion(TinyAttention(), table, CLEAN, TEXT, NULL).trajectory
+    plain = invert(TinyAttention(), CLEAN[:1], TEXT[:1], STEPS, velocity=prediction == "v_prediction")
+    assert torch.allclose(fast[0], torch.cat(plain[::-1]), atol=1e-10, rtol=0)
 
 
 def test_inversions_can_be_taken_apart_and_joined() -> None:

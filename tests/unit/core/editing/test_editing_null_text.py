@@ -40,6 +40,21 @@ def test_embeddings_and_iteration_counts_are_the_oracles() -> None:
         assert torch.allclose(fast.trajectory[row], torch.cat(plain.visited), atol=1e-10, rtol=0)
 
 
+@pytest.mark.parametrize("settings", [SETTINGS, NullTextSettings(guidance=4.0, inner_steps=3)])
+def test_a_velocity_model_is_optimised_as_the_oracle_does(settings: NullTextSettings) -> None:
+    clean, text = pictures(1)
+    table = NoiseSchedule(prediction="v_prediction").timetable(STEPS)
+    fast = null_text_inversion(TinyAttention(), table, clean, text, NULL, settings)
+    plain = null_text(
+        TinyAttention(), invert(TinyAttention(), clean, text, STEPS, velocity=True), text, NULL[None],
+        guidance=settings.guidance, inner_steps=settings.inner_steps, tolerance=settings.tolerance,
+        velocity=True,
+    )  # fmt: skip
+    assert fast.inner_iterations[0].tolist() == plain.iterations
+    assert torch.allclose(fast.uncond[0], torch.cat(plain.embeddings), atol=1e-10, rtol=0)
+    assert torch.allclose(fast.trajectory[0], torch.cat(plain.visited), atol=1e-10, rtol=0)
+
+
 def test_pictures_stop_at_iterations_of_their_own() -> None:
     counts = inverted().inner_iterations
     assert len({tuple(row) for row in counts.tolist()}) > 1
