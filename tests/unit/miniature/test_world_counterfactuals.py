@@ -1,0 +1,111 @@
+"""One attribute changed: its own words and pixels differ, and nothing that chance drew."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faultline_core.perturbations import difference
+from faultline_miniature.world.grammar import TEMPLATES, caption, parse, phrase, tokens
+from faultline_miniature.world.nuisance import Stream, nuisance_of
+from faultline_miniature.world.renderer import object_mask, render
+from faultline_miniature.world.sampling import FREE_NUISANCE
+from faultline_miniature.world.scene import VALUES, Scene
+
+SCENES = st.builds(
+    Scene,
+    object_class=st.sampled_from(VALUES["object_class"]),
+    kind=st.sampled_from(VALUES["kind"]),
+    colour=st.sampled_from(VALUES["colour"]),
+    background=st.sampled_from(VALUES["background"]),
+    weather=st.sampled_from(VALUES["weather"]),
+    style=st.sampled_from(VALUES["style"]),
+    companion=st.sampled_from(VALUES["companion"]),
+    nuisance=st.integers(0, FREE_NUISANCE[1] - 1),
+)
+CHANGES = st.sampled_from([(name, value) for name, values in VALUES.items() for value in values])
+WORDED = tuple(name for name in VALUES if name not in ("kind", "object_class"))
+FEW = settings(max_examples=25, deadline=None)
+FEWER = settings(max_examples=8, deadline=None)
+
+
+@FEW
+@given(SCENES, CHANGES)
+def test_a_counterfactual_keeps_every_other_attribute_and_every_draw(
+    scene: Scene, change: tuple[str, str]
+) -> None:
+    name, value = change
+    after = scene.changed(name, value)
+    assert after.attributes() == scene.attributes() | {name: value}
+    assert nuisance_of(after.nuisance) == nuisance_of(scene.nuisance)
+    assert after.changed(name, getattr(scene, name)) == scene
+
+
+@FEW
+@given(SCENES, st.integers(0, len(TEMPLATES) - 1))
+def test_a_caption_is_parsed_back_whole_whatever_its_case(scene: Scene, template: int) -> None:
+    text = caption(scene, template)
+    assert parse(text) == parse(text.upper()) == scene.attributes()
+
+
+@FEW
+@given(SCENES, st.sampled_from(WORDED), st.integers(0, len(TEMPLATES) - 1), st.data())
+def test_an_edit_touches_only_the_words_of_its_attribute(
+    scene: Scene, name: str, template: int, data: st.DataObject
+) -> None:
+    after = scene.changed(name, data.draw(st.sampled_from(VALUES[name])))
+    edit = difference(caption(scene, template), caption(after, template))
+    old, new = (phrase(name, getattr(each, name), each.object_class) for each in (scene, after))
+    assert set(tokens(edit.removed_text)) <= set(tokens(old))
+    assert set(tokens(edit.added_text)) <= set(tokens(new))
+    assert edit.is_empty == (scene == after)
+
+
+@FEWER
+@given(SCENES)
+def test_a_scene_is_rendered_to_the_same_bytes_in_any_order(scene: Scene) -> None:
+    first = render(scene).tobytes()
+    render(scene.changed("style", "painting").changed("weather", "rain"))
+    assert render(Scene(**scene.attributes(), nuisance=scene.nuisance)).tobytes() == first
+
+
+@FEWER
+@given(SCENES, st.integers(1, 1000))
+def test_another_nuisance_is_another_picture_of_the_same_caption(scene: Scene, step: int) -> None:
+    other = Scene(**scene.attributes(), nuisance=scene.nuisance + step)
+    assert caption(other) == caption(scene)
+    assert not np.array_equal(render(other), render(scene))
+
+
+@FEWER
+@given(SCENES, st.sampled_from(("colour", "background", "weather", "style", "companion")), st.data())
+def test_the_objects_outline_stays_where_it_was(scene: Scene, name: str, data: st.DataObject) -> None:
+    after = scene.changed(name, data.draw(st.sampled_from(VALUES[name])))
+    assert np.array_equal(object_mask(after), object_mask(scene))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nuisance_stays_in_its_ranges(seed: int) -> None:
+    drawn = nuisance_of(seed)
+    assert max(abs(shift) for shift in drawn.place) <= 2.0
+    assert 0.88 <= drawn.size <= 1.12
+    assert abs(drawn.angle) <= 7.0
+    assert max(abs(shift) for shift in drawn.object_palette) <= 10
+    assert max(abs(shift) for shift in drawn.scene_palette) <= 8
+    assert drawn.companion_side in (-1, 1)
+    assert 21.0 <= drawn.horizon <= 27.0
+
+
+def test_every_draw_of_a_nuisance_varies_with_the_seed() -> None:
+    drawn = [nuisance_of(seed) for seed in range(40)]
+    for name in ("place", "size", "angle", "flip", "object_palette", "scene_palette", "companion_side",
+                 "companion_jitter", "companion_flip", "horizon"):  # fmt: skip
+        assert len({getattr(each, name) for each in drawn}) > 1, name
+
+
+def test_no_two_streams_share_a_number() -> None:
+    assert len({int(stream) for stream in Stream}) == len(Stream.__members__)
+    draws = {float(nuisance_of(5).generator(stream).random()) for stream in Stream}
+    assert len(draws) == len(Stream)

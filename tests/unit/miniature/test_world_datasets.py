@@ -1,0 +1,133 @@
+"""What users' datasets show, what the generator learnt, and where the seeds of both come from."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from faultline_miniature.training.clip import paired_scenes
+from faultline_miniature.world import __main__ as command
+from faultline_miniature.world.dataset import encode_png, read_metadata, write_image_folder
+from faultline_miniature.world.grammar import caption, class_name, parse
+from faultline_miniature.world.renderer import object_mask, render
+from faultline_miniature.world.sampling import (
+    DATASET,
+    FREE_NUISANCE,
+    GENERATOR,
+    MISMATCHED,
+    UNIFORM,
+    Distribution,
+    sample_scene,
+)
+from faultline_miniature.world.scene import VALUES, WITHHELD, Scene, is_withheld
+from faultline_miniature.world.seeds import CLASSIFIER, DEVELOPMENT, SPLITS, TRAINING, scene_for
+
+
+def apart(object_class: str) -> float:
+    """Total variation between dataset and generator over the kinds of a class."""
+    mine, theirs = (each.probabilities("kind", object_class) for each in (DATASET, GENERATOR))
+    return float(np.abs(mine - theirs).sum() / 2)
+
+
+def test_three_classes_or_more_look_otherwise_in_the_dataset_than_to_the_generator() -> None:
+    distances = {name: apart(name) for name in VALUES["object_class"]}
+    assert {name for name, distance in distances.items() if distance > 0.5} == set(MISMATCHED)
+    assert len(MISMATCHED) >= 3
+    assert all(distances[name] == 0 for name in VALUES["object_class"] if name not in MISMATCHED)
+
+
+@pytest.mark.parametrize("object_class", MISMATCHED)
+def test_the_name_of_a_mismatched_class_means_its_plain_kind(object_class: str) -> None:
+    assert parse(f"a {class_name(object_class)}")["kind"] == "plain"
+    odds = dict(zip(VALUES["kind"], GENERATOR.probabilities("kind", object_class), strict=True))
+    assert odds["plain"] > odds["special"]
+
+
+@pytest.mark.parametrize("object_class", MISMATCHED)
+def test_a_mismatch_is_seen_in_the_picture(object_class: str) -> None:
+    plain = Scene(object_class, "plain", "red", "sand", "clear", "photo", "none", nuisance=3)
+    special = plain.changed("kind", "special")
+    either = (object_mask(plain) > 0) | (object_mask(special) > 0)
+    changed = np.abs(render(plain).astype(int) - render(special)).max(axis=2) > 40
+    assert float(changed[either].mean()) > 0.15
+
+
+def test_all_else_is_drawn_alike_for_dataset_and_generator() -> None:
+    for name in set(VALUES) - {"kind"}:
+        mine, theirs = (each.probabilities(name, "plate") for each in (DATASET, GENERATOR))
+        assert mine == pytest.approx(theirs)
+
+
+def test_the_dataset_shows_what_the_generator_never_saw() -> None:
+    generator = np.random.default_rng(0)
+    seen = [sample_scene(generator, DATASET) for _ in range(500)]
+    for object_class, attribute, value in WITHHELD:
+        assert any(s.object_class == object_class and getattr(s, attribute) == value for s in seen)
+
+
+def test_rejection_leaves_the_proportions_of_what_remains() -> None:
+    generator = np.random.default_rng(1)
+    seen = [sample_scene(generator, GENERATOR) for _ in range(800)]
+    sleds = [s.background for s in seen if s.object_class == "sled"]
+    counts = [sleds.count(name) for name in VALUES["background"] if name != "sand"]
+    assert sleds.count("sand") == 0
+    assert min(counts) / len(sleds) > 0.08
+    assert 0.32 < np.mean([s.companion == "none" for s in seen]) < 0.48
+
+
+def test_free_scenes_lie_above_every_split() -> None:
+    assert max(split.stop for split in SPLITS) <= FREE_NUISANCE[0]
+    generator = np.random.default_rng(2)
+    for _ in range(20):
+        nuisance = sample_scene(generator, UNIFORM).nuisance
+        assert not any(split.start <= nuisance < split.stop for split in SPLITS)
+
+
+def test_a_split_is_one_run_of_seeds_with_a_name_of_its_own() -> None:
+    assert len({split.name for split in SPLITS}) == len(SPLITS)
+    for split in SPLITS:
+        first, last = scene_for(split, 0, UNIFORM), scene_for(split, len(split) - 1, UNIFORM)
+        assert (first.nuisance, last.nuisance) == (split.start, split.stop - 1)
+
+
+def test_clip_trains_on_a_stretch_that_generator_and_captioner_do_not_reach() -> None:
+    nuisances = {scene.nuisance for scene in paired_scenes(8, seed=0)}
+    assert min(nuisances) >= TRAINING.start + 10_000_000
+    assert max(nuisances) < TRAINING.stop <= CLASSIFIER.start
+
+
+def test_a_balanced_folder_has_as_many_of_each_class_and_goes_on_where_asked() -> None:
+    first = list(command.balanced_scenes(DEVELOPMENT, DATASET, 2))
+    assert sorted(scene.object_class for scene in first) == sorted(VALUES["object_class"] * 2)
+    assert [scene.nuisance for scene in first] == sorted(scene.nuisance for scene in first)
+    later = list(command.balanced_scenes(DEVELOPMENT, DATASET, 2, start=10_000))
+    assert not {scene.nuisance for scene in first} & {scene.nuisance for scene in later}
+
+
+def test_a_class_that_is_never_drawn_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "MAX_DRAWS_PER_PICTURE", 3)
+    only_boats = Distribution(weights={"object_class": {"boat": 1.0}})
+    with pytest.raises(ValueError, match="'tram'"):
+        list(command.balanced_scenes(DEVELOPMENT, only_boats, 1))
+
+
+def test_the_command_writes_a_labelled_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = [str(tmp_path), "--per-class", "1", "--distribution", "generator", "--start", "40"]
+    monkeypatch.setattr(sys, "argv", ["world", *arguments])
+    command.main()
+    scenes = read_metadata(tmp_path)
+    assert sorted(scene.object_class for scene in scenes.values()) == sorted(VALUES["object_class"])
+    assert min(scene.nuisance for scene in scenes.values()) >= DEVELOPMENT.start + 40
+    assert not any(is_withheld(scene) for scene in scenes.values())
+    assert {name.split("/")[0] for name in scenes} == set(VALUES["object_class"])
+
+
+def test_the_same_scene_is_written_to_the_same_name_and_bytes(tmp_path: Path) -> None:
+    scene = scene_for(DEVELOPMENT, 3, DATASET)
+    (one,), (other,) = (write_image_folder(tmp_path / name, [scene]) for name in ("one", "other"))
+    assert one.name == other.name
+    assert one.read_bytes() == other.read_bytes() == encode_png(render(scene))
+    assert caption(scene) in (tmp_path / "one" / "metadata.jsonl").read_text()

@@ -1,0 +1,108 @@
+"""Weather is laid over a styled picture, style repaints a drawn one: each says what it does to pixels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from faultline_miniature.world.nuisance import nuisance_of
+from faultline_miniature.world.renderer import object_mask, render
+from faultline_miniature.world.scene import VALUES, Scene
+from faultline_miniature.world.styles import stylised
+from faultline_miniature.world.weather import weathered
+
+SEEDS = range(6)
+
+
+def scene(seed: int = 0, object_class: str = "bus") -> Scene:
+    return Scene(object_class, "plain", "red", "grass", "clear", "photo", "none", nuisance=seed)
+
+
+def noise(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).random((64, 64, 3), dtype=np.float32)
+
+
+def test_a_clear_photo_is_the_drawing_itself() -> None:
+    picture = noise()
+    assert stylised(picture, "photo", nuisance_of(1)) is picture
+    assert weathered(picture, "clear", nuisance_of(1)) is picture
+
+
+@pytest.mark.parametrize("style", VALUES["style"])
+def test_a_style_keeps_colours_in_range_and_the_input_untouched(style: str) -> None:
+    picture = noise()
+    painted = stylised(picture, style, nuisance_of(2))
+    assert painted.shape == picture.shape
+    assert 0.0 <= float(painted.min()) <= float(painted.max()) <= 1.0
+    assert np.array_equal(picture, noise())
+
+
+@pytest.mark.parametrize("weather", VALUES["weather"])
+def test_a_weather_keeps_colours_in_range_and_the_input_untouched(weather: str) -> None:
+    picture = noise()
+    covered = weathered(picture, weather, nuisance_of(2))
+    assert covered.shape == picture.shape
+    assert 0.0 <= float(covered.min()) <= float(covered.max()) <= 1.0
+    assert np.array_equal(picture, noise())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_fog_veils_every_pixel_evenly_and_keeps_its_noise(seed: int) -> None:
+    clear, fog = (render(scene(seed).changed("weather", name)).astype(float) for name in ("clear", "fog"))
+    veil = np.array([0.80, 0.81, 0.83]) * 255
+    # What is left is a third of the camera noise of two levels, and rounding; white clips a little more.
+    assert float(np.quantile(np.abs(fog - (0.65 * clear + 0.35 * veil)), 0.999)) < 4
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_moon_hangs_on_the_companions_side_above_every_object(seed: int) -> None:
+    night = render(scene(seed).changed("weather", "night")).astype(float).mean(axis=2)
+    row, column = np.unravel_index(int(night[:16].argmax()), (16, 64))
+    assert (column >= 32) == (nuisance_of(seed).companion_side > 0)
+    assert abs(int(row) - 8) < 6
+    for name in VALUES["object_class"]:
+        moon = 10 if nuisance_of(seed).companion_side < 0 else 53
+        assert object_mask(scene(seed, name))[5:12, moon - 3 : moon + 4].max() == 0.0
+
+
+def test_rain_darkens_and_adds_bright_streaks() -> None:
+    flat = np.full((64, 64, 3), 0.6, np.float32)
+    wet = weathered(flat, "rain", nuisance_of(3))
+    assert float(np.median(wet[..., 0])) == pytest.approx(0.6 * 0.70, abs=1e-3)
+    streaks = wet[..., 0] > 0.6
+    assert 0.01 < float(streaks.mean()) < 0.3
+
+
+def test_streaks_and_dabs_belong_to_their_seed() -> None:
+    flat = noise()
+    for made in (
+        [weathered(flat, "rain", nuisance_of(seed)) for seed in (1, 1, 2)],
+        [stylised(flat, "painting", nuisance_of(seed)) for seed in (1, 1, 2)],
+    ):
+        assert np.array_equal(made[0], made[1])
+        assert not np.array_equal(made[0], made[2])
+
+
+def test_a_sketch_is_pale_paper_with_dark_lines() -> None:
+    photo = render(scene()).astype(np.float32) / 255
+    sketch = stylised(photo, "sketch", nuisance_of(0))
+    chroma = [float((each.max(axis=2) - each.min(axis=2)).mean()) for each in (photo, sketch)]
+    assert chroma[1] < 0.7 * chroma[0]
+    assert float(np.median(sketch)) > float(np.median(photo))
+    assert float(sketch.min()) < 0.3
+
+
+def test_a_painting_is_warm() -> None:
+    grey = np.full((64, 64, 3), 0.5, np.float32)
+    painted = stylised(grey, "painting", nuisance_of(0)).mean(axis=(0, 1))
+    assert painted[0] > painted[1] > painted[2]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_dabs_move_an_outline_by_a_few_pixels_at_most(seed: int) -> None:
+    edge = np.zeros((64, 64, 3), np.float32)
+    edge[:, 32:] = 1.0
+    painted = stylised(edge, "painting", nuisance_of(seed)).mean(axis=2)
+    assert float(painted[:, :29].max()) < 0.35
+    assert float(painted[:, 35:].min()) > 0.6
+    assert len({int((row > 0.5).argmax()) for row in painted}) > 1
