@@ -17,15 +17,10 @@ from PIL import Image
 from torch import Tensor
 
 from faultline_core.blobs import BlobStore
-from faultline_core.errors import ModelFormatRefused, PromptTooLong, UnknownModel
+from faultline_core.errors import PromptTooLong
 from faultline_core.images import Pixels, decode_image
-from faultline_services.model_folder import folder_revision, model_folder
+from faultline_services.model_folder import folder_revision
 from faultline_services.remembered_pass import Arrays, RememberedPass
-
-CONFIGURATION = "open_clip_config.json"
-WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")
-PUBLISHED_PREFIX = "open_clip:"
-PUBLISHED_FOLDER = "open_clip"
 
 
 class ClipEncoder:
@@ -110,23 +105,6 @@ class ClipEncoder:
     def embed_texts(self, texts: list[Tensor]) -> list[Arrays]:
         """Return ``vector`` (d,) of each text."""
         return _rows(self._model.encode_text(torch.stack(texts).to(self._device)))
-
-
-def clip_folder(name: str, root: Path) -> Path:
-    """Find the folder of a suite's CLIP; ``open_clip:<architecture>`` lies under ``open_clip/``.
-
-    Raises:
-        UnknownModel: there is no such folder, or it has no open_clip configuration.
-        ModelFormatRefused: its weights are not safetensors.
-    """
-    if name.startswith(PUBLISHED_PREFIX):
-        name = f"{PUBLISHED_FOLDER}/{name.removeprefix(PUBLISHED_PREFIX)}"
-    folder = model_folder(root, name)
-    if not (folder / CONFIGURATION).is_file():
-        raise UnknownModel(f"{name!r} has no {CONFIGURATION}")
-    if not any((folder / file).is_file() for file in WEIGHTS):
-        raise ModelFormatRefused(f"{name!r} holds neither of {', '.join(WEIGHTS)}")
-    return folder
 
 
 def _rows(vectors: Tensor) -> list[Arrays]:

@@ -20,6 +20,7 @@ from faultline_core.errors import BackendUnavailable, FaultlineError
 from faultline_services.cluster import STATE_FILE, running, services_url
 from faultline_services.serve_config import SERVICES, serve_config, services_of
 from faultline_services.settings import ServiceSettings
+from faultline_services.weights import require_weights
 
 START_TIMEOUT_S = 600.0
 STOP_TIMEOUT_S = 60.0
@@ -46,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def up(settings: ServiceSettings, given: argparse.Namespace) -> None:
     """Start the services; stay with them until a signal ends them, or with --detach leave them running."""
+    services = given.only or services_of(settings)
+    require_weights(settings, services)
     if given.detach:
         _detach(settings, given)
         return
@@ -54,7 +57,7 @@ def up(settings: ServiceSettings, given: argparse.Namespace) -> None:
     def end(_: int, __: FrameType | None) -> None:
         ended.set()
 
-    with running(settings, given.only or services_of(settings)):
+    with running(settings, services):
         # Ray takes these signals for itself when it starts.
         signal.signal(signal.SIGTERM, end)
         signal.signal(signal.SIGINT, end)

@@ -39,8 +39,9 @@ from faultline_core.images import decode_image
 from faultline_core.suite import CaptionerSuite
 from faultline_core.types import Cost
 from faultline_services.captioner.shortening import shortened
-from faultline_services.model_folder import folder_revision, model_folder, require_safetensors
+from faultline_services.model_folder import folder_revision
 from faultline_services.outcomes import settle
+from faultline_services.weights import weights_folder
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,7 @@ class CaptionerEngine:
             UnknownModel: there is no such folder.
             ModelFormatRefused: its weights are not safetensors.
         """
-        folder = model_folder(root, suite.model)
-        require_safetensors(folder)
+        folder = weights_folder(root, suite.model)
         model = Blip2ForConditionalGeneration.from_pretrained(
             folder, use_safetensors=True, dtype=getattr(torch, dtype)
         )

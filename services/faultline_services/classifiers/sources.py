@@ -19,9 +19,9 @@ from faultline_services.classifiers.timm_folder import CLASS_MAP, load_folder, r
 from faultline_services.classifiers.timm_network import Network, TimmClassifier
 from faultline_services.classifiers.timm_zoo import Fetch, hub_weights, load_zoo
 from faultline_services.classifiers.zero_shot import ZeroShotClassifier
-from faultline_services.clip_encoder import PUBLISHED_PREFIX, clip_folder
 from faultline_services.model_cache import Loaded
 from faultline_services.model_folder import model_folder
+from faultline_services.weights import PUBLISHED_PREFIX, clip_folder
 
 REMOTE_TIMEOUT_S = 30.0
 
@@ -87,7 +87,7 @@ class Sources:
         return self._timm(load_folder(model_folder(folders, name), f"local:{name}"))
 
     def _of_clip(self, name: str) -> Loaded[Classifier]:
-        folder = clip_folder(self._suite.zero_shot.get(name, f"{PUBLISHED_PREFIX}{name}"), self._root)
+        folder = clip_folder(self._root, self._suite.zero_shot.get(name, f"{PUBLISHED_PREFIX}{name}"))
         model = ZeroShotClassifier(
             folder, name, store=self._store, batch=self._suite.batch, device=self._options.device
         )

@@ -21,9 +21,8 @@ from faultline_core.suite import EditorSuite
 from faultline_services.editor.pictures import LatentCodec
 from faultline_services.editor.prompts import PromptEncoder
 from faultline_services.editor.unet_denoiser import UNetDenoiser, schedule_from_config
-from faultline_services.model_folder import folder_revision, model_folder, require_safetensors
-
-WEIGHTS = ("vae", "unet", "text_encoder")
+from faultline_services.model_folder import folder_revision
+from faultline_services.weights import pipeline_folder
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,7 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
         ModelFormatRefused: its weights are not safetensors.
         AttentionNotHooked: its UNet has no attention that edits could control.
     """
-    folder = model_folder(root, suite.model)
-    for part in WEIGHTS:
-        require_safetensors(folder / part)
+    folder = pipeline_folder(root, suite.model)
     unet_dtype: torch.dtype = getattr(torch, dtype)
     fine_dtype = torch.promote_types(unet_dtype, torch.float32)
     place = torch.device(device)

@@ -24,11 +24,12 @@ from faultline_core.contract.perturber import (
 from faultline_core.errors import InvalidRequest, PromptTooLong, UnknownModel
 from faultline_core.perturbations import parse_variations
 from faultline_core.suite import PerturberSuite
-from faultline_services.model_folder import folder_revision, model_folder, require_safetensors
+from faultline_services.model_folder import folder_revision
 from faultline_services.outcomes import settle
 from faultline_services.perturber.prompts import INSTRUCTIONS, prompt_for
 from faultline_services.perturber.proposals import UNFINISHED, UNREADABLE, Proposals
 from faultline_services.perturber.sampling import Row, Sampling, sample
+from faultline_services.weights import weights_folder
 
 ROUNDS = 3
 """Draws that gave nothing usable are repeated; after three rounds the caption has no more to offer."""
@@ -75,15 +76,13 @@ class PerturberEngine:
         """
         if suite.engine != "transformers":
             raise UnknownModel(f"no perturber engine is named {suite.engine!r}")
-        folder = model_folder(root, suite.model)
-        require_safetensors(folder)
+        folder = weights_folder(root, suite.model)
         model = AutoModelForCausalLM.from_pretrained(
             folder, use_safetensors=True, trust_remote_code=False, dtype=getattr(torch, dtype)
         )
         revision, name = folder_revision(folder), suite.model
         if suite.adapter is not None:
-            adapter = model_folder(root, suite.adapter)
-            require_safetensors(adapter)
+            adapter = weights_folder(root, suite.adapter)
             model = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
             revision, name = (
                 digest(f"{revision} {folder_revision(adapter)}".encode()),

@@ -29,12 +29,12 @@ from faultline_core.contract.scorer import (
 from faultline_core.errors import BadBackendOutput, NumericalFailure
 from faultline_core.suite import ScorerSuite
 from faultline_core.types import Cost
-from faultline_services.clip_encoder import ClipEncoder, clip_folder
-from faultline_services.model_folder import model_folder
+from faultline_services.clip_encoder import ClipEncoder
 from faultline_services.outcomes import settle
 from faultline_services.remembered_pass import Arrays, PassResult
 from faultline_services.scorer.masked_words import MaskedWords
 from faultline_services.scorer.sentence_encoder import SentenceEncoder
+from faultline_services.weights import clip_folder, weights_folder
 
 Vector = npt.NDArray[np.float64]
 Vectors: TypeAlias = "dict[str, Outcome[Arrays]]"
@@ -72,9 +72,9 @@ class ScorerEngine:
             ModelFormatRefused: weights are not safetensors.
         """
         return cls(
-            ClipEncoder(clip_folder(suite.clip, root), device=device),
-            SentenceEncoder(model_folder(root, suite.sentence), device=device),
-            MaskedWords(model_folder(root, suite.masked_lm), device=device),
+            ClipEncoder(clip_folder(root, suite.clip), device=device),
+            SentenceEncoder(weights_folder(root, suite.sentence), device=device),
+            MaskedWords(weights_folder(root, suite.masked_lm), device=device),
             name=suite.clip,
             store=store,
             batch=suite.batch,

@@ -16,7 +16,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from faultline_core.contract.scorer import FilledMask, FillMaskItem
 from faultline_core.errors import BadBackendOutput, InvalidRequest, PromptTooLong
-from faultline_services.model_folder import folder_revision, require_safetensors
+from faultline_services.model_folder import folder_revision
 from faultline_services.scorer.stop_words import STOP_WORDS
 
 CANDIDATES = 50
@@ -41,7 +41,6 @@ class MaskedWords:
     """Proposes words for one place of a text; never the original, never a stop word."""
 
     def __init__(self, folder: Path, *, device: str = "cpu") -> None:
-        require_safetensors(folder)
         model = AutoModelForMaskedLM.from_pretrained(
             folder, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
         )

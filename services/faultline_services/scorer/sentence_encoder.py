@@ -13,7 +13,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import PromptTooLong
-from faultline_services.model_folder import folder_revision, require_safetensors
+from faultline_services.model_folder import folder_revision
 from faultline_services.remembered_pass import Arrays, RememberedPass
 
 
@@ -21,7 +21,6 @@ class SentenceEncoder:
     """Embeds texts so that like meanings lie close; vectors are not yet of unit length."""
 
     def __init__(self, folder: Path, *, device: str = "cpu") -> None:
-        require_safetensors(folder)
         model = AutoModel.from_pretrained(
             folder, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
         )

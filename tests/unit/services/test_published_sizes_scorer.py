@@ -11,7 +11,7 @@ from faultline_core import torchvision_operators  # noqa: F401
 import open_clip
 
 from faultline_core.suite import load_suite
-from faultline_services.clip_encoder import PUBLISHED_PREFIX
+from faultline_services.weights import PUBLISHED_PREFIX
 
 META = torch.device("meta")
 SIZES = {
