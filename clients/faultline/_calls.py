@@ -6,22 +6,33 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from faultline_core.contract.base import IDEMPOTENCY_HEADER, PROBLEM_MEDIA_TYPE, Problem
+from faultline_core.contract.base import (
+    IDEMPOTENCY_HEADER,
+    PROBLEM_MEDIA_TYPE,
+    REQUEST_ID_HEADER,
+    Problem,
+)
 from faultline_core.errors import BackendUnavailable, BadBackendOutput, FaultlineError, error_for
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
+# A proxy before the gateway answers without a problem document: its bare status must do.
 _STATUS_CODES = {401: "unauthorized", 404: "not-found", 413: "payload-too-large", 429: "rate-limited"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call(Generic[T]):
-    """A request and how to read its answer; ``safe`` says that sending it twice does no harm."""
+    """A request and how to read its answer.
+
+    ``safe`` says that sending it twice does no harm; ``patient`` that it waits for a run, which goes on
+    without us, and is therefore worth sending for minutes.
+    """
 
     method: str
     path: str
@@ -31,9 +42,11 @@ class Call(Generic[T]):
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout: float | None = None
     safe: bool = True
+    patient: bool = False
 
     def build(self, client: httpx.Client | httpx.AsyncClient) -> httpx.Request:
         """Make the request that ``client`` sends."""
+        # Only what the caller set: a newer SDK's defaults would be unknown fields to an older gateway.
         content = None if self.body is None else self.body.model_dump_json(exclude_unset=True)
         headers = dict(self.headers)
         if content is not None:
@@ -47,6 +60,11 @@ class Call(Generic[T]):
             headers=headers,
             timeout=timeout,
         )
+
+
+def segment(name: str) -> str:
+    """One segment of a path; a slash or a question mark in a name must not lead elsewhere."""
+    return quote(name, safe="")
 
 
 def reading(model: type[M]) -> Callable[[httpx.Response], M]:
@@ -79,7 +97,13 @@ def idempotency_headers(key: str | None) -> dict[str, str]:
 
 
 def problem_of(response: httpx.Response) -> FaultlineError:
-    """Turn an error answer into the exception that the gateway raised."""
+    """Turn an error answer into the exception that the gateway raised, with the request's id."""
+    error = _error_of(response)
+    error.request_id = response.headers.get(REQUEST_ID_HEADER)
+    return error
+
+
+def _error_of(response: httpx.Response) -> FaultlineError:
     if response.headers.get("content-type", "").startswith(PROBLEM_MEDIA_TYPE):
         try:
             return Problem.model_validate_json(response.content).error()

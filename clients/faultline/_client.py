@@ -1,43 +1,29 @@
-"""The clients: where calls are sent, retried and read."""
+"""The clients: thin shells that send and sleep; what to send and when to repeat it is decided elsewhere."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, closing, contextmanager
+from functools import cached_property
 from types import TracebackType
 from typing import Self, TypeVar
 
 import httpx
 
+from faultline._base_client import BaseClient
 from faultline._calls import Call, problem_of
-from faultline._retries import RetryPolicy, failure_of, transport_error
+from faultline._retries import Delivery, Pause, Reply, in_our_words
 from faultline.resources.classifiers import AsyncClassifiers, Classifiers
 from faultline.resources.datasets import AsyncDatasets, Datasets
 from faultline.resources.services import AsyncServices, Services
 from faultline.resources.stress_tests import AsyncStressTests, StressTests
-from faultline_core.errors import FaultlineError
 
 T = TypeVar("T")
 
-DEFAULT_URL = "http://127.0.0.1:8080"
-DEFAULT_TIMEOUT_S = 60.0
-URL_VARIABLE = "FAULTLINE_URL"
-KEY_VARIABLE = "FAULTLINE_API_KEY"
 
-
-def _headers(api_key: str | None) -> dict[str, str]:
-    key = api_key if api_key is not None else os.environ.get(KEY_VARIABLE)
-    return {} if key is None else {"authorization": f"Bearer {key}"}
-
-
-def _url(base_url: str | None) -> str:
-    return base_url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
-
-
-class Client:
+class Client(BaseClient[httpx.Client]):
     """Faultline over HTTP.
 
     Args:
@@ -48,54 +34,41 @@ class Client:
         http: an httpx client of your own, for proxies, certificates or tests.
     """
 
-    def __init__(
-        self,
-        base_url: str | None = None,
-        *,
-        api_key: str | None = None,
-        timeout: float = DEFAULT_TIMEOUT_S,
-        retries: RetryPolicy | None = None,
-        http: httpx.Client | None = None,
-    ) -> None:
-        self.retries = retries or RetryPolicy()
-        self._http = http or httpx.Client(base_url=_url(base_url), timeout=timeout, headers=_headers(api_key))
-        self.stress_tests = StressTests(self)
-        self.datasets = Datasets(self)
-        self.classifiers = Classifiers(self)
-        self.services = Services(self)
+    @cached_property
+    def stress_tests(self) -> StressTests:
+        """``/v1/stress-tests``."""
+        return StressTests(self)
+
+    @cached_property
+    def datasets(self) -> Datasets:
+        """``/v1/datasets``."""
+        return Datasets(self)
+
+    @cached_property
+    def classifiers(self) -> Classifiers:
+        """``/v1/classifiers``."""
+        return Classifiers(self)
+
+    @cached_property
+    def services(self) -> Services:
+        """``/v1/services``."""
+        return Services(self)
 
     def send(self, call: Call[T]) -> T:
         """Send ``call``, again where that is safe, and read its answer."""
-        attempt = 0
-        while True:
-            attempt += 1
-            response: httpx.Response | None = None
-            error: FaultlineError | None
-            try:
-                response = self._http.send(call.build(self._http))
-                error = failure_of(response)
-            except httpx.TransportError as failure:
-                error = transport_error(failure)
-            if error is None and response is not None:
-                return call.parse(response)
-            if error is not None and not self.retries.goes_on(call, attempt, error):
-                raise error
-            time.sleep(self.retries.pause(attempt, response))
+        delivery = Delivery(call, self.retries)
+        while isinstance(read := delivery.judge(self._reply(call)), Pause):
+            self._sleep(read.seconds)
+        return read
 
     @contextmanager
     def stream(self, call: Call[T]) -> Iterator[httpx.Response]:
-        """Open ``call`` as a stream of bytes."""
-        try:
-            response = self._http.send(call.build(self._http), stream=True)
-        except httpx.TransportError as failure:
-            raise transport_error(failure) from failure
-        try:
+        """Open ``call`` as a stream of bytes; what breaks while it is read is raised in our words."""
+        with in_our_words(), closing(self._http.send(call.build(self._http), stream=True)) as response:
             if not response.is_success:
                 response.read()
                 raise problem_of(response)
             yield response
-        finally:
-            response.close()
 
     def close(self) -> None:
         """Close the connections."""
@@ -109,60 +82,58 @@ class Client:
     ) -> None:
         self.close()
 
+    def _connect(self, base_url: httpx.URL, timeout: float, headers: Mapping[str, str]) -> httpx.Client:
+        return httpx.Client(base_url=base_url, timeout=timeout, headers=headers)
 
-class AsyncClient:
+    def _reply(self, call: Call[T]) -> Reply:
+        try:
+            return self._http.send(call.build(self._http))
+        except httpx.RequestError as error:
+            return error
+
+    def _sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class AsyncClient(BaseClient[httpx.AsyncClient]):
     """Faultline over HTTP for asyncio programs; arguments as for `Client`."""
 
-    def __init__(
-        self,
-        base_url: str | None = None,
-        *,
-        api_key: str | None = None,
-        timeout: float = DEFAULT_TIMEOUT_S,
-        retries: RetryPolicy | None = None,
-        http: httpx.AsyncClient | None = None,
-    ) -> None:
-        self.retries = retries or RetryPolicy()
-        self._http = http or httpx.AsyncClient(
-            base_url=_url(base_url), timeout=timeout, headers=_headers(api_key)
-        )
-        self.stress_tests = AsyncStressTests(self)
-        self.datasets = AsyncDatasets(self)
-        self.classifiers = AsyncClassifiers(self)
-        self.services = AsyncServices(self)
+    @cached_property
+    def stress_tests(self) -> AsyncStressTests:
+        """``/v1/stress-tests``."""
+        return AsyncStressTests(self)
+
+    @cached_property
+    def datasets(self) -> AsyncDatasets:
+        """``/v1/datasets``."""
+        return AsyncDatasets(self)
+
+    @cached_property
+    def classifiers(self) -> AsyncClassifiers:
+        """``/v1/classifiers``."""
+        return AsyncClassifiers(self)
+
+    @cached_property
+    def services(self) -> AsyncServices:
+        """``/v1/services``."""
+        return AsyncServices(self)
 
     async def send(self, call: Call[T]) -> T:
         """Send ``call``, again where that is safe, and read its answer."""
-        attempt = 0
-        while True:
-            attempt += 1
-            response: httpx.Response | None = None
-            error: FaultlineError | None
-            try:
-                response = await self._http.send(call.build(self._http))
-                error = failure_of(response)
-            except httpx.TransportError as failure:
-                error = transport_error(failure)
-            if error is None and response is not None:
-                return call.parse(response)
-            if error is not None and not self.retries.goes_on(call, attempt, error):
-                raise error
-            await asyncio.sleep(self.retries.pause(attempt, response))
+        delivery = Delivery(call, self.retries)
+        while isinstance(read := delivery.judge(await self._reply(call)), Pause):
+            await self._sleep(read.seconds)
+        return read
 
     @asynccontextmanager
     async def stream(self, call: Call[T]) -> AsyncIterator[httpx.Response]:
-        """Open ``call`` as a stream of bytes."""
-        try:
-            response = await self._http.send(call.build(self._http), stream=True)
-        except httpx.TransportError as failure:
-            raise transport_error(failure) from failure
-        try:
-            if not response.is_success:
-                await response.aread()
-                raise problem_of(response)
-            yield response
-        finally:
-            await response.aclose()
+        """Open ``call`` as a stream of bytes; what breaks while it is read is raised in our words."""
+        with in_our_words():
+            async with aclosing(await self._http.send(call.build(self._http), stream=True)) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise problem_of(response)
+                yield response
 
     async def close(self) -> None:
         """Close the connections."""
@@ -175,3 +146,15 @@ class AsyncClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def _connect(self, base_url: httpx.URL, timeout: float, headers: Mapping[str, str]) -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=base_url, timeout=timeout, headers=headers)
+
+    async def _reply(self, call: Call[T]) -> Reply:
+        try:
+            return await self._http.send(call.build(self._http))
+        except httpx.RequestError as error:
+            return error
+
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_core.errors import FaultlineError, QuotaExceeded, RequestError, Unauthorized
+from faultline_core.errors import FaultlineError, InvalidRequest, QuotaExceeded, RequestError, Unauthorized
 from faultline_core.types import Estimate, RunState
 
 
@@ -29,6 +29,11 @@ class Gate:
     max_drop: float
     strict: bool = False
 
+    def __post_init__(self) -> None:
+        # Every comparison with NaN is false, which would read as "no drop exceeds it".
+        if not 0.0 <= self.max_drop <= 1.0:
+            raise InvalidRequest(f"the largest drop is a fraction from 0 to 1, not {self.max_drop!r}")
+
     def judge(self, drop: Estimate) -> Exit:
         """One drop against the threshold: its whole interval must lie on one side."""
         if drop.low is None or drop.high is None:
@@ -45,6 +50,15 @@ class Gate:
         if Exit.INCONCLUSIVE in verdicts or not verdicts:
             return Exit.FAILED if self.strict else Exit.INCONCLUSIVE
         return Exit.PASSED
+
+    def explain(self, summary: StressTestSummary) -> str:
+        """The verdict in words, then each classifier's drop with its own."""
+        word = self.verdict(summary).name.lower()
+        drops = ", ".join(
+            f"{name} {model.drop} {self.judge(model.drop).name.lower()}"
+            for name, model in summary.models.items()
+        )
+        return f"gate {word} at a drop of {self.max_drop:g}: {drops or 'no classifier was judged'}"
 
 
 def exit_for_state(state: RunState) -> Exit:

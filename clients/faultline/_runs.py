@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Self
 
-import httpx
 from httpx_sse import EventSource
 
-from faultline._retries import transport_error
+from faultline._following import Following
+from faultline._paging import pages, pages_async
 from faultline._sending import AsyncSender, Sender
 from faultline._stress_test_calls import (
     cancel_call,
-    event_of,
-    events_call,
     get_call,
     items_call,
     picture_call,
     report_call,
     resume_call,
     summary_call,
-    wait_call,
+    wait_calls,
 )
 from faultline_core.contract.runs import Item, Run, RunEvent
 from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_core.errors import BackendError, BackendUnavailable
 from faultline_core.types import FINAL_RUN_STATES
-
-WAIT_SLICE_S = 25.0
-LOST_STREAMS = 20
-"""How many times in a row an event stream may break before the reader gives up."""
-
-
-def _ended(event: RunEvent) -> bool:
-    return event.state in FINAL_RUN_STATES
 
 
 class _Handle:
@@ -69,41 +59,32 @@ class StressTest(_Handle):
         return self
 
     def events(self) -> Iterator[RunEvent]:
-        """Progress as it happens, until the run ends; a broken stream is taken up where it broke."""
-        last: int | None = None
-        lost = 0
-        while lost < LOST_STREAMS:
-            try:
-                for event in self._stream(last):
-                    last, lost = event.id, 0
-                    yield event
-                    if _ended(event):
-                        self.refresh()
-                        return
-                lost += 1
-            except BackendError:
-                lost += 1
-                self._sender.send(wait_call(self.id, min(lost, 5)))
-            except httpx.TransportError as error:
-                lost += 1
-                if lost >= LOST_STREAMS:
-                    raise transport_error(error) from error
-        raise BackendUnavailable(f"the event stream of run {self.id!r} broke {lost} times in a row")
+        """Progress as it happens, until the run ends.
 
-    def _stream(self, last: int | None) -> Iterator[RunEvent]:
-        with self._sender.stream(events_call(self.id, last)) as response:
-            for sent in EventSource(response).iter_sse():
-                event = event_of(sent.data)
-                if event is not None:
-                    yield event
+        A broken stream is taken up after the last event; where none can be had, the run is polled and what
+        has changed comes as an event under the id last seen.
+
+        Raises:
+            BackendError: the gateway stayed away for longer than the client's patience.
+        """
+        following = Following(self.run)
+        while not following.ended():
+            with following.one_stream(), self._sender.stream(following.call()) as response:
+                for sent in EventSource(response).iter_sse():
+                    if (event := following.take(sent.data)) is not None:
+                        yield event
+                    if following.ended():
+                        break
+            if following.stalled() and (seen := following.polled(self._sender.send(following.poll_call()))):
+                yield seen
+        self.refresh()
 
     def wait(self, timeout: float | None = None) -> Self:
         """Block until the run has ended, or for ``timeout`` seconds."""
-        left = timeout
-        while not self.ended and (left is None or left > 0):
-            slice_s = WAIT_SLICE_S if left is None else min(WAIT_SLICE_S, left)
-            self.run = self._sender.send(wait_call(self.id, slice_s))
-            left = None if left is None else left - slice_s
+        for call in wait_calls(self.id, timeout):
+            if self.ended:
+                break
+            self.run = self._sender.send(call)
         return self
 
     def summary(self) -> StressTestSummary:
@@ -112,13 +93,8 @@ class StressTest(_Handle):
 
     def items(self) -> Iterator[Item]:
         """Every planned item in order, page by page."""
-        after: str | None = None
-        while True:
-            page = self._sender.send(items_call(self.id, after=after))
+        for page in pages(self._sender, partial(items_call, self.id)):
             yield from page.items
-            after = page.after
-            if after is None:
-                return
 
     def report(self) -> str:
         """The report as one HTML file."""
@@ -152,41 +128,28 @@ class AsyncStressTest(_Handle):
         return self
 
     async def events(self) -> AsyncIterator[RunEvent]:
-        """Progress as it happens, until the run ends; a broken stream is taken up where it broke."""
-        last: int | None = None
-        lost = 0
-        while lost < LOST_STREAMS:
-            try:
-                async for event in self._stream(last):
-                    last, lost = event.id, 0
-                    yield event
-                    if _ended(event):
-                        await self.refresh()
-                        return
-                lost += 1
-            except BackendError:
-                lost += 1
-                await self._sender.send(wait_call(self.id, min(lost, 5)))
-            except httpx.TransportError as error:
-                lost += 1
-                if lost >= LOST_STREAMS:
-                    raise transport_error(error) from error
-        raise BackendUnavailable(f"the event stream of run {self.id!r} broke {lost} times in a row")
-
-    async def _stream(self, last: int | None) -> AsyncIterator[RunEvent]:
-        async with self._sender.stream(events_call(self.id, last)) as response:
-            async for sent in EventSource(response).aiter_sse():
-                event = event_of(sent.data)
-                if event is not None:
-                    yield event
+        """Progress as it happens, until the run ends; as `StressTest.events`."""
+        following = Following(self.run)
+        while not following.ended():
+            with following.one_stream():
+                async with self._sender.stream(following.call()) as response:
+                    async for sent in EventSource(response).aiter_sse():
+                        if (event := following.take(sent.data)) is not None:
+                            yield event
+                        if following.ended():
+                            break
+            if following.stalled():
+                seen = following.polled(await self._sender.send(following.poll_call()))
+                if seen is not None:
+                    yield seen
+        await self.refresh()
 
     async def wait(self, timeout: float | None = None) -> Self:  # noqa: ASYNC109 - the server does the waiting
         """Wait until the run has ended, or for ``timeout`` seconds."""
-        left = timeout
-        while not self.ended and (left is None or left > 0):
-            slice_s = WAIT_SLICE_S if left is None else min(WAIT_SLICE_S, left)
-            self.run = await self._sender.send(wait_call(self.id, slice_s))
-            left = None if left is None else left - slice_s
+        for call in wait_calls(self.id, timeout):
+            if self.ended:
+                break
+            self.run = await self._sender.send(call)
         return self
 
     async def summary(self) -> StressTestSummary:
@@ -195,14 +158,9 @@ class AsyncStressTest(_Handle):
 
     async def items(self) -> AsyncIterator[Item]:
         """Every planned item in order, page by page."""
-        after: str | None = None
-        while True:
-            page = await self._sender.send(items_call(self.id, after=after))
+        async for page in pages_async(self._sender, partial(items_call, self.id)):
             for item in page.items:
                 yield item
-            after = page.after
-            if after is None:
-                return
 
     async def report(self) -> str:
         """The report as one HTML file."""

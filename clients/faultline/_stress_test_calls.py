@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 import httpx
 
-from faultline._calls import Call, idempotency_headers, reading, reading_bytes, reading_text
-from faultline_core.contract.runs import ItemPage, Run, RunEvent, RunList
+from faultline._calls import Call, idempotency_headers, reading, reading_bytes, reading_text, segment
+from faultline_core.contract.runs import ItemPage, Run, RunList
 from faultline_core.contract.stress_tests import StressTestCreate, StressTestSummary
 
 ROOT = "/v1/stress-tests"
 EVENT_STREAM_TIMEOUT_S = 60.0
-
-
-def _empty(response: httpx.Response) -> None:
-    return None
+"""Four heartbeats of the gateway: a stream that is silent for longer is dead."""
+FIGURES_TIMEOUT_S = 300.0
+"""Bootstraps over thousands of items, and a report with all their pictures, take minutes."""
+WAIT_SLICE_S = 25.0
+"""Below the 30 s after which many proxies give a silent request up."""
 
 
 def create_call(body: StressTestCreate, key: str | None) -> Call[Run]:
@@ -23,61 +27,67 @@ def create_call(body: StressTestCreate, key: str | None) -> Call[Run]:
 
 def get_call(run_id: str) -> Call[Run]:
     """``GET /v1/stress-tests/{id}``."""
-    return Call(method="GET", path=f"{ROOT}/{run_id}", parse=reading(Run))
+    return Call(method="GET", path=_path(run_id), parse=reading(Run))
 
 
-def list_call(*, after: str | None = None, limit: int = 100) -> Call[RunList]:
+def list_call(after: str | None, *, limit: int = 100) -> Call[RunList]:
     """``GET /v1/stress-tests``."""
-    params: dict[str, str | int | float] = {"limit": limit}
-    if after is not None:
-        params["after"] = after
-    return Call(method="GET", path=ROOT, params=params, parse=reading(RunList))
+    return Call(method="GET", path=ROOT, params=_page(after, limit), parse=reading(RunList))
 
 
-def wait_call(run_id: str, seconds: float) -> Call[Run]:
+def wait_call(run_id: str, seconds: float, *, patient: bool = False) -> Call[Run]:
     """``GET /v1/stress-tests/{id}:wait``: answers when the run has ended or the time is up."""
     return Call(
         method="GET",
-        path=f"{ROOT}/{run_id}:wait",
+        path=_path(run_id, ":wait"),
         params={"timeout": seconds},
         parse=reading(Run),
+        # The answer may take all of ``seconds`` and still be on time.
         timeout=seconds + 15.0,
+        patient=patient,
     )
 
 
+def wait_calls(run_id: str, seconds: float | None) -> Iterator[Call[Run]]:
+    """The calls that wait for so many seconds together, without end when None."""
+    left = math.inf if seconds is None else seconds
+    while left > 0:
+        # Whoever names a time wants an answer by then, not one after minutes of retries.
+        yield wait_call(run_id, min(WAIT_SLICE_S, left), patient=seconds is None)
+        left -= WAIT_SLICE_S
+
+
 def cancel_call(run_id: str) -> Call[Run]:
-    """``POST /v1/stress-tests/{id}:cancel``."""
-    return Call(method="POST", path=f"{ROOT}/{run_id}:cancel", parse=reading(Run))
+    """``POST /v1/stress-tests/{id}:cancel``; a second one is refused, so it is no call to repeat blindly."""
+    return Call(method="POST", path=_path(run_id, ":cancel"), parse=reading(Run), safe=False)
 
 
 def resume_call(run_id: str) -> Call[Run]:
-    """``POST /v1/stress-tests/{id}:resume``."""
-    return Call(method="POST", path=f"{ROOT}/{run_id}:resume", parse=reading(Run))
+    """``POST /v1/stress-tests/{id}:resume``; a second one is refused, so it is no call to repeat blindly."""
+    return Call(method="POST", path=_path(run_id, ":resume"), parse=reading(Run), safe=False)
 
 
-def items_call(run_id: str, *, after: str | None = None, limit: int = 200) -> Call[ItemPage]:
+def items_call(run_id: str, after: str | None, *, limit: int = 200) -> Call[ItemPage]:
     """``GET /v1/stress-tests/{id}/items``."""
-    params: dict[str, str | int | float] = {"limit": limit}
-    if after is not None:
-        params["after"] = after
-    return Call(method="GET", path=f"{ROOT}/{run_id}/items", params=params, parse=reading(ItemPage))
+    return Call(
+        method="GET", path=_path(run_id, "/items"), params=_page(after, limit), parse=reading(ItemPage)
+    )
 
 
 def summary_call(run_id: str) -> Call[StressTestSummary]:
     """``GET /v1/stress-tests/{id}/summary``."""
-    return Call(
-        method="GET", path=f"{ROOT}/{run_id}/summary", parse=reading(StressTestSummary), timeout=300.0
-    )
+    parse = reading(StressTestSummary)
+    return Call(method="GET", path=_path(run_id, "/summary"), parse=parse, timeout=FIGURES_TIMEOUT_S)
 
 
 def report_call(run_id: str) -> Call[str]:
     """``GET /v1/stress-tests/{id}/report``."""
-    return Call(method="GET", path=f"{ROOT}/{run_id}/report", parse=reading_text, timeout=300.0)
+    return Call(method="GET", path=_path(run_id, "/report"), parse=reading_text, timeout=FIGURES_TIMEOUT_S)
 
 
 def picture_call(ref: str) -> Call[bytes]:
     """``GET /v1/artifacts/{ref}.png``."""
-    return Call(method="GET", path=f"/v1/artifacts/{ref}.png", parse=reading_bytes)
+    return Call(method="GET", path=f"/v1/artifacts/{segment(ref)}.png", parse=reading_bytes)
 
 
 def events_call(run_id: str, last_id: int | None) -> Call[None]:
@@ -87,13 +97,20 @@ def events_call(run_id: str, last_id: int | None) -> Call[None]:
         headers["last-event-id"] = str(last_id)
     return Call(
         method="GET",
-        path=f"{ROOT}/{run_id}/events",
+        path=_path(run_id, "/events"),
         headers=headers,
         parse=_empty,
         timeout=EVENT_STREAM_TIMEOUT_S,
     )
 
 
-def event_of(data: str) -> RunEvent | None:
-    """Read one server-sent event's data; comments and heartbeats give None."""
-    return RunEvent.model_validate_json(data) if data else None
+def _path(run_id: str, rest: str = "") -> str:
+    return f"{ROOT}/{segment(run_id)}{rest}"
+
+
+def _page(after: str | None, limit: int) -> dict[str, str | int | float]:
+    return {"limit": limit} if after is None else {"limit": limit, "after": after}
+
+
+def _empty(response: httpx.Response) -> None:
+    return None

@@ -2,91 +2,72 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import typer
-from pydantic import BaseModel, ValidationError
 
 from faultline._client import Client
-from faultline._gate import Exit, Gate, exit_for_error, exit_for_state
+from faultline._folders import folder_digest, pictures_in, read_captions
+from faultline._gate import Exit, Gate, exit_for_state
 from faultline._progress import follow
 from faultline._runs import StressTest
-from faultline.resources.datasets import picture_files
+from faultline._terminal import (
+    check_writable,
+    complain,
+    connected,
+    ending_well,
+    show,
+    show_runs,
+    write_report,
+)
 from faultline_core.contract.stress_tests import StressTestCreate
-from faultline_core.errors import FaultlineError, UnknownEditType
+from faultline_core.errors import InvalidRequest, UnknownEditType
 from faultline_core.types import EDIT_TYPES, EditType, Selection
 
 app = typer.Typer(help="Find where an image classifier breaks.", no_args_is_help=True, add_completion=False)
 
 Url = Annotated[str | None, typer.Option("--url", envvar="FAULTLINE_URL", help="The gateway.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+RunId = Annotated[str, typer.Argument(help="The run's id.")]
+Report = Annotated[Path | None, typer.Option(help="Write the HTML report there.")]
+MaxDrop = Annotated[float | None, typer.Option(help="Gate: fail above this accuracy drop, 0 to 1.")]
+Strict = Annotated[bool, typer.Option(help="Gate: count inconclusive as failed.")]
+
 UNRESOLVED = "unresolved"
 """Stands for the dataset while the rest of a request is checked."""
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-RunId = Annotated[str, typer.Argument(help="The run's id.")]
+
+def _gate(max_drop: float | None, strict: bool, report: Path | None) -> Gate | None:
+    """What judges the run; refused now, not after hours, if it or the report can come to nothing."""
+    check_writable(report)
+    if max_drop is None and strict:
+        raise InvalidRequest("--strict has nothing to judge without --max-drop")
+    return None if max_drop is None else Gate(max_drop, strict)
 
 
-def _say(text: str) -> None:
-    print(text)
-
-
-def _complain(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
-def _show(body: BaseModel, text: str, as_json: bool) -> None:
-    _say(body.model_dump_json(indent=2, by_alias=True) if as_json else text)
-
-
-@contextmanager
-def _client(url: str | None) -> Iterator[Client]:
-    """Open a client; errors become one line and an exit code."""
-    try:
-        with Client(url) as client:
-            yield client
-    except FaultlineError as error:
-        _complain(f"{error.code}: {error.detail}")
-        raise typer.Exit(exit_for_error(error)) from error
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        _complain(f"invalid-request: {problems}")
-        raise typer.Exit(Exit.USAGE) from error
-
-
-def _folder_digest(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for label, path in picture_files(folder):
-        digest.update(f"{label}/{path.name}/{path.stat().st_size}\n".encode())
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:12]
-
-
-def _dataset_name(client: Client, dataset: str) -> str:
+def _dataset_name(client: Client, dataset: str, captions: dict[str, str]) -> str:
     """The dataset's name; a folder is uploaded first, under a name made from its content.
 
-    A dataset that the gateway knows goes before a folder of the same name.
+    A dataset that the gateway knows goes before a folder of the same name, unless captions come along.
     """
     folder = Path(dataset)
     if not folder.is_dir():
+        if captions or os.sep in dataset:
+            raise InvalidRequest(f"{dataset!r} is no folder")
         return dataset
     known = {each.name for each in client.datasets.list().datasets if each.n_sources}
-    if dataset in known:
+    if dataset in known and not captions:
         return dataset
-    stem = (
-        "".join(c if c.isalnum() or c in "._-" else "-" for c in folder.resolve().name).strip("._-")
-        or "images"
-    )
-    name = f"{stem[:64]}-{_folder_digest(folder)}"
+    letters = (c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in folder.resolve().name)
+    stem = "".join(letters).strip("._-") or "images"
+    # The content is in the name: a folder that has changed is another dataset, one that has not is not sent.
+    name = f"{stem[:64]}-{folder_digest(pictures_in(folder, captions))}"
     if name not in known:
-        added = client.datasets.upload(folder, name=name)
-        for rejected in added.rejected:
-            _complain(f"left out {rejected.filename}: {rejected.code}: {rejected.detail}")
+        for rejected in client.datasets.upload(folder, name=name, captions=captions).rejected:
+            complain(f"left out {rejected.filename}: {rejected.code}: {rejected.detail}")
     return name
 
 
@@ -99,14 +80,23 @@ def _edit_types(names: list[str]) -> list[EditType]:
 
 def _finish(run: StressTest, report: Path | None, as_json: bool, gate: Gate | None) -> Exit:
     summary = run.summary()
+    show(summary, str(summary), as_json)
     if report is not None:
-        report.write_text(run.report(), encoding="utf-8")
-        _complain(f"report written to {report}")
-    _show(summary, str(summary), as_json)
+        write_report(report, run.report())
     ended = exit_for_state(run.run.state)
-    if ended is not Exit.PASSED or gate is None:
+    if ended is not Exit.PASSED:
+        complain(f"the run ended {run.run.state}: {summary.failed_codes or 'nothing failed'}")
         return ended
+    if gate is None:
+        return Exit.PASSED
+    complain(gate.explain(summary))
     return gate.verdict(summary)
+
+
+def _see_through(run: StressTest, report: Path | None, as_json: bool, gate: Gate | None) -> Exit:
+    with ending_well(f"; the run goes on: faultline wait {run.id}"):
+        follow(run, quiet=as_json)
+        return _finish(run, report, as_json, gate)
 
 
 @app.command("stress-test")
@@ -121,17 +111,25 @@ def stress_test(
     selection: Annotated[str, typer.Option(help="Choice over the sweep: paper or released.")] = "paper",
     limit: Annotated[int | None, typer.Option(help="At most so many pictures.")] = None,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal answers.")] = 0,
-    report: Annotated[Path | None, typer.Option(help="Write the HTML report there.")] = None,
-    max_drop: Annotated[float | None, typer.Option(help="Gate: fail above this accuracy drop.")] = None,
-    strict: Annotated[bool, typer.Option(help="Gate: count inconclusive as failed.")] = False,
+    captions: Annotated[
+        Path | None,
+        typer.Option(
+            help='Your captions of a folder\'s pictures, as lines {"file_name": ..., "caption": ...}; '
+            "default: the captioner describes them."
+        ),
+    ] = None,
+    report: Report = None,
+    max_drop: MaxDrop = None,
+    strict: Strict = False,
     detach: Annotated[bool, typer.Option(help="Print the run's id and leave.")] = False,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Stress-test classifiers on a dataset."""
-    gate = None if max_drop is None else Gate(max_drop, strict)
-    with _client(url) as client:
+    with connected(url) as client:
         # Checked whole before a folder is uploaded: a bad request must leave nothing behind.
+        gate = _gate(max_drop, strict, report)
+        brought = {} if captions is None else read_captions(captions)
         body = StressTestCreate(
             dataset=UNRESOLVED,
             classifiers=classifier,
@@ -143,88 +141,82 @@ def stress_test(
             seed=seed,
         )
         settings = {name: getattr(body, name) for name in body.model_fields_set - {"dataset"}}
-        run = client.stress_tests.create(dataset=_dataset_name(client, dataset), **settings)
+        run = client.stress_tests.create(dataset=_dataset_name(client, dataset, brought), **settings)
         if detach:
-            _show(run.run, run.id, as_json)
+            show(run.run, run.id, as_json)
             return
-        try:
-            follow(run, quiet=as_json)
-        except KeyboardInterrupt as interrupt:
-            _complain(f"interrupted; the run goes on: faultline wait {run.id}")
-            raise typer.Exit(Exit.INTERRUPTED) from interrupt
-        raise typer.Exit(_finish(run, report, as_json, gate))
+        raise typer.Exit(_see_through(run, report, as_json, gate))
 
 
 @app.command()
 def wait(
     run_id: RunId,
-    report: Annotated[Path | None, typer.Option()] = None,
+    report: Report = None,
+    max_drop: MaxDrop = None,
+    strict: Strict = False,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Wait for a run and print its summary."""
-    with _client(url) as client:
-        run = follow(client.stress_tests.get(run_id), quiet=as_json)
-        raise typer.Exit(_finish(run, report, as_json, None))
+    with connected(url) as client:
+        gate = _gate(max_drop, strict, report)
+        raise typer.Exit(_see_through(client.stress_tests.get(run_id), report, as_json, gate))
 
 
 @app.command()
 def cancel(run_id: RunId, as_json: AsJson = False, url: Url = None) -> None:
     """Cancel a run; what is finished is kept."""
-    with _client(url) as client:
+    with connected(url) as client:
         run = client.stress_tests.get(run_id).cancel().run
-        _show(run, run.state, as_json)
+        show(run, run.state, as_json)
 
 
 @app.command()
 def resume(run_id: RunId, as_json: AsJson = False, url: Url = None) -> None:
     """Take the failed and cancelled items of a run up again."""
-    with _client(url) as client:
+    with connected(url) as client:
         run = client.stress_tests.get(run_id).resume().run
-        _show(run, run.state, as_json)
+        show(run, run.state, as_json)
 
 
 @app.command()
 def runs(as_json: AsJson = False, url: Url = None) -> None:
     """List the runs, newest first."""
-    with _client(url) as client:
-        found: list[dict[str, Any]] = [run.model_dump(mode="json") for run in client.stress_tests.list()]
-    if as_json:
-        _say(json.dumps(found, indent=2))
-        return
-    for run in found:
-        _say(f"{run['id']}  {run['state']:24} {run['dataset']}")
+    with connected(url) as client:
+        show_runs(list(client.stress_tests.list()), as_json)
 
 
 @app.command()
 def datasets(as_json: AsJson = False, url: Url = None) -> None:
     """List the datasets."""
-    with _client(url) as client:
+    with connected(url) as client:
         found = client.datasets.list()
-    _show(
-        found,
-        "\n".join(f"{d.name}  {d.n_sources} pictures, {len(d.classes)} classes" for d in found.datasets),
-        as_json,
-    )
+    lines = [f"{d.name}  {d.n_sources} pictures, {len(d.classes)} classes" for d in found.datasets]
+    show(found, "\n".join(lines), as_json)
 
 
 @app.command()
 def classifiers(as_json: AsJson = False, url: Url = None) -> None:
     """List the classifiers that can be tested."""
-    with _client(url) as client:
+    with connected(url) as client:
         found = client.classifiers.list()
-    _show(found, "\n".join(f"{c.spec}  {c.architecture}" for c in found.classifiers), as_json)
+    show(found, "\n".join(f"{c.spec}  {c.architecture}" for c in found.classifiers), as_json)
 
 
 @app.command()
 def services(as_json: AsJson = False, url: Url = None) -> None:
     """Say which services are ready."""
-    with _client(url) as client:
+    with connected(url) as client:
         found = client.services.list()
     lines = [f"{s.service:12} {'ready' if s.ready else 'not ready ' + s.detail}" for s in found.services]
-    _show(found, "\n".join(lines), as_json)
+    show(found, "\n".join(lines), as_json)
 
 
 def main() -> None:
     """Run the command line."""
-    app()
+    try:
+        app()
+    except Exception:
+        # An error of ours must not end in 1, which says that a gate has failed.
+        sys.excepthook(*sys.exc_info())
+        raise SystemExit(Exit.INCOMPLETE) from None

@@ -50,7 +50,7 @@ class FaultlineError(Exception):
     """Root of every error Faultline raises on purpose.
 
     ``detail`` is one sentence that names the offending input; ``pointer`` is a JSON pointer into
-    the request body where there is one.
+    the request body where there is one; ``request_id`` is set where an answer brought the error.
     """
 
     code: ClassVar[str] = "internal-error"
@@ -62,6 +62,7 @@ class FaultlineError(Exception):
         super().__init__(detail or self.title)
         self.detail = detail or self.title
         self.pointer = pointer
+        self.request_id: str | None = None
 
 
 class RequestError(FaultlineError):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from faultline._calls import Call, idempotency_headers, reading
+from faultline._calls import Call, idempotency_headers, reading, segment
+from faultline._folders import FolderUpload, pictures_in
 from faultline._sending import AsyncSender, Sender
 from faultline_core.contract.datasets import (
     Dataset,
@@ -16,11 +16,9 @@ from faultline_core.contract.datasets import (
     SourcesAdded,
     SourceUpload,
 )
-from faultline_core.errors import DatasetEmpty
 
-PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
-UPLOAD_BATCH = 32
-UPLOAD_BYTES = 16_000_000
+UPLOAD_TIMEOUT_S = 300.0
+"""16 MB at 60 kB/s: a slow line is no reason to give a dataset up."""
 
 LIST: Call[DatasetList] = Call(method="GET", path="/v1/datasets", parse=reading(DatasetList))
 
@@ -39,57 +37,19 @@ def create_call(name: str, classes: Sequence[str] | None) -> Call[Dataset]:
 
 def get_call(name: str) -> Call[Dataset]:
     """``GET /v1/datasets/{name}``."""
-    return Call(method="GET", path=f"/v1/datasets/{name}", parse=reading(Dataset))
+    return Call(method="GET", path=f"/v1/datasets/{segment(name)}", parse=reading(Dataset))
 
 
 def add_call(name: str, sources: Sequence[SourceUpload]) -> Call[SourcesAdded]:
     """``POST /v1/datasets/{name}/sources``; content addressed, so sending it twice adds nothing."""
     return Call(
         method="POST",
-        path=f"/v1/datasets/{name}/sources",
+        path=f"/v1/datasets/{segment(name)}/sources",
         body=SourcesAdd(sources=list(sources)),
         parse=reading(SourcesAdded),
         headers=idempotency_headers(None),
-        timeout=300.0,
+        timeout=UPLOAD_TIMEOUT_S,
     )
-
-
-def picture_files(folder: str | Path) -> list[tuple[str, Path]]:
-    """Labels and files of an ImageFolder: one folder a class.
-
-    Raises:
-        DatasetEmpty: there is no picture below ``folder``.
-    """
-    root = Path(folder)
-    files = [
-        (path.parent.name, path)
-        for path in sorted(root.glob("*/*"))
-        if path.suffix.lower() in PICTURE_SUFFIXES and path.is_file()
-    ]
-    if not files:
-        raise DatasetEmpty(
-            f"no picture in {str(folder)!r}: expected one folder a class with PNG, JPEG or WebP files"
-        )
-    return files
-
-
-def upload_batches(files: Sequence[tuple[str, Path]]) -> Iterator[list[SourceUpload]]:
-    """Cut files into uploads of at most 32 pictures and about 16 MB."""
-    batch: list[SourceUpload] = []
-    size = 0
-    for label, path in files:
-        content = base64.b64encode(path.read_bytes()).decode("ascii")
-        if batch and (len(batch) >= UPLOAD_BATCH or size + len(content) > UPLOAD_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(
-            SourceUpload.model_construct(
-                filename=path.name, label=label, content_base64=content, caption=None
-            )
-        )
-        size += len(content)
-    if batch:
-        yield batch
 
 
 class Datasets:
@@ -114,19 +74,21 @@ class Datasets:
         """Add labelled pictures; what was rejected is named in the answer."""
         return self._sender.send(add_call(name, sources))
 
-    def upload(self, folder: str | Path, *, name: str) -> SourcesAdded:
+    def upload(
+        self, folder: str | Path, *, name: str, captions: Mapping[str, str] | None = None
+    ) -> SourcesAdded:
         """Make a dataset of an ImageFolder (one folder a class) and add its pictures.
+
+        ``captions`` are taken for the pictures they name (``"plate/1.png"``); the captioner describes the
+        others. A file that cannot be read is left out and named in the answer.
 
         Raises:
             DatasetEmpty: there is no picture below ``folder``.
+            InvalidRequest: a caption names no picture.
         """
-        files = picture_files(folder)
+        upload = FolderUpload(pictures_in(folder, captions))
         self.create(name=name)
-        answers = [self.add(name, batch) for batch in upload_batches(files)]
-        return SourcesAdded(
-            added=sum(answer.added for answer in answers),
-            rejected=[r for answer in answers for r in answer.rejected],
-        )
+        return upload.total([self.add(name, batch) for batch in upload.batches()])
 
 
 class AsyncDatasets:
@@ -151,12 +113,10 @@ class AsyncDatasets:
         """Add labelled pictures; what was rejected is named in the answer."""
         return await self._sender.send(add_call(name, sources))
 
-    async def upload(self, folder: str | Path, *, name: str) -> SourcesAdded:
-        """Make a dataset of an ImageFolder (one folder a class) and add its pictures."""
-        files = picture_files(folder)
+    async def upload(
+        self, folder: str | Path, *, name: str, captions: Mapping[str, str] | None = None
+    ) -> SourcesAdded:
+        """Make a dataset of an ImageFolder and add its pictures; as `Datasets.upload`."""
+        upload = FolderUpload(pictures_in(folder, captions))
         await self.create(name=name)
-        answers = [await self.add(name, batch) for batch in upload_batches(files)]
-        return SourcesAdded(
-            added=sum(answer.added for answer in answers),
-            rejected=[r for answer in answers for r in answer.rejected],
-        )
+        return upload.total([await self.add(name, batch) for batch in upload.batches()])

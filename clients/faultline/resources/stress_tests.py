@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
+from faultline._calls import Call
+from faultline._paging import pages, pages_async
 from faultline._runs import AsyncStressTest, StressTest
 from faultline._sending import AsyncSender, Sender
 from faultline._stress_test_calls import create_call, get_call, list_call
@@ -11,34 +15,11 @@ from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_tests import StressTestCreate
 from faultline_core.types import EDIT_TYPES, EditType, Selection
 
-
-def _body(
-    dataset: str,
-    classifiers: Sequence[str],
-    edit_types: Sequence[EditType],
-    max_edits_per_image: int,
-    preset: str,
-    selection: Selection,
-    limit: int | None,
-    seed: int,
-) -> StressTestCreate:
-    return StressTestCreate(
-        dataset=dataset,
-        classifiers=list(classifiers),
-        edit_types=list(edit_types),
-        max_edits_per_image=max_edits_per_image,
-        preset=preset,
-        selection=selection,
-        limit=limit,
-        seed=seed,
-    )
+H = TypeVar("H")
 
 
-class StressTests:
-    """``/v1/stress-tests``."""
-
-    def __init__(self, sender: Sender) -> None:
-        self._sender = sender
+class _Taking(ABC, Generic[H]):
+    """The verbs that hand out a stress test; ``H`` is the handle, or a coroutine that gives it."""
 
     def create(
         self,
@@ -52,60 +33,54 @@ class StressTests:
         limit: int | None = None,
         seed: int,
         idempotency_key: str | None = None,
-    ) -> StressTest:
+    ) -> H:
         """Start a stress test; it goes on whether or not anybody waits for it."""
-        body = _body(dataset, classifiers, edit_types, max_edits_per_image, preset, selection, limit, seed)
-        return StressTest(self._sender, self._sender.send(create_call(body, idempotency_key)))
+        body = StressTestCreate(
+            dataset=dataset,
+            classifiers=list(classifiers),
+            edit_types=list(edit_types),
+            max_edits_per_image=max_edits_per_image,
+            preset=preset,
+            selection=selection,
+            limit=limit,
+            seed=seed,
+        )
+        return self._take(create_call(body, idempotency_key))
 
-    def get(self, run_id: str) -> StressTest:
+    def get(self, run_id: str) -> H:
         """Take up a stress test by its id."""
-        return StressTest(self._sender, self._sender.send(get_call(run_id)))
+        return self._take(get_call(run_id))
+
+    @abstractmethod
+    def _take(self, call: Call[Run]) -> H: ...
+
+
+class StressTests(_Taking[StressTest]):
+    """``/v1/stress-tests``."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
 
     def list(self) -> Iterator[Run]:
         """Go through all stress tests, newest first."""
-        after: str | None = None
-        while True:
-            page = self._sender.send(list_call(after=after))
+        for page in pages(self._sender, list_call):
             yield from page.runs
-            after = page.after
-            if after is None:
-                return
+
+    def _take(self, call: Call[Run]) -> StressTest:
+        return StressTest(self._sender, self._sender.send(call))
 
 
-class AsyncStressTests:
+class AsyncStressTests(_Taking[Coroutine[Any, Any, AsyncStressTest]]):
     """``/v1/stress-tests``."""
 
     def __init__(self, sender: AsyncSender) -> None:
         self._sender = sender
 
-    async def create(
-        self,
-        *,
-        dataset: str,
-        classifiers: Sequence[str],
-        edit_types: Sequence[EditType] = EDIT_TYPES,
-        max_edits_per_image: int = 5,
-        preset: str = "quick",
-        selection: Selection = "paper",
-        limit: int | None = None,
-        seed: int,
-        idempotency_key: str | None = None,
-    ) -> AsyncStressTest:
-        """Start a stress test; it goes on whether or not anybody waits for it."""
-        body = _body(dataset, classifiers, edit_types, max_edits_per_image, preset, selection, limit, seed)
-        return AsyncStressTest(self._sender, await self._sender.send(create_call(body, idempotency_key)))
-
-    async def get(self, run_id: str) -> AsyncStressTest:
-        """Take up a stress test by its id."""
-        return AsyncStressTest(self._sender, await self._sender.send(get_call(run_id)))
-
     async def list(self) -> AsyncIterator[Run]:
         """Go through all stress tests, newest first."""
-        after: str | None = None
-        while True:
-            page = await self._sender.send(list_call(after=after))
+        async for page in pages_async(self._sender, list_call):
             for run in page.runs:
                 yield run
-            after = page.after
-            if after is None:
-                return
+
+    async def _take(self, call: Call[Run]) -> AsyncStressTest:
+        return AsyncStressTest(self._sender, await self._sender.send(call))

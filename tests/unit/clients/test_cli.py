@@ -1,97 +1,332 @@
-"""The command line: verbs, exit codes, JSON."""
+"""The command: help, JSON, what it sends, what it refuses before anything is sent."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from faultline._gate import Exit, Gate, exit_for_error, exit_for_state
+from fakes.sdk import Script, a_run, a_summary, figure, ok, problem, run_answer, summary_answer
+from faultline import Client
+from faultline._gate import Exit
 from faultline.cli import app
-from faultline.resources.datasets import picture_files, upload_batches
-from faultline_core.errors import BackendUnavailable, DatasetEmpty, QuotaExceeded, Unauthorized, UnknownModel
-from faultline_core.types import Estimate
+from faultline_core.errors import UnknownModel
 
-runner = CliRunner()
-NOWHERE = "http://127.0.0.1:9"
+ANSI = re.compile(r"\x1b\[")
+VERBS = ("stress-test", "wait", "cancel", "resume", "runs", "datasets", "classifiers", "services")
+DATASET = {
+    "name": "mine", "classes": ["bus"], "n_sources": 2, "digest": "d", "created_at": "2026-01-01T00:00:00Z",
+}  # fmt: skip
+SERVICE = {"service": "scorer", "ready": False, "detail": "loading"}
+CLASSIFIER = {"spec": "leaning-resnet", "architecture": "test_resnet", "name": "leaning-resnet"}
 
-
-def test_every_verb_of_the_sdk_is_a_command() -> None:
-    text = runner.invoke(app, ["--help"]).output
-    for verb in ("stress-test", "wait", "cancel", "resume", "runs", "datasets", "classifiers", "services"):
-        assert verb in text
-
-
-def test_an_unknown_edit_type_is_a_usage_error_that_names_it() -> None:
-    done = runner.invoke(
-        app, ["stress-test", "--dataset", "d", "--classifier", "c", "--edit-type", "mood", "--url", NOWHERE]
-    )
-    assert done.exit_code == Exit.USAGE
-    assert "'mood'" in done.output
+Play = Callable[..., Script]
 
 
-def test_a_malformed_classifier_is_a_usage_error() -> None:
-    done = runner.invoke(
-        app, ["stress-test", "--dataset", "d", "--classifier", "../../etc/passwd", "--url", NOWHERE]
-    )
-    assert done.exit_code == Exit.USAGE
-    assert "classifiers" in done.output
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
+    """Let every client of the command talk to a script, where no folder is called as a dataset is."""
+    monkeypatch.chdir(tmp_path)
+
+    def begin(*answers: httpx.Response | Exception) -> Script:
+        script = Script(*answers)
+        transport = httpx.MockTransport(script)
+        monkeypatch.setattr(
+            Client,
+            "_connect",
+            lambda self, url, timeout, headers: httpx.Client(
+                transport=transport, base_url=url, timeout=timeout, headers=headers
+            ),
+        )
+        return script
+
+    return begin
 
 
-def test_an_empty_folder_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(DatasetEmpty):
-        picture_files(tmp_path)
+def run(*arguments: str) -> Any:
+    """Run the command in this process."""
+    return CliRunner().invoke(app, list(arguments))
 
 
-def test_uploads_are_cut_into_batches_in_order(tmp_path: Path) -> None:
-    (tmp_path / "bus").mkdir()
-    for number in range(40):
-        (tmp_path / "bus" / f"{number:02}.png").write_bytes(bytes([number]))
-    (tmp_path / "bus" / "notes.txt").write_text("no picture")
-    batches = list(upload_batches(picture_files(tmp_path)))
-    assert [len(batch) for batch in batches] == [32, 8]
-    assert batches[1][0].filename == "32.png"
+def stress_test(*more: str, dataset: str = "demo") -> Any:
+    """``faultline stress-test`` on one classifier."""
+    return run("stress-test", "--dataset", dataset, "--classifier", "leaning-resnet", *more)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "verdict"),
-    [(0.2, 0.4, Exit.FAILED), (0.0, 0.05, Exit.PASSED), (0.05, 0.2, Exit.INCONCLUSIVE)],
-)
-def test_the_gate_needs_the_whole_interval_on_one_side(low: float, high: float, verdict: Exit) -> None:
-    drop = Estimate(estimate=(low + high) / 2, low=low, high=high, n=30)
-    assert Gate(0.1).judge(drop) is verdict
+def done() -> list[httpx.Response]:
+    """The answers of a stress test that ends well: created, awaited, summed up."""
+    return [
+        run_answer(),
+        run_answer("completed", 3),
+        summary_answer(a_summary(steady=figure(0.0, -0.01, 0.02))),
+    ]
 
 
-def test_no_surviving_picture_is_inconclusive() -> None:
-    assert Gate(0.1).judge(Estimate(estimate=None, low=None, high=None, n=0)) is Exit.INCONCLUSIVE
+def commands() -> dict[str, Any]:
+    """The commands as they are parsed."""
+    group: Any = typer.main.get_command(app)
+    found: dict[str, Any] = group.commands
+    return found
 
 
-def test_an_incomplete_run_is_never_passed() -> None:
-    assert exit_for_state("completed") is Exit.PASSED
-    assert exit_for_state("completed_with_failures") is Exit.INCOMPLETE
-    assert exit_for_state("cancelled") is Exit.INCOMPLETE
+def test_the_commands_are_the_verbs_of_the_sdk() -> None:
+    assert set(commands()) == set(VERBS)
 
 
-def test_errors_find_their_exit_codes() -> None:
-    assert exit_for_error(UnknownModel("x")) is Exit.USAGE
-    assert exit_for_error(Unauthorized("x")) is Exit.REFUSED
-    assert exit_for_error(QuotaExceeded("x")) is Exit.REFUSED
-    assert exit_for_error(BackendUnavailable("x")) is Exit.INCOMPLETE
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_says_what_a_command_does(verb: str) -> None:
+    shown = run(verb, "--help")
+    assert shown.exit_code == 0
+    first = commands()[verb].help.strip().splitlines()[0]
+    assert first.endswith(".")
+    assert first in " ".join(shown.output.split())
 
 
-def test_json_output_is_json_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    import httpx
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_of_a_command_is_explained_and_shown(verb: str) -> None:
+    shown = run(verb, "--help").output
+    for parameter in commands()[verb].params:
+        assert parameter.help or parameter.name == "help", parameter.name
+        if parameter.param_type_name == "option":
+            # A narrow terminal may cut a long name, never its beginning.
+            assert parameter.opts[0][:12] in shown
 
-    from faultline import cli
-    from faultline._client import Client
 
-    def handle(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, json={"services": [{"service": "scorer", "ready": True}]})
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_command_offers_json_and_the_gateway_s_address(verb: str) -> None:
+    options = {option for parameter in commands()[verb].params for option in parameter.opts}
+    assert {"--json", "--url"} <= options
 
-    http = httpx.Client(transport=httpx.MockTransport(handle), base_url="http://gateway")
-    monkeypatch.setattr(cli, "Client", lambda url: Client(http=http))
-    done = runner.invoke(app, ["services", "--json"])
-    assert done.exit_code == 0
-    assert json.loads(done.output)["services"][0]["service"] == "scorer"
+
+def test_without_a_verb_the_help_is_shown() -> None:
+    shown = run()
+    assert all(verb in shown.output for verb in VERBS)
+
+
+JSON_OF = {
+    "stress-test": (("stress-test", "--dataset", "demo", "--classifier", "a"), done),
+    "detached": (
+        ("stress-test", "--dataset", "demo", "--classifier", "a", "--detach"), lambda: [run_answer()]
+    ),
+    "wait": (("wait", "run-1"), done),
+    "cancel": (("cancel", "run-1"), lambda: [run_answer(), run_answer("cancelled")]),
+    "resume": (("resume", "run-1"), lambda: [run_answer(), run_answer()]),
+    "runs": (("runs",), lambda: [ok({"runs": [json.loads(a_run().model_dump_json())]})]),
+    "datasets": (("datasets",), lambda: [ok({"datasets": [DATASET]})]),
+    "classifiers": (("classifiers",), lambda: [ok({"classifiers": [CLASSIFIER]})]),
+    "services": (("services",), lambda: [ok({"services": [SERVICE]})]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", JSON_OF)
+def test_json_is_all_there_is_on_standard_output(
+    play: Play, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    arguments, answers = JSON_OF[verb]
+    play(*answers())
+    shown = run(*arguments, "--json")
+    assert shown.exit_code == 0, shown.output
+    assert not ANSI.search(shown.stdout)
+    assert json.loads(shown.stdout)
+
+
+@pytest.mark.parametrize("verb", JSON_OF)
+def test_without_json_it_is_text(play: Play, verb: str) -> None:
+    arguments, answers = JSON_OF[verb]
+    play(*answers())
+    shown = run(*arguments)
+    assert shown.exit_code == 0
+    assert shown.stdout.strip()
+    with pytest.raises(ValueError, match=r"Expecting|Extra data"):
+        json.loads(shown.stdout)
+
+
+def test_the_summary_s_json_has_the_keys_of_its_schema(play: Play) -> None:
+    play(*done())
+    body = json.loads(stress_test("--json").stdout)
+    assert "yield" in body
+    assert "yields" not in body
+    assert body["models"]["steady"]["original"]["acc1"].keys() == {"estimate", "low", "high", "n"}
+
+
+def test_a_service_that_is_not_ready_says_why(play: Play) -> None:
+    play(ok({"services": [SERVICE]}))
+    assert run("services").stdout.split() == ["scorer", "not", "ready", "loading"]
+
+
+def test_every_option_of_a_stress_test_reaches_the_gateway(play: Play) -> None:
+    script = play(*done())
+    shown = stress_test(
+        "--classifier", "timm:resnet50", "--edit-type", "domain", "--edit-type", "background",
+        "--max-edits-per-image", "3", "--preset", "lance", "--selection", "released", "--limit", "8",
+        "--seed", "17",
+    )  # fmt: skip
+    assert shown.exit_code == 0
+    assert json.loads(script.seen[0].content) == {
+        "dataset": "demo", "classifiers": ["leaning-resnet", "timm:resnet50"],
+        "edit_types": ["domain", "background"], "max_edits_per_image": 3, "preset": "lance",
+        "selection": "released", "limit": 8, "seed": 17,
+    }  # fmt: skip
+
+
+def test_the_commands_defaults_are_the_sdk_s(play: Play) -> None:
+    script = play(*done(), run_answer())
+    stress_test()
+    with Client() as client:
+        client.stress_tests.create(dataset="demo", classifiers=["leaning-resnet"], seed=0)
+    assert script.seen[0].content == script.seen[-1].content
+
+
+@pytest.mark.parametrize("how", ["option", "variable"])
+def test_the_gateway_s_address_and_key_are_used(
+    play: Play, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    script = play(ok({"services": []}))
+    monkeypatch.setenv("FAULTLINE_API_KEY", "a-secret-key")
+    monkeypatch.setenv("FAULTLINE_URL", "http://elsewhere:9" if how == "variable" else "http://wrong:1")
+    run("services", *(["--url", "http://elsewhere:9"] if how == "option" else []))
+    assert script.seen[0].url.host == "elsewhere"
+    assert script.seen[0].headers["authorization"] == "Bearer a-secret-key"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of two pictures."""
+    (tmp_path / "My Bus-es é" / "bus").mkdir(parents=True)
+    for number in (1, 2):
+        (tmp_path / "My Bus-es é" / "bus" / f"{number}.png").write_bytes(bytes([number]))
+    return tmp_path / "My Bus-es é"
+
+
+def uploaded(captions: Any = None) -> list[httpx.Response]:
+    """The answers of an upload: nothing known, made, two pictures taken."""
+    return [ok({"datasets": []}), ok(DATASET), ok({"added": 2, "rejected": []})]
+
+
+def test_a_folder_is_uploaded_under_a_name_of_its_content(play: Play, folder: Path) -> None:
+    script = play(*uploaded(), *done())
+    assert stress_test(dataset=str(folder)).exit_code == 0
+    name = json.loads(script.seen[1].content)["name"]
+    assert re.fullmatch(r"My-Bus-es-[0-9a-f]{12}", name.replace("--", "-"))
+    assert script.seen[2].url.path == f"/v1/datasets/{name}/sources"
+    assert json.loads(script.seen[3].content)["dataset"] == name
+    assert {source["caption"] for source in json.loads(script.seen[2].content)["sources"]} == {None}
+
+
+def test_a_folder_that_the_gateway_knows_is_not_sent_again(play: Play, folder: Path) -> None:
+    script = play(*uploaded(), *done())
+    stress_test(dataset=str(folder))
+    name = json.loads(script.seen[1].content)["name"]
+    again = play(ok({"datasets": [DATASET | {"name": name}]}), *done())
+    assert stress_test(dataset=str(folder)).exit_code == 0
+    assert [request.url.path for request in again.seen[:2]] == ["/v1/datasets", "/v1/stress-tests"]
+
+
+def test_an_upload_that_broke_off_is_begun_again(play: Play, folder: Path) -> None:
+    script = play(*uploaded(), *done())
+    stress_test(dataset=str(folder))
+    name = json.loads(script.seen[1].content)["name"]
+    empty = play(ok({"datasets": [DATASET | {"name": name, "n_sources": 0}]}), *uploaded()[1:], *done())
+    assert stress_test(dataset=str(folder)).exit_code == 0
+    assert empty.seen[2].url.path.endswith("/sources")
+
+
+def test_a_dataset_goes_before_a_folder_of_its_name(
+    play: Play, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    script = play(ok({"datasets": [DATASET | {"name": folder.name}]}), problem(UnknownModel("no such model")))
+    stress_test(dataset=folder.name)
+    assert len(script.seen) == 1, "the name is no dataset's: it is refused before anything is sent"
+
+
+def test_captions_of_a_file_go_with_their_pictures(play: Play, folder: Path, tmp_path: Path) -> None:
+    captions = tmp_path / "captions.jsonl"
+    captions.write_text(json.dumps({"file_name": "bus/2.png", "caption": "a red bus"}))
+    script = play(*uploaded(), *done())
+    shown = stress_test("--captions", str(captions), dataset=str(folder))
+    assert shown.exit_code == 0, shown.output
+    sources = json.loads(script.seen[2].content)["sources"]
+    assert [source["caption"] for source in sources] == [None, "a red bus"]
+
+
+def test_captions_make_it_another_dataset(play: Play, folder: Path, tmp_path: Path) -> None:
+    captions = tmp_path / "captions.jsonl"
+    captions.write_text(json.dumps({"file_name": "bus/2.png", "caption": "a red bus"}))
+    names = []
+    for more in ([], ["--captions", str(captions)]):
+        script = play(*uploaded(), *done())
+        stress_test(*more, dataset=str(folder))
+        names.append(json.loads(script.seen[1].content)["name"])
+    assert names[0] != names[1]
+
+
+def test_files_that_were_left_out_are_named_on_standard_error(play: Play, folder: Path) -> None:
+    (folder / "bus" / "3.png").write_bytes(b"")
+    refused = {"filename": "2.png", "code": "image-undecodable", "detail": "truncated"}
+    play(ok({"datasets": []}), ok(DATASET), ok({"added": 1, "rejected": [refused]}), *done())
+    shown = stress_test("--json", dataset=str(folder))
+    assert "left out bus/3.png: image-undecodable" in shown.stderr
+    assert "left out 2.png: image-undecodable: truncated" in shown.stderr
+    assert json.loads(shown.stdout)
+
+
+USAGE = {
+    "edit type": (["--edit-type", "mood"], "'mood'"),
+    "edit type twice": (["--edit-type", "domain", "--edit-type", "domain"], "distinct"),
+    "classifier": (["--classifier", "../../etc/passwd"], "classifiers"),
+    "edits": (["--max-edits-per-image", "0"], "max_edits_per_image"),
+    "limit": (["--limit", "0"], "limit"),
+    "seed": (["--seed", "-1"], "seed"),
+    "preset": (["--preset", "../x"], "preset"),
+    "selection": (["--selection", "best"], "selection"),
+    "captions": (["--captions", "absent.jsonl"], "absent.jsonl"),
+    "drop": (["--max-drop", "nan"], "0 to 1"),
+    "strict alone": (["--strict"], "--max-drop"),
+    "report": (["--report", "absent/report.html"], "absent"),
+    "not a number": (["--seed", "one"], "seed"),
+    "unknown option": (["--colour", "red"], "--colour"),
+}
+
+
+@pytest.mark.parametrize("mistake", USAGE)
+def test_a_mistake_is_named_and_nothing_is_sent(play: Play, folder: Path, mistake: str) -> None:
+    more, named = USAGE[mistake]
+    script = play()
+    shown = stress_test(*more, dataset=str(folder))
+    assert shown.exit_code == Exit.USAGE
+    assert named in shown.stderr
+    assert script.seen == []
+    assert shown.stdout == ""
+
+
+@pytest.mark.parametrize("dataset", ["./absent", "absent/pictures", "/absent"])
+def test_a_path_that_is_no_folder_is_named(play: Play, dataset: str) -> None:
+    script = play()
+    shown = stress_test(dataset=dataset)
+    assert shown.exit_code == Exit.USAGE
+    assert f"'{dataset}' is no folder" in shown.stderr
+    assert script.seen == []
+
+
+def test_captions_without_a_folder_are_refused(play: Play, tmp_path: Path) -> None:
+    captions = tmp_path / "captions.jsonl"
+    captions.write_text(json.dumps({"file_name": "bus/2.png", "caption": "a red bus"}))
+    script = play()
+    assert stress_test("--captions", str(captions)).exit_code == Exit.USAGE
+    assert script.seen == []
+
+
+def test_a_folder_without_pictures_is_refused(play: Play, tmp_path: Path) -> None:
+    play(ok({"datasets": []}))
+    shown = stress_test(dataset=str(tmp_path))
+    assert shown.exit_code == Exit.USAGE
+    assert "dataset-empty" in shown.stderr

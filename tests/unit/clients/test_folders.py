@@ -1,0 +1,161 @@
+"""Folders of pictures: what is taken, what is left out and named, what the name of a dataset depends on."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from faultline import _folders
+from faultline._folders import FolderUpload, folder_digest, pictures_in, read_captions
+from faultline_core.errors import DatasetEmpty, InvalidRequest
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two pictures of a bus, one of a sled."""
+    for name in ("bus/1.png", "bus/2.JPG", "sled/1.webp"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(name.encode())
+    return tmp_path
+
+
+def digest(folder: Path, captions: dict[str, str] | None = None) -> str:
+    return folder_digest(pictures_in(folder, captions))
+
+
+def test_each_folder_is_a_class_and_order_does_not_depend_on_the_disk(folder: Path) -> None:
+    assert [picture.name for picture in pictures_in(folder)] == ["bus/1.png", "bus/2.JPG", "sled/1.webp"]
+    assert [picture.label for picture in pictures_in(folder)] == ["bus", "bus", "sled"]
+
+
+def test_what_is_no_picture_is_not_taken(folder: Path) -> None:
+    (folder / "bus" / "notes.txt").write_text("no picture")
+    (folder / "loose.png").write_bytes(b"no class")
+    (folder / "bus" / "deep").mkdir()
+    (folder / "bus" / "deep" / "3.png").write_bytes(b"too deep")
+    assert len(pictures_in(folder)) == 3
+
+
+def test_an_empty_folder_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(DatasetEmpty, match=str(tmp_path)):
+        pictures_in(tmp_path)
+
+
+def test_captions_go_to_the_pictures_they_name(folder: Path) -> None:
+    found = pictures_in(folder, {"bus/2.JPG": "a red bus"})
+    assert [picture.caption for picture in found] == [None, "a red bus", None]
+
+
+def test_a_caption_without_its_picture_is_refused_by_name(folder: Path) -> None:
+    with pytest.raises(InvalidRequest, match=r"'bus/3\.png'"):
+        pictures_in(folder, {"bus/3.png": "a red bus"})
+
+
+def test_captions_are_read_from_json_lines(tmp_path: Path) -> None:
+    lines = [
+        {"file_name": "bus/1.png", "caption": "a bus", "weather": "fog"},
+        {"file_name": "b", "caption": "c"},
+    ]
+    (tmp_path / "captions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert read_captions(tmp_path / "captions.jsonl") == {"bus/1.png": "a bus", "b": "c"}
+
+
+@pytest.mark.parametrize(
+    "line", ["no json", "[]", '"text"', '{"file_name": "1.png"}', '{"caption": "x"}', ""]
+)
+def test_a_line_that_is_no_caption_is_named_by_its_number(tmp_path: Path, line: str) -> None:
+    good = json.dumps({"file_name": "bus/1.png", "caption": "a bus"})
+    (tmp_path / "captions.jsonl").write_text(f"{good}\n{line}\n{good}\n")
+    with pytest.raises(InvalidRequest, match="line 2"):
+        read_captions(tmp_path / "captions.jsonl")
+
+
+def test_captions_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "latin.jsonl").write_bytes(b"\xff\xfe")
+    for name in ("absent.jsonl", "latin.jsonl"):
+        with pytest.raises(InvalidRequest, match=name):
+            read_captions(tmp_path / name)
+
+
+def test_uploads_are_cut_into_batches_of_32_in_order(tmp_path: Path) -> None:
+    (tmp_path / "bus").mkdir()
+    for number in range(70):
+        (tmp_path / "bus" / f"{number:02}.png").write_bytes(bytes([number + 1]))
+    batches = list(FolderUpload(pictures_in(tmp_path)).batches())
+    assert [len(batch) for batch in batches] == [32, 32, 6]
+    assert [source.filename for batch in batches for source in batch] == [f"{n:02}.png" for n in range(70)]
+
+
+def test_uploads_are_cut_before_a_body_grows_too_large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_folders, "UPLOAD_BYTES", 20)
+    assert [len(batch) for batch in FolderUpload(pictures_in(folder)).batches()] == [1, 1, 1]
+
+
+def test_the_bytes_arrive_as_they_lie_on_the_disk(folder: Path) -> None:
+    (batch,) = FolderUpload(pictures_in(folder)).batches()
+    assert base64.b64decode(batch[0].content_base64) == b"bus/1.png"
+
+
+def left_out(folder: Path) -> list[tuple[str, str]]:
+    upload = FolderUpload(pictures_in(folder))
+    sent = [source.filename for batch in upload.batches() for source in batch]
+    total = upload.total([])
+    assert len(sent) + len(total.rejected) == len(pictures_in(folder))
+    return [(rejected.filename, rejected.code) for rejected in total.rejected]
+
+
+def test_a_file_that_cannot_be_read_is_left_out_and_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.name == "2.JPG":
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(path)
+
+    # Permissions do not stop root, as whom tests may run.
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert left_out(folder) == [("bus/2.JPG", "image-undecodable")]
+    assert len(digest(folder)) == 12
+
+
+def test_an_empty_file_is_left_out_and_named(folder: Path) -> None:
+    (folder / "sled" / "1.webp").write_bytes(b"")
+    assert left_out(folder) == [("sled/1.webp", "image-undecodable")]
+
+
+def test_a_file_of_gigabytes_is_left_out_and_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_folders, "LARGEST_PICTURE", 10)
+    assert left_out(folder) == [("sled/1.webp", "image-too-large")]
+
+
+def test_a_name_that_is_no_text_is_left_out_and_named(folder: Path) -> None:
+    Path(os.fsdecode(os.fsencode(folder / "bus") + b"/\xff.png")).write_bytes(b"x")
+    assert left_out(folder) == [("bus/?.png", "image-undecodable")]
+    assert len(digest(folder)) == 12
+
+
+def test_equal_folders_are_one_dataset_wherever_they_lie(folder: Path) -> None:
+    before = digest(folder)
+    (folder / "bus" / "notes.txt").write_text("no picture")
+    assert digest(folder) == before
+
+
+@pytest.mark.parametrize("change", ["content", "name", "label", "caption"])
+def test_whatever_is_uploaded_changes_the_dataset_s_name(folder: Path, change: str) -> None:
+    before, captions = digest(folder), None
+    if change == "content":
+        (folder / "bus" / "1.png").write_bytes(b"another")
+    elif change == "name":
+        (folder / "bus" / "1.png").rename(folder / "bus" / "9.png")
+    elif change == "label":
+        (folder / "bus").rename(folder / "car")
+    else:
+        captions = {"bus/1.png": "a red bus"}
+    assert digest(folder, captions) != before

@@ -1,0 +1,188 @@
+"""A call is sent again only where that is safe, as often as the policy says, after the pause it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from fakes.sdk import Answer, Session, ok, problem, run_answer
+from faultline import RetryPolicy
+from faultline_core.contract.base import IDEMPOTENCY_HEADER
+from faultline_core.errors import (
+    BackendUnavailable,
+    BadBackendOutput,
+    DeadlineExceeded,
+    FaultlineError,
+    IdempotencyInFlight,
+    InvalidRequest,
+    RateLimited,
+    ResourceExhausted,
+    StorageFull,
+    error_classes,
+)
+
+SERVICES: dict[str, list[str]] = {"services": []}
+PASSING = (BackendUnavailable, BadBackendOutput, DeadlineExceeded, IdempotencyInFlight, RateLimited,
+           ResourceExhausted, StorageFull)  # fmt: skip
+
+
+def services(client: Any) -> Any:
+    """A call that is safe."""
+    return client.services.list()
+
+
+def create(client: Any) -> Any:
+    """A call that its idempotency key makes safe."""
+    return client.stress_tests.create(dataset="demo", classifiers=["a"], seed=0)
+
+
+def cancelled(session: Session) -> Any:
+    """A call that is not safe: a second one is refused."""
+    run = session(lambda client: client.stress_tests.get("run-1"))
+    return session(lambda _: run.cancel())
+
+
+@pytest.mark.parametrize("error", PASSING)
+def test_a_failure_that_passes_is_tried_again(kind: str, error: type[FaultlineError]) -> None:
+    session = Session(kind, problem(error("not now")), ok(SERVICES))
+    assert session(services).services == []
+    assert len(session.seen) == 2
+
+
+@pytest.mark.parametrize("code", sorted(set(error_classes()) - {error.code for error in PASSING}))
+def test_a_failure_that_stays_is_raised_at_once(kind: str, code: str) -> None:
+    session = Session(kind, problem(error_classes()[code]("for good")))
+    with pytest.raises(error_classes()[code]):
+        session(services)
+    assert len(session.seen) == 1
+    assert session.clock.pauses == []
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_a_proxy_s_bare_5xx_is_tried_again(kind: str, status: int) -> None:
+    session = Session(kind, httpx.Response(status, text="<html>oops"), ok(SERVICES))
+    assert session(services).services == []
+
+
+@pytest.mark.parametrize("status", [301, 400, 403, 404, 409, 413, 422])
+def test_a_bare_refusal_is_not_tried_again(kind: str, status: int) -> None:
+    session = Session(kind, httpx.Response(status))
+    with pytest.raises(FaultlineError):
+        session(services)
+    assert len(session.seen) == 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        httpx.ConnectError("refused"),
+        httpx.ReadError("reset"),
+        httpx.RemoteProtocolError("cut"),
+        httpx.ReadTimeout("slow"),
+        httpx.PoolTimeout("busy"),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
+def test_a_broken_connection_is_tried_again(kind: str, failure: Exception) -> None:
+    session = Session(kind, failure, ok(SERVICES))
+    assert session(services).services == []
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 4])
+def test_the_policy_says_how_often(kind: str, attempts: int) -> None:
+    answers: list[Answer] = [httpx.ConnectError("refused")] * attempts
+    session = Session(kind, *answers, retries=RetryPolicy(attempts))
+    with pytest.raises(BackendUnavailable, match="refused"):
+        session(services)
+    assert len(session.seen) == attempts
+    assert len(session.clock.pauses) == attempts - 1
+
+
+def test_the_last_failure_is_the_one_that_is_raised(kind: str) -> None:
+    session = Session(kind, httpx.ConnectError("refused"), httpx.ReadTimeout("slow"), retries=RetryPolicy(2))
+    with pytest.raises(DeadlineExceeded):
+        session(services)
+
+
+def test_a_lost_answer_is_asked_for_under_the_same_idempotency_key(kind: str) -> None:
+    lost: list[Answer] = [httpx.ReadError("gone"), problem(IdempotencyInFlight("still at it"))]
+    session = Session(kind, *lost, run_answer())
+    assert session(create).id == "run-1"
+    assert len({request.headers[IDEMPOTENCY_HEADER] for request in session.seen}) == 1
+    assert len({request.content for request in session.seen}) == 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [httpx.ReadError("gone"), httpx.ReadTimeout("slow"), httpx.Response(503), httpx.Response(500)],
+    ids=["lost", "late", "503", "500"],
+)
+def test_a_cancel_that_may_have_worked_is_not_sent_again(kind: str, failure: Answer) -> None:
+    session = Session(kind, run_answer(), failure)
+    with pytest.raises(FaultlineError):
+        cancelled(session)
+    assert len(session.seen) == 2
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [httpx.ConnectError("refused"), httpx.ConnectTimeout("slow"), problem(RateLimited("later"))],
+    ids=["refused", "unreached", "429"],
+)
+def test_a_cancel_that_never_began_is_sent_again(kind: str, failure: Answer) -> None:
+    session = Session(kind, run_answer(), failure, run_answer("cancelled"))
+    assert cancelled(session).run.state == "cancelled"
+
+
+def test_retry_after_is_slept_to_the_second(kind: str) -> None:
+    busy = problem(RateLimited("later"), **{"retry-after": "3"})
+    session = Session(kind, busy, ok(SERVICES))
+    session(services)
+    assert session.clock.pauses == [3.0]
+
+
+@pytest.mark.parametrize("value", ["soon", "Wed, 21 Oct 2026 07:28:00 GMT", "-1", "1.5", "", "３"])
+def test_a_retry_after_that_is_no_number_of_seconds_leaves_the_policy_s_pause(value: str) -> None:
+    response = httpx.Response(429, headers=[(b"retry-after", value.encode())])
+    assert 0.125 <= RetryPolicy().pause(1, response) <= 0.25
+
+
+def test_a_retry_after_of_an_hour_is_cut_to_a_minute() -> None:
+    assert RetryPolicy().pause(1, httpx.Response(429, headers={"retry-after": "3600"})) == 60.0
+
+
+@pytest.mark.parametrize(("attempt", "longest"), [(1, 0.25), (2, 0.5), (3, 1.0), (6, 8.0), (50, 8.0)])
+def test_pauses_double_up_to_eight_seconds_with_jitter(attempt: int, longest: float) -> None:
+    policy = RetryPolicy()
+    pauses = {policy.pause(attempt, None) for _ in range(50)}
+    assert len(pauses) > 1
+    assert all(longest / 2 <= pause <= longest for pause in pauses)
+
+
+def test_pauses_grow_from_attempt_to_attempt(kind: str) -> None:
+    session = Session(kind, *[httpx.ConnectError("refused")] * 4)
+    with pytest.raises(BackendUnavailable):
+        session(services)
+    first, second, third = session.clock.pauses
+    assert 0.125 <= first <= 0.25 <= second <= 0.5 <= third <= 1.0
+
+
+def test_a_good_answer_is_not_paused_for(kind: str) -> None:
+    session = Session(kind, ok(SERVICES))
+    session(services)
+    assert session.clock.pauses == []
+
+
+def test_an_answer_that_cannot_be_read_is_raised_and_not_asked_for_again(kind: str) -> None:
+    session = Session(kind, ok("<html>"))
+    with pytest.raises(BadBackendOutput, match="ServiceList"):
+        session(services)
+    assert len(session.seen) == 1
+
+
+def test_an_address_that_is_none_is_the_caller_s_mistake(kind: str) -> None:
+    session = Session(kind, httpx.UnsupportedProtocol("no scheme"))
+    with pytest.raises(InvalidRequest, match="no scheme"):
+        session(services)

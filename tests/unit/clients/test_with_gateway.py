@@ -1,0 +1,188 @@
+"""Both clients against the real gateway application over fake services: they speak the same HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+
+from fakes.gateway import URL, FakeGateway, fake_gateway
+from faultline import AsyncClient, Client
+from faultline_core.contract.datasets import SourceUpload
+from faultline_core.errors import (
+    FaultlineError,
+    IdempotencyConflict,
+    NotFound,
+    RunNotCancellable,
+    UnknownDataset,
+    UnknownModel,
+)
+
+T = TypeVar("T")
+
+
+class BlockingTransport(httpx.BaseTransport):
+    """Carries a blocking client's requests into an ASGI application on a loop that stands still meanwhile."""
+
+    def __init__(
+        self, http: httpx.AsyncClient, run: Callable[[Coroutine[Any, Any, httpx.Response]], Any]
+    ) -> None:
+        self._http = http
+        self._run = run
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Pass one request on and read its answer whole."""
+        sent = self._http.request(
+            request.method, request.url, content=request.read(), headers=request.headers, timeout=None
+        )
+        answer: httpx.Response = self._run(sent)
+        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
+
+
+class Journey:
+    """A gateway with a dataset, and both clients of it."""
+
+    def __init__(self, gateway: FakeGateway, runner: asyncio.Runner) -> None:
+        self.gateway = gateway
+        self.run = runner.run
+        transport = BlockingTransport(gateway.http, runner.run)
+        self.sync = Client(http=httpx.Client(transport=transport, base_url=URL))
+        self.asyncio = AsyncClient(http=gateway.http)
+
+    def work_off(self) -> None:
+        """Let a worker do what is planned."""
+        self.run(self.gateway.worker().work_off())
+
+    def listed(self, found: AsyncIterator[T]) -> list[T]:
+        """Read an asyncio iterator to its end."""
+
+        async def read() -> list[T]:
+            return [each async for each in found]
+
+        return self.run(read())
+
+
+@pytest.fixture(scope="module")
+def journey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Journey]:
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        gateway = runner.run(stack.enter_async_context(fake_gateway(tmp_path_factory.mktemp("gateway"))))
+        runner.run(gateway.upload("demo", 1))
+        yield Journey(gateway, runner)
+        runner.run(stack.aclose())
+
+
+OPTIONS: dict[str, Any] = {
+    "dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "max_edits_per_image": 1,
+    "limit": 2,
+}  # fmt: skip
+
+
+def test_a_stress_test_goes_from_creation_to_report(journey: Journey) -> None:
+    run = journey.sync.stress_tests.create(seed=1, **OPTIONS)
+    assert run.run.state == "queued"
+    journey.work_off()
+    events = list(run.events())
+    assert events[-1].state == run.wait().run.state == "completed"
+    items = list(run.items())
+    assert [item.ordinal for item in items] == list(range(2 * 3))
+    summary = run.summary()
+    assert summary.counts["planned"] == len(items)
+    assert set(summary.models) == {"steady"}
+    assert "<html" in run.report()
+    made = next(item.result.image for item in items if item.result)
+    assert run.picture(made).startswith(b"\x89PNG")
+    assert journey.sync.stress_tests.get(run.id).run == run.run
+
+
+def test_the_asyncio_client_goes_the_same_way(journey: Journey) -> None:
+    run = journey.run(journey.asyncio.stress_tests.create(seed=2, **OPTIONS))
+    journey.work_off()
+    events = journey.listed(run.events())
+    assert events[-1].state == journey.run(run.wait()).run.state == "completed"
+    items = journey.listed(run.items())
+    summary = journey.run(run.summary())
+    assert summary.counts["planned"] == len(items) == 6
+    assert "<html" in journey.run(run.report())
+    made = next(item.result.image for item in items if item.result)
+    assert journey.run(run.picture(made)).startswith(b"\x89PNG")
+    assert run.id in {each.id for each in journey.listed(journey.asyncio.stress_tests.list())}
+
+
+def test_both_clients_read_the_same_lists(journey: Journey) -> None:
+    assert journey.sync.services.list() == journey.run(journey.asyncio.services.list())
+    assert journey.sync.classifiers.list() == journey.run(journey.asyncio.classifiers.list())
+    assert journey.sync.datasets.list() == journey.run(journey.asyncio.datasets.list())
+    assert journey.sync.datasets.get("demo") == journey.run(journey.asyncio.datasets.get("demo"))
+
+
+def test_a_folder_becomes_a_dataset_and_what_is_no_picture_is_named(journey: Journey, tmp_path: Path) -> None:
+    (tmp_path / "sled").mkdir()
+    (tmp_path / "sled" / "broken.png").write_bytes(b"no picture")
+    for name, upload in (("one", journey.sync.datasets.upload), ("two", journey.asyncio.datasets.upload)):
+        answer: Any = upload(tmp_path, name=name)
+        added = answer if name == "one" else journey.run(answer)
+        assert (added.added, [rejected.code for rejected in added.rejected]) == (0, ["image-undecodable"])
+        assert journey.sync.datasets.get(name).n_sources == 0
+
+
+def test_a_caption_that_comes_along_is_the_one_that_is_edited(journey: Journey) -> None:
+    told = "a photo of a red boat on the grass by a tree"
+    boat = journey.gateway.source("boat", 7) | {"caption": told}
+    sled = journey.gateway.source("sled", 7)
+    journey.sync.datasets.create(name="captioned")
+    journey.sync.datasets.add("captioned", [SourceUpload.model_validate(each) for each in (boat, sled)])
+    run = journey.sync.stress_tests.create(seed=1, **OPTIONS | {"dataset": "captioned"})
+    journey.work_off()
+    captions = {(item.label, item.result.caption) for item in run.items() if item.result}
+    assert captions == {("boat", told), ("sled", "a photo of a red sled on the grass next to a dog")}
+
+
+def test_a_key_sent_twice_is_one_run_and_another_body_is_refused(journey: Journey) -> None:
+    one = journey.sync.stress_tests.create(seed=3, idempotency_key="once", **OPTIONS)
+    two = journey.sync.stress_tests.create(seed=3, idempotency_key="once", **OPTIONS)
+    assert one.id == two.id
+    with pytest.raises(IdempotencyConflict):
+        journey.sync.stress_tests.create(seed=4, idempotency_key="once", **OPTIONS)
+
+
+def test_a_run_is_cancelled_once_and_resumed(journey: Journey) -> None:
+    run = journey.sync.stress_tests.create(seed=5, **OPTIONS)
+    assert run.cancel().run.state == "cancelled"
+    with pytest.raises(RunNotCancellable) as caught:
+        run.cancel()
+    assert caught.value.request_id
+    assert run.resume().run.state == "queued"
+    journey.work_off()
+    assert run.refresh().run.state == "completed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "named"),
+    [
+        ({"classifiers": ["absent"]}, UnknownModel, "'absent'"),
+        ({"dataset": "absent"}, UnknownDataset, "'absent'"),
+    ],
+)
+def test_what_the_gateway_refuses_is_raised_by_both(
+    journey: Journey, changes: dict[str, Any], error: type[FaultlineError], named: str
+) -> None:
+    with pytest.raises(error, match=named):
+        journey.sync.stress_tests.create(seed=0, **OPTIONS | changes)
+    with pytest.raises(error, match=named):
+        journey.run(journey.asyncio.stress_tests.create(seed=0, **OPTIONS | changes))
+
+
+def test_a_run_that_is_not_there_is_not_found_with_the_request_s_id(journey: Journey) -> None:
+    for ask in (
+        journey.sync.stress_tests.get,
+        lambda run_id: journey.run(journey.asyncio.stress_tests.get(run_id)),
+    ):
+        with pytest.raises(NotFound) as caught:
+            ask("0" * 32)
+        assert caught.value.request_id
