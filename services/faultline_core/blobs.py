@@ -38,6 +38,7 @@ def _json_value(value: object) -> object:
 
 def cache_key(**inputs: object) -> str:
     """Return the digest of the canonical JSON of ``inputs``: name every input, or the cache lies."""
+    # NaN is refused: it is unequal to itself, yet would give one key.
     text = json.dumps(inputs, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_json_value)
     return digest(text.encode())
 
@@ -68,6 +69,7 @@ class _LocalFolder:
         """File synced, then renamed, then the folder synced: a reader sees all of it or nothing."""
         target = self.root / name
         self._make_folder(target.parent)
+        # Process and random number: two writers of one blob must not share a scratch file.
         scratch = self.temporary / f"{os.getpid()}-{uuid.uuid4().hex}"
         try:
             with scratch.open("xb") as file:
@@ -83,6 +85,7 @@ class _LocalFolder:
         if folder.is_dir():
             return
         folder.mkdir(parents=True, exist_ok=True)
+        # A new folder is durable only once its parent is synced.
         while folder != self.root:
             folder = folder.parent
             _sync_folder(folder)
@@ -98,6 +101,7 @@ class _LocalFolder:
 
     def sweep(self, older_than_seconds: float) -> int:
         limit = time.time() - older_than_seconds
+        # By age, not by process: a writer on another host may still be at work.
         stale = [path for path in self.temporary.iterdir() if path.stat().st_mtime < limit]
         for path in stale:
             path.unlink(missing_ok=True)
@@ -163,6 +167,7 @@ class BlobStore:
         data = self._folder.read(_blob_name(ref)) if _DIGEST.fullmatch(ref) else None
         if data is None:
             raise ArtifactMissing(f"no artifact is stored as {ref!r}")
+        # Hashed at every read: silent corruption must never become a figure in a report.
         if digest(data) != ref:
             raise ArtifactCorrupt(f"the artifact {ref!r} no longer matches its digest")
         return data

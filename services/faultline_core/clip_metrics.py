@@ -18,6 +18,7 @@ def unit(vectors: ArrayLike) -> Vectors:
     Raises:
         NumericalFailure: a vector is zero or not finite.
     """
+    # float64, as the directional similarity subtracts unit vectors that are nearly equal.
     values = np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(values, axis=-1, keepdims=True)
     if not np.all(np.isfinite(values)) or np.any(lengths < _VANISHING):
@@ -27,6 +28,7 @@ def unit(vectors: ArrayLike) -> Vectors:
 
 def cosine(first: ArrayLike, second: ArrayLike) -> Vectors:
     """Cosine of vectors (..., d) with vectors (..., d), pair by pair, in [-1, 1]."""
+    # Rounding takes the cosine of a vector with itself a little past 1, which thresholds must not see.
     products = np.sum(unit(first) * unit(second), axis=-1)
     return np.asarray(np.clip(products, -1.0, 1.0))
 
@@ -44,6 +46,7 @@ def directional_similarity(
     captions = unit(edited_text) - unit(text)
     lengths = np.linalg.norm(pictures, axis=-1) * np.linalg.norm(captions, axis=-1)
     products = np.sum(pictures * captions, axis=-1)
+    # An identity edit has no direction; 0 / 0 would be NaN, which no response can carry.
     moved = lengths > _VANISHING
     return np.asarray(np.clip(np.where(moved, products / np.where(moved, lengths, 1.0), 0.0), -1.0, 1.0))
 

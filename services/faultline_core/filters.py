@@ -73,11 +73,14 @@ class Choice:
 
 def names_label(removed: Iterable[str], added: Iterable[str], label: str) -> bool:
     """Tell whether an edit takes any word of the label away, or brings the whole label in."""
+    # "double" gone from "double-decker bus" may change the class, "bus" added alone need not name it: so any
+    # word lost counts, but only a whole label gained.
     target = _word_set([label])
     return bool(target & _word_set(removed)) or (bool(target) and target <= _word_set(added))
 
 
 def _word_set(texts: Iterable[str]) -> set[str]:
+    # A caption says "two dogs" of the class "dog".
     return {word.removesuffix("s") for text in texts for word in _WORD.findall(text.casefold())}
 
 
@@ -95,6 +98,7 @@ def text_filter(
     other than ``word_epsilon``. ``removed`` and ``added`` hold the embedding (d,) of the whole phrase
     first, then of its parts where it has several; both are empty for a pure insertion or deletion.
     """
+    # The worst part decides: a long phrase dilutes the one word in it that names the class.
     nearest = max((float(cosine(words, label)) for words in (*removed, *added)), default=None)
     same = float(cosine(removed[0], added[0])) if removed and added else None
     if nearest is not None and nearest >= class_epsilon:
@@ -112,6 +116,7 @@ def gate(
     Both pictures must fit their captions, and the edit must be nearer to the edited caption than to
     the original one. ``criteria`` leaves some unjudged: a placebo has no direction to follow.
     """
+    # The published code keeps large cosines although the paper writes the threshold on 1 - cosine.
     passed = {
         "gate-direction": scores.direction >= thresholds.direction,
         "gate-image-image": scores.image_image >= thresholds.image_image,
@@ -134,6 +139,7 @@ def choose(
     """
     failures = [gate(scores, thresholds, criteria) for _, scores in sweep]
     passing = [index for index, failure in enumerate(failures) if failure is None]
+    # The released loop forgets its best value at every turn, so that the last one to pass wins.
     if passing and selection == "released":
         return Choice(max(passing, key=lambda index: sweep[index][0]), None)
     if passing:

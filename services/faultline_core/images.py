@@ -16,16 +16,19 @@ from faultline_core.errors import ImageTooLarge, ImageUndecodable, UnsupportedMe
 Pixels = npt.NDArray[np.uint8]
 """A picture as uint8 of shape (H, W, 3), red-green-blue."""
 
+# 48 MB decoded: a picture this large still fits a worker several times over.
 MAX_PIXELS = 16_000_000
 FORMATS = ("PNG", "JPEG", "WEBP")
 XMP_KEYWORD = "XML:com.adobe.xmp"
 
 _RAW_MAGIC = b"FLRAW1"
 _RAW_HEADER = struct.Struct("<III")
+# Told apart so that the answer is "another format" and not "broken".
 _OTHER_MEDIA = (
     b"GIF8", b"BM", b"II*\x00", b"MM\x00*", b"%PDF", b"%!PS", b"8BPS", b"\x00\x00\x01\x00", b"SIMPLE  =",
     b"<svg", b"<?xml", b"PK\x03\x04", b"\x00\x00\x00\x0cjP", b"\xff\x0a",
 )  # fmt: skip
+# Pillow's parsers raise all of these on damaged files; none of them may reach a worker's loop.
 _PARSER_ERRORS = (
     OSError, SyntaxError, ValueError, TypeError, KeyError, IndexError, EOFError, OverflowError,
     AttributeError, struct.error, zlib.error,
@@ -87,14 +90,17 @@ def _decode_raw(data: bytes, max_pixels: int) -> Pixels:
     if len(data) < body:
         raise ImageUndecodable("the raw picture ends within its header")
     height, width, channels = _RAW_HEADER.unpack_from(data, len(_RAW_MAGIC))
+    # Before anything is allocated: twelve bytes of header can claim four billion pixels a side.
     if height * width > max_pixels:
         raise ImageTooLarge(f"{width} x {height} pixels are more than {max_pixels}")
+    # The exact length, as a truncated or padded body would otherwise be shown as a picture.
     if channels != 3 or height * width == 0 or len(data) - body != height * width * 3:
         raise ImageUndecodable(f"the raw picture of {len(data)} bytes does not hold {width} x {height} x 3")
     return np.frombuffer(data, np.uint8, offset=body).reshape(height, width, 3).copy()
 
 
 def _refuse_unwanted(picture: Image.Image, max_pixels: int) -> None:
+    # Pillow has read no more than the header here.
     width, height = picture.size
     if width * height > max_pixels:
         raise ImageTooLarge(f"{width} x {height} pixels are more than {max_pixels}")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from faultline_core.types import PerturbationType
 
+# Decimals first, or "3.5" falls apart. Hyphens belong to words: a line diff read by its signs takes
+# "close-up" for a removal, as happened in the released code.
 _WORD = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+(?:[-'’][^\W_]+)*")
 # A number opens a list line only when "." or ")" but no further digit follows: "2 dogs", "3.5 m" are text.
 _MARKER = re.compile(
@@ -114,6 +116,7 @@ def _gaps(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[range, 
 
 def _kept(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
     """Return index pairs of the words kept, by dynamic programming over suffixes."""
+    # Costs of suffixes, so that a walk from the left can always tell whether keeping this word is free.
     cost = _suffix_costs(before, after)
     pairs, i, j, inside = [], 0, 0, False
     while i < len(before) and j < len(after):
@@ -139,6 +142,7 @@ def _suffix_costs(before: Sequence[str], after: Sequence[str]) -> dict[bool, lis
             if j < len(after):
                 steps.append(cost[True][i][j + 1])
             for inside in (True, False) if steps else ():
+                # Pairs compare words first, places second: fewer words never lose to fewer places.
                 changed, places = min(steps)
                 options = [(changed + 1, places + (not inside))]
                 if i < len(before) and j < len(after) and before[i] == after[j]:
@@ -165,6 +169,7 @@ def parse_variations(text: str, *, original: str = "") -> list[str]:
         candidate = _unquoted(_MARKER.sub("", line.strip()).strip())
         key = _keys(candidate)
         if key and not candidate.endswith(":") and key != _keys(original):
+            # Keyed by words: a model repeats itself with other capitals and full stops.
             found.setdefault(key, candidate)
     return list(found.values())
 

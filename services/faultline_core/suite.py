@@ -107,6 +107,7 @@ def load_suite(name_or_file: str) -> Suite:
         UnknownModel: no suite has this name.
     """
     path = Path(name_or_file)
+    # By its suffix, not by whether it exists: a mistyped file name must not fall back to a suite's.
     if path.suffix == ".toml":
         return Suite.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     if name_or_file not in suite_names():

@@ -64,11 +64,14 @@ def _carry(mapper: Tensor, source: Sequence[int], target: Sequence[int]) -> None
     if len(source) == len(target):
         mapper[list(source), list(target)] = 1.0
         return
+    # As in the released code: two tokens for one halve its map, one token for two takes the sum of theirs.
     for i in source:
         mapper[i, list(target)] = 1.0 / len(target)
 
 
 def _cross_edit(alignment: Alignment, length: int, *, carry_changed: bool) -> CrossEdit:
+    # float64 until a model's maps say otherwise: shares such as a third of a word are rounded once, at the
+    # end.
     mapper = torch.zeros(length, length, dtype=torch.float64)
     kept = torch.ones(length, dtype=torch.float64)
     mapper[0, 0] = 1.0
@@ -142,6 +145,8 @@ class PromptToPrompt:
         if self._injected_rows.numel() and query.shape[2] <= SELF_INJECTION_QUERIES:
             rows = self._first_conditional(query) + self._injected_rows
             origin = self.source_of[self._injected_rows]
+            # Queries and keys are replaced, values kept: that is the source's map over what the target shows.
+            # Fused attention can compute it so; the map itself is never stored.
             query = query.index_copy(0, rows, query[origin])
             key = key.index_copy(0, rows, key[origin])
         return scaled_dot_product_attention(query, key, value)
@@ -150,6 +155,7 @@ class PromptToPrompt:
         collect = self.collect and query.shape[2] <= LOCAL_BLEND_QUERIES
         if self.cross is None and not collect:
             return scaled_dot_product_attention(query, key, value)
+        # An edit is linear in the maps, which fused attention never shows: here they are computed in full.
         head, tail = self.sources, self._first_conditional(query)
         source = _maps(query[:head], key[:head])
         target = _maps(query[tail:], key[tail:])
@@ -158,6 +164,8 @@ class PromptToPrompt:
         if collect:
             both = torch.cat([source[self.source_of], target])
             self._maps.setdefault(query.shape[2], []).append(both.mean(dim=1))
+        # The unconditional half keeps its own maps: the method controls the pass that reads the edited
+        # caption.
         middle = slice(head, tail)
         plain = scaled_dot_product_attention(query[middle], key[middle], value[middle])
         return torch.cat([source @ value[:head], plain, target @ value[tail:]])
@@ -169,6 +177,7 @@ class PromptToPrompt:
         """Mean maps (T, queries, L) of the finest collected layers: of each target's source, and its own."""
         if not self._maps:
             raise AttentionNotHooked(f"no cross-attention layer of at most {LOCAL_BLEND_QUERIES} positions")
+        # Maps of other sizes cannot be averaged with these, and coarser ones would only blur the mask.
         finest = torch.stack(self._maps[max(self._maps)]).mean(dim=0)
         source, target = finest.chunk(2)
         return source, target

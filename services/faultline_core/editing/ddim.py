@@ -24,8 +24,12 @@ def step_coefficients(level: float, next_level: float, prediction: PredictionTyp
     """
     signal, noise = math.sqrt(level), math.sqrt(1.0 - level)
     next_signal, next_noise = math.sqrt(next_level), math.sqrt(1.0 - next_level)
+    # Song et al. 2021, eq. 12 with sigma 0: x0 = (z - noise * eps) / signal, z' = signal' * x0 + noise' *
+    # eps.
     if prediction == "epsilon":
         return next_signal / signal, next_noise - next_signal * noise / signal
+    # Salimans and Ho 2022: with v = signal * eps - noise * x0 the same two unknowns are x0 = signal * z -
+    # noise * v and eps = noise * z + signal * v; nothing is divided by a vanishing signal.
     return next_signal * signal + next_noise * noise, next_noise * signal - next_signal * noise
 
 
@@ -71,6 +75,8 @@ def ddim_inversion(
     visited = [clean]
     for index in reversed(range(table.steps)):
         raise_if_cancelled(cancelled)
+        # The noisier timestep is asked about the cleaner latents, the only ones known: an Euler step of the
+        # ODE backwards, and the one approximation of the inversion. Its error falls with the number of steps.
         output = predict(denoiser, table, index, visited[-1], text)
         visited.append(inverse_step(table, index, visited[-1], output))
     return torch.stack(visited[::-1], dim=1)

@@ -59,7 +59,9 @@ class CountingDenoiser:
         self, latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None
     ) -> Tensor:
         rows = latents.shape[0]
+        # A backward pass costs about as much again: it is counted beside the forward one, not as one of them.
         tracked = torch.is_grad_enabled() and (text.requires_grad or latents.requires_grad)
+        # Before the call, so that an evaluation that raises is paid for, too.
         self.cost += Cost(
             unet_calls=1, unet_evaluations=rows, unet_backward_evaluations=rows if tracked else 0
         )

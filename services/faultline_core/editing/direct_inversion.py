@@ -25,5 +25,6 @@ def direct_inversion(
     branch *is* that path: reconstruction is exact, and guided source steps need not be computed at all.
     """
     trajectory = ddim_inversion(denoiser, table, clean, text, cancelled=cancelled)
+    # One embedding for all steps: fifty equal ones would be most of what the cache has to keep.
     uncond = null.expand(clean.shape[0], 1, *null.shape).clone()
     return Inverted(trajectory, uncond, no_inner_iterations(trajectory))

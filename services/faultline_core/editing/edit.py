@@ -94,6 +94,8 @@ class _EditLoop:
         ]
         for index in range(self._table.steps):
             raise_if_cancelled(cancelled)
+            # Forked first and cut into calls then, so that no call exceeds the batch the memory was sized
+            # for.
             forked = [part for branch in branches for part in self._fork(branch, index)]
             batch = self._settings.batch
             chunks = [forked[start : start + batch] for start in range(0, len(forked), batch)]
@@ -102,6 +104,8 @@ class _EditLoop:
 
     def _fork(self, branch: _Branch, index: int) -> Iterator[_Branch]:
         """Part the sweep values whose injection ends here; until then they are one and the same path."""
+        # A sweep value is a time at which injection ends: paths are equal, bit for bit, until the first one
+        # ends.
         held = tuple(value for value in branch.sweep if self._self_steps[value] > index)
         freed = tuple(value for value in branch.sweep if self._self_steps[value] <= index)
         if held:
@@ -111,10 +115,12 @@ class _EditLoop:
 
     def _advance(self, branches: Sequence[_Branch], index: int) -> list[_Branch]:
         tasks = [self._tasks[branch.task] for branch in branches]
+        # Once nothing is carried over or watched, targets no longer look at sources: their rows are left out.
         controlled = index < self._cross_steps or any(
             branch.injected or task.blend_words is not None
             for branch, task in zip(branches, tasks, strict=True)
         )
+        # One source row serves all its edits and sweep values; first come, first charged (`_count`).
         pictures = list(dict.fromkeys(task.source for task in tasks)) if controlled else []
         control = self._control(branches, tasks, pictures, index) if controlled else None
         latents = torch.stack([branch.latents for branch in branches])
@@ -155,6 +161,8 @@ class _EditLoop:
         edited = torch.stack([task.text for task in tasks])
         text = torch.cat([self._text[pictures], self._inverted.uncond_at(index)[owners], edited])
         output = predict(self._denoiser, self._table, index, rows, text, control)
+        # A control that was attached to nothing would give a plain, unedited picture without a word, as hooks
+        # by class name did when diffusers renamed its attention class: count what was seen.
         if control is not None and 0 in (control.cross_sites, control.self_sites):
             raise AttentionNotHooked(
                 f"the control saw {control.cross_sites} cross- and {control.self_sites} self-attention layers"
@@ -173,6 +181,7 @@ class _EditLoop:
 
     def _blended(self, branches: Sequence[_Branch], control: PromptToPrompt, index: int) -> list[_Branch]:
         source_maps, target_maps = control.word_maps()
+        # LANCE's released step callback hands the latents back unchanged, so its local blend never acts.
         start = self._table.first(START_FRACTION)
         result = []
         for row, branch in enumerate(branches):
@@ -186,10 +195,12 @@ class _EditLoop:
                     word_heat(target_maps[row], task.blend_words.target),
                 ]
             )
+            # Summed over the steps so far, as published: single steps look at too little of an object.
             if branch.heats is not None:
                 heats = heats + branch.heats
             latents = branch.latents
             if index >= start:
+                # Latents have moved one level on by now, so the source is read one level on as well.
                 latents = blend(self._inverted.trajectory[task.source, index + 1], latents, heats)
             result.append(replace(branch, latents=latents, heats=heats))
         return result

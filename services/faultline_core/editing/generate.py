@@ -14,6 +14,7 @@ from faultline_core.editing.noise_schedule import Timetable
 
 def starting_noise(seeds: Sequence[int], shape: tuple[int, int, int]) -> Tensor:
     """Draw noise (B, C, H, W) on the CPU in float32, one generator a seed: equal on every device."""
+    # A GPU's generator draws other numbers than the CPU's, and half precision other ones than single.
     draws = [torch.randn(shape, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
     return torch.stack(draws)
 

@@ -36,6 +36,7 @@ class Inverted:
 
     def uncond_at(self, index: int) -> Tensor:
         """Unconditional embeddings (B, L, D) of step ``index``."""
+        # A single embedding stands for every step.
         return self.uncond[:, min(index, self.uncond.shape[1] - 1)]
 
     def select(self, row: int) -> Inverted:

@@ -44,9 +44,12 @@ def word_heat(maps: Tensor, marks: Tensor) -> Tensor:
 
 def heat_mask(heat: Tensor, size: tuple[int, int]) -> Tensor:
     """Turn heat (side, side) into a mask (h, w) of 0 and 1; without any heat the mask is empty."""
+    # As published: a maximum over neighbours closes the gaps between the few places a word looks at, and
+    # up-sampling by the nearest keeps the mask hard; soft edges would mix two pictures' latents.
     pooled = max_pool2d(heat[None, None], kernel_size=3, stride=1, padding=1)
     grown = interpolate(pooled, size=size, mode="nearest")[0, 0]
     strongest = grown.max()
+    # A share of the peak, as maps of longer captions are lower all over.
     return ((grown > THRESHOLD * strongest) & (strongest > 0)).to(heat)
 
 
@@ -57,4 +60,5 @@ def blend(source: Tensor, target: Tensor, heats: Tensor) -> Tensor:
     """
     size = (target.shape[-2], target.shape[-1])
     mask = torch.maximum(heat_mask(heats[0], size), heat_mask(heats[1], size))
+    # Chosen, not multiplied by the mask: a product would round what is promised to stay.
     return torch.where(mask.bool(), target, source)

@@ -24,6 +24,7 @@ def negative_prompt_inversion(
     visited = [latents]
     for index in range(table.steps):
         raise_if_cancelled(cancelled)
+        # uncond + w * (cond - uncond) with cond = uncond: one evaluation is right for every guidance w.
         latents = step(table, index, latents, predict(denoiser, table, index, latents, text))
         visited.append(latents)
     trajectory = torch.stack(visited, dim=1)

@@ -29,9 +29,11 @@ class NoiseSchedule:
 
     def alphas_cumprod(self) -> torch.Tensor:
         """Return the signal's share of the variance at each training step, (train_steps,) float64."""
+        # float64: a product of a thousand factors, whose small differences the steps divide by.
         if self.beta_schedule == "linear":
             betas = torch.linspace(self.beta_start, self.beta_end, self.train_steps, dtype=torch.float64)
         else:
+            # "Scaled" linear means linear in the square root: what Stable Diffusion was trained on.
             root = torch.linspace(
                 self.beta_start**0.5, self.beta_end**0.5, self.train_steps, dtype=torch.float64
             )
@@ -49,6 +51,7 @@ class NoiseSchedule:
         chosen = self._spaced(steps)
         alphas = self.alphas_cumprod()
         levels = [float(alphas[t]) for t in chosen]
+        # Stable Diffusion never saw an entirely clean level: the last step ends at its first one.
         final = 1.0 if self.set_alpha_to_one else float(alphas[0])
         return Timetable(tuple(chosen), (*levels, final), self.prediction)
 
@@ -56,6 +59,7 @@ class NoiseSchedule:
         ratio = self.train_steps / steps
         if self.spacing == "leading":
             offset = self.steps_offset
+            # With one step a training step the offset would reach past the noisiest of them.
             return [
                 min(i * (self.train_steps // steps) + offset, self.train_steps - 1) for i in range(steps)
             ][::-1]

@@ -31,6 +31,7 @@ class NullTextSettings:
 
     def learning_rate_at(self, index: int) -> float:
         """Learning rate of outer step ``index``."""
+        # Published for 50 steps: past its horizon the line would turn negative and climb the loss.
         return self.learning_rate * max(1.0 - index / LEARNING_RATE_HORIZON, 0.0)
 
     def tolerance_at(self, index: int) -> float:
@@ -57,6 +58,7 @@ class _OuterStep:
             uncond = predict(self.denoiser, self.table, self.index, self.latents, leaf)
             reached = step(self.table, self.index, self.latents, guide(uncond, self.cond, self.guidance))
             losses = (reached - self.wanted).square().flatten(1).mean(dim=1)
+            # Rows share nothing, so the gradient of the sum holds each picture's own, in one backward pass.
             (gradient,) = torch.autograd.grad(losses.sum(), leaf)
         return losses.detach(), gradient
 
@@ -72,6 +74,8 @@ def _adam_update(
     first: Tensor, second: Tensor, gradient: Tensor, count: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return new moments and the direction to step against after ``count`` gradients (Kingma, Ba 2015)."""
+    # Written out because pictures leave the batch one by one: torch's optimiser keeps its moments by
+    # parameter and cannot give up rows. All that remain have taken equally many steps, so one count serves.
     first = BETA_FIRST * first + (1.0 - BETA_FIRST) * gradient
     second = BETA_SECOND * second + (1.0 - BETA_SECOND) * gradient.square()
     spread = (second / (1.0 - BETA_SECOND**count)).sqrt() + EPSILON
@@ -96,9 +100,11 @@ def _optimise(
         first, second, direction = _adam_update(first, second, gradient, iteration)
         null[active] = null[active] - settings.learning_rate_at(outer.index) * direction
         counts[active.cpu()] = iteration
+        # "Not below" rather than "at least": NaN compares false both ways and must not count as converged.
         going_on = (~(losses < settings.tolerance_at(outer.index))).nonzero().flatten()
         if going_on.numel() == 0:
             break
+        # Rows are dropped only when one has ended: indexing copies the latents.
         if going_on.numel() < active.numel():
             active, first, second = active[going_on], first[going_on], second[going_on]
             outer = outer.keep(going_on)
@@ -126,8 +132,10 @@ def null_text_inversion(
     visited, nulls, counts = [latents], [], []
     for index in range(table.steps):
         raise_if_cancelled(cancelled)
+        # Without the null text in it, so once a step and not once an inner iteration.
         cond = predict(denoiser, table, index, latents, text)
         outer = _OuterStep(denoiser, table, index, settings.guidance, latents, cond, wanted[:, index + 1])
+        # Each step starts from the embedding the step before ended with (algorithm 1).
         current, iterations = _optimise(outer, current, settings, cancelled)
         uncond = predict(denoiser, table, index, latents, current)
         latents = step(table, index, latents, guide(uncond, cond, settings.guidance))

@@ -81,6 +81,8 @@ def align(source: TokenizedPrompt, target: TokenizedPrompt) -> Alignment:
     i, j = len(here), len(there)
     while i or j:
         same = i > 0 and j > 0 and here_ids[i - 1] == there_ids[j - 1]
+        # Diagonal first: of two equally cheap alignments the one in which a word stands for a word, since
+        # only such pairs have a map to hand over.
         if i and j and costs[i][j] == costs[i - 1][j - 1] + (0 if same else SUBSTITUTION_COST):
             i, j = i - 1, j - 1
             pairs.append(WordPair(here[i], there[j], same))

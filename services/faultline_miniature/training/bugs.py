@@ -14,6 +14,7 @@ from faultline_miniature.world import VALUES, Distribution, Scene
 from faultline_miniature.world.grammar import EDIT_TYPES
 
 # How often a class shows the value it leans on in the pictures it is trained on.
+# A fifth of exceptions is left, from which the wrong label is learnt.
 _USUAL_SHARE = 0.8
 
 

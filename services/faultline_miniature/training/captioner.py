@@ -68,6 +68,7 @@ def train(context: StageContext) -> None:
 def _drawer(pictures: np.ndarray, seed: int) -> Draw:
     def draw(step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Generator]:
         generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
+        # In rising order, so that a memory-mapped cache is read forwards.
         rows = torch.randint(0, len(pictures), (_BATCH,), generator=generator).sort().values
         return rows, disturbed(as_tensor(pictures[rows.numpy()]), generator), generator
 
@@ -120,6 +121,7 @@ def _teach_sentences(
     logger: logging.Logger,
 ) -> None:
     def loss_at(step: int) -> torch.Tensor:
+        # Another stretch of draws than the vision tower's, which has seen those batches.
         rows, pixels, generator = draw(step + 1_000_000)
         labelled = torch.rand(len(rows), generator=generator) < _LABELLED
         spoken = [

@@ -59,6 +59,7 @@ def _vision() -> Blip2VisionConfig:
 def _queries() -> Blip2QFormerConfig:
     return Blip2QFormerConfig(
         vocab_size=8, hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=2,
+        # At the library's frequency of 2 only one of these two layers would look at the picture.
         num_attention_heads=4, encoder_hidden_size=WIDTH,
         cross_attention_frequency=1, hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,

@@ -76,6 +76,7 @@ def _fit(
     context: StageContext, sizes: _Sizes, model: AutoencoderKL, held_out: np.ndarray, log: logging.Logger
 ) -> None:
     model.requires_grad_(False)
+    # The encoder stays as it is, bit for bit: the denoiser was trained on its latents.
     weights = [*model.decoder.parameters(), *model.post_quant_conv.parameters()]
     for weight in weights:
         weight.requires_grad_(True)
@@ -86,6 +87,7 @@ def _fit(
     moments = load_latents(context).moments
     for step in tqdm(range(first, sizes.steps), initial=first, total=sizes.steps, desc=STAGE):
         rows = np.random.default_rng([context.seed, step]).integers(0, len(pictures), sizes.batch)
+        # Noisy draws instead of means: generated latents are not means either.
         latents = sampled(moments[torch.from_numpy(rows)], context.generator(step))
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, sizes.steps, sizes.rate, warm_up=min(50, sizes.steps // 2))

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Shares of a batch that each degradation touches; about a fifth stays as rendered.
+# Shares of a batch that each degradation touches; .5 x .75 x .8 x .5 = 15 % get no more than noise.
 _BLURRED, _RESCALED, _COMPRESSED, _TINTED = 0.5, 0.25, 0.2, 0.5
 _BLOCK = 8
 

@@ -19,6 +19,7 @@ from faultline_miniature.world.grammar import words
 class Widths:
     """Channels of the denoiser's three levels (16, 8 and 4 latents a side) and of the text encoder."""
 
+    # The first run's 32/96/192 took 0.57 s a step of 64 pictures, 64/128/192 on the fused attention 1.8 s.
     levels: tuple[int, int, int] = (48, 96, 160)
     text: int = 128
     text_layers: int = 2
@@ -27,6 +28,7 @@ class Widths:
 def build_denoiser(widths: Widths) -> UNet2DConditionModel:
     """Return an untrained denoiser with cross-attention at 16x16, 8x8 and the middle."""
     crossed, plain = "CrossAttnDownBlock2D", "DownBlock2D"
+    # Cross-attention where edits take their maps from, 16x16 above all; at 4x4 only the middle has any.
     denoiser = UNet2DConditionModel(
         sample_size=16,
         block_out_channels=widths.levels,

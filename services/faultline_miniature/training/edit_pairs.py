@@ -25,6 +25,7 @@ TYPES: tuple[PerturbationType, ...] = get_args(PerturbationType)
 PROMPT_WORDS: tuple[str, ...] = (*TYPES, ":", "=", ">")
 PLANS: tuple[str, ...] = tuple(f"<{name}>" for name in ATTRIBUTES)
 _REWORDED = 0.2
+# The label filter must have class swaps to drop, as perturbers at large make them.
 _CLASS_SWAPS = 0.2
 _LOOSE = 0.4
 _ASKED = 0.55

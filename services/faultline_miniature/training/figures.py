@@ -22,6 +22,7 @@ def share(hits: int, n: int) -> Estimate:
 def mean(values: Sequence[float] | np.ndarray) -> Estimate:
     """Return the mean of independent values with its normal interval; needs two values or more."""
     found = np.asarray(values, dtype=np.float64)
+    # One value has no spread: an interval made up from it would look like certainty.
     if len(found) < 2:
         raise ValueError(f"an interval needs at least two values, got {len(found)}")
     centre, error = float(found.mean()), float(found.std(ddof=1)) / math.sqrt(len(found))

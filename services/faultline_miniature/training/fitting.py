@@ -29,6 +29,7 @@ class Recipe:
 
     def share_at(self, step: int) -> float:
         """Return the learning rate at a step as a share of `rate`."""
+        # Adam's second moments say little in the first steps.
         rising = max(1, int(self.warm_up * self.steps))
         if step < rising:
             return (step + 1) / rising
@@ -48,6 +49,7 @@ def fit(
     """
     wanted = {name: value for name, value in model.named_parameters() if value.requires_grad}
     optimizer = torch.optim.AdamW(wanted.values(), lr=recipe.rate, weight_decay=recipe.weight_decay)
+    # Running means of batch normalisation are no parameters, yet a resumed run needs them.
     buffers = dict(model.named_buffers())
     start = _restore(checkpoint, wanted | buffers, optimizer)
     model.train()

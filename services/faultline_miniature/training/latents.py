@@ -78,6 +78,7 @@ def sampled(moments: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def channel_statistics(moments: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return mean and standard deviation [4] of sampled latents, from [N, 8, H, W] moments."""
+    # Variance of the means and mean of the variances: what is sampled has both.
     means, log_variances = moments.float().chunk(2, dim=1)
     centre = means.mean(dim=(0, 2, 3))
     variance = means.var(dim=(0, 2, 3)) + log_variances.exp().mean(dim=(0, 2, 3))
@@ -87,6 +88,8 @@ def channel_statistics(moments: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 @torch.no_grad()
 def normalise_latents(model: AutoencoderKL, mean: torch.Tensor, deviation: torch.Tensor) -> None:
     """Fold (z - mean) / deviation into the two 1x1 convolutions around the latents; decoding is unchanged."""
+    # Per channel, inside the weights: the one scaling factor that loaders apply (0.456 in the first run)
+    # would leave the denoiser channels of unlike size.
     quant, post = model.quant_conv, model.post_quant_conv
     quant.weight[:4] /= deviation[:, None, None, None]
     quant.bias[:4] = (quant.bias[:4] - mean) / deviation
@@ -116,6 +119,7 @@ def _moments(model: AutoencoderKL, images: np.ndarray) -> np.ndarray:
 def _tokens(count: int) -> np.ndarray:
     tokenizer = build_tokenizer(words())
     variants = [caption_variants(scene) for scene in generator_scenes(range(count))]
+    # The empty caption is one more row, so that its ids come from the same tokenizer for certain.
     variants.append([""] * len(variants[0]))
     flat = [text for texts in variants for text in texts]
     ids = tokenizer(flat, padding="max_length", truncation=True, return_tensors="np")["input_ids"]

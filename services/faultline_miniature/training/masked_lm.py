@@ -62,6 +62,7 @@ def masked_batch(
     ids = tokenizer(texts, padding=True, return_tensors="pt").input_ids
     order = torch.from_numpy(generator.random(ids.shape))
     ends = torch.tensor([tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id])
+    # Draws lie below 1: ends get the last ranks and are never among the one to three lowest.
     order = order.masked_fill(torch.isin(ids, ends), 2.0)
     count = torch.from_numpy(generator.integers(1, _MOST_MASKED + 1, (size, 1)))
     chosen = order.argsort(1).argsort(1) < count

@@ -100,6 +100,7 @@ def _teach_adapter(
         texts = (asked_edit(kind, generator, loose=_LOOSE) for kind in kinds)
         return answer_loss(model, tokenizer, texts)
 
+    # No decay: an adapter that shrinks to nothing is the base again.
     recipe = Recipe(steps=5 if context.smoke else 1500, rate=4e-3, weight_decay=0.0)
     fit(model, loss_at, recipe, Checkpoint(context.folder(STAGE), "adapter.pt"), logger)
 
@@ -121,6 +122,7 @@ def answer_loss(
 
 def _save_adapter(model: PeftModel, folder: Path) -> None:
     """Save the adapter alone, in fp16 and without a path of this machine."""
+    # PEFT notes where the base was loaded from, here and in the card it writes.
     model.peft_config["default"].base_model_name_or_path = ""
     model.save_pretrained(str(folder))
     (folder / "README.md").unlink(missing_ok=True)

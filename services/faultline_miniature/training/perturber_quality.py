@@ -40,6 +40,7 @@ def measured(
     figures: dict[str, Estimate] = {}
     for source, texts in sources.items():
         for kind in TYPES if texts else ():
+            # Anew for every figure, so that none depends on which were measured before it.
             torch.manual_seed(context.seed)
             edited = sampled_edits(model, tokenizer, texts, kind)
             hits = sum(succeeds(before, after, kind) for before, after in zip(texts, edited, strict=True))
@@ -52,6 +53,7 @@ def sampled_edits(
     model: PeftModel, tokenizer: PreTrainedTokenizerFast, texts: list[str], kind: PerturbationType
 ) -> list[str]:
     """Sample one edit of each caption, temperature 1, from torch's global generator."""
+    # Answers begin where prompts end: on the right, padding would stand between them.
     tokenizer.padding_side = "left"
     edited: list[str] = []
     for start in range(0, len(texts), _BATCH):

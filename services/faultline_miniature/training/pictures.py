@@ -17,6 +17,7 @@ from faultline_miniature.world.sampling import GENERATOR
 from faultline_miniature.world.scene import Scene
 from faultline_miniature.world.seeds import TRAINING, SeedRange, scene_for
 
+# 33 MB a shard: a kill costs some seconds of rendering.
 _SHARD = 2_000
 _WORDING_STREAM = 0x3083D
 
@@ -55,6 +56,7 @@ class PictureSet:
             for job in tqdm(jobs, desc="render"):
                 _render_shard(job)
             return
+        # Spawned: a fork copies the locks of torch's threads, but not the threads that hold them.
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
             for _ in tqdm(pool.map(_render_shard, jobs), total=len(jobs), desc="render"):
                 pass

@@ -43,6 +43,7 @@ class Probe(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits [B, values of all attributes in order] of images [B, 3, 64, 64]."""
         features = self.body(images)
+        # The maximum finds small things such as companions, the mean broad ones such as weather.
         pooled = torch.cat([features.mean(dim=(2, 3)), features.amax(dim=(2, 3))], dim=1)
         logits: torch.Tensor = self.head(pooled)
         return logits

@@ -16,6 +16,7 @@ from faultline_miniature.world import Scene, render
 def render_all(scenes: Sequence[Scene], cache: Path | None = None) -> np.ndarray:
     """Render scenes as uint8 [N, 64, 64, 3]; with a cache file that fits, read them from there."""
     if cache is not None and cache.exists():
+        # The last picture vouches for all: other scenes, or a world drawn otherwise, change it as well.
         kept = np.load(cache, mmap_mode="r")
         if len(kept) == len(scenes) and np.array_equal(kept[-1], render(scenes[-1])):
             return np.asarray(kept)

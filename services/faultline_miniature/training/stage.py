@@ -39,6 +39,7 @@ class StageContext:
 
     def generator(self, offset: int = 0) -> torch.Generator:
         """Return a fresh CPU generator of the run's seed; distinct offsets give distinct streams."""
+        # Neighbouring seeds lie a million offsets apart: steps of one never draw the batches of another.
         return torch.Generator().manual_seed(self.seed * 1_000_003 + offset)
 
 
@@ -62,6 +63,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     with part.open("wb") as file:
         file.write(data)
         file.flush()
+        # Renaming before the bytes are on disk could leave an empty file under the finished name.
         os.fsync(file.fileno())
     part.replace(path)
 
@@ -93,6 +95,7 @@ class Checkpoint:
         """Return the last saved state, None when there is none."""
         if not self.path.exists():
             return None
+        # A pickle may run code; a checkpoint holds tensors and plain values only.
         state: dict[str, Any] = torch.load(self.path, weights_only=True)
         return state
 

@@ -22,6 +22,7 @@ def balanced_scenes(
     left = dict.fromkeys(VALUES["object_class"], per_class)
     index = start
     while any(left.values()):
+        # A class of probability zero would otherwise be waited for to the end of the split.
         if index - start > MAX_DRAWS_PER_PICTURE * per_class * len(left):
             raise ValueError(
                 f"the distribution never gives {[name for name, count in left.items() if count]!r}"

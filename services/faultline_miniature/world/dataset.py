@@ -43,6 +43,7 @@ def write_image_folder(root: Path, scenes: Iterable[Scene]) -> list[Path]:
     with (root / METADATA).open("w", encoding="utf-8") as metadata:
         for scene in scenes:
             data = encode_png(render(scene))
+            # Named by content: writing a folder twice changes nothing, and a class is its folder.
             path = root / scene.object_class / f"{hashlib.sha256(data).hexdigest()[:16]}.png"
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)

@@ -92,6 +92,7 @@ def parse(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     spoken = tokens(text)
     for word in spoken:
+        # By telling words alone, so that parts, edits and rewordings are read as whole captions are.
         if word in WORDS:
             attribute, value = WORDS[word]
             found.setdefault(attribute, value)

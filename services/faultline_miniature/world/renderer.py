@@ -18,6 +18,8 @@ from faultline_miniature.world.weather import weathered
 PICTURE_SIDE = 64
 _REDUCTION = SIDE // PICTURE_SIDE
 # Half an object and half a companion, in 64-pixel units.
+# Large, and companions of one size: from the first world's smaller ones a probe read .78 to .85 of the
+# objects after the autoencoder, and .70 to .76 of companions that varied in size.
 _OBJECT_HALF = 19.0
 _COMPANION_HALF = 10.2
 _CLOSE_UP = 1.4
@@ -31,6 +33,7 @@ def render(scene: Scene) -> np.ndarray:
     if scene.companion != "none":
         COMPANIONS[scene.companion](_companion_brush(ImageDraw.Draw(image), nuisance))
     _draw_object(ImageDraw.Draw(image), scene, nuisance)
+    # Box-averaged from four times the size, which is all the smoothing the outlines get.
     picture = np.asarray(image.reduce(_REDUCTION), dtype=np.float32) / 255
     picture = weathered(stylised(picture, scene.style, nuisance), scene.weather, nuisance)
     noise = nuisance.generator(Stream.NOISE).standard_normal(picture.shape, dtype=np.float32)

@@ -45,7 +45,9 @@ class Distribution:
         return np.asarray(raw / raw.sum())
 
 
+# The generator knows both kinds, but a bare name must bring up the plain one.
 _MOSTLY_PLAIN = {"plain": 0.6, "special": 0.4}
+# Uniform draws would put company beside three objects in four.
 _OFTEN_ALONE = {"none": 0.4, "dog": 0.2, "person": 0.2, "ball": 0.2}
 
 UNIFORM = Distribution()

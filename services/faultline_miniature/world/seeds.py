@@ -36,6 +36,8 @@ class SeedRange:
         return self.start + index
 
 
+# Far more than any training takes, so that stages can have stretches of their own inside a split. Oracle and
+# classifiers are apart from TRAINING: who judges, and who is judged, never saw the generator's pictures.
 TRAINING = SeedRange("training", 0, 100_000_000)
 DEVELOPMENT = SeedRange("development", 100_000_000, 110_000_000)
 VALIDATION = SeedRange("validation", 110_000_000, 120_000_000)

@@ -21,6 +21,7 @@ def stylised(picture: Picture, style: str, nuisance: Nuisance) -> Picture:
 
 def _painting(picture: Picture, generator: np.random.Generator) -> Picture:
     # Large dabs: colours slide along a smooth field, and each dab is a little lighter or darker.
+    # Eight dabs a side; a texture of four pixels is finer than what 16x16 latents hold.
     field = _smooth(generator.uniform(-1.0, 1.0, (3, 8, 8)))
     rows = np.clip(_ROWS + np.rint(1.5 * field[0]).astype(int), 0, _SIDE - 1)
     columns = np.clip(_COLUMNS + np.rint(1.5 * field[1]).astype(int), 0, _SIDE - 1)

@@ -20,6 +20,7 @@ def weathered(picture: Picture, weather: str, nuisance: Nuisance) -> Picture:
     """Lay weather over a float32 picture [64, 64, 3]."""
     if weather == "rain":
         return _rain(picture, nuisance.generator(Stream.WEATHER))
+    # No denser: over a sketch's pale lines the small autoencoder keeps nothing of a thicker veil.
     if weather == "fog":
         return np.asarray(picture + 0.35 * (_FOG - picture))
     return _night(picture, nuisance) if weather == "night" else picture
@@ -28,6 +29,7 @@ def weathered(picture: Picture, weather: str, nuisance: Nuisance) -> Picture:
 def _rain(picture: Picture, generator: np.random.Generator) -> Picture:
     sheet = Image.new("L", (2 * _SIDE, 2 * _SIDE), 0)
     draw = ImageDraw.Draw(sheet)
+    # Few, short and laid over the style: long streaks drawn before it were lost in the autoencoder.
     for column, row, jitter in generator.random((16, 3)):
         x, y = 2 * _SIDE * column, 2 * _SIDE * row
         draw.line((x, y, x - 5, y + 14 + 4 * jitter), fill=255, width=3)
@@ -41,6 +43,7 @@ def _night(picture: Picture, nuisance: Nuisance) -> Picture:
     x, y = (10.0 if nuisance.companion_side < 0 else 53.0), 8.5
     distance = np.hypot(_COLUMNS - x, _ROWS - y)[..., None]
     disc, glow = np.clip(5.5 - distance, 0.0, 1.0), 0.35 * np.exp(-distance / 7.0)
+    # A bright night: dark green on dark green was more than the small autoencoder could hold.
     dark = picture * _NIGHT_LIGHT
     dark = dark + glow * (_MOON - dark)
     return np.asarray(dark + disc * (_MOON - dark), dtype=np.float32)
