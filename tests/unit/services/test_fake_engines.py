@@ -1,0 +1,38 @@
+"""The fakes keep the contract of the engines they stand for; the real ones are held to it on tiny models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fakes.engine_contract import CASES, CONTRACT, Bench, Case
+from fakes.engines import FakeCaptioner, FakeClassifiers, FakeEditor, FakePerturber, FakeScorer
+from faultline_core.blobs import BlobStore
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    store = BlobStore(str(tmp_path_factory.mktemp("store")))
+    return Bench(
+        captioner=FakeCaptioner(store),
+        perturber=FakePerturber(store),
+        editor=FakeEditor(store),
+        scorer=FakeScorer(store),
+        classifiers=FakeClassifiers(store),
+        store=store,
+        classifier="sure",
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("clause", CONTRACT, ids=lambda clause: clause.__name__)
+def test_a_fake_engine_keeps_the_contract(
+    clause: Callable[[Bench, Case], None], case: Case, bench: Bench
+) -> None:
+    clause(bench, case)
+
+
+def test_a_fake_without_a_store_takes_every_picture_for_there(tmp_path: Path) -> None:
+    assert FakeEditor()._draw("a boat") == FakeEditor(BlobStore(str(tmp_path)))._draw("a boat")
