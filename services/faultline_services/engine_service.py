@@ -19,14 +19,19 @@ Served = TypeVar("Served", bound=Engine)
 
 
 class EngineService(ABC, Generic[Served]):
-    """Serves one engine over HTTP; a subclass names its verbs."""
+    """Serves one engine over HTTP, by default the one it loads; a subclass names its verbs."""
 
     name: ClassVar[ServiceName]
 
-    def __init__(self, settings: ServiceSettings, load: Callable[[ServiceSettings], Served]) -> None:
+    def __init__(self, settings: ServiceSettings, engine: Served | None = None) -> None:
         self.settings = settings
-        self.engine = load(settings)
+        self.engine = self.load(settings) if engine is None else engine
         self.thread = EngineThread(hung_after_s=settings.request_timeout_s)
+
+    @staticmethod
+    @abstractmethod
+    def load(settings: ServiceSettings) -> Served:
+        """Load the suite's engine; model libraries are imported here, on the replica only."""
 
     @abstractmethod
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:

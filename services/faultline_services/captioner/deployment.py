@@ -3,6 +3,7 @@
 # Annotations are not postponed here: Serve takes the argument of `build` for settings only if it is a class.
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from ray.serve import Application
@@ -17,29 +18,24 @@ from faultline_services.serving import application
 from faultline_services.settings import ServiceSettings
 
 
-def load_engine(settings: ServiceSettings) -> Captioner:
-    """Load the suite's captioner; model libraries are imported here, on the replica only."""
-    from faultline_services.captioner.engine import CaptionerEngine
-
-    suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
-    return CaptionerEngine.load(
-        suite.captioner, settings.suite_root, store, device=settings.device, dtype=settings.dtype
-    )
-
-
 class CaptionerDeployment(EngineService[Captioner]):
     """Serves a CaptionerEngine; concurrent caption calls share a batch."""
 
     name = "captioner"
 
-    def __init__(
-        self, settings: ServiceSettings, load: Callable[[ServiceSettings], Captioner] = load_engine
-    ) -> None:
-        super().__init__(settings, load)
-        engine = self.engine
-        self._captions: MergedCalls[None, contract.CaptionItem, contract.Caption] = self.merged(
-            lambda _, items: engine.caption(contract.CaptionRequest(items=items))
+    @staticmethod
+    def load(settings: ServiceSettings) -> Captioner:
+        """Load the suite's captioner."""
+        from faultline_services.captioner.engine import CaptionerEngine
+
+        suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
+        return CaptionerEngine.load(
+            suite.captioner, settings.suite_root, store, device=settings.device, dtype=settings.dtype
         )
+
+    @cached_property
+    def _captions(self) -> MergedCalls[None, contract.CaptionItem, contract.Caption]:
+        return self.merged(lambda _, items: self.engine.caption(contract.CaptionRequest(items=items)))
 
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
         """Return the verbs of ``faultline_core.contract.captioner``."""

@@ -3,6 +3,7 @@
 # Annotations are not postponed here: Serve takes the argument of `build` for settings only if it is a class.
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from ray.serve import Application
@@ -27,25 +28,23 @@ class Sharing(NamedTuple):
     features: bool
 
 
-def load_engine(settings: ServiceSettings) -> Classifiers:
-    """Prepare the suite's classifiers; model libraries are imported here, on the replica only."""
-    from faultline_services.classifiers.engine import ClassifiersEngine
-
-    suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
-    options = ClassifierOptions.model_validate(settings, from_attributes=True)
-    return ClassifiersEngine.load(suite.classifiers, settings.suite_root, store, options)
-
-
 class ClassifiersDeployment(EngineService[Classifiers]):
     """Serves a ClassifiersEngine; concurrent calls of one classifier share a batch."""
 
     name = "classifiers"
 
-    def __init__(
-        self, settings: ServiceSettings, load: Callable[[ServiceSettings], Classifiers] = load_engine
-    ) -> None:
-        super().__init__(settings, load)
-        self._predictions: MergedCalls[Sharing, BlobRef, contract.Prediction] = self.merged(self._classify)
+    @staticmethod
+    def load(settings: ServiceSettings) -> Classifiers:
+        """Load the suite's classifiers; each reads its weights when first asked."""
+        from faultline_services.classifiers.engine import ClassifiersEngine
+
+        suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
+        options = ClassifierOptions.model_validate(settings, from_attributes=True)
+        return ClassifiersEngine.load(suite.classifiers, settings.suite_root, store, options)
+
+    @cached_property
+    def _predictions(self) -> MergedCalls[Sharing, BlobRef, contract.Prediction]:
+        return self.merged(self._classify)
 
     def _classify(self, key: Sharing, images: list[BlobRef]) -> contract.ClassifyResponse:
         question = contract.ClassifyRequest(

@@ -16,25 +16,20 @@ from faultline_services.serving import application
 from faultline_services.settings import ServiceSettings
 
 
-def load_engine(settings: ServiceSettings) -> Editor:
-    """Load the suite's editor; model libraries are imported here, on the replica only."""
-    from faultline_services.editor.engine import EditorEngine
-
-    suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
-    return EditorEngine.load(
-        suite.editor, settings.suite_root, store, device=settings.device, dtype=settings.dtype
-    )
-
-
 class EditorDeployment(EngineService[Editor]):
     """Serves an EditorEngine, which batches over pictures, edits and sweep values by itself."""
 
     name = "editor"
 
-    def __init__(
-        self, settings: ServiceSettings, load: Callable[[ServiceSettings], Editor] = load_engine
-    ) -> None:
-        super().__init__(settings, load)
+    @staticmethod
+    def load(settings: ServiceSettings) -> Editor:
+        """Load the suite's editor."""
+        from faultline_services.editor.engine import EditorEngine
+
+        suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
+        return EditorEngine.load(
+            suite.editor, settings.suite_root, store, device=settings.device, dtype=settings.dtype
+        )
 
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
         """Return the verbs of ``faultline_core.contract.editor``."""

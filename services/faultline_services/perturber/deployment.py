@@ -16,27 +16,22 @@ from faultline_services.serving import application
 from faultline_services.settings import ServiceSettings
 
 
-def load_engine(settings: ServiceSettings) -> Perturber:
-    """Load the suite's perturber; model libraries are imported here, on the replica only."""
-    from faultline_services.perturber.engine import PerturberEngine
-
-    suite = load_suite(settings.suite)
-    if suite.perturber is None:
-        raise UnknownModel(f"the suite {suite.name!r} has no perturber")
-    return PerturberEngine.load(
-        suite.perturber, settings.suite_root, device=settings.device, dtype=settings.dtype
-    )
-
-
 class PerturberDeployment(EngineService[Perturber]):
     """Serves a PerturberEngine."""
 
     name = "perturber"
 
-    def __init__(
-        self, settings: ServiceSettings, load: Callable[[ServiceSettings], Perturber] = load_engine
-    ) -> None:
-        super().__init__(settings, load)
+    @staticmethod
+    def load(settings: ServiceSettings) -> Perturber:
+        """Load the suite's perturber."""
+        from faultline_services.perturber.engine import PerturberEngine
+
+        suite = load_suite(settings.suite)
+        if suite.perturber is None:
+            raise UnknownModel(f"the suite {suite.name!r} has no perturber")
+        return PerturberEngine.load(
+            suite.perturber, settings.suite_root, device=settings.device, dtype=settings.dtype
+        )
 
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
         """Return the verbs of ``faultline_core.contract.perturber``."""

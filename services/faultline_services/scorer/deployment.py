@@ -3,6 +3,7 @@
 # Annotations are not postponed here: Serve takes the argument of `build` for settings only if it is a class.
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from ray.serve import Application
@@ -18,32 +19,33 @@ from faultline_services.serving import application
 from faultline_services.settings import ServiceSettings
 
 
-def load_engine(settings: ServiceSettings) -> Scorer:
-    """Load the suite's scorer; model libraries are imported here, on the replica only."""
-    from faultline_services.scorer.engine import ScorerEngine
-
-    suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
-    return ScorerEngine.load(suite.scorer, settings.suite_root, store, device=settings.device)
-
-
 class ScorerDeployment(EngineService[Scorer]):
     """Serves a ScorerEngine; scores and embeddings of concurrent calls share a batch."""
 
     name = "scorer"
 
-    def __init__(
-        self, settings: ServiceSettings, load: Callable[[ServiceSettings], Scorer] = load_engine
-    ) -> None:
-        super().__init__(settings, load)
-        engine = self.engine
-        self._scores: MergedCalls[None, contract.ScoreItem, contract.EditScores] = self.merged(
-            lambda _, items: engine.score(contract.ScoreRequest(items=items))
+    @staticmethod
+    def load(settings: ServiceSettings) -> Scorer:
+        """Load the suite's scorer."""
+        from faultline_services.scorer.engine import ScorerEngine
+
+        suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
+        return ScorerEngine.load(suite.scorer, settings.suite_root, store, device=settings.device)
+
+    @cached_property
+    def _scores(self) -> MergedCalls[None, contract.ScoreItem, contract.EditScores]:
+        return self.merged(lambda _, items: self.engine.score(contract.ScoreRequest(items=items)))
+
+    @cached_property
+    def _images(self) -> MergedCalls[None, BlobRef, contract.Embedding]:
+        return self.merged(
+            lambda _, images: self.engine.embed_images(contract.EmbedImagesRequest(images=images))
         )
-        self._images: MergedCalls[None, BlobRef, contract.Embedding] = self.merged(
-            lambda _, images: engine.embed_images(contract.EmbedImagesRequest(images=images))
-        )
-        self._texts: MergedCalls[contract.TextEncoder, str, contract.Embedding] = self.merged(
-            lambda kind, texts: engine.embed_texts(contract.EmbedTextsRequest(texts=texts, encoder=kind))
+
+    @cached_property
+    def _texts(self) -> MergedCalls[contract.TextEncoder, str, contract.Embedding]:
+        return self.merged(
+            lambda kind, texts: self.engine.embed_texts(contract.EmbedTextsRequest(texts=texts, encoder=kind))
         )
 
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:

@@ -73,7 +73,7 @@ def engine() -> FakeEditor:
 @pytest.fixture
 def app(engine: FakeEditor) -> ASGIApp:
     settings = ServiceSettings.model_validate({"secret": SECRET, "max_queue": 2})
-    return EditorDeployment(settings, load=lambda _: engine).__serve_build_asgi_app__()
+    return EditorDeployment(settings, engine=engine).__serve_build_asgi_app__()
 
 
 async def settle() -> None:
@@ -152,7 +152,7 @@ async def test_a_shared_batch_goes_on_without_the_caller_who_left() -> None:
     engine = FakeScorer()
     engine.go_on.clear()
     settings = ServiceSettings.model_validate({"secret": SECRET, "batch_wait_s": 0.0})
-    app = ScorerDeployment(settings, load=lambda _: engine).__serve_build_asgi_app__()
+    app = ScorerDeployment(settings, engine=engine).__serve_build_asgi_app__()
     first = Caller(app, "/v1/score", SCORE)
     await asyncio.to_thread(engine.started.wait, LONG)
     leaving, staying = Caller(app, "/v1/score", SCORE), Caller(app, "/v1/score", SCORE)

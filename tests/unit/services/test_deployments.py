@@ -53,7 +53,7 @@ def client(app: FastAPI, **headers: str) -> httpx.AsyncClient:
 
 
 def scorer(engine: FakeScorer, **changes: object) -> FastAPI:
-    return application(ScorerDeployment(settings(**changes), load=lambda _: engine))
+    return application(ScorerDeployment(settings(**changes), engine=engine))
 
 
 async def settle() -> None:
@@ -105,14 +105,14 @@ async def test_concurrent_requests_share_the_engines_batch() -> None:
 
 
 async def test_the_captioner_answers() -> None:
-    service = CaptionerDeployment(settings(), load=lambda _: FakeCaptioner())
+    service = CaptionerDeployment(settings(), engine=FakeCaptioner())
     async with client(application(service)) as http:
         response = await http.post("/v1/caption", json={"items": [{"image": IMAGE, "label": "sled"}]})
     assert response.json()["outcomes"][0]["value"]["text"] == "a sled"
 
 
 async def test_the_classifiers_answer_and_list_themselves() -> None:
-    service = ClassifiersDeployment(settings(), load=lambda _: FakeClassifiers())
+    service = ClassifiersDeployment(settings(), engine=FakeClassifiers())
     body = {"classifier": "sure", "images": [IMAGE, IMAGE], "classes": ["boat", "tram"]}
     async with client(application(service)) as http:
         answer = (await http.post("/v1/classify", json=body)).json()
@@ -230,7 +230,7 @@ async def test_a_deadline_that_is_over_or_no_number_is_refused(given: str, statu
 
 
 def test_a_hanging_engine_fails_the_health_check() -> None:
-    service = ScorerDeployment(settings(), load=lambda _: FakeScorer())
+    service = ScorerDeployment(settings(), engine=FakeScorer())
     service.check_health()
     service.thread._busy_since = -1e9
     with pytest.raises(BackendUnavailable):
