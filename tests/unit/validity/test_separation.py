@@ -1,0 +1,75 @@
+"""Nothing that is served knows the oracle, the validation or a planted bug."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PACKAGES = (
+    "clients/faultline",
+    "gateway/faultline_gateway",
+    "services/faultline_core",
+    "services/faultline_services",
+    "services/faultline_miniature",
+)
+TRAINING = ROOT / "services/faultline_miniature/training"
+MODULES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+SERVED = [path for path in MODULES if TRAINING not in path.parents]
+DATA = [
+    path
+    for package in PACKAGES
+    for suffix in ("toml", "yaml", "html", "jinja")
+    for path in (ROOT / package).rglob(f"*.{suffix}")
+]
+BUG_FOLDERS = ("suite/bugs", "validity/bugs", '"bugs"', "'bugs'", "read_bugs", "training.bugs")
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Every module that a file imports, at its top or inside a function."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def tops(path: Path) -> set[str]:
+    """The packages that a file imports from."""
+    return {name.partition(".")[0] for name in imported(path)}
+
+
+@pytest.mark.parametrize("forbidden", ["oracle", "validation", "validate"])
+def test_no_package_imports_what_judges_it(forbidden: str) -> None:
+    assert [str(path) for path in MODULES if forbidden in tops(path)] == []
+
+
+def test_no_file_outside_training_reads_a_bug_file() -> None:
+    told = {path: path.read_text(encoding="utf-8") for path in [*SERVED, *DATA]}
+    assert [str(path) for path, text in told.items() if any(word in text for word in BUG_FOLDERS)] == []
+
+
+def test_training_does_read_bug_files() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in TRAINING.glob("*.py")]
+    assert any("read_bugs" in text for text in texts)
+
+
+def test_what_is_served_imports_no_training() -> None:
+    served = [path for path in SERVED if "faultline_miniature" not in path.parts]
+    assert len(served) > 100
+    found = [
+        str(path)
+        for path in served
+        if any(name.startswith("faultline_miniature.training") for name in imported(path))
+    ]
+    assert found == []
+
+
+def test_the_oracle_imports_nothing_that_is_served() -> None:
+    served = {"faultline", "faultline_gateway", "faultline_services"}
+    found = {path.name: tops(path) & served for path in (ROOT / "tests/validity/oracle").glob("*.py")}
+    assert found
+    assert not any(found.values())

@@ -1,0 +1,80 @@
+"""Estimated against true drops: known answers, and the baseline that knows no model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from validation.agreement import NO_AGREEMENT, agreement, beats, covered, ours, type_means
+from validation.changes import Cell, Row
+from validation.report import Absent
+
+LEVELS = [0.05 * level for level in range(12)]
+
+
+def rows(estimated: Sequence[float], true: Sequence[float], models: int = 2, types: int = 2) -> list[Row]:
+    """One cell a level; cells go round models and edit types; every source agrees with its cell."""
+    return [
+        Row(
+            Cell(f"model-{at % models}", "boat", f"type-{at % types}", "background", str(at), "removed"),
+            np.full(20, guess),
+            np.full(20, drop),
+        )
+        for at, (guess, drop) in enumerate(zip(estimated, true, strict=True))
+    ]
+
+
+def test_perfect_estimates_have_no_error() -> None:
+    found = ours(rows(LEVELS, LEVELS), np.random.default_rng(0), draws=40)
+    assert found.spearman.estimate == pytest.approx(1.0)
+    assert found.spearman.n == 12
+    assert found.spearman_within_models.estimate == pytest.approx(1.0)
+    assert found.spearman_within_models.n == 2
+    assert found.mean_absolute_error.estimate == pytest.approx(0.0)
+    assert found.calibration_slope.estimate == pytest.approx(1.0)
+    assert found.intervals_with_the_truth is not None
+    assert found.intervals_with_the_truth.estimate == 1.0
+
+
+def test_estimates_that_are_all_too_large_rank_well_and_err() -> None:
+    found = ours(rows([0.2 + level for level in LEVELS], LEVELS), np.random.default_rng(0), draws=40)
+    assert found.spearman.estimate == pytest.approx(1.0)
+    assert found.mean_absolute_error.estimate == pytest.approx(0.2)
+
+
+def test_an_interval_contains_the_truth_or_not() -> None:
+    noisy = np.random.default_rng(0).normal(0.3, 0.1, 40)
+    inside = Row(Cell("m", "boat", "t", "a", "v", "removed"), noisy, np.full(40, noisy.mean()))
+    outside = Row(inside.cell, noisy, np.full(40, 0.9))
+    assert covered([inside, outside], np.random.default_rng(0)) == [True, False]
+
+
+def test_correlation_within_models_does_not_see_differences_between_them() -> None:
+    true = [0.01 * at + 0.5 * (at % 2) for at in range(12)]
+    estimated = [-0.01 * at + 0.5 * (at % 2) for at in range(12)]
+    found = ours(rows(estimated, true), np.random.default_rng(0), draws=40)
+    assert found.spearman.estimate is not None
+    assert found.spearman.estimate > 0.4
+    assert found.spearman_within_models.estimate == pytest.approx(-1.0)
+
+
+def test_the_baseline_knows_only_the_edit_type() -> None:
+    assert type_means(rows([0.1, 0.5, 0.3, 0.7], [0.0] * 4)).tolist() == pytest.approx([0.2, 0.6, 0.2, 0.6])
+
+
+def test_we_beat_a_baseline_by_rank_and_error_both() -> None:
+    table = rows(LEVELS, LEVELS)
+    mine = ours(table, np.random.default_rng(0), draws=40)
+    baseline = agreement(table, type_means(table), np.random.default_rng(0), draws=40)
+    assert beats(mine, {"type": baseline})
+    assert beats(baseline, {"ours": mine}) is False
+
+
+def test_nothing_is_beaten_where_no_baseline_was_run() -> None:
+    assert beats(NO_AGREEMENT, {"lance-r": Absent(absent="not run")}) is None
+
+
+def test_without_cells_all_is_unknown() -> None:
+    assert ours([], np.random.default_rng(0)).spearman.estimate is None

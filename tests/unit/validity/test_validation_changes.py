@@ -1,0 +1,94 @@
+"""What edits asked to change, read from their words, and the cells they fall into."""
+
+from __future__ import annotations
+
+import pytest
+
+from fakes.validity import change, item, scene, truth
+from faultline_core.types import EditType
+from validation.changes import change_of, changes_of, rows_of
+
+BEFORE = scene()
+
+
+@pytest.mark.parametrize(
+    ("edit_type", "attribute", "value"),
+    [
+        ("subject", "kind", "special"),
+        ("object", "companion", "dog"),
+        ("background", "weather", "rain"),
+        ("adjective", "colour", "blue"),
+        ("domain", "style", "sketch"),
+    ],
+)
+def test_an_edit_of_each_type_is_read_from_its_captions(
+    edit_type: EditType, attribute: str, value: str
+) -> None:
+    found = change_of(item(BEFORE, BEFORE.changed(attribute, value), edit_type=edit_type), source=4)
+    assert found is not None
+    assert (found.attribute, found.removed, found.added) == (attribute, getattr(BEFORE, attribute), value)
+    assert (found.source, found.object_class, found.kept) == (4, "boat", True)
+
+
+def test_an_edit_of_another_class_is_none() -> None:
+    assert change_of(item(BEFORE, BEFORE.changed("object_class", "tram"), edit_type="subject"), 0) is None
+
+
+def test_an_edit_of_two_attributes_is_none() -> None:
+    after = BEFORE.changed("background", "grass").changed("weather", "rain")
+    assert change_of(item(BEFORE, after), 0) is None
+
+
+def test_an_edit_outside_its_type_is_none() -> None:
+    assert change_of(item(BEFORE, BEFORE.changed("colour", "blue"), edit_type="domain"), 0) is None
+
+
+def test_controls_ask_for_no_change() -> None:
+    control = item(BEFORE, None, kind="reconstruction", edit_type=None)
+    assert changes_of([control], {"b" * 64: 0}) == []
+
+
+def test_a_filtered_edit_that_was_made_is_a_change_not_kept() -> None:
+    found = changes_of([item(BEFORE, BEFORE.changed("background", "sand"), state="filtered")], {"b" * 64: 0})
+    assert [one.kept for one in found] == [False]
+
+
+def test_an_edit_counts_in_the_cell_it_leaves_and_in_the_one_it_enters() -> None:
+    scenes = [scene(nuisance=number) for number in range(3)]
+    edits = [change(0), change(1, added="sand"), change(2)]
+    rows = rows_of(edits, {"model": truth(scenes, {("background", "grass"): 0.3})}, least=2)
+    assert {(row.cell.side, row.cell.value, len(row.true)) for row in rows} == {
+        ("removed", "water", 3),
+        ("added", "grass", 2),
+    }
+
+
+def test_a_source_weighs_one_in_its_cell_however_many_edits_it_has() -> None:
+    scenes = [scene(nuisance=number) for number in range(2)]
+    edits = [
+        change(0, drops={"model": 0.0}),
+        change(0, added="sand", drops={"model": 0.4}),
+        change(1, drops={"model": 0.6}),
+    ]
+    rows = rows_of(edits, {"model": truth(scenes, {("background", "grass"): 0.3})}, least=2)
+    row = next(row for row in rows if row.cell.side == "removed")
+    assert row.estimated.tolist() == pytest.approx([0.2, 0.6])
+    assert row.true.tolist() == pytest.approx([0.3, 0.6])
+
+
+def test_edits_that_were_not_kept_are_in_no_cell() -> None:
+    assert rows_of([change(0, kept=False)], {"model": truth([scene()], {})}, least=1) == []
+
+
+def test_each_classifier_has_its_own_cells() -> None:
+    both = {"one": 0.1, "two": 0.5}
+    found = rows_of([change(0, drops=both)], {name: truth([scene()], {}) for name in both}, least=1)
+    assert {row.cell.classifier: row.estimated[0] for row in found} == pytest.approx(both)
+
+
+def test_withheld_combinations_are_known_before_and_after() -> None:
+    scenes = [scene("sled", background="sand"), scene("sled", background="grass")]
+    leaving = change(0, object_class="sled", removed="sand", added="grass")
+    entering = change(1, object_class="sled", removed="grass", added="sand")
+    within = change(1, object_class="sled", removed="grass", added="road")
+    assert [one.is_withheld(scenes) for one in (leaving, entering, within)] == [True, True, False]

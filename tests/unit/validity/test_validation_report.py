@@ -1,0 +1,140 @@
+"""The report: from pieces of a made-up run to a file that its schema holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fakes.validity import BOAT_BY_ITS_WATER, contestant, insight, item, scene, truth
+from faultline_core.types import Estimate
+from faultline_miniature.world.scene import Scene
+from validation import aims, command
+from validation.assembly import Pieces, report
+from validation.contestants import Contestant
+from validation.detection import bug_reports
+from validation.order import Order, generator
+from validation.report import Absent, FilterFigures, PresetReport, Reconstruction, Validity
+from validation.sources import image_of
+
+ROOT = Path(__file__).parents[3]
+SCHEMA = ROOT / "demo" / "validity.schema.json"
+SOURCES = [scene(nuisance=number) for number in range(20)]
+KNOWN = FilterFigures(
+    precision=Estimate(estimate=0.9, low=0.8, high=0.95, n=100),
+    recall=Estimate(estimate=0.8, low=0.7, high=0.9, n=100),
+)
+TRUTHS = {
+    "leaning": truth(SOURCES, {("background", "water"): 0.9}, otherwise=0.3),
+    "control": truth(SOURCES, {}),
+}
+
+
+def _sandy(source: Scene) -> Scene:
+    return source.changed("background", "sand")
+
+
+def pieces(tmp_path: Path) -> Pieces:
+    """Twenty boats taken from the water, before a classifier that minds and one that does not."""
+    entrants: list[Contestant] = [contestant("leaning", BOAT_BY_ITS_WATER), contestant("control")]
+    before, after = {"leaning": 0.9, "control": 0.9}, {"leaning": 0.3, "control": 0.9}
+    items = [
+        item(one, _sandy(one), name=f"edit-{at}", p=(before, after)).model_copy(
+            update={"source_image": image_of(one)}
+        )
+        for at, one in enumerate(SOURCES)
+    ]
+    return Pieces(
+        order=Order(state=tmp_path, sources=20),
+        entrants=entrants,
+        scenes={0: SOURCES},
+        truths=TRUTHS,
+        bugs=bug_reports(entrants, TRUTHS, generator("bugs")),
+        runs={0: "run"},
+        items={0: items},
+        insights={0: [insight(classifier="leaning"), insight(classifier="control", significant=False)]},
+        seen={0: {f"edit-{at}": _sandy(one).attributes() for at, one in enumerate(SOURCES)}},
+        text_filter=KNOWN,
+        seconds={"truth": 1.26},
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> PresetReport:
+    return report(pieces(tmp_path_factory.mktemp("validity")))
+
+
+def test_the_checked_in_schema_is_the_report_s() -> None:
+    written = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    schema = Validity.model_json_schema(mode="serialization")
+    assert written == schema, f"write json.dumps(schema, indent=2) to {SCHEMA.name}"
+
+
+def test_a_report_validates_against_its_schema(made: PresetReport) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    body = json.loads(Validity(presets={"quick": made}).model_dump_json())
+    jsonschema.validate(body, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    assert Validity.model_validate(body).presets["quick"] == made
+
+
+def test_what_is_checked_in_validates_against_its_schema() -> None:
+    written = ROOT / "demo" / "validity.json"
+    if not written.exists():
+        pytest.skip("no validation was checked in yet")
+    Validity.model_validate_json(written.read_bytes())
+
+
+def test_planted_bugs_and_those_found_are_listed(made: PresetReport) -> None:
+    assert made.planted_bugs == made.planted_bugs_found == ["leaning/boat-leans-on-water@0"]
+    assert made.detection.recall_of_strong.estimate == 1.0
+
+
+def test_insights_that_the_tool_does_not_stand_by_are_no_findings(made: PresetReport) -> None:
+    assert [one.classifier for one in made.detection.findings] == ["leaning"]
+
+
+def test_cells_need_sources_enough(made: PresetReport) -> None:
+    assert made.cells == 4
+    assert made.setting.least_sources_of_a_cell == 20
+
+
+def test_baselines_that_were_not_run_say_why(made: PresetReport) -> None:
+    absent = {name: one.absent for name, one in made.agreement.items() if isinstance(one, Absent)}
+    assert set(absent) == {"lance-r", "class-name-generation"}
+    assert all(absent.values())
+
+
+def test_the_setting_tells_what_was_run(made: PresetReport) -> None:
+    assert (made.setting.sources, made.setting.controls, made.setting.runs) == (20, ["control"], ["run"])
+    assert made.setting.seconds == {"truth": 1.3}
+
+
+def test_a_preset_is_written_beside_the_others(made: PresetReport, tmp_path: Path) -> None:
+    out = tmp_path / "validity.json"
+    out.write_text(command.merged(out, "quick", made).model_dump_json(), encoding="utf-8")
+    assert set(command.merged(out, "lance", made).presets) == {"quick", "lance"}
+
+
+def test_an_aim_is_met_missed_or_unknown() -> None:
+    figures = [Estimate(estimate=value, low=value, high=value, n=9) for value in (0.9, 0.7)]
+    unknown = Estimate(estimate=None, low=None, high=None, n=0)
+    assert [aims.at_least("recall", one, 0.8).met for one in (*figures, unknown)] == [True, False, None]
+    assert [aims.at_most("alarms", one, 0.8).met for one in figures] == [False, True]
+
+
+@pytest.mark.parametrize(("high", "met"), [(0.05, True), (0.07, False)])
+def test_reconstructions_are_held_to_their_upper_bound(high: float, met: bool) -> None:
+    changed = Estimate(estimate=0.02, low=0.01, high=high, n=400)
+    net = Estimate(estimate=-0.02, low=-0.03, high=0.0, n=400)
+    rebuilt = Reconstruction(changed=changed, net=net, changed_by_classifier={}, fidelity=changed)
+    assert [aim.met for aim in aims.of_reconstruction(rebuilt)] == [met, False]
+
+
+def test_the_order_is_what_the_command_line_says(tmp_path: Path) -> None:
+    given = command.parsed(
+        ["--seeds", "0,2", "--sources", "16", "--preset", "lance", "--state", str(tmp_path)]
+    )
+    order = command.order_of(given)
+    assert (order.seeds, order.sources, order.preset, order.edits) == ((0, 2), 16, "lance", 10)
+    assert order.models == tmp_path / "classifiers"

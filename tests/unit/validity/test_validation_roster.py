@@ -1,0 +1,102 @@
+"""Who is tested: the committed bug files, the trainings they ask for, and folders a user names."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from faultline_core.types import EDIT_TYPES
+from faultline_miniature.training.bugs import Bug, read_bugs
+from faultline_miniature.training.classifiers import BUGS as SUITE_BUGS
+from validation import roster
+from validation.contestants import BUG_FILES, WEIGHTS
+from validation.sources import distribution_of
+
+FILES = sorted(BUG_FILES.glob("*.json"))
+SUITE_FILES = [file for file in sorted(SUITE_BUGS.glob("*.json")) if file.stem != "schema"]
+
+
+def taught(files: Sequence[Path] = FILES) -> list[Bug]:
+    return [bug for file in files for bug in read_bugs(file)]
+
+
+def folder_of(root: Path, *names: str) -> Path:
+    for name in names:
+        (root / name).mkdir()
+        (root / name / WEIGHTS).touch()
+    return root
+
+
+def test_at_least_eight_bugs_are_planted_over_every_edit_type() -> None:
+    assert len({(bug.object_class, bug.attribute, bug.value) for bug in taught()}) >= 8
+    assert {bug.edit_type for bug in taught()} == set(EDIT_TYPES)
+
+
+def test_strengths_spread_over_weak_middling_and_strong() -> None:
+    strengths = [bug.strength for bug in taught()]
+    assert all(strengths.count(level) >= 5 for level in (0.2, 0.35, 0.65))
+
+
+def test_one_set_of_sources_serves_all_classifiers() -> None:
+    distribution_of("as-trained", [*taught(), *taught(SUITE_FILES)])
+
+
+def test_bugs_are_trained_at_three_seeds_and_the_control_at_five() -> None:
+    wanted = roster.trainings(FILES, Path("out"))
+    counts = {file.stem: sum(one.bugs == file for one in wanted) for file in FILES}
+    assert counts == {"control": 5, "spread-a": 3, "spread-b": 3, "spread-c": 3}
+
+
+def test_no_two_trainings_share_a_seed_or_a_folder() -> None:
+    wanted = roster.trainings(FILES, Path("out"))
+    assert len({one.seed for one in wanted}) == len({one.folder for one in wanted}) == len(wanted)
+    assert min(one.seed for one in wanted) >= 100
+
+
+def test_only_missing_classifiers_are_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = roster.trainings([BUG_FILES / "spread-a.json"], tmp_path)
+    wanted[1].folder.mkdir()
+    (wanted[1].folder / "figures.json").touch()
+    asked: list[list[str]] = []
+    monkeypatch.setattr(roster, "train", asked.append)
+    roster.train_missing(wanted, tmp_path / "work", smoke=True)
+    assert [given[given.index("--seed") + 1] for given in asked] == [
+        str(one.seed) for one in (wanted[0], wanted[2])
+    ]
+    assert all("--smoke" in given for given in asked)
+
+
+def test_classifiers_of_a_folder_carry_the_bugs_of_the_named_file(tmp_path: Path) -> None:
+    found = roster.found_in(folder_of(tmp_path, "mine"), BUG_FILES / "spread-b.json")
+    assert [(one.spec, len(one.bugs)) for one in found] == [("local:mine", 6)]
+
+
+def test_classifiers_of_a_folder_carry_the_bugs_they_are_named_for(tmp_path: Path) -> None:
+    found = roster.found_in(folder_of(tmp_path, "control-seed100", "spread-a-seed110"), None)
+    assert [one.is_control for one in found] == [True, False]
+
+
+def test_a_classifier_of_which_nobody_says_what_it_was_taught_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'mystery'"):
+        roster.found_in(folder_of(tmp_path, "mystery"), None)
+
+
+def test_a_folder_without_classifiers_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=WEIGHTS):
+        roster.found_in(tmp_path, None)
+
+
+def test_the_suite_s_own_classifiers_take_part_with_one_control() -> None:
+    found = roster.suite_classifiers()
+    assert [one.spec for one in found if one.is_control] == ["unbiased-resnet"]
+    assert all(one.weights.exists() for one in found)
+
+
+def test_another_checkpoint_has_another_digest(tmp_path: Path) -> None:
+    one, two = roster.found_in(folder_of(tmp_path, "a", "b"), BUG_FILES / "control.json")
+    assert one.digest == two.digest
+    shutil.copy(__file__, two.weights)
+    assert one.digest != two.digest

@@ -1,0 +1,78 @@
+"""The stress test of a validation, through the SDK: begun once, taken up again, read whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fakes.sdk import Answer, Script, a_run, a_summary, an_event, ok, run_answer, stream_answer
+from fakes.validity import item, scene
+from faultline import Client, StressTest
+from validation.running import MODELS_FOLDER, ModelsStack, collected, start, take_up, watched
+
+
+def client(*answers: Answer) -> tuple[Client, Script]:
+    script = Script(*answers)
+    http = httpx.Client(transport=httpx.MockTransport(script), base_url="http://gateway.test")
+    return Client(http=http), script
+
+
+def test_services_are_told_where_further_classifiers_lie(tmp_path: Path) -> None:
+    stack = ModelsStack(state=tmp_path, models=tmp_path / "classifiers")
+    assert stack.environment()[MODELS_FOLDER] == str(tmp_path / "classifiers")
+    assert stack.environment()["FAULTLINE_STATE_DIR"] == str(tmp_path)
+
+
+def test_a_stress_test_is_begun_under_its_key() -> None:
+    asked, script = client(run_answer())
+    start(asked, "validity", ["unbiased-resnet", "local:mine"], preset="lance", edits=10, seed=2, key="k")
+    body = json.loads(script.seen[0].content)
+    assert body["classifiers"] == ["unbiased-resnet", "local:mine"]
+    assert (body["dataset"], body["preset"], body["max_edits_per_image"], body["seed"]) == (
+        "validity",
+        "lance",
+        10,
+        2,
+    )
+    assert script.seen[0].headers["idempotency-key"] == "k"
+
+
+def test_a_run_that_goes_on_is_only_looked_at() -> None:
+    asked, script = client(run_answer("in_progress"))
+    take_up(asked, "run-1")
+    assert [request.method for request in script.seen] == ["GET"]
+
+
+@pytest.mark.parametrize("state", ["failed", "cancelled"])
+def test_a_run_that_failed_or_was_cancelled_is_resumed(state: str) -> None:
+    asked, script = client(run_answer(state), run_answer("queued"))  # type: ignore[arg-type]  # a state
+    take_up(asked, "run-1")
+    assert script.seen[1].url.path.endswith("run-1:resume")
+
+
+def test_a_run_is_followed_to_its_end() -> None:
+    ended = an_event(2, "completed", done=3)
+    asked, _ = client(stream_answer(an_event(1, done=1), ended), run_answer("completed", done=3))
+    assert watched(StressTest(asked, a_run("in_progress"))).ended
+
+
+def test_a_run_that_did_not_complete_is_an_error() -> None:
+    asked, _ = client(stream_answer(an_event(1, "cancelled")), run_answer("cancelled"))
+    with pytest.raises(RuntimeError, match="'run-1' ended cancelled"):
+        watched(StressTest(asked, a_run("in_progress")))
+
+
+def test_all_pages_of_items_are_collected_with_the_summary() -> None:
+    one, two = (item(scene(), None, name=name, kind="reconstruction", edit_type=None) for name in ("1", "2"))
+    pages = [
+        ok({"items": [each.model_dump(mode="json")], "after": after})
+        for each, after in ((one, "cursor"), (two, None))
+    ]
+    asked, script = client(*pages, ok(a_summary().model_dump_json(by_alias=True)))
+    found = collected(StressTest(asked, a_run("completed", done=3)))
+    assert [each.id for each in found.items] == ["1", "2"]
+    assert script.seen[1].url.params["after"] == "cursor"
+    assert found.wall_s == 1.0

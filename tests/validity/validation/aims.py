@@ -1,0 +1,86 @@
+"""What the figures were to reach, and whether they did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from faultline_core.types import EDIT_TYPES, Estimate
+
+from .agreement import beats
+from .report import Agreement, Aim, Compared, Detection, EditFigures, Reconstruction
+
+RECALL, PRECISION = 0.8, 0.8
+ALARMED_CONTROLS = 0.2
+CELLS, SPEARMAN, SPEARMAN_WITHIN = 40, 0.7, 0.5
+KEPT, KEPT_OF_A_TYPE = 0.3, 0.15
+CHANGED, CHANGED_HIGH, NET = 0.03, 0.06, 0.01
+
+
+def _aim(name: str, aim: str, reached: Estimate, holds: Callable[[float], bool]) -> Aim:
+    met = None if reached.estimate is None else holds(reached.estimate)
+    return Aim(name=name, aim=aim, reached=reached, met=met)
+
+
+def at_least(name: str, reached: Estimate, least: float) -> Aim:
+    """A figure that is to be so large."""
+    return _aim(name, f">= {least:g}", reached, lambda value: value >= least)
+
+
+def at_most(name: str, reached: Estimate, most: float) -> Aim:
+    """A figure that is to be no larger."""
+    return _aim(name, f"<= {most:g}", reached, lambda value: value <= most)
+
+
+def of_detection(found: Detection) -> list[Aim]:
+    """Bugs found, and nothing else."""
+    return [
+        at_least("recall of planted bugs with a true drop of 0.3 or more", found.recall_of_strong, RECALL),
+        at_most("controls with any false alarm", found.controls_with_a_false_alarm, ALARMED_CONTROLS),
+        at_least("precision of significant insights", found.precision, PRECISION),
+    ]
+
+
+def of_agreement(compared: Mapping[str, Compared]) -> list[Aim]:
+    """Estimated drops that follow the true ones, better than the baselines do."""
+    mine = compared["faultline"]
+    assert isinstance(mine, Agreement)
+    others = {name: other for name, other in compared.items() if name != "faultline"}
+    ranked = at_least(f"Spearman correlation over {CELLS} cells or more", mine.spearman, SPEARMAN)
+    enough = mine.spearman.n >= CELLS
+    return [
+        ranked.model_copy(update={"met": ranked.met and enough}),
+        at_least("its mean within models", mine.spearman_within_models, SPEARMAN_WITHIN),
+        Aim(
+            name="beats every baseline that was run",
+            aim="larger correlation, smaller error",
+            reached=mine.spearman,
+            met=beats(mine, others),
+        ),
+    ]
+
+
+def of_edits(edits: Mapping[str, EditFigures]) -> list[Aim]:
+    """Enough edits kept, of every type."""
+    types = [
+        at_least(f"{name} edits kept", edits[name].kept, KEPT_OF_A_TYPE)
+        for name in EDIT_TYPES
+        if name in edits
+    ]
+    return [at_least("edits kept", edits["all"].kept, KEPT), *types]
+
+
+def of_reconstruction(found: Reconstruction) -> list[Aim]:
+    """Reconstructions that leave predictions as they were."""
+    changed = at_most("predictions changed by reconstruction", found.changed, CHANGED)
+    bounded = found.changed.high is not None and found.changed.high <= CHANGED_HIGH
+    return [
+        changed.model_copy(
+            update={"aim": f"{changed.aim}, upper bound <= {CHANGED_HIGH:g}", "met": changed.met and bounded}
+        ),
+        _aim(
+            "net change by reconstruction",
+            f"within {NET:g} of 0",
+            found.net,
+            lambda value: abs(value) <= NET,
+        ),
+    ]

@@ -1,0 +1,142 @@
+"""From the pieces of a validation to its report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from faultline_core.contract.runs import Item
+from faultline_core.contract.stress_tests import Insight
+from faultline_miniature.world.scene import Scene
+
+from . import aims, edit_figures
+from .agreement import agreement, ours, type_means
+from .changes import Row, changes_of, rows_of
+from .contestants import Contestant
+from .detection import Trial, chances, detection
+from .judging import Judgement, Seen, judged
+from .measures import split_half
+from .order import Order, generator
+from .reconstructions import reconstruction
+from .report import Absent, BugReport, Compared, FilterFigures, PresetReport, Setting
+from .sources import by_image
+from .truth import LEAST_SOURCES, Truth
+
+NO_RANDOM_WORDS = "a stress test runs no LANCE-R edits yet"
+NO_GENERATION = "a stress test generates no pictures from class names; that is the dataset interface's part"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pieces:
+    """What was measured, by seed where it is a run's."""
+
+    order: Order
+    entrants: Sequence[Contestant]
+    scenes: Mapping[int, Sequence[Scene]]
+    truths: Mapping[str, Truth]
+    bugs: Sequence[BugReport]
+    runs: Mapping[int, str]
+    items: Mapping[int, Sequence[Item]]
+    insights: Mapping[int, Sequence[Insight]]
+    seen: Mapping[int, Mapping[str, Seen]]
+    text_filter: FilterFigures
+    seconds: Mapping[str, float]
+
+    @property
+    def all_scenes(self) -> list[Scene]:
+        """The sources of all seeds, in the order that truth has them."""
+        return [scene for scenes in self.scenes.values() for scene in scenes]
+
+    @property
+    def all_items(self) -> list[Item]:
+        """The items of all runs."""
+        return [item for items in self.items.values() for item in items]
+
+    def index(self) -> dict[str, int]:
+        """The number of each source by the name of its picture."""
+        return {name: number for number, name in enumerate(by_image(self.all_scenes))}
+
+    def judgements(self) -> dict[str, Judgement]:
+        """What the oracle makes of each picture, by item."""
+        scenes = by_image(self.all_scenes)
+        seen = {key: one for found in self.seen.values() for key, one in found.items()}
+        return judged(self.all_items, scenes, seen)
+
+
+def report(pieces: Pieces, least: int = LEAST_SOURCES) -> PresetReport:
+    """All figures and what they were to reach."""
+    index, judgements = pieces.index(), pieces.judgements()
+    changes = {seed: changes_of(items, index) for seed, items in pieces.items.items()}
+    every_change = [change for found in changes.values() for change in found]
+    trials = [
+        Trial(seed, _significant(pieces.insights[seed]), found, pieces.truths)
+        for seed, found in changes.items()
+    ]
+    planted = chances(pieces.bugs, list(pieces.scenes))
+    controls = [one.spec for one in pieces.entrants if one.is_control]
+    detected, found = detection(planted, trials, controls, generator("detection"))
+    rows = rows_of(every_change, pieces.truths, least=least)
+    compared = comparison(rows)
+    edits = edit_figures.by_type(pieces.all_items, judgements, generator("edits"))
+    rebuilt = reconstruction(pieces.all_items, list(pieces.truths), judgements, generator("reconstruction"))
+    return PresetReport(
+        setting=_setting(pieces, controls, least),
+        aims=[
+            *aims.of_detection(detected),
+            *aims.of_agreement(compared),
+            *aims.of_edits(edits),
+            *aims.of_reconstruction(rebuilt),
+        ],
+        bugs=list(pieces.bugs),
+        planted_bugs=[one.name for one in planted],
+        planted_bugs_found=[one.name for one in found],
+        detection=detected,
+        cells=len(rows),
+        agreement=compared,
+        reliability_of_the_truth=split_half([row.true for row in rows], generator("reliability")),
+        edits=edits,
+        edits_seen_and_withheld=edit_figures.by_novelty(
+            pieces.all_items, judgements, by_image(pieces.all_scenes), generator("novelty")
+        ),
+        drops_seen_and_withheld=edit_figures.drops_apart(
+            every_change, pieces.all_scenes, pieces.truths, generator("drops apart")
+        ),
+        text_filter=pieces.text_filter,
+        image_gate=edit_figures.image_gate(judgements.values(), generator("gate")),
+        selection=edit_figures.selection(
+            pieces.all_items, every_change, pieces.truths, generator("selection")
+        ),
+        reconstruction=rebuilt,
+    )
+
+
+def comparison(rows: Sequence[Row]) -> dict[str, Compared]:
+    """The tool beside its baselines."""
+    return {
+        "faultline": ours(rows, generator("faultline")),
+        "edit-type-mean": agreement(rows, type_means(rows), generator("edit-type-mean")),
+        "lance-r": Absent(absent=NO_RANDOM_WORDS),
+        "class-name-generation": Absent(absent=NO_GENERATION),
+    }
+
+
+def _significant(insights: Iterable[Insight]) -> list[Insight]:
+    return [insight for insight in insights if insight.significant]
+
+
+def _setting(pieces: Pieces, controls: Sequence[str], least: int) -> Setting:
+    order, scenes = pieces.order, pieces.all_scenes
+    return Setting(
+        seeds=list(order.seeds),
+        sources=len(scenes),
+        sources_by_class=dict(Counter(scene.object_class for scene in scenes)),
+        edits_per_source=order.edits,
+        habits=order.habits,
+        preset=order.preset,
+        classifiers=[one.spec for one in pieces.entrants],
+        controls=list(controls),
+        least_sources_of_a_cell=least,
+        runs=list(pieces.runs.values()),
+        seconds={piece: round(taken, 1) for piece, taken in pieces.seconds.items()},
+    )

@@ -1,0 +1,170 @@
+"""The pieces of a validation in their order: truth, planted bugs, stress tests, what the oracle sees."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+from pydantic import TypeAdapter
+from tqdm import tqdm
+
+from faultline import Client
+from faultline_miniature.training.classifier_quality import Predictor
+from faultline_miniature.training.rendered import as_tensor
+from faultline_miniature.world.scene import Scene
+from oracle import Oracle
+
+from . import served_text_filter
+from .contestants import Contestant
+from .detection import bug_reports
+from .judging import seen_in
+from .kept import kept, kept_array
+from .measures import Floats
+from .order import Order, generator, run_key, scenes_key
+from .report import BugReport, FilterFigures
+from .roster import SUITE_WEIGHTS
+from .running import TESTED, Service, Tested, collected, start, take_up, watched
+from .sources import upload
+from .truth import Pictures, Truth, rendered, true_class_table
+
+SeenById = dict[str, dict[str, str]]
+
+CAPTIONS = 80
+"""Of a run's captions, how many the text filter is judged on."""
+
+_SEEN = TypeAdapter(SeenById)
+_REPORTS = TypeAdapter(list[BugReport])
+_FILTER = TypeAdapter(FilterFigures)
+_RUN_ID = TypeAdapter(str)
+
+
+class Campaign:
+    """One preset's validation; each piece is made when it is first asked for, and kept."""
+
+    def __init__(self, order: Order, entrants: Sequence[Contestant], service: Service) -> None:
+        self.order, self.entrants, self._service = order, entrants, service
+        self.scenes = order.scenes(entrants)
+        self._keys = {seed: run_key(order, scenes, entrants) for seed, scenes in self.scenes.items()}
+
+    @property
+    def all_scenes(self) -> list[Scene]:
+        """The sources of all seeds, one after the other."""
+        return [scene for scenes in self.scenes.values() for scene in scenes]
+
+    @cached_property
+    def truths(self) -> dict[str, Truth]:
+        """Rendered truth of each classifier over all sources."""
+        tables = [self._tables(scenes) for scenes in self.scenes.values()]
+        return {
+            one.spec: Truth(self.all_scenes, np.concatenate([table[one.spec] for table in tables]))
+            for one in self.entrants
+        }
+
+    def _tables(self, scenes: Sequence[Scene]) -> dict[str, Floats]:
+        folder = self.order.state / "truth" / scenes_key(scenes)
+        paths = {one.spec: folder / f"{one.digest[:16]}.npy" for one in self.entrants}
+        with self.timed("truth"):
+            missing = any(not path.exists() for path in paths.values())
+            pictures = rendered(scenes, folder / "renderings.npy") if missing else None
+            return {
+                one.spec: kept_array(paths[one.spec], partial(_table, one, scenes, pictures))
+                for one in tqdm(self.entrants, desc="truth")
+            }
+
+    @cached_property
+    def bugs(self) -> list[BugReport]:
+        """Every bug that was taught, and whether rendering shows it."""
+        path = self._folder(self.order.seeds[0]) / f"bugs-{'-'.join(map(str, self.order.seeds))}.json"
+        return kept(path, _REPORTS, lambda: bug_reports(self.entrants, self.truths, generator("bugs")))
+
+    @cached_property
+    def tested(self) -> dict[int, Tested]:
+        """The stress test of each seed; which bugs are planted is settled and on disk before it begins."""
+        settled = self.bugs
+        assert all(report.true_drop.n for report in settled)
+        return {
+            seed: kept(self._folder(seed) / "tested.json", TESTED, partial(self._test, seed))
+            for seed in self.order.seeds
+        }
+
+    def _test(self, seed: int) -> Tested:
+        client = self._service.client()
+        path = self._folder(seed) / "run.json"
+        return collected(watched(take_up(client, kept(path, _RUN_ID, partial(self._begin, client, seed)))))
+
+    def _begin(self, client: Client, seed: int) -> str:
+        name = f"validity-{scenes_key(self.scenes[seed])}"
+        upload(client, name, self.scenes[seed])
+        run = start(
+            client,
+            name,
+            [one.spec for one in self.entrants],
+            preset=self.order.preset,
+            edits=self.order.edits,
+            seed=seed,
+            key=f"validity-{self._keys[seed]}",
+        )
+        return run.id
+
+    @cached_property
+    def seen(self) -> dict[int, SeenById]:
+        """What the oracle sees in every generated picture, by seed and item."""
+        return {
+            seed: kept(self._folder(seed) / "seen.json", _SEEN, partial(self._look, tested))
+            for seed, tested in self.tested.items()
+        }
+
+    def _look(self, tested: Tested) -> SeenById:
+        run = self._service.client().stress_tests.get(tested.run_id)
+        with self.timed("oracle"):
+            return seen_in(run.picture, tested.items, Oracle.load().attributes)
+
+    @cached_property
+    def text_filter(self) -> FilterFigures:
+        """The text filter against the grammar, on captions of the first seed's run."""
+        seed, tested = next(iter(self.tested.items()))
+        told = {item.source_id: (item.label, item.result.caption) for item in tested.items if item.result}
+        captions = list(told.values())[:CAPTIONS]
+        path = self._folder(seed) / "text-filter.json"
+        with self.timed("text filter"):
+            return kept(path, _FILTER, lambda: served_text_filter.measure(captions, SUITE_WEIGHTS))
+
+    @contextmanager
+    def timed(self, piece: str) -> Iterator[None]:
+        """Add the time inside to what the piece took, now and in earlier attempts."""
+        began = time.monotonic()
+        yield
+        known = self._seconds()
+        known[piece] = known.get(piece, 0.0) + time.monotonic() - began
+        self._clock.parent.mkdir(parents=True, exist_ok=True)
+        self._clock.write_text(json.dumps(known), encoding="utf-8")
+
+    @property
+    def _clock(self) -> Path:
+        return self._folder(self.order.seeds[0]) / "seconds.json"
+
+    def _seconds(self) -> dict[str, float]:
+        known: dict[str, float] = json.loads(self._clock.read_text()) if self._clock.exists() else {}
+        return known
+
+    def seconds(self) -> dict[str, float]:
+        """What each piece took."""
+        return self._seconds() | {"stress tests": sum(tested.wall_s for tested in self.tested.values())}
+
+    def _folder(self, seed: int) -> Path:
+        return self.order.state / "runs" / f"{self.order.preset}-{seed}-{self._keys[seed]}"
+
+
+def _table(one: Contestant, scenes: Sequence[Scene], pictures: Pictures | None) -> Floats:
+    assert pictures is not None
+    network = Predictor(one.folder)
+
+    def predict(batch: Pictures) -> Floats:
+        return np.asarray(network(as_tensor(batch)).numpy(), dtype=np.float64)
+
+    return true_class_table(scenes, pictures, predict)

@@ -1,0 +1,57 @@
+"""The command line of a validation, and the file it writes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from .order import Order
+from .report import PresetReport, Validity
+from .sources import Habits
+from .truth import LEAST_SOURCES
+
+ROOT = Path(__file__).resolve().parents[3]
+STATE = ROOT / ".faultline/validity"
+OUT = ROOT / "demo/validity.json"
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="make validate", description=__doc__)
+    parser.add_argument("--seeds", default="0", help="numbers of stretches of validation seeds: 0,1")
+    parser.add_argument("--sources", type=int, default=400, help="of each seed, as many of every class")
+    parser.add_argument("--preset", default="quick", help="preset of the suite's editor")
+    parser.add_argument("--edits", type=int, default=10, help="edits of each source")
+    parser.add_argument("--habits", choices=get_args(Habits), default="as-trained")
+    parser.add_argument("--classifiers", type=Path, help="folder of classifiers; without it they are trained")
+    parser.add_argument("--bugs", type=Path, help="what those were taught, or what to teach")
+    parser.add_argument("--state", type=Path, default=STATE, help="where finished pieces are kept")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--url", help="a gateway that runs already, instead of starting one")
+    parser.add_argument("--least", type=int, default=LEAST_SOURCES, help="sources that a cell needs")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--smoke", action="store_true", help="train missing classifiers for a few steps only")
+    return parser.parse_args(arguments)
+
+
+def order_of(given: argparse.Namespace) -> Order:
+    """The order that a command line gives."""
+    return Order(
+        state=given.state.absolute(),
+        seeds=tuple(int(seed) for seed in given.seeds.split(",")),
+        sources=given.sources,
+        preset=given.preset,
+        edits=given.edits,
+        habits=given.habits,
+        classifiers=given.classifiers,
+        bugs=given.bugs,
+        smoke=given.smoke,
+    )
+
+
+def merged(out: Path, preset: str, made: PresetReport) -> Validity:
+    """The report with one preset's part made anew and the others as they were."""
+    known = Validity.model_validate_json(out.read_bytes()).presets if out.exists() else {}
+    return Validity(presets=known | {preset: made})

@@ -1,0 +1,35 @@
+"""Finished pieces on disk: made once, read ever after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
+
+from faultline_miniature.training.stage import save_array, write_atomically
+
+T = TypeVar("T")
+
+
+def kept(path: Path, kind: TypeAdapter[T], make: Callable[[], T]) -> T:
+    """Read a piece, or make it and keep it; what is half written is never read."""
+    if path.exists():
+        return kind.validate_json(path.read_bytes())
+    made = make()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, kind.dump_json(made, indent=1))
+    return made
+
+
+def kept_array(path: Path, make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Read an array, or make it and keep it."""
+    if path.exists():
+        return np.asarray(np.load(path), dtype=np.float64)
+    made = make()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_array(path, made)
+    return made

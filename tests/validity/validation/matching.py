@@ -1,0 +1,84 @@
+"""What an insight's words mean by the grammar, and which planted bug they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from faultline_core.contract.stress_tests import Insight
+from faultline_miniature.training.bugs import Bug
+from faultline_miniature.world.grammar import EDIT_TYPES, tokens
+from faultline_miniature.world.wording import SPECIAL_MARKS, WORDS
+
+from .changes import Change
+
+UNSPOKEN: Mapping[str, str] = MappingProxyType({"companion": "none", "weather": "clear", "kind": "plain"})
+"""Values that captions do not spell out: silence about such an attribute means them."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """A class whose attribute changed from one value to another; None where the words are silent.
+
+    An insight is silent on a side that differs from edit to edit, too.
+    """
+
+    object_class: str
+    edit_type: str
+    attribute: str
+    removed: str | None
+    added: str | None
+
+    def names(self, bug: Bug) -> bool:
+        """Whether this is the bug: its class, type and value, removed (leans-on) or added (mistaken-for)."""
+        same = (self.object_class, self.edit_type, self.attribute)
+        value = (self.removed if bug.mode == "leans-on" else self.added) or UNSPOKEN.get(self.attribute)
+        return same == (bug.object_class, bug.edit_type, bug.attribute) and value == bug.value
+
+    def covers(self, change: Change) -> bool:
+        """Whether an edit is one of those the words speak of."""
+        same = (self.object_class, self.edit_type, self.attribute)
+        return (
+            same == (change.object_class, change.edit_type, change.attribute)
+            and self.removed in (None, change.removed)
+            and self.added in (None, change.added)
+        )
+
+
+def told(words: str, object_class: str) -> dict[str, str]:
+    """Attribute values that words name, as they would in a caption of the class."""
+    spoken = tokens(words)
+    found = dict(WORDS[word] for word in spoken if word in WORDS)
+    if SPECIAL_MARKS.get(object_class) in spoken:
+        found["kind"] = "special"
+    return found
+
+
+def meanings(insight: Insight) -> list[Meaning]:
+    """What an insight says, one meaning for each attribute of its type that its words name."""
+    removed, added = (told(words, insight.object_class) for words in (insight.removed, insight.added))
+    named = [name for name in EDIT_TYPES.get(insight.edit_type, ()) if name in removed or name in added]
+    return [
+        Meaning(
+            insight.object_class,
+            insight.edit_type,
+            name,
+            removed.get(name),
+            added.get(name),
+        )
+        for name in named
+    ]
+
+
+def members(insight: Insight, changes: Iterable[Change]) -> list[Change]:
+    """Kept edits that an insight speaks of: by its words, or all of its class and type without words."""
+    said = meanings(insight)
+    alike = (insight.object_class, insight.edit_type)
+    return [
+        change
+        for change in changes
+        if change.kept
+        and (change.object_class, change.edit_type) == alike
+        and (not said or any(meaning.covers(change) for meaning in said))
+    ]

@@ -1,0 +1,85 @@
+"""What to validate: seeds, sources, preset, classifiers, and what names each piece on disk."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from faultline_core.blobs import cache_key
+from faultline_core.suite import load_suite
+from faultline_miniature.world.scene import Scene
+
+from . import roster
+from .contestants import BUG_FILES, Contestant, all_bugs
+from .sources import Habits, distribution_of, image_of, scenes_of
+
+SUITE = "miniature"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """The arguments of a validation; ``state`` is the folder that keeps its pieces."""
+
+    state: Path
+    seeds: tuple[int, ...] = (0,)
+    sources: int = 400
+    preset: str = "quick"
+    edits: int = 10
+    habits: Habits = "as-trained"
+    classifiers: Path | None = None
+    bugs: Path | None = None
+    smoke: bool = False
+
+    @property
+    def models(self) -> Path:
+        """The folder that the services find further classifiers in."""
+        return self.classifiers or self.state / "classifiers"
+
+    def scenes(self, entrants: Iterable[Contestant]) -> dict[int, list[Scene]]:
+        """The sources of each seed."""
+        distribution = distribution_of(self.habits, all_bugs(entrants))
+        return {seed: scenes_of(seed, self.sources, distribution) for seed in self.seeds}
+
+
+def contestants(order: Order) -> list[Contestant]:
+    """The suite's classifiers and the further ones, trained where they are not there yet."""
+    suite = roster.suite_classifiers()
+    if order.classifiers is not None:
+        return [*suite, *roster.found_in(order.classifiers, order.bugs)]
+    files = sorted(BUG_FILES.glob("*.json")) if order.bugs is None else [order.bugs]
+    wanted = roster.trainings(files, order.models)
+    roster.train_missing(wanted, order.state / "training", smoke=order.smoke)
+    return [*suite, *roster.trained(wanted)]
+
+
+def generator(figure: str) -> np.random.Generator:
+    """A generator of each figure's own: one figure more changes none of the others."""
+    return np.random.default_rng(int(cache_key(figure=figure)[:16], 16))
+
+
+def scenes_key(scenes: Sequence[Scene]) -> str:
+    """What names sources: every scene, and the picture of one, so that another renderer is another key."""
+    told = [scene.attributes() | {"nuisance": str(scene.nuisance)} for scene in scenes]
+    return cache_key(scenes=told, picture=image_of(scenes[0]))[:16]
+
+
+def run_key(order: Order, scenes: Sequence[Scene], entrants: Iterable[Contestant]) -> str:
+    """What names a stress test: all that its figures depend on."""
+    return cache_key(
+        scenes=scenes_key(scenes),
+        preset=order.preset,
+        edits=order.edits,
+        classifiers={one.spec: one.digest for one in entrants},
+        suite=load_suite(SUITE),
+        weights=weights_below(roster.SUITE_WEIGHTS),
+    )[:16]
+
+
+def weights_below(folder: Path) -> Mapping[str, str]:
+    """SHA-256 of every checkpoint, by its path."""
+    files = sorted(folder.rglob("*.safetensors"))
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

@@ -1,0 +1,186 @@
+"""`demo/validity.json`: every figure with its interval and n, and what each was to reach."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from faultline_core.types import EditType, Estimate
+
+Verdict = Literal["true", "false-alarm", "undecided"]
+
+
+class Part(BaseModel):
+    """A frozen part of the report that refuses what it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class BugReport(Part):
+    """A bug that one classifier was taught, its true drop by rendering, and whether that makes it planted."""
+
+    classifier: str
+    id: str
+    object_class: str
+    edit_type: EditType
+    attribute: str
+    value: str
+    mode: Literal["leans-on", "mistaken-for"]
+    strength: float
+    true_drop: Estimate
+    planted: bool
+
+
+class Finding(Part):
+    """A significant insight beside rendered truth on the sources it speaks of.
+
+    ``false-alarm``: the true drop's upper bound is below 0.05. ``true``: it names a planted bug, or the
+    lower bound is above 0.05.
+    """
+
+    seed: int
+    classifier: str
+    object_class: str
+    edit_type: str
+    removed: str
+    added: str
+    estimated_drop: Estimate
+    true_drop: Estimate
+    bugs: list[str]
+    verdict: Verdict
+
+
+class Detection(Part):
+    """Whether significant insights name the planted bugs, and nothing else.
+
+    ``recall_when_permuted``: the same recall after the insights' classes were exchanged, so that none
+    keeps its own; its interval covers 95 % of the exchanges.
+    """
+
+    recall_of_strong: Estimate
+    recall: Estimate
+    recall_by_true_drop: dict[str, Estimate]
+    recall_when_permuted: Estimate
+    precision: Estimate
+    named_a_bug: Estimate
+    false_alarms: Estimate
+    controls_with_a_false_alarm: Estimate
+    findings: list[Finding]
+
+
+class Agreement(Part):
+    """Estimated against true drops over cells; intervals resample classifiers, their cells together."""
+
+    absent: None = None
+    spearman: Estimate
+    spearman_within_models: Estimate
+    mean_absolute_error: Estimate
+    calibration_slope: Estimate
+    intervals_with_the_truth: Estimate | None = None
+
+
+class Absent(Part):
+    """A baseline that the run does not hold, and why."""
+
+    absent: str
+
+
+Compared = Annotated[Agreement | Absent, Field(union_mode="smart")]
+
+
+class EditFigures(Part):
+    """Edits of one kind judged by the oracle: those kept, and beside them all that were made."""
+
+    kept: Estimate
+    success: Estimate
+    fidelity: Estimate
+    label: Estimate
+    success_unfiltered: Estimate
+    fidelity_unfiltered: Estimate
+    label_unfiltered: Estimate
+    text_success: Estimate
+
+
+class FilterFigures(Part):
+    """A filter against its judge: how many that it passes are good, how many good ones it passes."""
+
+    precision: Estimate
+    recall: Estimate
+
+
+class Selection(Part):
+    """Mean true drop over all edits that were made, and over those the gate kept."""
+
+    made: Estimate
+    kept: Estimate
+    unmade: int
+
+
+class Apart(Part):
+    """Mean drops of kept edits, by whether the generating models were trained on the combination."""
+
+    estimated: Estimate
+    true: Estimate
+    mean_absolute_error: Estimate
+
+
+class Reconstruction(Part):
+    """Predictions that a reconstruction changes between right and wrong, either way, and in balance."""
+
+    changed: Estimate
+    net: Estimate
+    changed_by_classifier: dict[str, Estimate]
+    fidelity: Estimate
+
+
+class Aim(Part):
+    """What a figure was to reach, what it reached, and whether it did; None where it is unknown."""
+
+    name: str
+    aim: str
+    reached: Estimate
+    met: bool | None
+
+
+class Setting(Part):
+    """What was run."""
+
+    seeds: list[int]
+    sources: int
+    sources_by_class: dict[str, int]
+    edits_per_source: int
+    habits: str
+    preset: str
+    classifiers: list[str]
+    controls: list[str]
+    least_sources_of_a_cell: int
+    runs: list[str]
+    seconds: dict[str, float]
+
+
+class PresetReport(Part):
+    """All figures of one preset."""
+
+    setting: Setting
+    aims: list[Aim]
+    bugs: list[BugReport]
+    planted_bugs: list[str]
+    planted_bugs_found: list[str]
+    detection: Detection
+    cells: int
+    agreement: dict[str, Compared]
+    reliability_of_the_truth: Estimate
+    edits: dict[str, EditFigures]
+    edits_seen_and_withheld: dict[str, EditFigures]
+    drops_seen_and_withheld: dict[str, Apart]
+    text_filter: FilterFigures
+    image_gate: FilterFigures
+    selection: dict[str, Selection]
+    reconstruction: Reconstruction
+
+
+class Validity(Part):
+    """The report, by preset."""
+
+    presets: dict[str, PresetReport]

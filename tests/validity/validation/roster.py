@@ -1,0 +1,98 @@
+"""Who is tested: the suite's classifiers and further ones, each with the bugs it was taught."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from faultline_miniature.training.bugs import read_bugs
+from faultline_miniature.training.classifier import main as train
+from faultline_miniature.training.classifiers import BUGS as SUITE_BUGS
+from faultline_miniature.training.classifiers import DEFAULTS, FOLDER
+
+from .contestants import BUG_FILES, WEIGHTS, Contestant
+
+SUITE_WEIGHTS = Path(__file__).resolve().parents[3] / "services/faultline_miniature/suite/weights"
+
+TRAINING_SEEDS = 3
+CONTROL_SEEDS = 5
+_FIRST_SEED = 100
+"""The suite's own trainings take the seeds below."""
+_DONE = "figures.json"
+_NAME = re.compile(r"(?P<file>.+)-seed(?P<seed>\d+)")
+
+
+@dataclass(frozen=True)
+class Training:
+    """A classifier to be trained: its bug file and seed, and the folder it goes to."""
+
+    bugs: Path
+    seed: int
+    folder: Path
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it was trained and measured; the figures are written last."""
+        return (self.folder / _DONE).exists()
+
+    def run(self, work: Path, *, smoke: bool = False) -> None:
+        """Train it, going on from its checkpoint."""
+        given = ["--bugs", self.bugs, "--seed", self.seed, "--out", self.folder, "--work", work]
+        train([str(argument) for argument in given] + (["--smoke"] if smoke else []))
+
+
+def suite_classifiers() -> list[Contestant]:
+    """The suite's own, by name."""
+    return [
+        Contestant(name, SUITE_WEIGHTS / FOLDER / name, tuple(read_bugs(SUITE_BUGS / f"{name}.json")))
+        for name in DEFAULTS
+    ]
+
+
+def trainings(files: Sequence[Path], folder: Path) -> list[Training]:
+    """Each bug file at three seeds, one that plants nothing at five; every training has a seed of its own."""
+    found: list[Training] = []
+    for number, file in enumerate(sorted(files)):
+        seeds = TRAINING_SEEDS if read_bugs(file) else CONTROL_SEEDS
+        first = _FIRST_SEED + 10 * number
+        found += [
+            Training(file, first + index, folder / f"{file.stem}-seed{first + index}")
+            for index in range(seeds)
+        ]
+    return found
+
+
+def train_missing(wanted: Iterable[Training], work: Path, *, smoke: bool = False) -> None:
+    """Train what is not there yet, one after the other."""
+    for training in wanted:
+        if not training.is_done:
+            training.run(work, smoke=smoke)
+
+
+def trained(wanted: Iterable[Training]) -> list[Contestant]:
+    """The classifiers that were trained."""
+    return [Contestant(f"local:{one.folder.name}", one.folder, tuple(read_bugs(one.bugs))) for one in wanted]
+
+
+def found_in(folder: Path, bugs: Path | None) -> list[Contestant]:
+    """A folder's classifiers: all with the bugs of one file, or each with those of the file it is named for.
+
+    Raises:
+        ValueError: there is none, or nobody says what one of them was taught.
+    """
+    folders = sorted(path.parent for path in folder.glob(f"*/{WEIGHTS}"))
+    if not folders:
+        raise ValueError(f"no folder of {str(folder)!r} holds {WEIGHTS!r}")
+    return [
+        Contestant(f"local:{path.name}", path, tuple(read_bugs(bugs or _file_of(path)))) for path in folders
+    ]
+
+
+def _file_of(folder: Path) -> Path:
+    named = _NAME.fullmatch(folder.name)
+    file = BUG_FILES / f"{named['file']}.json" if named else None
+    if file is None or not file.exists():
+        raise ValueError(f"what was {folder.name!r} taught? Name its bug file (BUGS=FILE)")
+    return file

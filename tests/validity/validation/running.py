@@ -1,0 +1,120 @@
+"""One stress test of all classifiers, through the SDK, taken up again where it was left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+from tqdm import tqdm
+
+from faultline import Client, StressTest
+from faultline_core.contract.runs import Item
+from faultline_core.contract.stress_tests import StressTestSummary
+from stack import Stack, ended_by_signals
+
+MODELS_FOLDER = "FAULTLINE_SERVICES_MODELS_FOLDER"
+PORT, SERVICES_PORT = 8180, 8181
+"""Beside a stack of `make up`, not on it."""
+
+
+@dataclass(frozen=True)
+class ModelsStack(Stack):
+    """A stack whose services find further classifiers in a folder."""
+
+    models: Path = Path()
+
+    def environment(self) -> dict[str, str]:
+        """What every process of the stack is told."""
+        return super().environment() | {MODELS_FOLDER: str(self.models.absolute())}
+
+
+class Service:
+    """A gateway to ask, started when it is first needed and stopped at the end."""
+
+    def __init__(self, state: Path, models: Path, url: str | None = None) -> None:
+        self._stack = ModelsStack(state=state, port=PORT, services_port=SERVICES_PORT, models=models)
+        self._url = url
+        self._client: Client | None = None
+
+    def client(self) -> Client:
+        """A client of a gateway that answers."""
+        if self._client is None:
+            if self._url is None:
+                self._stack.up()
+            self._client = Client(self._url or self._stack.url)
+        return self._client
+
+    def close(self) -> None:
+        """Stop what was started."""
+        if self._client is not None:
+            self._client.close()
+        self._stack.stop_started()
+
+
+@contextmanager
+def serving(state: Path, models: Path, url: str | None = None) -> Iterator[Service]:
+    """A service for the time of a validation; with a ``url`` one that runs already."""
+    service = Service(state, models, url)
+    with ended_by_signals():
+        try:
+            yield service
+        finally:
+            service.close()
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What a stress test came to."""
+
+    run_id: str
+    wall_s: float
+    items: list[Item]
+    summary: StressTestSummary
+
+
+TESTED = TypeAdapter(Tested)
+
+
+def watched(run: StressTest) -> StressTest:
+    """Follow a run with a bar until it ends.
+
+    Raises:
+        RuntimeError: it did not complete; it can be resumed.
+    """
+    counts = run.run.request_counts
+    with tqdm(total=counts.total, initial=counts.total - counts.pending, desc="items") as bar:
+        for event in run.events():
+            bar.update(event.request_counts.total - event.request_counts.pending - bar.n)
+    if not run.run.state.startswith("completed"):
+        raise RuntimeError(f"run {run.id!r} ended {run.run.state}; start again to resume it")
+    return run
+
+
+def take_up(client: Client, run_id: str) -> StressTest:
+    """A run begun earlier; a failed or cancelled one is resumed."""
+    run = client.stress_tests.get(run_id)
+    return run.resume() if run.run.state in ("failed", "cancelled") else run
+
+
+def start(
+    client: Client, dataset: str, specs: Sequence[str], *, preset: str, edits: int, seed: int, key: str
+) -> StressTest:
+    """Begin a run; asked twice under one ``key`` it is begun once."""
+    return client.stress_tests.create(
+        dataset=dataset,
+        classifiers=specs,
+        max_edits_per_image=edits,
+        preset=preset,
+        seed=seed,
+        idempotency_key=key,
+    )
+
+
+def collected(run: StressTest) -> Tested:
+    """All items by cursor, and the summary."""
+    items = list(tqdm(run.items(), total=run.run.request_counts.total, desc="collect"))
+    summary = run.summary()
+    return Tested(run.id, summary.wall_s, items, summary)
