@@ -8,7 +8,7 @@ SOURCES := clients gateway services tests demo
 STATE := .faultline
 
 .DEFAULT_GOAL := help
-.PHONY: help install system lock check format test unit integration coverage demo up down miniature card clean
+.PHONY: help install system lock check format test unit integration coverage demo validate up down miniature card clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +50,9 @@ coverage: $(STAMP) ## unit and integration tests under coverage
 
 demo: $(STAMP) ## stress-test four classifiers on the miniature world: demo/report.html, demo/summary.json
 	$(BIN)/python demo/run.py
+
+validate: $(STAMP) ## hold stress tests against rendered truth: demo/validity.json (SEEDS= SOURCES= PRESET= CLASSIFIERS=DIR BUGS=FILE)
+	PYTHONPATH=demo $(BIN)/python tests/validity/validate.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SOURCES),--sources $(SOURCES)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLASSIFIERS),--classifiers $(CLASSIFIERS)) $(if $(BUGS),--bugs $(BUGS))
 
 up: $(STAMP) ## start services and gateway on 127.0.0.1:8080 and leave them running
 	$(BIN)/python demo/stack.py up
