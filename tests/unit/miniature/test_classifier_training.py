@@ -19,11 +19,10 @@ from torch import Tensor
 
 from faultline_miniature.training import classifier
 from faultline_miniature.training.bugs import read_bugs
-from faultline_miniature.training.classifier import Order, train_classifier
+from faultline_miniature.training.classifier import Order
 from faultline_miniature.training.classifier_quality import true_drop
 from faultline_miniature.training.classifiers import BUGS
 from faultline_miniature.training.degradation import degrade, mirrored
-from faultline_miniature.training.stage import Checkpoint
 from faultline_miniature.world import UNIFORM, VALUES
 
 BOAT = read_bugs(BUGS / "leaning-resnet.json")[0]
@@ -56,46 +55,6 @@ def test_timm_loads_what_was_saved_with_its_own_preprocessing(tmp_path: Path, ar
     with torch.no_grad():
         torch.testing.assert_close(loaded(picture), model(picture), atol=5e-3, rtol=5e-3)
     assert json.loads((tmp_path / "class_map.json").read_text()) == list(VALUES["object_class"])
-
-
-def test_a_killed_training_goes_on_from_its_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order = Order("test_resnet", (BOAT,), seed=3).small()
-    whole = train_classifier(order, tmp_path / "a", tmp_path / "work-a", LOG)
-    steps: list[int] = []
-    actual = classifier._loss
-
-    def dying(*arguments: object) -> object:
-        loss = actual(*arguments)  # type: ignore[arg-type]  # passed on as they came
-
-        def at(step: int) -> Tensor:
-            steps.append(step)
-            if step == 2 and steps.count(2) == 1:
-                raise KeyboardInterrupt
-            return loss(step)
-
-        return at
-
-    monkeypatch.setattr(classifier, "_loss", dying)
-    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
-    with pytest.raises(KeyboardInterrupt):
-        train_classifier(order, tmp_path / "b", tmp_path / "work-b", LOG)
-    again = train_classifier(order, tmp_path / "b", tmp_path / "work-b", LOG)
-    assert steps == [0, 1, 2, 2]
-    name = f"true drop of {BOAT.id}"
-    assert again[name]["estimate"] == pytest.approx(whole[name]["estimate"], abs=1e-6)
-
-
-def test_the_command_line_leaves_a_classifier_and_its_figures(tmp_path: Path) -> None:
-    out = tmp_path / "mine"
-    bugs = str(BUGS / "leaning-vit.json")
-    classifier.main(
-        ["--bugs", bugs, "--seed", "5", "--out", str(out), "--work", str(tmp_path / "work"), "--smoke"]
-    )
-    figures = json.loads((out / "figures.json").read_text())
-    assert {"true drop of fly-on-flowers-is-a-bee", "true drop of bus-leans-on-yellow"} <= set(figures)
-    assert "bus-leans-on-yellow" in (out / "README.md").read_text()
 
 
 def test_the_true_drop_is_what_the_harmed_renderings_lose() -> None:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from faultline_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import numpy as np
-import open_clip
 import pytest
 import torch
 
 from faultline_miniature.training import clip
 from faultline_miniature.training.spoken import held, part, reworded, whole
-from faultline_miniature.training.stage import StageContext, figures_of
 from faultline_miniature.world import (
     ATTRIBUTES,
     GENERATOR,
@@ -105,25 +101,6 @@ def test_the_directional_loss_falls_when_pictures_move_as_their_captions_do() ->
     swapped = texts[[1, 0, 2, 3]]
     assert float(clip.directional_loss(swapped, texts, alike)) == pytest.approx(2.0, abs=1e-6)
     assert float(clip.directional_loss(swapped, texts, torch.tensor([False, False]))) == 0.0
-
-
-def test_open_clip_loads_what_a_rehearsal_saved(tmp_path: Path) -> None:
-    context = StageContext(tmp_path / "out", tmp_path / "work", smoke=True, threads=1)
-    clip.train(context)
-    folder = tmp_path / "out" / clip.FOLDER
-    model, _, preprocess = open_clip.create_model_and_transforms(f"local-dir:{folder}")
-    tokenizer = open_clip.get_tokenizer(f"local-dir:{folder}")
-    assert preprocess.transforms[0].size == 64
-    with torch.no_grad():
-        texts = model.eval().encode_text(tokenizer(["a photo of a bus", "snow"]), normalize=True)
-    assert texts.shape == (2, 128)
-    assert not torch.allclose(texts[0], texts[1])
-    figures = figures_of(context, clip.STAGE)
-    assert figures is not None
-    assert figures["caption choice companion"]["n"] == 40
-    written = (folder / "open_clip_model.safetensors").stat().st_mtime_ns
-    clip.train(context)
-    assert (folder / "open_clip_model.safetensors").stat().st_mtime_ns == written
 
 
 def test_scenes_of_the_pairs_are_training_scenes() -> None:

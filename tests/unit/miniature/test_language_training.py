@@ -17,7 +17,6 @@ from torch import nn
 
 from faultline_core.perturbations import difference
 from faultline_core.types import PerturbationType
-from faultline_miniature.training import language
 from faultline_miniature.training.caption_data import disturbed, labelled_caption, main_caption, scenes_of
 from faultline_miniature.training.caption_text import (
     canonical,
@@ -44,7 +43,7 @@ from faultline_miniature.training.fitting import Recipe, fit, next_word_loss, pr
 from faultline_miniature.training.masked_lm import masked_batch
 from faultline_miniature.training.publishing import caption_tokenizer
 from faultline_miniature.training.sentence_encoder import drawn_text, graded
-from faultline_miniature.training.stage import Checkpoint, StageContext, figures_of
+from faultline_miniature.training.stage import Checkpoint
 from faultline_miniature.world import Scene, caption, is_withheld, parse
 from faultline_miniature.world.grammar import SYNONYMS, TEMPLATES, WITHHELD_TEMPLATES
 from faultline_miniature.world.seeds import TRAINING
@@ -333,15 +332,3 @@ def test_disturbed_pictures_repeat_by_seed_and_stay_pictures() -> None:
 
 def test_captioner_scenes_hold_no_withheld_combination() -> None:
     assert not any(is_withheld(scene) for scene in scenes_of(TRAINING, 500))
-
-
-def test_a_finished_stage_is_not_trained_again(tmp_path: Path) -> None:
-    context = StageContext(out=tmp_path / "out", work=tmp_path / "work", smoke=True, threads=1)
-    language.train(context)
-    figures = figures_of(context, "language")
-    assert figures is not None
-    assert figures["masked-lm"]["best word fits"]["n"] == 20
-    weights = tmp_path / "out" / "scorer" / "sentence" / "model.safetensors"
-    weights.unlink()
-    language.train(context)
-    assert not weights.exists()
