@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -29,9 +30,21 @@ def scene(object_class: str = "bus", seed: int = 0, **changes: str) -> Scene:
     return base
 
 
+@cache
+def shown(drawn: Scene) -> np.ndarray:
+    """The picture, rendered once for all tests that compare it with others."""
+    return render(drawn)
+
+
+@cache
+def mask_of(drawn: Scene) -> np.ndarray:
+    """The object's mask, drawn once."""
+    return object_mask(drawn)
+
+
 def difference(left: Scene, right: Scene) -> np.ndarray:
     """Absolute difference, [64, 64], the largest over channels."""
-    return np.asarray(np.abs(render(left).astype(int) - render(right)).max(axis=2))
+    return np.asarray(np.abs(shown(left).astype(int) - shown(right)).max(axis=2))
 
 
 def test_the_same_scene_gives_the_same_bytes() -> None:
@@ -55,7 +68,7 @@ def test_a_companion_leaves_the_object_untouched(object_class: str, companion: s
     for seed in SEEDS:
         alone = scene(object_class, seed)
         changed = difference(alone, alone.changed("companion", companion))
-        assert (changed[object_mask(alone) == 1.0] == 0).all()
+        assert (changed[mask_of(alone) == 1.0] == 0).all()
         assert (changed > 20).sum() > 80
 
 
@@ -64,15 +77,15 @@ def test_a_background_leaves_the_object_untouched(object_class: str) -> None:
     before = scene(object_class, 5)
     for background in VALUES["background"][1:]:
         changed = difference(before, before.changed("background", background))
-        assert (changed[object_mask(before) == 1.0] == 0).all()
-        assert (changed[object_mask(before) == 0.0] > 10).mean() > 0.5
+        assert (changed[mask_of(before) == 1.0] == 0).all()
+        assert (changed[mask_of(before) == 0.0] > 10).mean() > 0.5
 
 
 @pytest.mark.parametrize("object_class", VALUES["object_class"])
 def test_colour_and_kind_leave_the_surroundings_untouched(object_class: str) -> None:
     before = scene(object_class, 6)
     for after in (before.changed("colour", "blue"), before.changed("kind", "special")):
-        outside = (object_mask(before) == 0.0) & (object_mask(after) == 0.0)
+        outside = (mask_of(before) == 0.0) & (mask_of(after) == 0.0)
         assert (difference(before, after)[outside] == 0).all()
 
 
@@ -81,7 +94,7 @@ def test_colour_and_kind_leave_the_surroundings_untouched(object_class: str) -> 
 def test_objects_are_large_and_show_their_colour(object_class: str, kind: str) -> None:
     for seed in SEEDS:
         red = scene(object_class, seed, kind=kind)
-        mask = object_mask(red)
+        mask = mask_of(red)
         assert mask.sum() > 350
         assert (difference(red, red.changed("colour", "blue")) > 60).sum() > 120
 
@@ -90,9 +103,9 @@ def test_objects_are_large_and_show_their_colour(object_class: str, kind: str) -
     ("colour", "background"), [("white", "snow"), ("green", "grass"), ("green", "flowers"), ("blue", "water")]
 )
 def test_like_coloured_objects_stand_out_by_their_outline(colour: str, background: str) -> None:
-    shown = scene("plate", 3, colour=colour, background=background)
-    light = render(shown).mean(axis=2)
-    mask = object_mask(shown)
+    plate = scene("plate", 3, colour=colour, background=background)
+    light = render(plate).mean(axis=2)
+    mask = mask_of(plate)
     edge, inside, outside = (
         light[(mask > 0.3) & (mask < 1.0)],
         light[mask == 1.0],
@@ -131,9 +144,9 @@ def test_a_stream_yields_scenes_with_their_pictures() -> None:
 
 
 def test_the_contact_sheet_shows_every_value(tmp_path: Path) -> None:
-    shown = [drawn for row in contact_sheet.catalogue() for _, drawn in row]
+    scenes = [drawn for row in contact_sheet.catalogue() for _, drawn in row]
     for attribute, values in VALUES.items():
-        assert {getattr(drawn, attribute) for drawn in shown} == set(values)
+        assert {getattr(drawn, attribute) for drawn in scenes} == set(values)
     contact_sheet.main([str(tmp_path / "sheet.png"), "--blurred-to", "24"])
     with Image.open(tmp_path / "sheet.png") as sheet:
         assert sheet.width == 8 * 128
