@@ -71,18 +71,21 @@ def functions_in(file: str) -> frozenset[str]:
     )
 
 
+@cache
 def make_verbs() -> set[str]:
     """Targets of the Makefile that say what they do."""
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     return set(re.findall(r"^([a-z-]+):.*## ", text, flags=re.MULTILINE))
 
 
+@cache
 def cli_verbs() -> set[str]:
     """Commands of ``faultline``."""
     names = (command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands)
     return set(names)
 
 
+@cache
 def runnable_modules() -> set[str]:
     """Modules that ``python -m`` can run."""
     names: set[str] = set()
