@@ -94,6 +94,7 @@ def _index(rows: Iterable[Sequence[str]]) -> dict[str, set[int]]:
 
 
 def _key(name: str) -> str:
+    # Folders write ice_bear, ImageNet's list Ice Bear.
     return name.strip().replace("_", " ").casefold()
 
 

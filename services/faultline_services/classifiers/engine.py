@@ -76,6 +76,7 @@ def _predictor(over: OverClasses, request: ClassifyRequest) -> Callable[[Arrays,
         features: Floats | None = arrays.get("features", arrays.get("vector")) if request.features else None
         return Prediction(
             probabilities=odds.tolist(),
+            # Stable: of two equal classes the earlier one leads on every machine.
             top=np.argsort(-odds, kind="stable")[:TOP].tolist(),
             features=None if features is None else features.tolist(),
         )

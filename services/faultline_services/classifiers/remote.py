@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -23,11 +24,18 @@ ROW_SUM_TOLERANCE = 1e-3
 """Rows this near to a sum of 1 are probabilities already; others are logits."""
 
 
+_PART = r"/[A-Za-z0-9][\w.-]*"
+_MODEL_PATH = re.compile(rf"({_PART})*/v2/models{_PART}(/versions{_PART})?/?")
+
+
 def require_allowed(url: str, hosts: Sequence[str]) -> None:
-    """Raise UnknownModel unless the host of ``url``, with or without its port, is among ``hosts``."""
+    """Raise UnknownModel unless ``url`` names a model on one of ``hosts``, given with or without a port."""
     parts = urlsplit(url)
     if not {parts.netloc, parts.hostname} & set(hosts):
         raise UnknownModel(f"the host of {url!r} is not on the list of remote classifiers")
+    # The list trusts a host to serve models; its other paths are no business of a caller's.
+    if not _MODEL_PATH.fullmatch(parts.path):
+        raise UnknownModel(f"{url!r} names no model: its path must end in /v2/models/<name>")
 
 
 class RemoteClassifier:
@@ -50,8 +58,7 @@ class RemoteClassifier:
         """Choose the labels of these classes."""
         labels = self._remote.metadata.labels
         if labels is not None:
-            selection = HeadClasses(tuple((label,) for label in labels)).selection(classes, self._label_map)
-            return lambda arrays: selection(arrays["probabilities"])
+            return self._labelled(labels, classes)
 
         def as_they_come(arrays: Arrays) -> Floats:
             head = arrays["probabilities"]
@@ -62,6 +69,19 @@ class RemoteClassifier:
             return head
 
         return as_they_come
+
+    def _labelled(self, labels: Sequence[str], classes: Sequence[str]) -> OverClasses:
+        selection = HeadClasses(tuple((label,) for label in labels)).selection(classes, self._label_map)
+
+        def by_label(arrays: Arrays) -> Floats:
+            head = arrays["probabilities"]
+            if len(head) != len(labels):
+                raise BadBackendOutput(
+                    f"{self.identity.id!r} names {len(labels)} labels and answered {len(head)} numbers"
+                )
+            return selection(head)
+
+        return by_label
 
     def predict(self, images: Sequence[str]) -> PassResult:
         """Return ``probabilities`` over the remote head for each picture."""
@@ -84,5 +104,6 @@ def _arrays(row: Floats) -> Arrays:
         raise BadBackendOutput("the remote classifier answered with numbers that are not finite")
     if row.min() >= 0 and abs(float(row.sum()) - 1.0) <= ROW_SUM_TOLERANCE:
         return {"probabilities": row}
+    # Less the largest, or logits above 88 overflow in float32.
     odds = np.exp(row - row.max())
     return {"probabilities": (odds / odds.sum()).astype(np.float32)}

@@ -95,6 +95,7 @@ class Sources:
 
     def _of_remote(self, url: str) -> Loaded[Classifier]:
         require_allowed(url, self._options.oip_hosts)
+        # A proxy named in the environment would see the pictures, and is on nobody's list.
         client = httpx.Client(timeout=REMOTE_TIMEOUT_S, trust_env=False, transport=self._transport)
         model = RemoteClassifier(
             url, client=client, label_map=self._label_map, store=self._store, batch=self._suite.batch

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.errors import ModelFormatRefused
 from faultline_services.classifiers.class_map import read_class_map
-from faultline_services.classifiers.timm_network import Network, create_network
+from faultline_services.classifiers.timm_network import FACTORY_ARGUMENTS, Network, create_network
 from faultline_services.model_folder import folder_revision
 
 CONFIGURATION = "config.json"
@@ -36,13 +36,23 @@ def load_folder(folder: Path, name: str) -> Network:
         pretrained=False,
         num_classes=len(head),
         pretrained_cfg_overlay=config.get("pretrained_cfg", {}),
-        **config.get("model_args", {}),
+        **_model_arguments(config, name),
     )
     try:
         module.load_state_dict(load_file(folder / WEIGHTS), strict=True)
     except (RuntimeError, SafetensorError, OSError) as error:
         raise ModelFormatRefused(f"the weights of {name!r} do not fit its configuration") from error
     return Network(module, head, ModelIdentity(id=name, revision=folder_revision(folder)))
+
+
+def _model_arguments(config: dict[str, Any], name: str) -> dict[str, Any]:
+    arguments = config.get("model_args", {})
+    if not isinstance(arguments, dict):
+        raise ModelFormatRefused(f"'model_args' of {name!r} is no JSON object")
+    # timm's factory would load a pickle from `checkpoint_path`, and weights of its own if `pretrained`.
+    if taken := sorted(FACTORY_ARGUMENTS & arguments.keys()):
+        raise ModelFormatRefused(f"'model_args' of {name!r} may not set {', '.join(taken)}")
+    return arguments
 
 
 def read_configuration(folder: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,9 @@ from faultline_core.images import decode_image
 from faultline_services.classifiers.class_map import HeadClasses, LabelMap
 from faultline_services.classifiers.classifier import OverClasses
 from faultline_services.remembered_pass import Arrays, PassResult, RememberedPass
+
+FACTORY_ARGUMENTS = {*inspect.signature(timm.create_model).parameters, "num_classes"} - {"kwargs"}
+"""What timm's factory keeps for itself; anything else goes to the architecture."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,16 @@ def create_network(architecture: str, **options: Any) -> Any:
         module = timm.create_model(architecture, **options)
     except (TypeError, ValueError, RuntimeError, OSError, AssertionError) as error:
         raise ModelFormatRefused(f"{architecture!r} cannot be built as configured: {error}") from error
+    # A head in half precision ties classes that float32 tells apart.
     return module.eval().float()
+
+
+def _preprocessing(network: Network) -> tuple[dict[str, Any], Callable[[Image.Image], Tensor]]:
+    try:
+        settings = resolve_data_config({}, model=network.module)
+        return settings, create_transform(**settings, is_training=False)
+    except (TypeError, ValueError, KeyError, AssertionError) as error:
+        raise ModelFormatRefused(f"the preprocessing of {network.identity.id!r} is unusable") from error
 
 
 class TimmClassifier:
@@ -67,8 +80,7 @@ class TimmClassifier:
         self._label_map = label_map
         self.identity = network.identity
         self.size_bytes = network.size_bytes
-        settings = resolve_data_config({}, model=network.module)
-        transform: Callable[[Image.Image], Tensor] = create_transform(**settings, is_training=False)
+        settings, transform = _preprocessing(network)
         self._pass = RememberedPass(
             store,
             "prediction",
@@ -90,6 +102,7 @@ class TimmClassifier:
     @torch.inference_mode()
     def _forward(self, pictures: list[Tensor]) -> list[Arrays]:
         states = self._module.forward_features(torch.stack(pictures).to(self._device))
+        # From the same pass: features cost one pooling more, and a later question may want them.
         features = self._module.forward_head(states, pre_logits=True).float().flatten(1).cpu().numpy()
         odds = self._module.forward_head(states).float().softmax(-1).cpu().numpy()
         if odds.shape != (len(pictures), len(self._head)):

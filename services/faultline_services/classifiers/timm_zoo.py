@@ -52,6 +52,7 @@ def load_zoo(name: str, fetch: Fetch) -> Network:
     if settings.num_classes != len(head):
         raise UnknownModel(f"{name!r} of timm is no ImageNet-1k classifier")
     file = fetch(settings.hf_hub_id)
+    # Given a file timm reads that one; left to itself it may choose a pickle.
     module = create_network(name, pretrained=True, pretrained_cfg_overlay={"file": str(file)})
     with file.open("rb") as stream:
         revision = hashlib.file_digest(stream, "sha256").hexdigest()

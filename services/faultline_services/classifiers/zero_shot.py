@@ -47,6 +47,7 @@ class ZeroShotClassifier:
 
         def probabilities(arrays: Arrays) -> Floats:
             logits = self._scale * (prompts @ unit(arrays["vector"]))
+            # CLIP's scale is 100: exponentials of raw logits would overflow.
             odds = np.exp(logits - logits.max())
             return np.asarray(odds / odds.sum(), dtype=np.float32)
 

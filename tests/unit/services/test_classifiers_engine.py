@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
 from fakes.tiny_models.clip import save_clip
 from fakes.tiny_models.timm import plain_logits, save_timm
@@ -16,6 +19,7 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import Outcome
 from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
 from faultline_core.errors import (
+    BadBackendOutput,
     ClassMapMismatch,
     FaultlineError,
     InvalidRequest,
@@ -24,10 +28,13 @@ from faultline_core.errors import (
 )
 from faultline_core.images import decode_image, encode_raw
 from faultline_core.suite import ClassifiersSuite
+from faultline_services.classifiers import timm_zoo
+from faultline_services.classifiers.class_map import HeadClasses, read_class_map, read_label_map
 from faultline_services.classifiers.engine import ClassifiersEngine
 from faultline_services.classifiers.options import ClassifierOptions
 from faultline_services.classifiers.sources import Sources
 from faultline_services.classifiers.timm_folder import load_folder
+from faultline_services.classifiers.timm_network import TimmClassifier
 from faultline_services.classifiers.timm_zoo import imagenet_classes
 from faultline_services.classifiers.zero_shot import prompt_of
 
@@ -167,11 +174,26 @@ def test_what_is_not_there_is_unknown(spec: str, engine: ClassifiersEngine, stor
 
 
 @pytest.mark.parametrize(
-    "spec", ["../resnet", "local:../suite", "local:a/b", "timm:/etc/passwd", "file:x", "hf:x"]
+    "spec",
+    [
+        "../resnet",
+        "local:../suite",
+        "local:..",
+        "local:.",
+        "local:",
+        "local:a/b",
+        "timm:/etc/passwd",
+        "timm:local-dir:/etc",
+        "timm:hf-hub:someone/net",
+        "clip:../clip",
+        "clip:/etc",
+        "file:x",
+        "hf:x",
+        "",
+    ],
 )
-def test_paths_and_foreign_schemes_are_no_names(
-    spec: str, engine: ClassifiersEngine, store: BlobStore
-) -> None:
+def test_paths_and_foreign_schemes_are_no_names(spec: str, root: Path, store: BlobStore) -> None:
+    engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(models_folder=root / "classifiers"))
     request = ClassifyRequest.model_construct(
         classifier=spec, images=[picture(store, 0)], classes=list(CLASSES), features=False
     )
@@ -233,6 +255,13 @@ def test_the_users_own_checkpoint_answers_to_local(root: Path, store: BlobStore,
     }
 
 
+def write_config(text: str) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        (folder / "config.json").write_text(text, encoding="utf-8")
+
+    return spoil
+
+
 def break_weights(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes(b"\x80\x02pickle")
 
@@ -249,29 +278,33 @@ def no_class_map(folder: Path) -> None:
     (folder / "class_map.json").unlink()
 
 
-def strange_architecture(folder: Path) -> None:
-    (folder / "config.json").write_text(json.dumps({"architecture": "lenet"}), encoding="utf-8")
+def configured(**changes: object) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        (folder / "config.json").write_text(json.dumps(config | changes), encoding="utf-8")
 
-
-def broken_configuration(folder: Path) -> None:
-    (folder / "config.json").write_text("[", encoding="utf-8")
-
-
-def foreign_options(folder: Path) -> None:
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(json.dumps(config | {"model_args": {"rm": "-rf"}}), encoding="utf-8")
+    return spoil
 
 
 @pytest.mark.parametrize(
     ("spoil", "error"),
     [
         (break_weights, ModelFormatRefused),
+        (configured(model_args={"checkpoint_path": "/tmp/pickle.pth"}), ModelFormatRefused),
+        (configured(model_args={"pretrained": True}), ModelFormatRefused),
+        (configured(model_args={"num_classes": 7}), ModelFormatRefused),
+        (configured(model_args=["rm"]), ModelFormatRefused),
+        (configured(architecture="local-dir:/etc"), UnknownModel),
+        (configured(architecture=None), UnknownModel),
+        (configured(pretrained_cfg={"mean": "grey"}), ModelFormatRefused),
+        (configured(pretrained_cfg={"no such setting": 1}), ModelFormatRefused),
+        (write_config("[1]"), ModelFormatRefused),
         (pickle_weights, ModelFormatRefused),
         (fewer_classes, ModelFormatRefused),
         (no_class_map, ClassMapMismatch),
-        (strange_architecture, UnknownModel),
-        (broken_configuration, ModelFormatRefused),
-        (foreign_options, ModelFormatRefused),
+        (write_config(json.dumps({"architecture": "lenet"})), UnknownModel),
+        (write_config("["), ModelFormatRefused),
+        (configured(model_args={"rm": "-rf"}), ModelFormatRefused),
     ],
 )
 def test_a_spoilt_checkpoint_is_refused(
@@ -314,3 +347,113 @@ def test_a_suite_may_forbid_the_zoo(root: Path, store: BlobStore) -> None:
     engine = ClassifiersEngine.load(suite, root, store, ClassifierOptions())
     with pytest.raises(UnknownModel, match="allow"):
         ask(engine, "timm:test_resnet", [picture(store, 0)])
+
+
+def test_a_file_among_the_folders_of_models_is_no_classifier(
+    root: Path, store: BlobStore, tmp_path: Path
+) -> None:
+    save_timm(tmp_path / "models" / "mine", CLASSES)
+    no_class_map(tmp_path / "models" / "mine")
+    (tmp_path / "models" / "notes.txt").write_text("mine is the best", encoding="utf-8")
+    engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(models_folder=tmp_path / "models"))
+    assert [one.spec for one in engine.list_classifiers().classifiers] == ["resnet", "zero-shot"]
+    with pytest.raises(UnknownModel):
+        ask(engine, "local:notes.txt", [picture(store, 0)])
+
+
+def test_a_class_name_that_makes_no_prompt_is_a_mismatch(engine: ClassifiersEngine, store: BlobStore) -> None:
+    with pytest.raises(ClassMapMismatch, match="no usable prompt"):
+        ask(engine, "zero-shot", [picture(store, 0)], ("boat", "sled with dogs " * 20))
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"boat": "tram"}', '{"boat": []}', '{"boat": [1]}', None])
+def test_a_label_map_that_is_none_is_refused_by_name(text: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "labels.json"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    with pytest.raises(ClassMapMismatch, match=r"labels\.json"):
+        read_label_map(file)
+
+
+@pytest.mark.parametrize("text", ["{", '{"boat": 0}', "[]", '["boat", 1]', '"boat"'])
+def test_a_class_map_is_a_list_of_names(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "class_map.json"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ClassMapMismatch, match=r"class_map\.json"):
+        read_class_map(file)
+
+
+def test_a_label_map_must_choose_where_the_head_has_two_of_a_name() -> None:
+    head = HeadClasses((("crane",), ("crane",), ("boat",)))
+    with pytest.raises(ClassMapMismatch, match="2 classes"):
+        head.selection(["crane"], {})
+
+
+def test_two_classes_may_not_share_a_row_of_the_head() -> None:
+    head = HeadClasses((("boat",), ("tram",)))
+    with pytest.raises(ClassMapMismatch, match="shares"):
+        head.selection(["boat", "vessel"], {"vessel": ["boat"]})
+
+
+def test_one_class_may_not_count_a_row_twice() -> None:
+    head = HeadClasses((("boat",), ("tram",)))
+    with pytest.raises(ClassMapMismatch, match="shares"):
+        head.selection(["vessel"], {"vessel": ["boat", "Boat"]})
+
+
+def test_a_head_of_another_width_than_its_class_map_is_no_answer(root: Path, store: BlobStore) -> None:
+    network = load_folder(root / "classifiers" / "resnet", "resnet")
+    narrow = replace(network, head=HeadClasses((("boat",), ("tram",))))
+    classifier = TimmClassifier(narrow, label_map={}, store=store, batch=2, device="cpu")
+    with pytest.raises(BadBackendOutput, match="for 2 classes"):
+        classifier.predict([picture(store, 0)])
+
+
+class Hub:
+    """Stands for the hub's download: remembers whether the network was allowed, then answers or raises."""
+
+    def __init__(self, *answers: str | Exception) -> None:
+        self.answers = list(answers)
+        self.local_only: list[bool] = []
+
+    def __call__(self, repository: str, name: str, *, local_files_only: bool) -> str:
+        assert name == "model.safetensors"
+        self.local_only.append(local_files_only)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def test_weights_on_this_machine_are_not_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = Hub("/cache/model.safetensors")
+    monkeypatch.setattr(timm_zoo, "hf_hub_download", hub)
+    assert timm_zoo.hub_weights("timm/net") == Path("/cache/model.safetensors")
+    assert hub.local_only == [True]
+
+
+def test_weights_are_fetched_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = Hub(LocalEntryNotFoundError("not here"), "/cache/model.safetensors")
+    monkeypatch.setattr(timm_zoo, "hf_hub_download", hub)
+    timm_zoo.hub_weights("timm/net")
+    assert hub.local_only == [True, False]
+
+
+def test_a_hub_out_of_reach_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = LocalEntryNotFoundError("no network")
+    monkeypatch.setattr(timm_zoo, "hf_hub_download", Hub(nowhere, nowhere))
+    with pytest.raises(UnknownModel, match="out of reach"):
+        timm_zoo.hub_weights("timm/net")
+
+
+def test_a_repository_without_safetensors_is_not_read_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = httpx.Response(404, request=httpx.Request("GET", "https://hub.test/net"))
+    refused = HfHubHTTPError("no such file", response=answer)
+    monkeypatch.setattr(timm_zoo, "hf_hub_download", Hub(LocalEntryNotFoundError("not here"), refused))
+    with pytest.raises(UnknownModel, match=r"no model\.safetensors"):
+        timm_zoo.hub_weights("timm/net")
+
+
+def test_a_network_of_another_head_than_imagenets_is_refused() -> None:
+    with pytest.raises(UnknownModel, match="ImageNet-1k"):
+        timm_zoo.load_zoo("vit_base_patch16_224.augreg_in21k", Path)

@@ -23,8 +23,10 @@ from faultline_core.errors import (
 )
 from faultline_core.images import encode_raw
 from faultline_core.suite import ClassifiersSuite
+from faultline_services.classifiers import open_inference
 from faultline_services.classifiers.engine import ClassifiersEngine
 from faultline_services.classifiers.options import ClassifierOptions
+from faultline_services.classifiers.remote import require_allowed
 from faultline_services.classifiers.sources import Sources
 
 URL = "http://models.test:9000/v2/models/net"
@@ -135,6 +137,13 @@ def test_a_bad_picture_is_not_sent(store: BlobStore) -> None:
     [
         (rows([0.5, 0.5], [1, 3]), BadBackendOutput),
         (rows([0.5, 0.2, 0.3], [3, 1]), BadBackendOutput),
+        (rows([0.5, 0.2, 0.3], [3]), BadBackendOutput),
+        (rows([0.5, 0.2, 0.3], [1, 1, 3]), BadBackendOutput),
+        (rows([], [1, 0]), BadBackendOutput),
+        (rows([0.5, 0.2, 0.3], [1, -3]), BadBackendOutput),
+        (rows([[0.5], [0.2, 0.3]], [1, 3]), BadBackendOutput),
+        (rows([10**400, 0.2, 0.3], [1, 3]), BadBackendOutput),
+        (httpx.Response(200, json={"outputs": []}), BadBackendOutput),
         (rows(["a", "b", "c"], [1, 3]), BadBackendOutput),
         (httpx.Response(200, text="<html>"), BadBackendOutput),
         (httpx.Response(302, headers={"location": "http://169.254.169.254/"}), BadBackendOutput),
@@ -163,10 +172,81 @@ def test_a_remote_model_out_of_reach_is_a_failed_service(
         ask(remote(store, infer), [picture(store)], "sea")
 
 
-def test_remote_nan_is_no_prediction(store: BlobStore) -> None:
-    content = b'{"outputs": [{"name": "y", "shape": [1, 3], "data": [NaN, 0.1, 0.2]}]}'
-    (outcome,) = ask(remote(store, lambda _: httpx.Response(200, content=content)), [picture(store)], "sea")
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e39", "null"])
+def test_remote_numbers_that_are_not_finite_are_no_prediction(number: str, store: BlobStore) -> None:
+    content = f'{{"outputs": [{{"name": "y", "shape": [1, 3], "data": [{number}, 0.1, 0.2]}}]}}'
+    (outcome,) = ask(remote(store, lambda _: httpx.Response(200, text=content)), [picture(store)], "sea")
     assert code_of(outcome) == "bad-backend-output"
+
+
+def test_one_picture_answered_with_nan_fails_alone(store: BlobStore) -> None:
+    content = '{"outputs": [{"name": "y", "shape": [2, 3], "data": [0.5, 0.2, 0.3, NaN, 0.1, 0.2]}]}'
+    engine = remote(store, lambda _: httpx.Response(200, text=content))
+    outcomes = ask(engine, [picture(store, 0), picture(store, 1)], "sea")
+    assert [code_of(one) for one in outcomes] == [None, "bad-backend-output"]
+
+
+@pytest.mark.parametrize("width", [2, 4])
+def test_a_head_of_another_width_than_its_labels_is_no_prediction(width: int, store: BlobStore) -> None:
+    engine = remote(store, lambda _: rows([1.0 / width] * width, [1, width]))
+    (outcome,) = ask(engine, [picture(store)], "sea")
+    assert code_of(outcome) == "bad-backend-output"
+
+
+def test_an_answer_without_end_is_cut_off(store: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_inference, "MAX_ANSWER_BYTES", 600)
+    engine = remote(store, lambda _: rows([0.5] * 1000, [1, 1000]))
+    with pytest.raises(BadBackendOutput, match="more than 600 bytes"):
+        ask(engine, [picture(store)], "sea")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        f"oip:{URL.rpartition('/')[0]}",
+        "oip:http://models.test:9000/",
+        "oip:http://models.test:9000/v2/models/../repository/index",
+        "oip:http://models.test:9000/v2/repository/models/net/unload",
+        "oip:http://models.test:9000/v2/models/net/infer/more",
+    ],
+)
+def test_only_models_of_an_allowed_host_are_asked(spec: str, store: BlobStore) -> None:
+    engine = remote(store, lambda _: rows([0.5, 0.2, 0.3], [1, 3]))
+    request = ClassifyRequest(classifier=spec, images=[picture(store)], classes=["sea"])
+    with pytest.raises(UnknownModel, match="names no model"):
+        engine.classify(request)
+
+
+@pytest.mark.parametrize("path", ["/v2/models/net", "/v2/models/net/", "/a/b/v2/models/net/versions/1"])
+def test_models_lie_below_any_prefix_and_in_versions(path: str) -> None:
+    require_allowed(f"http://models.test{path}", ["models.test"])
+
+
+def test_an_address_that_is_none_is_a_service_out_of_reach(store: BlobStore) -> None:
+    engine = remote(store, lambda _: rows([0.5, 0.2, 0.3], [1, 3]), hosts=("models.test",))
+    request = ClassifyRequest(
+        classifier="oip:http://models.test:port/v2/models/net", images=[picture(store)], classes=["sea"]
+    )
+    with pytest.raises(BackendUnavailable):
+        engine.classify(request)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"inputs": []},
+        {"inputs": METADATA["inputs"] * 2},
+        {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3, -1, -1]}]},
+        {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3, 100_000, 100_000]}]},
+        {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 1, SIDE, SIDE]}]},
+        {"inputs": [{"name": "x", "datatype": "INT64", "shape": [-1, 3, SIDE, SIDE]}]},
+        {"outputs": []},
+        {"name": None},
+    ],
+)
+def test_metadata_that_describe_no_classifier_are_refused(change: dict[str, Any], store: BlobStore) -> None:
+    with pytest.raises(BadBackendOutput):
+        ask(remote(store, lambda _: rows([], []), METADATA | change), [picture(store)], "sea")
 
 
 def test_a_remote_model_that_takes_no_pictures_is_refused(store: BlobStore) -> None:
