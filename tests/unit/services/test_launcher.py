@@ -5,8 +5,12 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import socket
 import stat
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +132,114 @@ def test_a_record_of_a_dead_process_counts_as_nothing(
     (tmp_path / STATE_FILE).write_text(json.dumps({"pid": dead, "url": "x"}), encoding="utf-8")
     assert launcher.main(["down", "--state-dir", str(tmp_path)]) == 0
     assert "no services" in capsys.readouterr().out
+
+
+class Child:
+    """Stands for the process that --detach starts: writes its record, or dies."""
+
+    pid = os.getpid()
+
+    def __init__(self, state: Path, *, dies: bool = False) -> None:
+        self.state, self.dies = state, dies
+        self.arguments: list[str] = []
+
+    def __call__(self, arguments: list[str], **_: object) -> Child:
+        self.arguments = arguments
+        if not self.dies:
+            record = {"pid": self.pid, "url": "http://127.0.0.1:8101", "services": ["scorer"]}
+            (self.state / STATE_FILE).write_text(json.dumps(record), encoding="utf-8")
+        return self
+
+    def poll(self) -> int | None:
+        return 3 if self.dies else None
+
+
+@pytest.fixture
+def weightless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take every weight for there."""
+    monkeypatch.setattr(launcher, "require_weights", lambda *_: None)
+
+
+def test_detached_services_are_started_with_the_same_arguments(
+    tmp_path: Path, weightless: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    child = Child(tmp_path)
+    monkeypatch.setattr(subprocess, "Popen", child)
+    given = ["--suite", "lance", "--port", "9999", "--state-dir", str(tmp_path), "--only", "scorer"]
+    assert launcher.main(["up", "--detach", *given]) == 0
+    assert child.arguments[1:3] == ["-m", "faultline_services.launcher"]
+    assert child.arguments[3:] == ["up", *given]
+    assert "services answer at http://127.0.0.1:8101" in capsys.readouterr().out
+
+
+def test_a_detached_start_that_fails_names_the_log(
+    tmp_path: Path, weightless: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", Child(tmp_path, dies=True))
+    assert launcher.main(["up", "--detach", "--state-dir", str(tmp_path)]) == 3
+    assert str(tmp_path / "services.log") in capsys.readouterr().err
+
+
+def test_the_record_of_another_launcher_is_not_taken_for_the_childs(
+    tmp_path: Path, weightless: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = {"pid": os.getppid(), "url": "http://127.0.0.1:1", "services": []}
+    (tmp_path / STATE_FILE).write_text(json.dumps(other), encoding="utf-8")
+    monkeypatch.setattr(subprocess, "Popen", Child(tmp_path, dies=True))
+    assert launcher.main(["up", "--detach", "--state-dir", str(tmp_path)]) == 3
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_services_in_the_foreground_stay_until_a_signal(
+    sent: signal.Signals,
+    tmp_path: Path,
+    weightless: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    seen: list[str] = []
+
+    @contextmanager
+    def around(settings: ServiceSettings, services: Sequence[str]) -> Iterator[None]:
+        seen.extend(services)
+        yield
+        seen.append("stopped")
+
+    def end_at_once(number: int, handler: Any) -> None:
+        if number == sent:
+            handler(number, None)
+
+    monkeypatch.setattr(launcher, "running", around)
+    monkeypatch.setattr(signal, "signal", end_at_once)
+    assert launcher.main(["up", "--only", "editor", "--state-dir", str(tmp_path)]) == 0
+    assert seen == ["editor", "stopped"]
+    assert "services answer at http://127.0.0.1:8101" in capsys.readouterr().out
+
+
+def test_down_ends_the_recorded_process_and_waits_for_its_record_to_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / STATE_FILE
+    file.write_text(json.dumps({"pid": 4242, "url": "x"}), encoding="utf-8")
+    sent: list[tuple[int, int]] = []
+
+    def kill(pid: int, number: int) -> None:
+        sent.append((pid, number))
+        if number == signal.SIGTERM:
+            file.unlink()
+
+    monkeypatch.setattr(os, "kill", kill)
+    assert launcher.main(["down", "--state-dir", str(tmp_path)]) == 0
+    assert (4242, signal.SIGTERM) in sent
+    assert {pid for pid, _ in sent} == {4242}
+
+
+def test_a_process_that_does_not_stop_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / STATE_FILE).write_text(json.dumps({"pid": 4242, "url": "x"}), encoding="utf-8")
+    monkeypatch.setattr(os, "kill", lambda *_: None)
+    monkeypatch.setattr(launcher, "STOP_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(launcher, "POLL_S", 0.0)
+    assert launcher.main(["down", "--state-dir", str(tmp_path)]) == 3
+    assert "process 4242 did not stop" in capsys.readouterr().err

@@ -12,6 +12,7 @@ import pytest
 
 from faultline_core.errors import BackendUnavailable, BadBackendOutput, InvalidRequest
 from faultline_services.perturber.collect import PAIRS_AN_INSTRUCTION, Assistant, collect
+from faultline_services.perturber.collect import main as collect_main
 from faultline_services.perturber.pairs import read_pairs
 from faultline_services.perturber.prompts import (
     INSTRUCTIONS,
@@ -149,3 +150,59 @@ def test_the_variant_alternates_between_a_types_instructions() -> None:
     first, second, third = (prompt_for("instruction", "background", "a bus", variant=row) for row in range(3))
     assert first == third != second
     assert prompt_for("compact", "background", "a bus") == "background : a bus =>"
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> list[httpx.Request]:
+    """Answer every client that the command makes; return the requests."""
+    seen: list[httpx.Request] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return five_edits(request)
+
+    real = httpx.Client
+    monkeypatch.setattr(
+        httpx, "Client", lambda **options: real(**options, transport=httpx.MockTransport(handler))
+    )
+    return seen
+
+
+def test_the_command_collects_from_a_text_file(tmp_path: Path, endpoint: list[httpx.Request]) -> None:
+    (tmp_path / "captions.txt").write_text("\n".join([*CAPTIONS, "", "  "]), encoding="utf-8")
+    (tmp_path / "key").write_text("of-the-house\n", encoding="utf-8")
+    collect_main(
+        [
+            "--captions", str(tmp_path / "captions.txt"), "--out", str(tmp_path / "pairs.jsonl"),
+            "--base-url", "http://model.test/v1", "--model", "some-model", "--pairs", "2",
+            "--api-key-file", str(tmp_path / "key"), "--placebo",
+        ]
+    )  # fmt: skip
+    pairs = read_pairs(tmp_path / "pairs.jsonl")
+    assert Counter(pair.instruction for pair in pairs) == dict.fromkeys(
+        ("subject", "object", "place", "weather", "adjective", "domain", "placebo"), 2
+    )
+    assert {request.headers["authorization"] for request in endpoint} == {"Bearer of-the-house"}
+    assert {str(request.url) for request in endpoint} == {"http://model.test/v1/chat/completions"}
+
+
+def test_a_file_without_captions_is_refused(tmp_path: Path, endpoint: list[httpx.Request]) -> None:
+    (tmp_path / "captions.txt").write_text("\n \n", encoding="utf-8")
+    with pytest.raises(InvalidRequest, match=r"captions\.txt"):
+        collect_main(
+            [
+                "--captions", str(tmp_path / "captions.txt"), "--out", str(tmp_path / "pairs.jsonl"),
+                "--base-url", "http://model.test/v1", "--model", "some-model",
+            ]
+        )  # fmt: skip
+    assert not endpoint
+    assert not (tmp_path / "pairs.jsonl").exists()
+
+
+def test_a_refusal_is_not_asked_again(tmp_path: Path) -> None:
+    waits: list[float] = []
+    with pytest.raises(BackendUnavailable, match="401"):
+        collect(
+            CAPTIONS, assistant(lambda _: httpx.Response(401), waits), tmp_path / "p.jsonl", seed=0,
+        )  # fmt: skip
+    assert waits == []

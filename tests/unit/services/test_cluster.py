@@ -1,0 +1,171 @@
+"""The launcher's cluster without Ray: what is prepared, written down, said when it fails, and cleaned up."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray import serve
+
+from fakes.postgres import free_port
+from faultline_core.errors import BackendUnavailable
+from faultline_services import cluster
+from faultline_services.cluster import STATE_FILE, running
+from faultline_services.serve_config import SERVICES
+from faultline_services.settings import ServiceSettings
+
+
+@dataclass
+class Deployment:
+    message: str
+
+
+@dataclass
+class Application:
+    deployments: Mapping[str, Deployment]
+
+
+@dataclass
+class Status:
+    applications: Mapping[str, Application]
+
+
+@dataclass
+class FakeServe:
+    """Notes what Serve is asked for; fails to run where there are complaints."""
+
+    complaints: Mapping[str, str] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    targets: list[Any] = field(default_factory=list)
+
+    def start(self, **options: Any) -> None:
+        self.options = options
+
+    def run_many(self, targets: list[Any]) -> None:
+        self.targets = targets
+        if self.complaints:
+            raise RuntimeError("Deploying applications failed.")
+
+    def status(self) -> Status:
+        said = {name: Deployment(text) for name, text in self.complaints.items()}
+        return Status({name: Application({name: deployment}) for name, deployment in said.items()})
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> ServiceSettings:
+    return ServiceSettings.model_validate({"state_dir": tmp_path / "state", "port": free_port()})
+
+
+@pytest.fixture
+def folders(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Stand in for Ray; return the folders it was given."""
+    seen: list[Path] = []
+
+    @contextmanager
+    def no_ray(folder: Path) -> Iterator[None]:
+        seen.append(folder)
+        yield
+
+    monkeypatch.setattr(cluster, "_ray", no_ray)
+    monkeypatch.setattr(os, "umask", lambda _: 0o022)
+    return seen
+
+
+def serving(monkeypatch: pytest.MonkeyPatch, **complaints: str) -> FakeServe:
+    fake = FakeServe(complaints)
+    for name in ("start", "run_many", "status"):
+        monkeypatch.setattr(serve, name, getattr(fake, name))
+    return fake
+
+
+def test_while_the_services_run_their_address_is_written_down(
+    settings: ServiceSettings, folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving(monkeypatch)
+    file = settings.state_dir / STATE_FILE
+    with running(settings, ["scorer"]):
+        state = json.loads(file.read_text(encoding="utf-8"))
+        assert folders[0].is_dir()
+    assert state == {
+        "pid": os.getpid(),
+        "url": f"http://127.0.0.1:{settings.port}",
+        "services": ["scorer"],
+    }
+    assert not file.exists()
+    assert not folders[0].exists()
+
+
+def test_a_secret_is_there_before_the_first_replica_reads_it(
+    settings: ServiceSettings, folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving(monkeypatch)
+    with running(settings, ["scorer"]):
+        assert len(settings.shared_secret()) == 64
+
+
+def test_every_service_is_an_application_under_its_own_name(
+    settings: ServiceSettings, folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = serving(monkeypatch)
+    with running(settings, SERVICES):
+        pass
+    assert [(one.name, one.route_prefix) for one in fake.targets] == [(name, f"/{name}") for name in SERVICES]
+    assert fake.options["proxy_location"] == "HeadOnly"
+    assert fake.options["http_options"]["host"] == "127.0.0.1"
+
+
+def test_the_proxy_waits_longer_than_the_services(settings: ServiceSettings) -> None:
+    assert cluster.http_options(settings)["request_timeout_s"] > settings.request_timeout_s
+
+
+def test_services_that_did_not_start_are_named_with_their_last_word(
+    settings: ServiceSettings, folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving(monkeypatch, editor="Traceback ...\n  File x\nUnknownModel: no folder 'editor'\n", scorer="  ")
+    with (
+        pytest.raises(BackendUnavailable, match=r"not every .*: editor: UnknownModel: no folder 'editor'$"),
+        running(settings, ["editor", "scorer"]),
+    ):
+        pass
+    assert not folders[0].exists()
+    assert not (settings.state_dir / STATE_FILE).exists()
+
+
+def test_what_breaks_while_the_services_run_cleans_up_as_well(
+    settings: ServiceSettings, folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving(monkeypatch)
+    with pytest.raises(ZeroDivisionError), running(settings, ["scorer"]):
+        raise ZeroDivisionError
+    assert not (settings.state_dir / STATE_FILE).exists()
+    assert not folders[0].exists()
+
+
+def test_a_cluster_of_the_callers_environment_is_not_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = os.environ | {"RAY_ADDRESS": "ray://elsewhere:10001", "RAY_AUTH_TOKEN": "theirs"}
+    monkeypatch.setattr(os, "environ", changed)
+    cluster._prepare_environment(tmp_path / "token")
+    assert "RAY_ADDRESS" not in changed
+    assert "RAY_AUTH_TOKEN" not in changed
+    assert changed["RAY_AUTH_MODE"] == "token"
+    assert changed["RAY_AUTH_TOKEN_PATH"] == str(tmp_path / "token")
+    assert changed["RAY_USAGE_STATS_ENABLED"] == "0"
+
+
+def test_each_clusters_token_is_its_own_and_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    for name in ("one", "two"):
+        cluster._prepare_environment(tmp_path / name)
+    tokens = {(tmp_path / name).read_text(encoding="utf-8") for name in ("one", "two")}
+    assert {len(token) for token in tokens} == {64}
+    assert len(tokens) == 2
+    assert stat.S_IMODE((tmp_path / "one").stat().st_mode) == 0o600
