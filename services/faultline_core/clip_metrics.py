@@ -21,6 +21,7 @@ def unit(vectors: ArrayLike) -> Vectors:
     # float64, as the directional similarity subtracts unit vectors that are nearly equal.
     values = np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(values, axis=-1, keepdims=True)
+    # A service that answers zeros or NaN must fail here, and not score 0 as a poor edit would.
     if not np.all(np.isfinite(values)) or np.any(lengths < _VANISHING):
         raise NumericalFailure("an embedding is zero or not finite")
     return np.asarray(values / lengths)

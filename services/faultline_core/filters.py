@@ -144,6 +144,7 @@ def choose(
         return Choice(max(passing, key=lambda index: sweep[index][0]), None)
     if passing:
         return Choice(max(passing, key=lambda index: sweep[index][1].direction), None)
+    # The reason reported is that of the most promising variant: it tells which threshold to look at.
     furthest = max(range(len(sweep)), key=lambda index: (_depth(failures[index]), sweep[index][1].direction))
     return Choice(furthest, failures[furthest])
 

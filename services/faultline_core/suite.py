@@ -18,6 +18,7 @@ from faultline_core.errors import UnknownModel
 
 
 class _SuitePart(BaseModel):
+    # A mistyped limit must not quietly mean its default.
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 

@@ -51,6 +51,7 @@ ClassifierSpec = Annotated[
 ]
 """``name`` (of the suite), ``timm:<name>``, ``local:<name>``, ``clip:<name>`` or ``oip:<url>``."""
 
+# What a signed 64-bit column holds; strict, as 3.0 or "3" would be a second name for one cache entry.
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 
 
@@ -90,5 +91,6 @@ class Cost(BaseModel):
     seconds: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
+        # By name, so that a count added later cannot be forgotten in the sum.
         mine, theirs = self.model_dump(), other.model_dump()
         return Cost.model_validate({name: mine[name] + theirs[name] for name in mine})

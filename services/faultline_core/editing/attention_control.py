@@ -171,6 +171,7 @@ class PromptToPrompt:
         return torch.cat([source @ value[:head], plain, target @ value[tail:]])
 
     def _first_conditional(self, rows: Tensor) -> int:
+        # Counted from the end: a call may hold any number of sources before its targets.
         return rows.shape[0] - self.source_of.shape[0]
 
     def word_maps(self) -> tuple[Tensor, Tensor]:

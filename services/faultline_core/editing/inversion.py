@@ -32,6 +32,7 @@ class Inverted:
     @property
     def finite(self) -> Tensor:
         """Say for each picture whether the inversion is free of NaN and infinity."""
+        # Picture by picture: one that overflowed in half precision fails alone.
         return finite_rows(self.trajectory) & finite_rows(self.uncond)
 
     def uncond_at(self, index: int) -> Tensor:

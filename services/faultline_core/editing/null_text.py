@@ -90,6 +90,7 @@ def _optimise(
     A picture leaves the batch after the update whose loss was under the tolerance, as published; one look
     at all losses together is the only synchronisation with the device in an iteration.
     """
+    # Rows are written in place, and the step before has this very tensor among its results.
     null = null.clone()
     counts = torch.zeros(null.shape[0], dtype=torch.int64)
     active = torch.arange(null.shape[0], device=null.device)

@@ -35,6 +35,7 @@ class TokenizedPrompt:
     @property
     def tail(self) -> int:
         """Position of the first token after the last word: the end mark, padding behind it."""
+        # An empty caption has no word: its end mark stands right behind the begin mark.
         return 1 + max((i for i, word in enumerate(self.words) if word is not None), default=0)
 
 
