@@ -22,7 +22,7 @@ from faultline_miniature.world import (
     scene_for,
 )
 from faultline_miniature.world.grammar import tokens, words
-from faultline_miniature.world.seeds import DEVELOPMENT
+from faultline_miniature.world.seeds import CLASSIFIER, DEVELOPMENT, TRAINING
 
 SCENES = [scene_for(DEVELOPMENT, index, GENERATOR) for index in range(200)]
 
@@ -106,3 +106,9 @@ def test_the_directional_loss_falls_when_pictures_move_as_their_captions_do() ->
 def test_scenes_of_the_pairs_are_training_scenes() -> None:
     found: Scene = clip.paired_scenes(1, seed=0)[0]
     assert found.nuisance < DEVELOPMENT.start
+
+
+def test_clip_trains_on_a_stretch_that_generator_and_captioner_do_not_reach() -> None:
+    nuisances = {scene.nuisance for scene in clip.paired_scenes(8, seed=0)}
+    assert min(nuisances) >= TRAINING.start + 10_000_000
+    assert max(nuisances) < TRAINING.stop <= CLASSIFIER.start
