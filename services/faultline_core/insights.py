@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,13 +16,18 @@ LEAST_SOURCES = 3
 ANY = ""
 """Stands for whatever words were removed, or added."""
 
+_NO_WORDS = 2
 _BRIDGED_WORDS = 2
 _COVERED = 0.5
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What one counterfactual did to one classifier: p(true class) after it less before."""
+    """What one counterfactual did to one classifier: p(true class) after it less before.
+
+    ``beyond`` is p(true class) of the source's reconstruction less that of the counterfactual, None
+    where the source has no reconstruction.
+    """
 
     item: str
     source: str
@@ -31,6 +36,7 @@ class Effect:
     removed: str
     added: str
     delta_p: float
+    beyond: float | None = None
 
 
 @dataclass(frozen=True)
@@ -76,27 +82,53 @@ class Group:
         values = self.by_source
         return sum(values) / len(values)
 
+    @cached_property
+    def drops(self) -> dict[str, float]:
+        """The mean drop from the reconstruction on each source that has one."""
+        return mean_by_source(
+            (effect.source, effect.beyond) for effect in self.effects if effect.beyond is not None
+        )
+
     @property
     def worst(self) -> Effect:
         """The effect that hurts most."""
         return min(self.effects, key=lambda effect: effect.delta_p)
 
 
-def find_insights(effects: Iterable[Effect], *, least_sources: int = LEAST_SOURCES) -> list[Group]:
-    """Group effects by class, edit type and words, and rank the harmful groups, worst first.
+def group_by_words(effects: Iterable[Effect], *, least_sources: int = LEAST_SOURCES) -> list[Group]:
+    """Every class x words of one classifier, whatever came of it: the family that is tested.
 
-    Words are taken exactly, then by what was added or removed alone, then by edit type alone. A group
-    is left out when those listed before it cover half of it or more. Groups are formed
-    from words only, never from outcomes.
+    Words are taken exactly, then by what was added or removed alone, then by edit type alone; groups of
+    the same edits are one, under the words that say most. Groups are formed from words only, never
+    from outcomes, and those of fewer than ``least_sources`` sources are left out.
     """
     groups: dict[Pattern, dict[str, Effect]] = {}
     for effect in effects:
         for pattern in _patterns(effect):
             groups.setdefault(pattern, {})[effect.item] = effect
-    candidates = [Group(pattern, tuple(found.values())) for pattern, found in groups.items()]
-    harmful = [group for group in candidates if len(group.by_source) >= least_sources and group.mean < 0.0]
-    ranked = sorted(harmful, key=lambda group: (group.mean, group.pattern.vagueness))
-    return _without_repetition(ranked)
+    told: dict[tuple[EditType, frozenset[str]], Group] = {}
+    for pattern, found in sorted(groups.items(), key=lambda pair: pair[0].vagueness):
+        group = Group(pattern, tuple(found.values()))
+        if len(group.by_source) >= least_sources:
+            told.setdefault((pattern.edit_type, frozenset(found)), group)
+    return list(told.values())
+
+
+def rank_insights(groups: Iterable[Group], found: Collection[Pattern] = ()) -> list[Group]:
+    """The harmful groups, those ``found`` by their test before mere hints, each worst first.
+
+    A group is left out when those chosen before it cover half of it or more. All edits of a type
+    together are chosen last, so that they do not stand in for the words that make the difference.
+    """
+    harmful = [group for group in groups if group.mean < 0.0]
+    ranked = sorted(harmful, key=lambda group: (group.pattern not in found, *_precedence(group)))
+    chosen = _without_repetition(ranked)
+    return sorted(chosen, key=lambda group: (group.pattern not in found, group.mean))
+
+
+def _precedence(group: Group) -> tuple[bool, float, int]:
+    vagueness = group.pattern.vagueness
+    return vagueness == _NO_WORDS, group.mean, vagueness
 
 
 def _patterns(effect: Effect) -> Iterator[Pattern]:

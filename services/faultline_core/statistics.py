@@ -6,7 +6,7 @@ A figure's unit is the source picture: its edits are averaged first, so each sou
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,11 +18,16 @@ Floats = NDArray[np.float64]
 
 CONFIDENCE = 0.95
 DRAWS = 2000
+FLIPS = 20_000
+"""The least p is 1 in 20,001: enough for the first step of Benjamini-Hochberg over 2,000 hypotheses."""
 LEAST_SOURCES_FOR_BOOTSTRAP = 20
-"""Below it resampling sees too few sources, and Student's t stands in."""
+"""Below it resampling sees too few sources to be trusted alone, and Student's t stands beside it."""
 
 _TAILS = ((1.0 - CONFIDENCE) / 2.0, (1.0 + CONFIDENCE) / 2.0)
 _BLOCK = 4_000_000
+_WIDTH_OF_NOTHING = 1e-12
+_LEAST_STRETCH = 1e-3
+"""Wide tails of very skewed values would pass the pole of BCa's formula; they end at the extreme draw."""
 _MOST_EXACT_FLIPS = 14
 
 
@@ -52,20 +57,22 @@ def bootstrap_mean(
 ) -> Estimate:
     """The mean over sources, one value (n,) each, with a 95 % interval inside ``bounds``.
 
-    BCa (Efron 1987) from 20 sources on, Student's t below, and never of zero width: where all values
-    agree, the interval is the exact binomial bound on the share of sources that would differ.
+    BCa (Efron 1987) with tails widened for n (Hesterberg 2015, section 5.3.3), below 20 sources the hull
+    of that and Student's t, and never of zero width: where all values agree, the interval is the exact
+    binomial bound on the share of sources that would differ.
     """
     array = np.asarray(values, dtype=np.float64)
     if array.size == 0:
         return Estimate(estimate=None, low=None, high=None, n=0)
     if bounds == (0.0, 1.0) and np.all((array == 0.0) | (array == 1.0)):
         return proportion(int(array.sum()), array.size)
-    if np.ptp(array) <= 1e-12:
+    if np.ptp(array) <= _WIDTH_OF_NOTHING:
         return _interval(array, *_agreeing(float(array[0]), array.size, bounds), bounds)
+    low, high = _bca(array, _resampled_means(array[:, None], generator, draws)[:, 0])
     if array.size < LEAST_SOURCES_FOR_BOOTSTRAP:
-        return _interval(array, *_student(array), bounds)
-    means = _resampled_means(array[:, None], generator, draws)[:, 0]
-    return _interval(array, *_bca(array, means), bounds)
+        lower, upper = _student(array)
+        low, high = min(low, lower), max(high, upper)
+    return _interval(array, low, high, bounds)
 
 
 def _interval(values: Floats, low: float, high: float, bounds: tuple[float, float]) -> Estimate:
@@ -98,8 +105,9 @@ def _bca(values: Floats, means: Floats) -> tuple[float, float]:
     bias = stats.norm.ppf(np.clip(below, 1.0 / means.size, 1.0 - 1.0 / means.size))
     deviations = values - values.mean()
     skew = np.sum(deviations**3) / (6.0 * np.sum(deviations**2) ** 1.5)
-    tails = stats.norm.ppf(_TAILS)
-    shifted = bias + (bias + tails) / (1.0 - skew * (bias + tails))
+    # Plain BCa resamples too small a variance and knows its tails too well: on 20 sources it covers 90-94 %.
+    tails = stats.t.ppf(_TAILS, values.size - 1) * math.sqrt(values.size / (values.size - 1))
+    shifted = bias + (bias + tails) / np.maximum(1.0 - skew * (bias + tails), _LEAST_STRETCH)
     low, high = np.quantile(means, stats.norm.cdf(shifted))
     return float(low), float(high)
 
@@ -127,7 +135,33 @@ def bootstrap_ratio(
     return Estimate(estimate=successes / items, low=low, high=high, n=items)
 
 
-def sign_flip_p(values: ArrayLike, generator: np.random.Generator, *, draws: int = 10_000) -> float:
+def bootstrap_unpaired(
+    before: Mapping[str, tuple[int, int]],
+    after: Mapping[str, tuple[int, int]],
+    generator: np.random.Generator,
+    *,
+    draws: int = DRAWS,
+) -> Estimate:
+    """Share before less share after, each picture weighing 1, sources resampled; n counts sources.
+
+    Both map a source to its (successes, pictures) (LANCE, eq. 3, with its sign turned). Never narrower
+    than the exact bound on the share of sources that would differ from all others.
+    """
+    sources = dict.fromkeys([*before, *after])
+    rows = [(*before.get(source, (0, 0)), *after.get(source, (0, 0))) for source in sources]
+    table = np.array(rows, dtype=np.float64).reshape(-1, 4)
+    if table[:, 1].sum() == 0 or table[:, 3].sum() == 0:
+        return Estimate(estimate=None, low=None, high=None, n=0)
+    means = _resampled_means(table, generator, draws)
+    means = means[(means[:, 1] > 0) & (means[:, 3] > 0)]
+    low, high = np.quantile(means[:, 0] / means[:, 1] - means[:, 2] / means[:, 3], _TAILS)
+    drop = float(table[:, 0].sum() / table[:, 1].sum() - table[:, 2].sum() / table[:, 3].sum())
+    if high - low <= _WIDTH_OF_NOTHING:
+        low, high = _agreeing(drop, len(table), (-1.0, 1.0))
+    return Estimate(estimate=drop, low=min(float(low), drop), high=max(float(high), drop), n=len(table))
+
+
+def sign_flip_p(values: ArrayLike, generator: np.random.Generator, *, draws: int = FLIPS) -> float:
     """One-sided p of "the mean over sources is not above 0", by flipping signs of values (n,).
 
     Exact up to 14 sources, by ``draws`` random flips beyond; never 0.
@@ -135,14 +169,26 @@ def sign_flip_p(values: ArrayLike, generator: np.random.Generator, *, draws: int
     array = np.asarray(values, dtype=np.float64)
     if array.size == 0:
         return 1.0
-    exact = array.size <= _MOST_EXACT_FLIPS
-    if exact:
+    total, slack = float(array.sum()), 1e-12 * array.size
+    if array.size <= _MOST_EXACT_FLIPS:
         patterns = np.arange(2**array.size)[:, None] >> np.arange(array.size)[None, :] & 1
-    else:
-        patterns = generator.integers(2, size=(draws, array.size))
-    means = ((1.0 - 2.0 * patterns) * array).mean(axis=1)
-    reached = int(np.sum(means >= array.mean() - 1e-12))
-    return reached / len(means) if exact else (reached + 1) / (draws + 1)
+        return float(np.mean(total - 2.0 * (patterns @ array) >= total - slack))
+    reached = sum(
+        int(np.sum(total - 2.0 * sums >= total - slack)) for sums in _subsets(array, generator, draws)
+    )
+    return (reached + 1) / (draws + 1)
+
+
+def _subsets(values: Floats, generator: np.random.Generator, draws: int) -> Iterator[Floats]:
+    """Sums over random subsets of values (n,), in blocks: eight values are one byte, looked up in a table."""
+    octets = np.zeros((-(-values.size // 8), 8))
+    octets.flat[: values.size] = values
+    table = octets @ (np.arange(256)[None, :] >> np.arange(8)[:, None] & 1)
+    places = np.arange(len(octets))
+    block = max(1, _BLOCK // len(octets))
+    for start in range(0, draws, block):
+        drawn = generator.integers(256, size=(min(block, draws - start), len(octets)), dtype=np.uint8)
+        yield table[places, drawn].sum(axis=1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -9,7 +9,13 @@ import numpy as np
 from faultline_core.contract.runs import Item
 from faultline_core.contract.stress_tests import AccuracyRow, EditTypeSummary
 from faultline_core.filters import GATE_REASONS
-from faultline_core.statistics import bootstrap_mean, bootstrap_ratio, mean_by_source, sign_flip_p
+from faultline_core.statistics import (
+    bootstrap_mean,
+    bootstrap_ratio,
+    bootstrap_unpaired,
+    mean_by_source,
+    sign_flip_p,
+)
 from faultline_core.types import Estimate
 from faultline_gateway.workflows.evidence import Shot
 from faultline_gateway.workflows.planning import derive_seed
@@ -33,7 +39,8 @@ class Estimator:
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def _generator(self, figure: str) -> np.random.Generator:
+    def generator(self, figure: str) -> np.random.Generator:
+        """The figure's own generator."""
         return np.random.default_rng(derive_seed(self._seed, "figure", figure))
 
     def mean(
@@ -41,12 +48,12 @@ class Estimator:
     ) -> Estimate:
         """The mean over sources of the mean within each, from (source, value) pairs."""
         values = list(mean_by_source(pairs).values())
-        return bootstrap_mean(values, self._generator(figure), bounds=bounds)
+        return bootstrap_mean(values, self.generator(figure), bounds=bounds)
 
     def p_above_zero(self, figure: str, pairs: Iterable[tuple[str, float]]) -> float | None:
         """One-sided sign-flip p-value of the same mean being above zero; None without sources."""
         values = list(mean_by_source(pairs).values())
-        return sign_flip_p(values, self._generator(f"{figure}/p")) if values else None
+        return sign_flip_p(values, self.generator(f"{figure}/p")) if values else None
 
     def accuracy(self, figure: str, ranks: Sequence[tuple[str, int]]) -> AccuracyRow:
         """acc@1 and acc@5 from (source, rank of the true class) of each picture."""
@@ -54,6 +61,7 @@ class Estimator:
             acc1=self.mean(f"{figure}/acc1", ((source, rank <= 1) for source, rank in ranks), _ACCURACY),
             acc5=self.mean(f"{figure}/acc5", ((source, rank <= 5) for source, rank in ranks), _ACCURACY),
             n_images=len(ranks),
+            n_sources=len({source for source, _ in ranks}),
         )
 
     def sensitivity(self, figure: str, found: Sequence[Shot]) -> EditTypeSummary:
@@ -63,9 +71,16 @@ class Estimator:
         return EditTypeSummary(
             delta_p=self.mean(f"{figure}/delta_p", changes),
             abs_delta_p=self.mean(f"{figure}/abs_delta_p", absolute, _ACCURACY),
-            drop=self.mean(f"{figure}/drop", ((shot.source, drop(shot)) for shot in found)),
+            drop=self.mean(f"{figure}/drop", ((shot.source, shot.drop()) for shot in found)),
             n_images=len(found),
+            n_sources=len({shot.source for shot in found}),
         )
+
+    def drop_paper(self, figure: str, found: Sequence[Shot], edits: Sequence[Shot], k: int) -> Estimate:
+        """acc@k of the shots' originals less that of the edits, each picture weighing 1 (LANCE, eq. 3)."""
+        before = {shot.source: (int(shot.before.rank_true <= k), 1) for shot in found}
+        after = _counts((shot.source, shot.after.rank_true <= k) for shot in edits)
+        return bootstrap_unpaired(before, after, self.generator(figure))
 
     def yields(self, items: Iterable[Item]) -> dict[str, Estimate]:
         """Share of the edits reaching each filter that pass it, then the share kept, in all and by type."""
@@ -89,13 +104,17 @@ class Estimator:
         return {**passed, "kept": self._share("kept", kept), **by_type}
 
     def _share(self, figure: str, decided: Sequence[tuple[Item, bool]]) -> Estimate:
-        counts: dict[str, tuple[int, int]] = {}
-        for item, passes in decided:
-            passing, reached = counts.get(item.source_id, (0, 0))
-            counts[item.source_id] = (passing + passes, reached + 1)
-        return bootstrap_ratio(counts, self._generator(f"yield/{figure}"))
+        return self.share(f"yield/{figure}", ((item.source_id, passes) for item, passes in decided))
+
+    def share(self, figure: str, decided: Iterable[tuple[str, bool]]) -> Estimate:
+        """The share of pictures of which something is true, from (source, whether it is)."""
+        return bootstrap_ratio(_counts(decided), self.generator(figure))
 
 
-def drop(shot: Shot) -> float:
-    """1 where a right answer turned wrong, -1 where a wrong one turned right."""
-    return float(shot.before.rank_true == 1) - float(shot.after.rank_true == 1)
+def _counts(decided: Iterable[tuple[str, bool]]) -> dict[str, tuple[int, int]]:
+    """Source → (how many are true, how many there are)."""
+    counts: dict[str, tuple[int, int]] = {}
+    for source, true in decided:
+        before, reached = counts.get(source, (0, 0))
+        counts[source] = (before + true, reached + 1)
+    return counts

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from faultline_core.contract.stress_tests import Insight, ModelSummary
-from faultline_core.insights import Pattern
+from faultline_core.significance import LEAST_SOURCES
 from faultline_core.types import Estimate
-
-LEAST_SOURCES = 20
-"""Under it a drop is reported but not judged."""
+from faultline_gateway.workflows.sentences import excludes_zero, in_words, number, p_in_words
 
 ALPHA = 0.05
 """Family-wise, over the classifiers of a run."""
+
+MOST_CHANGED = 0.06
+"""The upper bound that the share of answers changed by reconstruction alone must stay below."""
 
 _SWAMPING_SHARE = 0.5
 
@@ -28,10 +29,7 @@ def verdict(
         )
     worst_first = sorted(models.items(), key=lambda pair: -(pair[1].drop.estimate or 0.0))
     sentences = [_judge(name, model) for name, model in worst_first]
-    sentences += _most_harmful_type(models)
-    found = [insight for insight in insights if excludes_zero(insight.delta_p)]
-    if found:
-        sentences.append(f"Strongest single change: {found[0].sentence}")
+    sentences += [*_most_harmful_type(models), *_untold_cells(models), *_strongest(insights)]
     unfinished = counts["failed"] + counts["cancelled"] + counts.get("pending", 0)
     if unfinished:
         sentences.append(
@@ -41,20 +39,42 @@ def verdict(
     return "\n".join(sentences)
 
 
+def _strongest(insights: Sequence[Insight]) -> list[str]:
+    """Only what its test has shown is claimed; hints are counted."""
+    if not insights:
+        return []
+    if insights[0].significant:
+        return [f"Strongest single change: {insights[0].sentence}"]
+    listed = "1 hint is" if len(insights) == 1 else f"{len(insights)} hints are"
+    return [f"No single change of words was shown to hurt; {listed} listed, to be checked on more pictures."]
+
+
 def _most_harmful_type(models: Mapping[str, ModelSummary]) -> list[str]:
-    """Name the kind of change that lowers p(true class) most, where its interval says that it does."""
+    """Name the kind of change that lowers p(true class) most among those whose test has shown a drop."""
     harmful = [
-        (figure.estimate, name, edit_type, figure)
+        (summary.delta_p.estimate or 0.0, name, edit_type, summary)
         for name, model in models.items()
         for edit_type, summary in model.edit_types.items()
-        if (figure := summary.delta_p).estimate is not None and figure.n >= LEAST_SOURCES
-        if figure.high is not None and figure.high < 0
+        if summary.significant
     ]
     if not harmful:
         return []
-    _, name, edit_type, figure = min(harmful, key=lambda found: found[0])
+    _, name, edit_type, summary = min(harmful, key=lambda found: found[0])
+    tested = "" if summary.p_adjusted is None else f", {p_in_words(summary.p_adjusted)} beyond the controls"
     return [
-        f"Most harmful kind of change: {edit_type} for {name}, p(true class) changes by {in_words(figure)}."
+        f"Most harmful kind of change: {edit_type} for {name}, p(true class) changes by "
+        f"{in_words(summary.delta_p)}{tested}."
+    ]
+
+
+def _untold_cells(models: Mapping[str, ModelSummary]) -> list[str]:
+    statuses = [cell.status for model in models.values() for cell in model.edit_types.values()]
+    untold = statuses.count("insufficient")
+    if not untold:
+        return []
+    return [
+        f"Of {len(statuses)} pairs of classifier and kind of change, {untold} have fewer than "
+        f"{LEAST_SOURCES} sources or no placebos: nothing is said about them."
     ]
 
 
@@ -63,25 +83,29 @@ def _judge(name: str, model: ModelSummary) -> str:
     if dropped.estimate is None:
         return f"{name}: no edit survived, nothing can be said."
     figures = (
-        f"acc@1 {_number(model.original.acc1)} on the originals and {_number(model.counterfactual.acc1)} on "
+        f"acc@1 {number(model.original.acc1)} on the originals and {number(model.counterfactual.acc1)} on "
         f"their counterfactuals, a drop of {in_words(dropped)}"
     )
     if dropped.n < LEAST_SOURCES:
         return f"{name}: {figures}; {dropped.n} sources are too few for a verdict (it takes {LEAST_SOURCES})."
     if not excludes_zero(dropped):
-        return f"{name}: no drop could be shown, which does not mean that there is none ({figures})."
+        return (
+            f"{name}: no drop could be shown, which does not mean that there is none ({figures})"
+            f"{_would_show(model)}."
+        )
     if dropped.estimate < 0:
         return f"{name} answers better on counterfactuals than on originals ({figures})."
     p = 1.0 if model.p_adjusted is None else model.p_adjusted
-    figures = f"{figures} ({_tested(p)}). {_beside_control(dropped.estimate, model)}"
+    tested = f"{p_in_words(p)} against the reconstruction, corrected for all classifiers tested"
+    figures = f"{figures} ({tested}). {_beside_control(dropped.estimate, model)}"
     if p > ALPHA:
         return f"{name}: no drop beyond the reconstruction's could be shown: {figures}"
     return f"{name} loses accuracy: {figures}"
 
 
-def _tested(p: float) -> str:
-    size = f"= {p:.3f}" if p >= 0.001 else "< 0.001"
-    return f"p {size} against the reconstruction, corrected for all classifiers tested"
+def _would_show(model: ModelSummary) -> str:
+    drop = model.overall.detectable_drop if model.overall else None
+    return "" if drop is None else f"; p(true class) lower by {drop:.2f} would be shown with 80 % probability"
 
 
 def _beside_control(dropped: float, model: ModelSummary) -> str:
@@ -93,37 +117,23 @@ def _beside_control(dropped: float, model: ModelSummary) -> str:
         for name, cost in costs.items()
         if cost.estimate is not None and cost.estimate > _SWAMPING_SHARE * dropped
     ]
-    missing = [name for name, cost in costs.items() if cost.estimate is None]
+    cannot_tell = "so the generator's effect cannot be told from the edit's."
     if swamping:
-        return (
-            f"But {told}: more than half of the drop, "
-            "so the generator's effect cannot be told from the edit's."
-        )
+        return f"But {told}: more than half of the drop, {cannot_tell}"
+    changed = _changes_answers(model.changed_by_reconstruction)
+    missing = [name for name, cost in costs.items() if cost.estimate is None]
     if missing:
-        return f"Without {' and '.join(missing)} as control, the generator's share of it is unknown."
-    return f"The controls change little: {told}."
+        beside = f"Without {' and '.join(missing)} as control, the generator's share of it is unknown."
+    else:
+        beside = f"The controls change little on average: {told}."
+    return f"{beside} But {changed}, {cannot_tell}" if changed else beside
 
 
-def insight_sentence(classifier: str, pattern: Pattern, delta_p: Estimate) -> str:
-    """Name a change and its effect, and say when the interval leaves its direction open."""
-    doubt = "" if excludes_zero(delta_p) else "; the interval crosses zero, so this is a hint only"
+def _changes_answers(share: Estimate | None) -> str:
+    """Say that too many answers may change where nothing was edited, if they may."""
+    if share is None or share.high is None or share.estimate is None or share.high <= MOST_CHANGED:
+        return ""
     return (
-        f"{classifier} on {pattern.object_class!r}: when {pattern.in_words()}, p({pattern.object_class}) "
-        f"changes by {in_words(delta_p)}{doubt}."
-    )
-
-
-def excludes_zero(figure: Estimate) -> bool:
-    """Whether the whole interval lies on one side of zero."""
-    return figure.low is not None and figure.high is not None and (figure.low > 0 or figure.high < 0)
-
-
-def in_words(figure: Estimate) -> str:
-    """An estimate with its interval and number of sources, as prose."""
-    if figure.estimate is None or figure.low is None or figure.high is None:
-        return "nothing measured (n=0)"
-    return f"{figure.estimate:.2f} (95 % interval {figure.low:.2f} to {figure.high:.2f}, n={figure.n})"
-
-
-def _number(figure: Estimate) -> str:
-    return "-" if figure.estimate is None else f"{figure.estimate:.2f}"
+        f"the reconstruction alone changes {share.estimate:.1%} of {share.n} answers, possibly up to "
+        f"{share.high:.1%} (it takes {MOST_CHANGED:.0%})"
+    ).replace("%", " %")

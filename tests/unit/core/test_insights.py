@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from faultline_core.insights import ANY, Effect, Pattern, find_insights, phrase
+from faultline_core.insights import ANY, Effect, Group, Pattern, group_by_words, phrase, rank_insights
 
 
 def effect(
@@ -12,6 +14,10 @@ def effect(
 ) -> Effect:
     item = f"{object_class}-{source}-{removed}-{added}"
     return Effect(item, f"source-{source}", object_class, "background", removed, added, delta_p)
+
+
+def find_insights(effects: list[Effect]) -> list[Group]:
+    return rank_insights(group_by_words(effects))
 
 
 def patterns(effects: list[Effect]) -> list[tuple[str, str]]:
@@ -68,6 +74,36 @@ def test_a_source_weighs_one_in_a_group() -> None:
     [group] = find_insights(effects)
     assert group.mean == pytest.approx(-0.3)
     assert group.worst.source == "source-0"
+
+
+def test_every_group_of_words_is_tested_whether_it_hurts_or_not() -> None:
+    effects = [effect(source, +0.3) for source in range(3)]
+    effects += [effect(source + 3, -0.2, added="sand") for source in range(3)]
+    formed = {(group.pattern.removed, group.pattern.added) for group in group_by_words(effects)}
+    assert formed == {("grass", "snow"), ("grass", "sand"), ("grass", ANY)}
+
+
+def test_groups_do_not_depend_on_outcomes() -> None:
+    hurt = [effect(source, -0.9, f"place {source % 3}") for source in range(9)]
+    helped = [replace(found, delta_p=0.5) for found in hurt]
+    assert [group.pattern for group in group_by_words(hurt)] == [
+        group.pattern for group in group_by_words(helped)
+    ]
+
+
+def test_what_was_found_comes_before_what_is_only_a_hint() -> None:
+    snow = [effect(source, -0.2) for source in range(4)]
+    sand = [effect(source + 4, -0.9, "path", "sand") for source in range(3)]
+    groups = group_by_words([*snow, *sand])
+    found = {Pattern("sled", "background", "grass", "snow")}
+    assert [group.pattern.added for group in rank_insights(groups)] == ["sand", "snow"]
+    assert [group.pattern.added for group in rank_insights(groups, found)] == ["snow", "sand"]
+
+
+def test_drops_are_taken_from_the_reconstruction_where_there_is_one() -> None:
+    effects = [replace(effect(source, -0.5), beyond=0.4 if source else None) for source in range(3)]
+    [group] = group_by_words(effects)
+    assert group.drops == {"source-1": 0.4, "source-2": 0.4}
 
 
 @pytest.mark.parametrize(

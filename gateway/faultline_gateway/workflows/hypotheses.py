@@ -1,0 +1,79 @@
+"""Families of hypotheses "p(true class) falls beyond the controls", tested and corrected together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from faultline_core.contract.stress_tests import CellStatus, Tested
+from faultline_core.significance import LEAST_SOURCES, Contrast
+from faultline_core.statistics import benjamini_hochberg, holm
+from faultline_gateway.workflows.estimates import Estimator
+
+
+@dataclass(frozen=True)
+class Family:
+    """Which hypotheses are corrected together, how, and at which level."""
+
+    name: str
+    level: float
+    correct: Callable[[Sequence[float]], list[float]]
+
+
+CLASSIFIERS = Family("classifiers, Holm at 0.05", 0.05, holm)
+EDIT_TYPES = Family("classifier x edit type, Holm at 0.05", 0.05, holm)
+
+
+def clusters_of(classifier: str) -> Family:
+    """Every class x cluster of words of one classifier, shown in the summary or not."""
+    return Family(f"class x words for {classifier}, Benjamini-Hochberg at 0.10", 0.10, benjamini_hochberg)
+
+
+@dataclass(frozen=True)
+class Hypotheses:
+    """One family with its contrasts by figure; None is a cell without edits or placebos.
+
+    A contrast of fewer than 20 sources is no member: whether it is one depends on words and filters
+    alone, never on what a classifier said, so leaving it out biases nothing, and it could not be
+    ``significant`` anyway. It still states its raw p.
+    """
+
+    family: Family
+    contrasts: Mapping[str, Contrast | None]
+    estimator: Estimator
+
+    @cached_property
+    def adjusted(self) -> dict[str, float]:
+        """Figure → corrected p of each member of the family."""
+        raw = {
+            figure: self._p(figure, contrast)
+            for figure, contrast in self.contrasts.items()
+            if contrast is not None and contrast.n >= LEAST_SOURCES
+        }
+        return dict(zip(raw, self.family.correct(list(raw.values())), strict=True))
+
+    @cached_property
+    def found(self) -> set[str]:
+        """The figures whose drop is shown."""
+        return {figure for figure, p in self.adjusted.items() if p <= self.family.level}
+
+    def tested(self, figure: str) -> Tested:
+        """What became of one cell; its detectable drop is that at the first step of the correction."""
+        contrast = self.contrasts[figure]
+        if contrast is None:
+            return Tested(status="insufficient", family=self.family.name, family_size=len(self.adjusted))
+        status: CellStatus = "significant" if figure in self.found else "not-shown"
+        return Tested(
+            status=status if figure in self.adjusted else "insufficient",
+            significant=figure in self.found,
+            beyond_controls=contrast.estimate(self.estimator.generator(f"{figure}/beyond-controls")),
+            p=self._p(figure, contrast),
+            p_adjusted=self.adjusted.get(figure),
+            family=self.family.name,
+            family_size=len(self.adjusted),
+            detectable_drop=contrast.detectable(self.family.level / max(1, len(self.adjusted))),
+        )
+
+    def _p(self, figure: str, contrast: Contrast) -> float:
+        return contrast.p(self.estimator.generator(f"{figure}/p"))

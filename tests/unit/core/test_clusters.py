@@ -1,0 +1,58 @@
+"""Clusters of edits by the features of their words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from faultline_core.clusters import cluster_edits
+from faultline_core.statistics import Floats
+
+
+def generator(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def changes(kinds: int, each: int, spread: float = 0.05) -> tuple[Floats, Floats]:
+    """``each`` edits of every kind; kind j moves the words along axis j."""
+    removed = np.zeros((kinds * each, kinds))
+    added = np.repeat(np.eye(kinds), each, axis=0) + generator(1).normal(0.0, spread, (kinds * each, kinds))
+    return removed, added
+
+
+def test_like_changes_of_words_fall_into_one_cluster() -> None:
+    found = cluster_edits(*changes(3, 4), generator(), clusters=3)
+    groups = {tuple(found.members(cluster)) for cluster in range(3)}
+    assert groups == {(0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11)}
+
+
+def test_a_cluster_is_named_by_its_edit_nearest_to_the_centre() -> None:
+    added = np.array([[1.0], [1.1], [1.5], [9.0], [9.2], [9.1]])
+    found = cluster_edits(np.zeros((6, 1)), added, generator(), clusters=2)
+    assert sorted(found.names) == [1, 5]
+    assert all(found.labels[name] == cluster for cluster, name in enumerate(found.names))
+
+
+def test_the_way_back_is_the_same_change() -> None:
+    removed = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 3.0]])
+    added = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+    found = cluster_edits(removed, added, generator(), clusters=2)
+    assert found.labels[0] == found.labels[1] != found.labels[2]
+
+
+@pytest.mark.parametrize(("edits", "expected"), [(1, 1), (3, 3), (8, 5)])
+def test_there_are_five_clusters_or_as_many_as_distinct_edits(edits: int, expected: int) -> None:
+    added = np.arange(float(edits))[:, None]
+    twice = np.concatenate([added, added])
+    found = cluster_edits(np.zeros_like(twice), twice, generator())
+    assert len(found.names) == expected == len(set(found.labels))
+
+
+def test_no_edit_makes_no_cluster() -> None:
+    found = cluster_edits(np.zeros((0, 4)), np.zeros((0, 4)), generator())
+    assert found.labels == found.names == ()
+
+
+def test_the_same_generator_gives_the_same_clusters() -> None:
+    removed, added = changes(6, 5, spread=0.8)
+    assert cluster_edits(removed, added, generator(3)) == cluster_edits(removed, added, generator(3))
