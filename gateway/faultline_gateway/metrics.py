@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import get_args
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from faultline_core.contract.services import CircuitState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class Metrics:
-    """Requests by route and status, their latency, and how many runs are active."""
+    """Requests by route and status, their latency, active runs, and which services are left alone."""
 
     def __init__(self) -> None:
+        # Not the library's global one, in which a second gateway of the process would clash with the first.
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "faultline_requests", "Answered requests.", ("method", "route", "status"), registry=self._registry
@@ -23,13 +29,21 @@ class Metrics:
         self._active_runs = Gauge(
             "faultline_active_runs", "Runs that have not ended.", registry=self._registry
         )
+        self._circuits = Gauge(
+            "faultline_service_circuit", "1 for the state of a service's circuit in this process.",
+            ("service", "state"), registry=self._registry,
+        )  # fmt: skip
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one answer; ``route`` is the template, so ids make no series of their own."""
         self._requests.labels(method, route, str(status)).inc()
         self._latency.labels(method, route).observe(seconds)
 
-    def exposition(self, active_runs: int) -> bytes:
+    def exposition(self, active_runs: int, circuits: Mapping[str, CircuitState]) -> bytes:
         """Return all series in Prometheus' text format."""
         self._active_runs.set(active_runs)
+        for service, now in circuits.items():
+            # A series for each state, so that an alert reads `state="open"` and not a number's meaning.
+            for state in get_args(CircuitState):
+                self._circuits.labels(service, state).set(state == now)
         return generate_latest(self._registry)

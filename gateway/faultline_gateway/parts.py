@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 from fastapi import Depends, Header, Query, Request
 
 from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import IDEMPOTENCY_HEADER, ServiceHealth
+from faultline_core.contract.base import IDEMPOTENCY_HEADER
+from faultline_core.contract.services import CircuitState, ServiceState
 from faultline_core.suite import Suite
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.metrics import Metrics
@@ -23,8 +25,12 @@ class HealthReader(Protocol):
     ready = all(service.ready for service in await health.services())
     """
 
-    async def services(self) -> list[ServiceHealth]:
+    async def services(self) -> list[ServiceState]:
         """Return the state of each service."""
+        ...
+
+    def circuits(self) -> Mapping[str, CircuitState]:
+        """Return whether this process still calls each service, asking none."""
         ...
 
 

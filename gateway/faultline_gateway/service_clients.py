@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
 import httpx
 
+from faultline_core.contract import captioner, classifiers, editor, perturber, scorer
 from faultline_core.contract.base import ServiceHealth
-from faultline_core.contract.captioner import (
-    CaptionRequest,
-    CaptionResponse,
-    LogLikelihoodRequest,
-    LogLikelihoodResponse,
-)
-from faultline_core.contract.classifiers import ClassifierList, ClassifyRequest, ClassifyResponse
-from faultline_core.contract.editor import (
-    EditRequest,
-    EditResponse,
-    GenerateRequest,
-    GenerateResponse,
-    ReconstructRequest,
-    ReconstructResponse,
-)
-from faultline_core.contract.perturber import PerturbRequest, PerturbResponse
-from faultline_core.contract.scorer import (
-    EmbedImagesRequest,
-    EmbedResponse,
-    EmbedTextsRequest,
-    FillMaskRequest,
-    FillMaskResponse,
-    ScoreRequest,
-    ScoreResponse,
-)
+from faultline_core.contract.services import CircuitState, ServiceState
 from faultline_core.errors import BadBackendOutput, FaultlineError
 from faultline_gateway.ports import Services
 from faultline_gateway.service_calls import ServiceCaller
@@ -43,6 +20,7 @@ from faultline_gateway.settings import GatewaySettings
 SERVICE_NAMES = ("captioner", "perturber", "editor", "scorer", "classifiers")
 HEALTH_SECONDS = 3.0
 MAX_CONNECTIONS = 100
+"""Above what a worker's sources and the routes' threads ask for at once: nobody waits for a connection."""
 
 
 class _Batch(Protocol):
@@ -72,14 +50,18 @@ class HttpCaptioner:
     def __init__(self, caller: ServiceCaller) -> None:
         self._caller = caller
 
-    async def caption(self, request: CaptionRequest) -> CaptionResponse:
+    async def caption(self, request: captioner.CaptionRequest) -> captioner.CaptionResponse:
         """Caption each picture."""
-        answer = await self._caller.post("captioner", "/v1/caption", request, CaptionResponse)
+        answer = await self._caller.post("captioner", "/v1/caption", request, captioner.CaptionResponse)
         return counted("captioner", answer, request.items)
 
-    async def log_likelihood(self, request: LogLikelihoodRequest) -> LogLikelihoodResponse:
+    async def log_likelihood(
+        self, request: captioner.LogLikelihoodRequest
+    ) -> captioner.LogLikelihoodResponse:
         """Weigh each text given its picture."""
-        answer = await self._caller.post("captioner", "/v1/log-likelihood", request, LogLikelihoodResponse)
+        answer = await self._caller.post(
+            "captioner", "/v1/log-likelihood", request, captioner.LogLikelihoodResponse
+        )
         return counted("captioner", answer, request.items)
 
 
@@ -89,9 +71,9 @@ class HttpPerturber:
     def __init__(self, caller: ServiceCaller) -> None:
         self._caller = caller
 
-    async def perturb(self, request: PerturbRequest) -> PerturbResponse:
+    async def perturb(self, request: perturber.PerturbRequest) -> perturber.PerturbResponse:
         """Propose edits of each caption."""
-        answer = await self._caller.post("perturber", "/v1/perturb", request, PerturbResponse)
+        answer = await self._caller.post("perturber", "/v1/perturb", request, perturber.PerturbResponse)
         return counted("perturber", answer, request.items)
 
 
@@ -101,19 +83,19 @@ class HttpEditor:
     def __init__(self, caller: ServiceCaller) -> None:
         self._caller = caller
 
-    async def reconstruct(self, request: ReconstructRequest) -> ReconstructResponse:
+    async def reconstruct(self, request: editor.ReconstructRequest) -> editor.ReconstructResponse:
         """Invert each picture and bring it back."""
-        answer = await self._caller.post("editor", "/v1/reconstruct", request, ReconstructResponse)
+        answer = await self._caller.post("editor", "/v1/reconstruct", request, editor.ReconstructResponse)
         return counted("editor", answer, request.items)
 
-    async def edit(self, request: EditRequest) -> EditResponse:
+    async def edit(self, request: editor.EditRequest) -> editor.EditResponse:
         """Edit each picture at every value of the sweep."""
-        answer = await self._caller.post("editor", "/v1/edit", request, EditResponse)
+        answer = await self._caller.post("editor", "/v1/edit", request, editor.EditResponse)
         return counted("editor", answer, request.items)
 
-    async def generate(self, request: GenerateRequest) -> GenerateResponse:
+    async def generate(self, request: editor.GenerateRequest) -> editor.GenerateResponse:
         """Make one picture a prompt and seed."""
-        answer = await self._caller.post("editor", "/v1/generate", request, GenerateResponse)
+        answer = await self._caller.post("editor", "/v1/generate", request, editor.GenerateResponse)
         return counted("editor", answer, request.items)
 
 
@@ -123,24 +105,24 @@ class HttpScorer:
     def __init__(self, caller: ServiceCaller) -> None:
         self._caller = caller
 
-    async def score(self, request: ScoreRequest) -> ScoreResponse:
+    async def score(self, request: scorer.ScoreRequest) -> scorer.ScoreResponse:
         """Measure each edit."""
-        answer = await self._caller.post("scorer", "/v1/score", request, ScoreResponse)
+        answer = await self._caller.post("scorer", "/v1/score", request, scorer.ScoreResponse)
         return counted("scorer", answer, request.items)
 
-    async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
+    async def embed_images(self, request: scorer.EmbedImagesRequest) -> scorer.EmbedResponse:
         """Embed each picture."""
-        answer = await self._caller.post("scorer", "/v1/embed-images", request, EmbedResponse)
+        answer = await self._caller.post("scorer", "/v1/embed-images", request, scorer.EmbedResponse)
         return counted("scorer", answer, request.images)
 
-    async def embed_texts(self, request: EmbedTextsRequest) -> EmbedResponse:
+    async def embed_texts(self, request: scorer.EmbedTextsRequest) -> scorer.EmbedResponse:
         """Embed each text."""
-        answer = await self._caller.post("scorer", "/v1/embed-texts", request, EmbedResponse)
+        answer = await self._caller.post("scorer", "/v1/embed-texts", request, scorer.EmbedResponse)
         return counted("scorer", answer, request.texts)
 
-    async def fill_mask(self, request: FillMaskRequest) -> FillMaskResponse:
+    async def fill_mask(self, request: scorer.FillMaskRequest) -> scorer.FillMaskResponse:
         """Replace one word of each text."""
-        answer = await self._caller.post("scorer", "/v1/fill-mask", request, FillMaskResponse)
+        answer = await self._caller.post("scorer", "/v1/fill-mask", request, scorer.FillMaskResponse)
         return counted("scorer", answer, request.items)
 
 
@@ -150,14 +132,14 @@ class HttpClassifiers:
     def __init__(self, caller: ServiceCaller) -> None:
         self._caller = caller
 
-    async def classify(self, request: ClassifyRequest) -> ClassifyResponse:
+    async def classify(self, request: classifiers.ClassifyRequest) -> classifiers.ClassifyResponse:
         """Predict each picture."""
-        answer = await self._caller.post("classifiers", "/v1/classify", request, ClassifyResponse)
+        answer = await self._caller.post("classifiers", "/v1/classify", request, classifiers.ClassifyResponse)
         return counted("classifiers", answer, request.images)
 
-    async def list_classifiers(self) -> ClassifierList:
+    async def list_classifiers(self) -> classifiers.ClassifierList:
         """Name the classifiers that can be tested."""
-        return await self._caller.get("classifiers", "/v1/classifiers", ClassifierList)
+        return await self._caller.get("classifiers", "/v1/classifiers", classifiers.ClassifierList)
 
 
 class HttpHealth:
@@ -166,15 +148,22 @@ class HttpHealth:
     def __init__(self, caller: ServiceCaller) -> None:
         self._caller = caller
 
-    async def services(self) -> list[ServiceHealth]:
+    async def services(self) -> list[ServiceState]:
         """Return the five services' states, asked all at once."""
         return list(await asyncio.gather(*(self._service(name) for name in SERVICE_NAMES)))
 
-    async def _service(self, name: str) -> ServiceHealth:
+    def circuits(self) -> Mapping[str, CircuitState]:
+        """Return whether this process still calls each service, asking none."""
+        uncalled: dict[str, CircuitState] = dict.fromkeys(SERVICE_NAMES, "closed")
+        return uncalled | dict(self._caller.circuits())
+
+    async def _service(self, name: str) -> ServiceState:
+        # Asked even while the circuit is open: whoever looks wants to know how the service is now.
         try:
-            return await self._caller.get(name, "/healthz", ServiceHealth, seconds=HEALTH_SECONDS)
+            found = await self._caller.get(name, "/healthz", ServiceHealth, seconds=HEALTH_SECONDS)
         except FaultlineError as error:
-            return ServiceHealth(service=name, ready=False, detail=error.detail)
+            found = ServiceHealth(service=name, ready=False, detail=error.detail)
+        return ServiceState(circuit=self.circuits()[name], **found.model_dump())
 
 
 def services_of(caller: ServiceCaller) -> Services:

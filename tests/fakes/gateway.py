@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,11 @@ from fakes.ports import fake_services
 from fakes.store import FakeStore, picture
 from fakes.world import CAPTION, CLASSES, FakeWorld, Shown, fake_suite
 from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import ServiceHealth
+from faultline_core.contract.services import CircuitState, ServiceState
 from faultline_gateway.app import create_app
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.ports import Services
+from faultline_gateway.service_clients import SERVICE_NAMES
 from faultline_gateway.settings import GatewaySettings
 from faultline_gateway.worker import Worker
 
@@ -40,15 +42,22 @@ class SharedStore(FakeStore):
 
 
 class FakeHealth:
-    """All services are well, except those named."""
+    """All services are well, except those named; so are their circuits."""
 
     def __init__(self) -> None:
         self.down: set[str] = set()
 
-    async def services(self) -> list[ServiceHealth]:
+    async def services(self) -> list[ServiceState]:
         """Say how each service is."""
-        names = ("captioner", "perturber", "editor", "scorer", "classifiers")
-        return [ServiceHealth(service=name, ready=name not in self.down) for name in names]
+        circuits = self.circuits()
+        return [
+            ServiceState(service=name, ready=name not in self.down, circuit=circuits[name])
+            for name in SERVICE_NAMES
+        ]
+
+    def circuits(self) -> Mapping[str, CircuitState]:
+        """Say whether each service is called."""
+        return {name: "open" if name in self.down else "closed" for name in SERVICE_NAMES}
 
 
 @dataclass
@@ -86,12 +95,18 @@ class FakeGateway:
 
 
 @asynccontextmanager
-async def fake_gateway(folder: Path, **settings: Any) -> AsyncIterator[FakeGateway]:
-    """Open a gateway whose state lies in ``folder``."""
+async def fake_gateway(
+    folder: Path,
+    clock: Callable[[], float] = time.time,
+    *,
+    ports: Callable[[FakeWorld], Services] = fake_services,
+    **settings: Any,
+) -> AsyncIterator[FakeGateway]:
+    """Open a gateway over ``ports`` whose state lies in ``folder``; the ledger's time may be the test's."""
     store, health = BlobStore(f"memory://{folder}/store"), FakeHealth()
-    ledger = new_ledger(folder)
+    ledger = new_ledger(folder, clock)
     world = FakeWorld(store=SharedStore(store))
-    services = fake_services(world)
+    services = ports(world)
     app = create_app(
         GatewaySettings.model_validate(settings),
         ledger=ledger,

@@ -24,6 +24,7 @@ async def healthz() -> Health:
 @router.get("/readyz")
 async def readyz(parts: Parts) -> Health:
     """Say whether ledger and services can take a run."""
+    # Any read will do: it raises where the ledger does not answer.
     await asyncio.to_thread(parts.ledger.active_runs)
     waiting = [found.service for found in await parts.health.services() if not found.ready]
     if waiting:
@@ -34,4 +35,5 @@ async def readyz(parts: Parts) -> Health:
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 def metrics(parts: Parts) -> Response:
     """Return the gateway's own counters in Prometheus' text format."""
-    return Response(parts.metrics.exposition(parts.ledger.active_runs()), media_type=CONTENT_TYPE)
+    series = parts.metrics.exposition(parts.ledger.active_runs(), parts.health.circuits())
+    return Response(series, media_type=CONTENT_TYPE)

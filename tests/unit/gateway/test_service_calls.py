@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import httpx
 import pytest
 
-from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
+from fakes.service_http import Time, answering, caller_over, refusal
+from faultline_core.contract.base import PROBLEM_MEDIA_TYPE
 from faultline_core.contract.captioner import (
     CaptionItem,
     CaptionRequest,
@@ -47,60 +46,15 @@ from faultline_core.errors import (
     UnknownModel,
 )
 from faultline_gateway.ports import Services
-from faultline_gateway.service_calls import ServiceCaller
 from faultline_gateway.service_clients import SERVICE_NAMES, HttpHealth, calling_services, services_of
 from faultline_gateway.settings import GatewaySettings
 
-Handler = Callable[[httpx.Request], httpx.Response]
 REF = "a" * 64
 MODEL = {"id": "m", "revision": "0"}
 CAPTION = {"value": {"text": "a sled", "log_likelihood": -1.0, "tokens": 2}}
 ASKED = CaptionRequest(items=[CaptionItem(image=REF)])
 GOOD = {"outcomes": [CAPTION], "model": MODEL}
 WITH_NAN = json.dumps(GOOD).replace("-1.0", "NaN")
-
-
-class Time:
-    """A clock that only sleeping moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.pauses: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.now += seconds
-
-
-def caller_over(handler: Handler, time: Time | None = None, **settings: Any) -> ServiceCaller:
-    time = time or Time()
-    options = {"secret": "a-secret-of-some-length", "patience_seconds": 60.0} | settings
-    return ServiceCaller(
-        httpx.AsyncClient(transport=httpx.MockTransport(handler)), GatewaySettings.model_validate(options),
-        sleep=time.sleep, clock=time, jitter=random.Random(0),
-    )  # fmt: skip
-
-
-def answering(*answers: httpx.Response | Exception) -> tuple[Handler, list[httpx.Request]]:
-    """Give the answers one after the other, the last one for ever."""
-    seen: list[httpx.Request] = []
-
-    def handle(request: httpx.Request) -> httpx.Response:
-        seen.append(request)
-        answer = answers[min(len(seen), len(answers)) - 1]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    return handle, seen
-
-
-def refusal(error: FaultlineError) -> httpx.Response:
-    content = Problem.of(error).model_dump_json()
-    return httpx.Response(error.status, content=content, headers={"content-type": PROBLEM_MEDIA_TYPE})
 
 
 async def test_a_call_carries_secret_deadline_trace_and_key() -> None:

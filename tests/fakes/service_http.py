@@ -1,0 +1,104 @@
+"""The five services as an HTTP transport: the fake ports behind their real addresses, honest or lying."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
+
+import httpx
+from pydantic import BaseModel
+
+from faultline_core.contract import captioner, classifiers, editor, perturber, scorer
+from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
+from faultline_core.errors import FaultlineError
+from faultline_gateway.ports import Services
+from faultline_gateway.service_calls import ServiceCaller
+from faultline_gateway.settings import GatewaySettings
+
+Handler = (
+    Callable[[httpx.Request], httpx.Response]
+    | Callable[[httpx.Request], Coroutine[None, None, httpx.Response]]
+)
+Lie = Callable[[bytes], httpx.Response]
+"""What is answered instead of a good answer's bytes."""
+
+
+class Time:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pauses: list[float] = []
+
+    def __call__(self) -> float:
+        """Tell the time in seconds."""
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        """Let so many seconds pass at once."""
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+def caller_over(handler: Handler, time: Time | None = None, **settings: Any) -> ServiceCaller:
+    """A caller whose requests ``handler`` answers, with a minute's patience on a clock of its own."""
+    time = time or Time()
+    options = {"secret": "a-secret-of-some-length", "patience_seconds": 60.0} | settings
+    return ServiceCaller(
+        httpx.AsyncClient(transport=httpx.MockTransport(handler)), GatewaySettings.model_validate(options),
+        sleep=time.sleep, clock=time, jitter=random.Random(0),
+    )  # fmt: skip
+
+
+def answering(*answers: httpx.Response | Exception) -> tuple[Handler, list[httpx.Request]]:
+    """Give the answers one after the other, the last one for ever."""
+    seen: list[httpx.Request] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        answer = answers[min(len(seen), len(answers)) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return handle, seen
+
+
+def refusal(error: FaultlineError) -> httpx.Response:
+    """The problem document of an error."""
+    content = Problem.of(error).model_dump_json()
+    return httpx.Response(error.status, content=content, headers={"content-type": PROBLEM_MEDIA_TYPE})
+
+
+def served(services: Services, lies: Mapping[str, Lie] | None = None) -> Handler:
+    """Answer each address from its fake port; those in ``lies`` answer what the lie makes of it."""
+    routes = _routes(services)
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        path = request.url.path
+        if path == "/classifiers/v1/classifiers":
+            answer: BaseModel = await services.classifiers.list_classifiers()
+        else:
+            body, method = routes[path]
+            try:
+                answer = await method(body.model_validate_json(request.content))
+            except FaultlineError as error:
+                return refusal(error)
+        content = answer.model_dump_json().encode()
+        lie = (lies or {}).get(path)
+        return httpx.Response(200, content=content) if lie is None else lie(content)
+
+    return handle
+
+
+def _routes(services: Services) -> dict[str, tuple[type[BaseModel], Callable[[Any], Awaitable[BaseModel]]]]:
+    return {
+        "/captioner/v1/caption": (captioner.CaptionRequest, services.captioner.caption),
+        "/perturber/v1/perturb": (perturber.PerturbRequest, services.perturber.perturb),
+        "/editor/v1/reconstruct": (editor.ReconstructRequest, services.editor.reconstruct),
+        "/editor/v1/edit": (editor.EditRequest, services.editor.edit),
+        "/scorer/v1/score": (scorer.ScoreRequest, services.scorer.score),
+        "/scorer/v1/embed-texts": (scorer.EmbedTextsRequest, services.scorer.embed_texts),
+        "/classifiers/v1/classify": (classifiers.ClassifyRequest, services.classifiers.classify),
+    }

@@ -1,0 +1,88 @@
+"""The gateway's own series: what is counted under which labels, and that nobody can make new ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fakes.gateway import fake_gateway
+from faultline_gateway.metrics import Metrics
+
+
+def series(exposition: bytes | str, name: str) -> dict[str, float]:
+    """The samples of a metric by their labels as written."""
+    text = exposition if isinstance(exposition, str) else exposition.decode()
+    lines = [line.rpartition(" ") for line in text.splitlines() if line.startswith((f"{name}{{", f"{name} "))]
+    return {labels.removeprefix(name): float(value) for labels, _, value in lines}
+
+
+def test_an_answer_is_counted_by_route_and_status_and_timed_by_route() -> None:
+    metrics = Metrics()
+    metrics.observe("GET", "/v1/datasets", 200, 0.02)
+    metrics.observe("GET", "/v1/datasets", 404, 0.3)
+    told = metrics.exposition(0, {})
+    counted = series(told, "faultline_requests_total")
+    assert counted == {
+        '{method="GET",route="/v1/datasets",status="200"}': 1.0,
+        '{method="GET",route="/v1/datasets",status="404"}': 1.0,
+    }
+    buckets = series(told, "faultline_request_seconds_bucket")
+    assert buckets['{le="0.025",method="GET",route="/v1/datasets"}'] == 1.0
+    assert buckets['{le="+Inf",method="GET",route="/v1/datasets"}'] == 2.0
+
+
+def test_active_runs_are_told_as_they_stand_now() -> None:
+    metrics = Metrics()
+    assert series(metrics.exposition(3, {}), "faultline_active_runs") == {"": 3.0}
+    assert series(metrics.exposition(1, {}), "faultline_active_runs") == {"": 1.0}
+
+
+def test_a_circuit_has_one_series_a_state_of_which_one_is_1() -> None:
+    metrics = Metrics()
+    metrics.exposition(0, {"editor": "closed", "scorer": "closed"})
+    told = series(
+        metrics.exposition(0, {"editor": "open", "scorer": "half-open"}), "faultline_service_circuit"
+    )
+    assert {labels for labels, value in told.items() if value == 1.0} == {
+        '{service="editor",state="open"}', '{service="scorer",state="half-open"}',
+    }  # fmt: skip
+    assert len(told) == 6
+
+
+def test_two_gateways_of_one_process_count_apart() -> None:
+    first, second = Metrics(), Metrics()
+    first.observe("GET", "/", 200, 0.1)
+    assert series(second.exposition(0, {}), "faultline_requests_total") == {}
+
+
+async def test_ids_and_made_up_addresses_make_no_series(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        for path in ("/v1/stress-tests/a", "/v1/stress-tests/b", "/made/up", "/v1/../x", "/healthz"):
+            await gateway.http.get(path)
+        told = series((await gateway.http.get("/metrics")).text, "faultline_requests_total")
+    assert told == {
+        '{method="GET",route="/v1/stress-tests/{run_id}",status="404"}': 2.0,
+        '{method="GET",route="none",status="404"}': 2.0,
+        '{method="GET",route="/healthz",status="200"}': 1.0,
+    }
+
+
+async def test_the_circuits_are_told_without_asking_any_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        gateway.health.down.add("editor")
+        monkeypatch.delattr(type(gateway.health), "services")
+        told = series((await gateway.http.get("/metrics")).text, "faultline_service_circuit")
+    assert told['{service="editor",state="open"}'] == 1.0
+    assert sum(told.values()) == 5.0
+
+
+async def test_services_are_listed_with_their_circuits(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        gateway.health.down.add("editor")
+        listed = (await gateway.http.get("/v1/services")).json()["services"]
+    circuits = {service["service"]: service["circuit"] for service in listed}
+    assert circuits.pop("editor") == "open"
+    assert set(circuits.values()) == {"closed"}
