@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import io
 import json
 from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,14 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from PIL import Image, PngImagePlugin
+from starlette.types import Message
 
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledgers import new_ledger
 from faultline_core.contract.runs import Item, Run, RunEvent
 from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_core.images import decode_image
 from faultline_gateway import progress
-from faultline_gateway.progress import event_stream, first_event_id
+from faultline_gateway.progress import event_response, first_event_id
 
 ROOT = "/v1/stress-tests"
 BODY = {"dataset": "demo", "classifiers": ["steady", "leaning"], "edit_types": ["background"], "seed": 3}
@@ -200,15 +200,48 @@ async def test_a_last_event_of_the_future_does_not_hide_the_end(finished: Finish
     assert first_event_id(finished.gateway.ledger, finished.run.id, 999999) == newest
 
 
-async def test_a_silent_stream_beats(gateway: FakeGateway) -> None:
+async def test_a_silent_stream_beats_until_there_is_news(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.01)
     await gateway.upload("demo", 1)
     run = await created(gateway)
+    sent: list[str] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message.get("body", b"").decode())
+        if sent.count(": heartbeat\r\n\r\n") == 2 and gateway.ledger.run(run.id).state == "queued":
+            gateway.ledger.cancel(run.id)
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
     newest = gateway.ledger.last_event(run.id).id
-    stream = event_stream(gateway.ledger, run.id, after=newest, heartbeat=0.0)
-    assert await anext(stream) == ": heartbeat\n\n"
-    gateway.ledger.cancel(run.id)
-    rest = "".join([frame async for frame in stream])
-    assert frames(rest)[-1].state == "cancelled"
+    await event_response(gateway.ledger, run.id, after=newest)(
+        {"type": "http", "method": "GET"}, receive, send
+    )
+    assert [event.state for event in frames("".join(sent))] == ["cancelled"]
+
+
+async def test_a_heartbeat_comes_every_15_seconds(tmp_path: Path) -> None:
+    with closing(new_ledger(tmp_path)) as ledger:
+        assert event_response(ledger, "a run", after=0).ping_interval == 15.0
+
+
+async def test_events_carry_ids_that_only_grow(finished: Finished) -> None:
+    answer = await finished.get("/events", headers={"last-event-id": "0"})
+    ids = [int(line.removeprefix("id: ")) for line in answer.text.splitlines() if line.startswith("id: ")]
+    assert ids == [event.id for event in frames(answer.text)]
+    assert ids == sorted(set(ids))
+    assert len(ids) > finished.run.request_counts.total
+
+
+@pytest.mark.parametrize("given", ["-1", "x", "1.5", ""])
+async def test_a_last_event_that_is_no_number_is_refused(finished: Finished, given: str) -> None:
+    answer = await finished.get("/events", headers={"last-event-id": given})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-request")
 
 
 async def test_items_come_in_pages_by_cursor(finished: Finished) -> None:
@@ -261,30 +294,6 @@ async def test_runs_are_listed_newest_first(gateway: FakeGateway) -> None:
     assert [run["id"] for run in page["runs"]] == [runs[2].id, runs[1].id]
     rest = (await gateway.http.get(ROOT, params={"limit": 2, "after": page["after"]})).json()
     assert [run["id"] for run in rest["runs"]] == [runs[0].id]
-
-
-async def png(gateway: FakeGateway, ref: str) -> tuple[bytes, dict[str, str]]:
-    answer = await gateway.http.get(f"/v1/artifacts/{ref}.png")
-    assert answer.headers["content-type"] == "image/png"
-    with Image.open(io.BytesIO(answer.content)) as picture:
-        assert isinstance(picture, PngImagePlugin.PngImageFile)
-        return answer.content, {str(key): str(value) for key, value in picture.text.items()}
-
-
-async def test_pictures_that_faultline_made_are_marked_and_have_the_scored_pixels(finished: Finished) -> None:
-    item = next(item for item in finished.gateway.ledger.items(finished.run.id) if item.state == "done")
-    assert item.result is not None
-    content, notes = await png(finished.gateway, item.result.image)
-    assert notes["synthetic"] == "true"
-    assert "compositeWithTrainedAlgorithmicMedia" in notes["XML:com.adobe.xmp"]
-    scored = decode_image(finished.gateway.store.get(item.result.image))
-    assert (decode_image(content) == scored).all()
-
-
-async def test_pictures_that_a_user_brought_are_not_called_synthetic(gateway: FakeGateway) -> None:
-    await gateway.upload("demo", 1)
-    _, notes = await png(gateway, gateway.ledger.sources("demo")[0].image)
-    assert notes == {}
 
 
 @pytest.mark.parametrize("data", [b"a caption", b"FLRAW1"])

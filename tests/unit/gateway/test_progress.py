@@ -1,0 +1,106 @@
+"""Following a run: events in order and once, an end that is always seen, waits that end in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from sse_starlette import ServerSentEvent
+
+from fakes.ledgers import create_run, done, finish_all, lease
+from faultline_core.contract.runs import RunEvent
+from faultline_core.errors import NotFound
+from faultline_gateway import progress
+from faultline_gateway.ledger import Ledger
+from faultline_gateway.progress import event_stream, first_event_id, wait_for_end
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.001)
+
+
+async def told(stream: AsyncIterator[ServerSentEvent]) -> list[RunEvent]:
+    return [RunEvent.model_validate_json(str(event.data)) async for event in stream]
+
+
+async def test_a_stream_from_the_beginning_tells_every_event_once_and_in_order(ledger: Ledger) -> None:
+    run = create_run(ledger)
+    finish_all(ledger)
+    assert await told(event_stream(ledger, run, after=0)) == ledger.events(run, after=0)
+
+
+async def test_each_event_carries_its_number_and_its_name(ledger: Ledger) -> None:
+    run = create_run(ledger, sources=1)
+    finish_all(ledger)
+    events = [event async for event in event_stream(ledger, run, after=0)]
+    assert [event.id for event in events] == [str(event.id) for event in ledger.events(run, after=0)]
+    assert {event.event for event in events} == {"progress"}
+
+
+async def test_a_stream_that_is_taken_up_again_repeats_and_skips_nothing(ledger: Ledger) -> None:
+    run = create_run(ledger, sources=2)
+    finish_all(ledger)
+    events = ledger.events(run, after=0)
+    for seen in events:
+        rest = await told(event_stream(ledger, run, after=seen.id))
+        assert rest == [event for event in events if event.id > seen.id]
+
+
+async def test_events_of_other_runs_are_not_told(ledger: Ledger) -> None:
+    mine, other = create_run(ledger, sources=1), create_run(ledger, sources=1)
+    finish_all(ledger)
+    assert {event.run_id for event in await told(event_stream(ledger, mine, after=0))} == {mine}
+    assert ledger.run(other).state == "completed"
+
+
+async def test_a_stream_goes_on_while_the_run_does_and_ends_with_it(ledger: Ledger) -> None:
+    run = create_run(ledger, sources=1, per_source=2)
+    stream = event_stream(ledger, run, after=0)
+    assert "created" in str((await anext(stream)).data)
+    first, second = lease(ledger).items
+    for item in (first, second):
+        ledger.finish(item.id, item.fence, done())
+    states = [event.state for event in await told(stream)]
+    assert states == ["in_progress", "in_progress", "completed"]
+
+
+async def test_a_run_that_is_resumed_can_be_followed_again(ledger: Ledger) -> None:
+    run = create_run(ledger, sources=1, per_source=1)
+    ledger.cancel(run)
+    last = (await told(event_stream(ledger, run, after=0)))[-1]
+    assert last.state == "cancelled"
+    ledger.resume(run)
+    finish_all(ledger)
+    assert [event.state for event in await told(event_stream(ledger, run, after=last.id))][-1] == "completed"
+
+
+def test_a_newcomer_is_told_the_newest_event_first(ledger: Ledger) -> None:
+    run = create_run(ledger)
+    newest = ledger.last_event(run).id
+    assert first_event_id(ledger, run, None) == newest - 1
+    assert first_event_id(ledger, run, 0) == 0
+    assert first_event_id(ledger, run, newest + 100) == newest
+
+
+def test_an_unknown_run_is_refused_before_a_stream_begins(ledger: Ledger) -> None:
+    with pytest.raises(NotFound, match="'nobody'"):
+        first_event_id(ledger, "nobody", None)
+
+
+async def test_waiting_for_a_run_that_has_ended_takes_one_look(ledger: Ledger) -> None:
+    run = create_run(ledger, sources=0)
+    assert (await wait_for_end(ledger, run, 60.0)).state == "completed"
+
+
+async def test_a_wait_of_no_time_answers_how_the_run_stands(ledger: Ledger) -> None:
+    run = create_run(ledger)
+    assert (await wait_for_end(ledger, run, 0.0)).state == "queued"
+
+
+async def test_whoever_waits_is_told_the_end_that_somebody_else_brings(ledger: Ledger) -> None:
+    run = create_run(ledger)
+    waiting = [asyncio.create_task(wait_for_end(ledger, run, 30.0)) for _ in range(3)]
+    ledger.cancel(run)
+    assert [found.state for found in await asyncio.gather(*waiting)] == ["cancelled"] * 3
