@@ -11,6 +11,7 @@ from PIL import Image
 
 from faultline_core.errors import FaultlineError
 from faultline_core.images import Pixels, decode_image, encode_png
+from faultline_gateway.marks import synthetic_marks
 
 LONGEST_SIDE = 256
 """Pixels; 60 pairs of this size keep a report under 15 MB."""
@@ -39,10 +40,11 @@ class Album:
 
     def generated(self, ref: str, *, run: str, item: str) -> Inline | None:
         """A picture we made, saying so in its metadata."""
-        return self._inline(ref, {"synthetic": "true", "faultline-run": run, "faultline-item": item})
+        return self._inline(ref, synthetic_marks(**{"faultline-run": run, "faultline-item": item}))
 
     def _inline(self, ref: str, marks: Mapping[str, str]) -> Inline | None:
         key = (ref, marks.get("faultline-item", ""))
+        # An original stands beside each of its edits; it is read and encoded once.
         if key not in self._seen:
             self._seen[key] = self._read(ref, marks)
         return self._seen[key]
@@ -50,6 +52,7 @@ class Album:
     def _read(self, ref: str, marks: Mapping[str, str]) -> Inline | None:
         try:
             pixels = shrink(decode_image(self._picture(ref)))
+        # A gap in the report tells more than no report.
         except FaultlineError:
             return None
         data = base64.b64encode(encode_png(pixels, text=marks)).decode("ascii")

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import re
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from fakes.recorder import recorded_run
 from fakes.results import EDITED, Ledgered, fake_config
-from fakes.store import picture
 from faultline_core.contract.perturber import WordSpan
 from faultline_core.errors import ArtifactCorrupt
 from faultline_core.types import Estimate
@@ -175,21 +171,6 @@ def test_a_picture_that_is_gone_or_broken_leaves_a_gap() -> None:
         raise ArtifactCorrupt(f"{ref!r} is corrupt")
 
     assert Album(broken).original("a") is None
-
-
-def test_generated_pictures_say_in_their_metadata_that_they_are_synthetic() -> None:
-    album = Album(lambda ref: picture(ref))
-    made, taken = album.generated("a", run="r", item="i"), album.original("a")
-    assert made is not None
-    assert taken is not None
-    assert _notes(made.uri) == {"synthetic": "true", "faultline-run": "r", "faultline-item": "i"}
-    assert _notes(taken.uri) == {}
-
-
-def _notes(uri: str) -> dict[str, str]:
-    data = base64.b64decode(uri.removeprefix("data:image/png;base64,"))
-    with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
-        return {str(key): value for key, value in image.info.items() if isinstance(value, str)}
 
 
 def test_large_pictures_are_scaled_down_and_small_ones_left_alone() -> None:

@@ -1,0 +1,153 @@
+"""The mark of synthetic media: on every picture that leaves, in no pixel, and on nobody's own photograph."""
+
+from __future__ import annotations
+
+import base64
+import io
+import xml.etree.ElementTree as ET
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import pytest_asyncio
+from PIL import Image, PngImagePlugin
+
+from fakes.gateway import FakeGateway, fake_gateway
+from faultline_core.contract.runs import Item, ItemResult
+from faultline_core.images import XMP_KEYWORD, decode_image, encode_png, encode_raw
+from faultline_gateway.marks import DIGITAL_SOURCE_TYPE, synthetic_marks
+from faultline_gateway.reports.pictures import LONGEST_SIDE, Album
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+IPTC = "{http://iptc.org/std/Iptc4xmpExt/2008-02-29/}DigitalSourceType"
+RDF = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
+BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
+        "max_edits_per_image": 1}  # fmt: skip
+PIXELS = np.random.default_rng(0).integers(0, 256, (24, 16, 3), dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A gateway with a run that has ended, and what it made."""
+
+    gateway: FakeGateway
+    run: str
+    made: list[tuple[Item, ItemResult]]
+    report: str
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def finished(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Finished]:
+    """One run for all tests, which only read it."""
+    async with fake_gateway(tmp_path_factory.mktemp("finished")) as gateway:
+        await gateway.upload("demo", 1)
+        run = (await gateway.http.post("/v1/stress-tests", json=BODY)).json()["id"]
+        await gateway.worker().work_off()
+        items = gateway.ledger.items(run)
+        made = [(item, item.result) for item in items if item.result is not None]
+        report = await gateway.http.get(f"/v1/stress-tests/{run}/report")
+        yield Finished(gateway, run, made, report.text)
+
+
+def notes(content: bytes) -> dict[str, str]:
+    """What a PNG says of itself, as Pillow and not our own reader finds it."""
+    with Image.open(io.BytesIO(content)) as picture:
+        assert isinstance(picture, PngImagePlugin.PngImageFile)
+        return {str(key): str(value) for key, value in picture.text.items()}
+
+
+def source_type(content: bytes) -> str | None:
+    """The IPTC source type in a picture's XMP, read as XML."""
+    packet = notes(content).get(XMP_KEYWORD)
+    if packet is None:
+        return None
+    description = ET.fromstring(packet).find(f"{RDF}RDF/{RDF}Description")
+    assert description is not None
+    return description.get(IPTC)
+
+
+def inlined(report: str) -> list[bytes]:
+    """Every picture of a report."""
+    start = "data:image/png;base64,"
+    return [base64.b64decode(part.split('"')[0]) for part in report.split(start)[1:]]
+
+
+async def artifact(finished: Finished, ref: str) -> bytes:
+    answer = await finished.gateway.http.get(f"/v1/artifacts/{ref}.png")
+    assert answer.status_code == 200
+    return answer.content
+
+
+async def test_every_picture_of_a_run_leaves_marked_whatever_kind_of_item_made_it(finished: Finished) -> None:
+    assert {item.kind for item, _ in finished.made} == {"edit", "placebo", "reconstruction"}
+    for _, result in finished.made:
+        content = await artifact(finished, result.image)
+        assert notes(content)["synthetic"] == "true"
+        assert notes(content)["artifact"] == result.image
+        assert source_type(content) == DIGITAL_SOURCE_TYPE
+
+
+async def test_the_pixels_that_leave_are_those_that_were_scored(finished: Finished) -> None:
+    for _, result in finished.made:
+        scored = decode_image(finished.gateway.store.get(result.image))
+        np.testing.assert_array_equal(decode_image(await artifact(finished, result.image)), scored)
+
+
+async def test_the_store_keeps_the_scored_bytes_without_any_mark(finished: Finished) -> None:
+    for _, result in finished.made:
+        assert b"synthetic" not in finished.gateway.store.get(result.image)
+
+
+async def test_a_users_own_pictures_leave_without_a_mark(finished: Finished) -> None:
+    for source in finished.gateway.ledger.sources("demo"):
+        content = await artifact(finished, source.image)
+        assert notes(content) == {}
+
+
+async def test_in_the_report_the_edits_are_marked_and_the_originals_are_not(finished: Finished) -> None:
+    edits = {result.image for item, result in finished.made if item.kind == "edit"}
+    sources = {source.image for source in finished.gateway.ledger.sources("demo")}
+    pixels = {
+        ref: decode_image(finished.gateway.store.get(ref)).tobytes() for ref in sources | edits
+    }  # every one of them is smaller than the report shows, so none was scaled
+    marked = {decode_image(one).tobytes() for one in inlined(finished.report) if source_type(one)}
+    plain = {decode_image(one).tobytes() for one in inlined(finished.report) if not source_type(one)}
+    assert marked == {pixels[ref] for ref in edits}
+    assert plain == {pixels[ref] for ref in sources}
+
+
+async def test_a_reports_picture_can_be_traced_to_its_run_and_item(finished: Finished) -> None:
+    traced = {
+        (found["faultline-run"], found["faultline-item"])
+        for one in inlined(finished.report)
+        if (found := notes(one))
+    }
+    assert traced == {(finished.run, item.id) for item, _ in finished.made if item.kind == "edit"}
+
+
+async def test_the_mark_is_iptcs_word_for_an_edit_by_a_trained_model() -> None:
+    assert DIGITAL_SOURCE_TYPE.rsplit("/", 1)[1] == "compositeWithTrainedAlgorithmicMedia"
+    assert source_type(encode_png(PIXELS, text=synthetic_marks())) == DIGITAL_SOURCE_TYPE
+
+
+async def test_marking_changes_no_pixel() -> None:
+    marked = encode_png(PIXELS, text=synthetic_marks(artifact="a" * 64))
+    np.testing.assert_array_equal(decode_image(marked), PIXELS)
+    with Image.open(io.BytesIO(marked)) as picture:
+        np.testing.assert_array_equal(np.asarray(picture), PIXELS)
+
+
+async def test_provenance_cannot_unsay_what_the_mark_says() -> None:
+    marks = synthetic_marks(**{"faultline-run": "r", XMP_KEYWORD: "<x/>"})
+    assert source_type(encode_png(PIXELS, text=marks)) == DIGITAL_SOURCE_TYPE
+
+
+async def test_a_picture_scaled_down_for_the_report_keeps_its_mark() -> None:
+    large = np.zeros((2 * LONGEST_SIDE, 2 * LONGEST_SIDE, 3), np.uint8)
+    made = Album(lambda ref: encode_raw(large)).generated("a", run="r", item="i")
+    assert made is not None
+    content = base64.b64decode(made.uri.partition(",")[2])
+    assert decode_image(content).shape == (LONGEST_SIDE, LONGEST_SIDE, 3)
+    assert source_type(content) == DIGITAL_SOURCE_TYPE
