@@ -6,9 +6,10 @@ import base64
 import binascii
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -29,6 +30,8 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
 SMALLEST_SIDE = 8
 """Pixels; a smaller picture shows nothing that an edit could change."""
 LARGEST_FILE = 48_000_000
+LONGEST_FILENAME, LONGEST_LABEL, LONGEST_CAPTION = 255, 200, 2000
+"""Characters, as an upload's: a folder's files reach the ledger without passing the contract."""
 METADATA = "metadata.jsonl"
 CLASSES = "classes.json"
 _BATCH = 1000
@@ -80,6 +83,27 @@ def add_uploads(name: str, uploads: Sequence[SourceUpload], ledger: Ledger, stor
     return SourcesAdded(added=ledger.add_sources(name, taken), rejected=rejected)
 
 
+def checked_classes(classes: Sequence[str] | None) -> list[str] | None:
+    """Return a dataset's class names, or None where its labels shall decide.
+
+    Raises:
+        ClassMapMismatch: there is none, one is no printable name, or two differ by case at most.
+    """
+    if classes is None:
+        return None
+    for name in classes:
+        if not 0 < len(name) <= LONGEST_LABEL or _printable(name).strip() != name:
+            raise ClassMapMismatch(f"{name[:40]!r} is no class name", pointer="/classes")
+    # A prediction's index must name one class, and a reader must be able to tell which.
+    twice = [name for name, times in Counter(map(str.casefold, classes)).items() if times > 1]
+    if twice or not classes:
+        told = (
+            f"the class {twice[0]!r} is listed twice" if twice else "an empty list of classes fits no label"
+        )
+        raise ClassMapMismatch(told, pointer="/classes")
+    return list(classes)
+
+
 def read_folder(folder: Path) -> Iterator[RawSource]:
     """Read an ImageFolder (one folder a class), with captions and labels of its ``metadata.jsonl`` if any.
 
@@ -90,6 +114,7 @@ def read_folder(folder: Path) -> Iterator[RawSource]:
         InvalidRequest: ``metadata.jsonl`` is not of this form.
     """
     notes = _read_metadata(folder / METADATA)
+    # Two levels and no deeper: a link back to its own parent must not be walked for ever.
     for path in sorted((*folder.glob("*"), *folder.glob("*/*"))):
         name = path.relative_to(folder).as_posix()
         if path.suffix.lower() in SUFFIXES and path.is_file() and (path.parent != folder or name in notes):
@@ -111,23 +136,31 @@ def register_folder(
     """
     if not folder.is_dir():
         raise InvalidRequest(f"{str(folder)!r} is no folder")
-    classes = _read_classes(folder / CLASSES)
+    classes = checked_classes(_read_classes(folder / CLASSES))
     sources = read_folder(folder)
     wanted = sources if with_captions else (replace(source, caption=None) for source in sources)
     taken, rejected = take_in(wanted, store, classes)
+    # Judged before the dataset is made: a folder of rubbish leaves no empty dataset behind.
     if not taken:
         raise DatasetEmpty(f"no picture could be read from {str(folder)!r}")
     ledger.create_dataset(name, classes)
+    # In pieces, so that other writers get in between.
     for start in range(0, len(taken), _BATCH):
         ledger.add_sources(name, taken[start : start + _BATCH])
     ledger.add_sources(name, [], rejected)
 
 
 def _admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None) -> NewSource:
-    for field, text in (("file name", source.filename), ("label", source.label), ("caption", source.caption)):
+    for field, text, most in (
+        ("file name", source.filename, LONGEST_FILENAME),
+        ("label", source.label, LONGEST_LABEL),
+        ("caption", source.caption, LONGEST_CAPTION),
+    ):
         if text is not None and _printable(text) != text:
             raise InvalidRequest(f"the {field} {_printable(text)!r} has control characters")
-    if ".." in Path(source.filename).parts or source.filename.startswith(("/", "\\")):
+        if text is not None and len(text) > most:
+            raise InvalidRequest(f"the {field} {text[:40]!r}... has more than {most} characters")
+    if _is_path_elsewhere(source.filename):
         raise InvalidRequest(f"{source.filename!r} is a path where a file name belongs")
     if classes is not None and source.label not in classes:
         raise ClassMapMismatch(f"the label {source.label!r} is none of the dataset's classes")
@@ -146,6 +179,12 @@ def _admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None) -
     )  # fmt: skip
 
 
+def _is_path_elsewhere(filename: str) -> bool:
+    # Windows' reading knows both slashes and drives: an export unpacked there must stay in its folder too.
+    path = PureWindowsPath(filename)
+    return bool(path.anchor) or ".." in path.parts
+
+
 def _printable(text: str) -> str:
     """Drop control, surrogate and direction-changing characters: they hide what a report shows."""
     return "".join(letter for letter in text if unicodedata.category(letter) not in ("Cc", "Cf", "Cs"))
@@ -153,6 +192,7 @@ def _printable(text: str) -> str:
 
 def _from_base64(text: str) -> bytes | None:
     try:
+        # Without validation Python drops foreign letters and decodes something that nobody sent.
         return base64.b64decode(text, validate=True)
     except binascii.Error:
         return None

@@ -5,19 +5,20 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from faultline_core.contract.datasets import Dataset, DatasetCreate, DatasetList, SourcesAdd, SourcesAdded
-from faultline_gateway.datasets import add_uploads
+from faultline_gateway.datasets import add_uploads, checked_classes
 from faultline_gateway.idempotency import answer_once
 from faultline_gateway.parts import IdempotencyKey, Parts
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 
 
+# Plain functions, not coroutines: the ledger and the decoding of pictures block, so they run in threads.
 @router.post("", status_code=201, response_model=Dataset)
 def create_dataset(body: DatasetCreate, parts: Parts, key: IdempotencyKey = None) -> Response:
     """Make an empty dataset; the same name with the same classes is the same dataset."""
 
     def work() -> Dataset:
-        return parts.ledger.create_dataset(body.name, body.classes)
+        return parts.ledger.create_dataset(body.name, checked_classes(body.classes))
 
     return answer_once(parts.ledger, "datasets", key, body, work, status=201)
 

@@ -18,7 +18,13 @@ from faultline_core.contract.editor import (
     ReconstructRequest,
 )
 from faultline_core.contract.runs import ItemResult
-from faultline_core.errors import ArtifactMissing, BadBackendOutput, ImageUndecodable
+from faultline_core.errors import (
+    ArtifactMissing,
+    BadBackendOutput,
+    ImageTooLarge,
+    ImageUndecodable,
+    UnsupportedMedia,
+)
 from faultline_core.images import decode_image
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedItem
@@ -76,6 +82,7 @@ async def edit(
     attempt: Attempt, source: LeasedItem, caption: str, kept: Sequence[KeptEdit], services: Services
 ) -> list[Sweep]:
     """Make each kept edit at every value of the sweep."""
+    # Guidance asks the network twice a step: with the caption and without.
     evaluations = 2 * attempt.config.preset.steps * len(attempt.config.preset.self_replace)
     step = min(_MOST_EDITS, max(1, _MOST_EVALUATIONS // evaluations))
     chunks = [kept[start : start + step] for start in range(0, len(kept), step)]
@@ -121,7 +128,9 @@ async def check_picture(ref: str, store: Store) -> None:
 def _check_picture(ref: str, store: Store) -> None:
     try:
         pixels = decode_image(store.get(ref))
-    except (ArtifactMissing, ImageUndecodable) as error:
+    except (ArtifactMissing, ImageTooLarge, ImageUndecodable, UnsupportedMedia) as error:
+        # Under its own code it would read as if the user's picture were to blame, and never be retried.
         raise BadBackendOutput(f"the editor named the picture {ref!r}: {error.detail}") from error
+    # A safety checker's black frame would be scored as a classifier's failure.
     if int(pixels.max()) == int(pixels.min()):
         raise BadBackendOutput(f"the editor answered a blank picture, {ref!r}")

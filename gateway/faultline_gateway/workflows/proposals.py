@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ _SPARE_VARIANTS = 7
 
 _MOST_VARIANTS = 16
 _PLACEBO_VARIANTS = 4
+_LONGEST_CAPTION = 4000
+"""Characters, as the contract's texts; the captioner's own limit in tokens lies far below."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ async def write_caption(attempt: Attempt, source: LeasedItem, services: Services
     attempt.share(response.cost)
     if not caption:
         raise BadBackendOutput("the captioner answered an empty caption")
-    return caption
+    return _plausible("captioner", caption)
 
 
 async def draw_proposals(
@@ -110,11 +113,21 @@ def _planned_slots(config: StressTestConfig, source_id: str) -> list[Slot]:
 
 def _ask(slot: Slot, source: LeasedItem, caption: str, config: StressTestConfig) -> PerturbItem:
     kind = slot.edit_type or "placebo"
+    # Of its own for each slot: one slot more changes no other's draw.
     seed = derive_seed(config.request.seed, source.source_id, kind, slot.number)
     return PerturbItem(caption=caption, perturbation_type=kind, n=slot.variants, seed=seed)
 
 
 def _read(caption: str, perturbations: Perturbations, *, placebo: bool) -> list[Proposal]:
-    texts = (edit.edited_caption.strip() for edit in perturbations.edits)
+    texts = (_plausible("perturber", edit.edited_caption.strip()) for edit in perturbations.edits)
     proposals = [Proposal(text, difference(caption, text)) for text in texts if text]
     return [proposal for proposal in proposals if placebo or not proposal.words.is_empty]
+
+
+def _plausible(service: str, text: str) -> str:
+    # A runaway model writes without end or in control characters; no service's request takes the first and
+    # PostgreSQL's JSON refuses NUL, so both would surface far from who is to blame.
+    hidden = any(unicodedata.category(letter) == "Cc" and not letter.isspace() for letter in text)
+    if hidden or len(text) > _LONGEST_CAPTION:
+        raise BadBackendOutput(f"the {service} answered no caption but {len(text)} characters: {text[:40]!r}")
+    return text

@@ -10,7 +10,7 @@ from faultline_core.clip_metrics import Vectors, unit
 from faultline_core.contract.base import Outcome
 from faultline_core.contract.scorer import Embedding, EmbedTextsRequest
 from faultline_core.contract.stress_tests import TextThresholds
-from faultline_core.errors import BadBackendOutput
+from faultline_core.errors import BadBackendOutput, NumericalFailure
 from faultline_core.filters import names_label, text_filter
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedItem
@@ -40,6 +40,7 @@ async def keep_edits(
     embedded = await _embed(attempt, label, drawn, services)
     taken: set[str] = set()
     kept: list[KeptEdit] = []
+    # In the order of the plan: an earlier slot keeps its edit, whatever is tried again later.
     for slot, proposals in drawn.items():
         items = attempt.edits(slot.edit_type, slot.number)
         async with attempt.blaming(items):
@@ -55,6 +56,7 @@ async def keep_edits(
 async def _embed(
     attempt: Attempt, label: str, drawn: Mapping[Slot, Sequence[Proposal]], services: Services
 ) -> Embedded:
+    # Placebos are not embedded: they mean the same by design.
     edits = [edit for slot, proposals in drawn.items() if slot.edit_type is not None for edit in proposals]
     texts = dict.fromkeys([label, *(text for edit in edits for text in (*edit.removed, *edit.added))])
     if not edits:
@@ -73,7 +75,11 @@ async def _embed_chunk(
     request = EmbedTextsRequest(texts=texts, encoder="sentence")
     response = await attempt.call("scorer", services.scorer.embed_texts, request)
     attempt.share(response.cost)
-    return dict(zip(texts, attempt.outcomes("sentence", response, len(texts)), strict=True))
+    outcomes = attempt.outcomes("sentence", response, len(texts))
+    lengths = {len(outcome.value.vector) for outcome in outcomes if outcome.value is not None}
+    if len(lengths) > 1:
+        raise BadBackendOutput(f"the sentence encoder answered vectors of {sorted(lengths)} numbers together")
+    return dict(zip(texts, outcomes, strict=True))
 
 
 def _first_usable(
@@ -101,6 +107,7 @@ def _judge(
     Raises:
         BackendError: the sentence encoder did not embed the words.
     """
+    # Before any embedding: an edit that names the class is none, however far its words lie from it.
     if names_label(proposal.removed, proposal.added, label):
         return "label-in-edit"
     if slot.edit_type is None:
@@ -117,7 +124,11 @@ def _judge(
 def _vector(text: str, embedded: Embedded) -> Vectors:
     if text not in embedded:
         raise BadBackendOutput(f"the sentence encoder gave no embedding of {text!r}")
-    return unit(embedded[text].unwrap().vector)
+    try:
+        return unit(embedded[text].unwrap().vector)
+    except NumericalFailure as error:
+        # NaN, infinity or zeros come from the service, not from our arithmetic: it may be asked again.
+        raise BadBackendOutput(f"the sentence encoder's embedding of {text!r}: {error.detail}") from error
 
 
 async def _drop(attempt: Attempt, items: Sequence[LeasedItem], reasons: Sequence[str]) -> None:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import io
 import json
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
-import numpy as np
 import pytest
 import pytest_asyncio
-from PIL import Image
 
 from fakes.gateway import FakeGateway, fake_gateway
-from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
+from fakes.problems import problem
 from faultline_core.errors import error_classes
 from faultline_gateway import edge
 from faultline_gateway.ledger import Ledger
@@ -38,22 +32,6 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fak
     async with fake_gateway(tmp_path_factory.mktemp("gateway")) as opened:
         await opened.upload("demo", 1)
         yield opened
-
-
-@pytest.fixture
-def name() -> str:
-    """A dataset that no other test uses."""
-    return f"demo-{uuid.uuid4().hex}"
-
-
-def problem(answer: httpx.Response, status: int, code: str) -> Problem:
-    assert answer.headers["content-type"] == PROBLEM_MEDIA_TYPE
-    found = Problem.model_validate_json(answer.content)
-    assert (answer.status_code, found.status, found.code) == (status, status, code), found.detail
-    assert found.type == f"urn:faultline:problem:{code}"
-    assert found.request_id == answer.headers["x-request-id"]
-    assert "Traceback" not in answer.text
-    return found
 
 
 @pytest.mark.parametrize(
@@ -222,105 +200,6 @@ async def test_a_request_keeps_its_id_where_it_is_usable(
     answer = await gateway.http.get("/healthz", headers={"x-request-id": given})
     assert (answer.headers["x-request-id"] == given) is kept
     assert answer.headers["x-request-id"]
-
-
-def upload(content: bytes | str, **changes: str) -> dict[str, str]:
-    text = content if isinstance(content, str) else base64.b64encode(content).decode()
-    return {"filename": "a.png", "label": "sled", "content_base64": text} | changes
-
-
-def saved(format: str, size: int = 16, **options: Any) -> bytes:
-    buffer = io.BytesIO()
-    pixels = np.random.default_rng(0).integers(0, 256, (size, size, 3), dtype=np.uint8)
-    Image.fromarray(pixels).save(buffer, format=format, **options)
-    return buffer.getvalue()
-
-
-PICTURE = saved("PNG")
-ANIMATION = saved("PNG", save_all=True, append_images=[Image.new("RGB", (16, 16), "red")])
-
-
-@pytest.mark.parametrize(
-    ("source", "code"),
-    [
-        (upload(b"\x00"), "image-undecodable"),
-        (upload(b"random bytes"), "image-undecodable"),
-        (upload(PICTURE[:200]), "image-undecodable"),
-        (upload("no base64!"), "image-undecodable"),
-        (upload("QUJD RA=="), "image-undecodable"),
-        (upload(saved("GIF")), "unsupported-media"),
-        (upload(saved("TIFF")), "unsupported-media"),
-        (upload(b"<svg/>"), "unsupported-media"),
-        (upload(ANIMATION), "unsupported-media"),
-        (upload(saved("PNG", size=1)), "invalid-request"),
-        (upload(PICTURE, label="moon"), "class-map-mismatch"),
-        (upload(PICTURE, label="sled\x00"), "invalid-request"),
-        (upload(PICTURE, caption="a \u202esled"), "invalid-request"),
-        (upload(PICTURE, filename="../../etc/passwd"), "invalid-request"),
-        (upload(PICTURE, filename="/etc/passwd"), "invalid-request"),
-        (upload(PICTURE, filename="a\nb.png"), "invalid-request"),
-    ],
-)
-async def test_a_bad_picture_is_refused_alone(
-    gateway: FakeGateway, name: str, source: dict[str, str], code: str
-) -> None:
-    await gateway.http.post("/v1/datasets", json={"name": name, "classes": ["sled", "boat"]})
-    sources = [upload(PICTURE, filename="good.png"), source]
-    answer = await gateway.http.post(f"/v1/datasets/{name}/sources", json={"sources": sources})
-    added = answer.json()
-    assert (answer.status_code, added["added"]) == (200, 1)
-    assert [rejected["code"] for rejected in added["rejected"]] == [code]
-    assert (await gateway.http.get(f"/v1/datasets/{name}")).json()["n_sources"] == 1
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        {"filename": "a.png", "label": "sled"},
-        upload(""),
-        upload(PICTURE, url="http://169.254.169.254/"),
-        upload(PICTURE, label=""),
-        upload(PICTURE, label="x" * 201),
-        upload(PICTURE, filename="x" * 256),
-    ],
-)
-async def test_an_upload_of_the_wrong_form_adds_nothing(
-    gateway: FakeGateway, name: str, source: dict[str, str]
-) -> None:
-    await gateway.http.post("/v1/datasets", json={"name": name})
-    body = {"sources": [upload(PICTURE), source]}
-    problem(await gateway.http.post(f"/v1/datasets/{name}/sources", json=body), 422, "invalid-request")
-    assert (await gateway.http.get(f"/v1/datasets/{name}")).json()["n_sources"] == 0
-
-
-async def test_a_bomb_of_pixels_is_refused_before_it_is_decoded(gateway: FakeGateway, name: str) -> None:
-    await gateway.http.post("/v1/datasets", json={"name": name})
-    buffer = io.BytesIO()
-    Image.new("1", (5000, 5000)).save(buffer, format="PNG")
-    body = {"sources": [upload(buffer.getvalue())]}
-    added = (await gateway.http.post(f"/v1/datasets/{name}/sources", json=body)).json()
-    assert [rejected["code"] for rejected in added["rejected"]] == ["image-too-large"]
-
-
-async def test_one_picture_under_two_file_names_is_two_sources_and_under_one_name_is_one(
-    gateway: FakeGateway,
-    name: str,
-) -> None:
-    await gateway.http.post("/v1/datasets", json={"name": name})
-    files = ("a.png", "b.png", "a.png")
-    body = {"sources": [upload(PICTURE, filename=file) for file in files]}
-    added = (await gateway.http.post(f"/v1/datasets/{name}/sources", json=body)).json()
-    assert added == {"added": 2, "rejected": []}
-    assert len({source.id for source in gateway.ledger.sources(name)}) == 2
-
-
-async def test_where_a_picture_was_taken_is_not_stored(gateway: FakeGateway, name: str) -> None:
-    exif = Image.Exif()
-    exif[0x010F] = "a camera in a secret place"
-    await gateway.http.post("/v1/datasets", json={"name": name})
-    body = {"sources": [upload(saved("JPEG", exif=exif))]}
-    await gateway.http.post(f"/v1/datasets/{name}/sources", json=body)
-    assert b"secret place" not in gateway.store.get(gateway.ledger.sources(name)[0].image)
 
 
 async def test_every_code_has_a_status_that_tells_an_error() -> None:

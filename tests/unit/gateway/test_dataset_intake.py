@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fakes.ledgers import new_ledger
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.datasets import RejectedSource
 from faultline_core.errors import DatasetEmpty, InvalidRequest, UnknownDataset
@@ -18,13 +16,6 @@ from faultline_gateway import datasets
 from faultline_gateway.datasets import read_folder, register_folder
 from faultline_gateway.ledger import Ledger, NewSource
 from faultline_gateway.main import main
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    ledger = new_ledger(tmp_path)
-    yield ledger
-    ledger.close()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Callable
 
@@ -11,6 +12,7 @@ from fakes.ports import (
     FakeCaptioner,
     FakeClassifiers,
     FakeEditor,
+    FakePerturber,
     FakeScorer,
     fake_services,
 )
@@ -20,7 +22,16 @@ from fakes.world import FakeWorld
 from faultline_core.contract.base import Outcome
 from faultline_core.contract.captioner import Caption, CaptionRequest, CaptionResponse
 from faultline_core.contract.classifiers import ClassifyRequest, Prediction
-from faultline_core.contract.editor import EditedImage, EditRequest, EditResponse, EditVariant
+from faultline_core.contract.editor import (
+    EditedImage,
+    EditRequest,
+    EditResponse,
+    EditVariant,
+    Reconstruction,
+    ReconstructRequest,
+    ReconstructResponse,
+)
+from faultline_core.contract.perturber import CaptionEdit, Perturbations, PerturbItem
 from faultline_core.contract.scorer import EditScores, ScoreItem
 from faultline_gateway.ports import Services
 
@@ -59,14 +70,58 @@ class _NamesNothing(FakeEditor):
         return response.model_copy(update={"outcomes": outcomes})
 
 
-class _PaintsBlack(FakeEditor):
+class _Paints(FakeEditor):
+    """Answers the same stored bytes for every picture."""
+
+    content = blank_picture()
+
     async def edit(self, request: EditRequest) -> EditResponse:
         response = await super().edit(request)
-        black = self.world.store.put(blank_picture())
-        self.world.shown[black] = self.world.shown[request.items[0].image]
-        variants = [EditVariant(self_replace=value, image=black) for value in request.preset.self_replace]
+        image = self.world.store.put(self.content)
+        self.world.shown[image] = self.world.shown[request.items[0].image]
+        variants = [EditVariant(self_replace=value, image=image) for value in request.preset.self_replace]
         outcomes = [Outcome[EditedImage](value=EditedImage(variants=variants)) for _ in request.items]
         return response.model_copy(update={"outcomes": outcomes})
+
+
+class _PaintsGif(_Paints):
+    content = b"GIF89a of a dog"
+
+
+class _PaintsHuge(_Paints):
+    content = b"FLRAW1" + struct.pack("<III", 60_000, 60_000, 3)
+
+
+class _PaintsNoise(_Paints):
+    content = b"no picture"
+
+
+class _ReconstructsBlack(FakeEditor):
+    async def reconstruct(self, request: ReconstructRequest) -> ReconstructResponse:
+        response = await super().reconstruct(request)
+        black = Reconstruction(image=self.world.store.put(blank_picture()), psnr_db=99.0)
+        return response.model_copy(update={"outcomes": [Outcome[Reconstruction](value=black)]})
+
+
+class _UnevenVectors(FakeScorer):
+    def vector(self, text: str) -> list[float]:
+        return super().vector(text)[: 1 + len(text)]
+
+
+class _ZeroVectors(FakeScorer):
+    def vector(self, text: str) -> list[float]:
+        return [0.0] * 256
+
+
+class _EmptyVectors(FakeScorer):
+    def vector(self, text: str) -> list[float]:
+        return []
+
+
+class _WritesAnEscape(FakePerturber):
+    def propose(self, item: PerturbItem) -> Perturbations:
+        edit = CaptionEdit(edited_caption=f"{item.caption} \x1b[2J", removed=[], added=[])
+        return Perturbations(edits=[edit])
 
 
 class _NoCosines(FakeScorer):
@@ -96,7 +151,17 @@ LIES: dict[str, Callable[[FakeWorld], tuple[Services, int]]] = {
     "one outcome too few": lambda world: (fake_services(world, editor=_CountsWrong(world)), 6),
     "a sweep cut short": lambda world: (fake_services(world, editor=_ShortSweep(world)), 6),
     "a picture never stored": lambda world: (fake_services(world, editor=_NamesNothing(world)), 6),
-    "a black picture": lambda world: (fake_services(world, editor=_PaintsBlack(world)), 6),
+    "a black picture": lambda world: (fake_services(world, editor=_Paints(world)), 6),
+    "an animation for a picture": lambda world: (fake_services(world, editor=_PaintsGif(world)), 6),
+    "a picture too large to look at": lambda world: (fake_services(world, editor=_PaintsHuge(world)), 6),
+    "bytes that are no picture": lambda world: (fake_services(world, editor=_PaintsNoise(world)), 6),
+    "a black reconstruction": lambda world: (fake_services(world, editor=_ReconstructsBlack(world)), 1),
+    "embeddings of different lengths": lambda world: (fake_services(world, scorer=_UnevenVectors(world)), 5),
+    "embeddings of nothing but zeros": lambda world: (fake_services(world, scorer=_ZeroVectors(world)), 5),
+    "embeddings without numbers": lambda world: (fake_services(world, scorer=_EmptyVectors(world)), 5),
+    "a proposal with a terminal's escape": lambda world: (
+        fake_services(world, perturber=_WritesAnEscape()), 6,
+    ),
     "cosines of 17": lambda world: (fake_services(world, scorer=_NoCosines(world)), 6),
     "NaN for a score": lambda world: (fake_services(world, scorer=_NotANumber(world)), 6),
     "one probability for four classes": lambda world: (

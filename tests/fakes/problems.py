@@ -1,0 +1,18 @@
+"""What every refusal must look like, whoever asked for it."""
+
+from __future__ import annotations
+
+import httpx
+
+from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
+
+
+def problem(answer: httpx.Response, status: int, code: str) -> Problem:
+    """The problem document of a refusal, after holding it against its promises."""
+    assert answer.headers["content-type"] == PROBLEM_MEDIA_TYPE
+    found = Problem.model_validate_json(answer.content)
+    assert (answer.status_code, found.status, found.code) == (status, status, code), found.detail
+    assert found.type == f"urn:faultline:problem:{code}"
+    assert found.request_id == answer.headers["x-request-id"]
+    assert "Traceback" not in answer.text
+    return found

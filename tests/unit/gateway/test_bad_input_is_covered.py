@@ -1,0 +1,75 @@
+"""Every kind of bad input that the product promises to name, and the tests that hold it to its word."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+UNIT = Path(__file__).parents[1]
+
+_BAD_FILE = "test_a_bad_file_is_named_under_its_code_and_leaves_nothing_in_the_store"
+_BAD_SOURCE = "test_a_bad_source_is_refused_alone"
+_BAD_REQUEST = "test_a_stress_test_that_cannot_be_is_refused_and_not_stored"
+_BAD_SERVICE = "test_a_bad_service_costs_tried_items_with_their_reason_and_makes_no_number"
+
+LINES: dict[str, tuple[str, ...]] = {
+    "an undecodable image": (_BAD_FILE, _BAD_SOURCE),
+    "a truncated image": (_BAD_FILE,),
+    "an image of too many pixels": (_BAD_FILE,),
+    "an animated image": (_BAD_FILE,),
+    "an image of another format": (_BAD_FILE, "test_the_bytes_decide_and_not_the_file_name"),
+    "one bad file among good ones, uploaded": (
+        "test_one_upload_of_every_bad_kind_takes_the_one_good_picture",
+    ),
+    "one bad file among good ones, in a folder": ("test_one_bad_file_is_named_and_the_others_are_taken",),
+    "one bad picture in a run": ("test_one_bad_picture_fails_its_own_items_and_not_the_run",),
+    "an empty dataset": (_BAD_REQUEST, "test_an_empty_dataset_is_refused"),
+    "a folder without a usable picture": ("test_a_folder_without_a_usable_picture_is_refused",),
+    "a label outside the dataset's classes": (
+        _BAD_SOURCE, "test_a_label_outside_the_datasets_classes_is_refused",
+    ),
+    "a class outside the classifier's class map": (
+        "test_a_dataset_class_outside_the_class_map_is_refused",
+        "test_a_classifier_that_cannot_be_had_is_refused_at_creation_and_nothing_is_stored",
+    ),
+    "classes that are no list of distinct names": (
+        "test_classes_that_cannot_be_told_apart_or_shown_are_refused_and_not_stored",
+    ),
+    "an unknown classifier": (_BAD_REQUEST, "test_an_unknown_classifier_is_refused_with_those_that_exist"),
+    "an unknown edit type": (_BAD_REQUEST,),
+    "an unknown field": (_BAD_REQUEST, "test_an_upload_of_the_wrong_form_adds_nothing"),
+    "a path where a dataset's name belongs": (
+        "test_a_path_where_a_datasets_name_belongs_is_refused_and_not_stored", _BAD_REQUEST,
+    ),
+    "a path where a classifier's name belongs": (_BAD_REQUEST,),
+    "a path where a file name belongs": (_BAD_SOURCE,),
+    "a path where a digest belongs": ("test_a_wrong_address_is_a_named_problem",),
+    "weights that are not safetensors": (
+        "test_a_classifier_that_cannot_be_had_is_refused_at_creation_and_nothing_is_stored",
+        "test_pickled_clip_weights_are_refused_even_beside_safetensors",
+    ),
+    "no surviving edit": (
+        "test_without_a_surviving_edit_the_report_renders_and_says_so",
+        "test_a_report_without_surviving_edit_says_so",
+    ),
+    "a service that is down": (_BAD_SERVICE, "test_what_may_pass_is_waited_out"),
+    "a service that is slow": (_BAD_SERVICE, "test_a_service_that_hangs_opens_its_circuit"),
+    "a service that lies": (_BAD_SERVICE, "test_a_lying_service_fails_items_and_never_becomes_a_number"),
+    "a service that recovers": ("test_a_service_that_recovers_costs_attempts_and_no_item",),
+    "a body that is no request": ("test_a_body_that_is_no_request_is_a_named_problem",),
+    "a defect of ours": ("test_a_failure_that_nobody_named_tells_nothing_of_its_insides",),
+}  # fmt: skip
+
+
+@cache
+def _tests() -> frozenset[str]:
+    found = (re.findall(r"def (test_\w+)", path.read_text("utf-8")) for path in UNIT.glob("*/test_*.py"))
+    return frozenset(name for names in found for name in names)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_every_line_of_the_list_names_tests_that_exist(line: str) -> None:
+    assert [name for name in LINES[line] if name not in _tests()] == []

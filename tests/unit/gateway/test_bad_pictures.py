@@ -1,0 +1,337 @@
+"""Bad pictures: each is refused alone under its code, nothing of it is stored, the others are taken."""
+
+from __future__ import annotations
+
+import base64
+import io
+import struct
+import uuid
+import zlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import numpy as np
+import pytest
+import pytest_asyncio
+from PIL import Image
+
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.problems import problem
+from faultline_core.blobs import BlobStore
+from faultline_core.errors import error_classes
+from faultline_core.images import decode_image, encode_png, encode_raw
+from faultline_gateway.datasets import RawSource, take_in
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FakeGateway]:
+    """One gateway for all: each test has a dataset of its own."""
+    async with fake_gateway(tmp_path_factory.mktemp("gateway")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def name() -> str:
+    """A dataset that no other test uses."""
+    return f"demo-{uuid.uuid4().hex}"
+
+
+class NotedStore(BlobStore):
+    """A store in memory that tells what was put into it."""
+
+    def __init__(self) -> None:
+        super().__init__(f"memory://{uuid.uuid4().hex}")
+        self.blobs: set[bytes] = set()
+
+    def put(self, data: bytes) -> str:
+        """Store and note ``data``."""
+        self.blobs.add(data)
+        return super().put(data)
+
+
+def upload(content: bytes | str, **changes: str) -> dict[str, str]:
+    text = content if isinstance(content, str) else base64.b64encode(content).decode()
+    return {"filename": "a.png", "label": "sled", "content_base64": text} | changes
+
+
+def saved(format: str, size: int = 16, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    pixels = np.random.default_rng(0).integers(0, 256, (size, size, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(buffer, format=format, **options)
+    return buffer.getvalue()
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png_claiming(width: int, height: int, *before_the_pixels: bytes) -> bytes:
+    """A PNG of two pixels' worth of bytes that says it is so large."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    pixels = chunk(b"IDAT", zlib.compress(b"\0" * 100))
+    return b"".join(
+        (b"\x89PNG\r\n\x1a\n", chunk(b"IHDR", header), *before_the_pixels, pixels, chunk(b"IEND", b""))
+    )
+
+
+def jpeg_claiming(width: int, height: int) -> bytes:
+    jpeg = saved("JPEG")
+    start = jpeg.index(b"\xff\xc0") + 5
+    return jpeg[:start] + struct.pack(">HH", height, width) + jpeg[start + 4 :]
+
+
+def flipped(content: bytes, position: int) -> bytes:
+    return content[:position] + bytes([content[position] ^ 0xFF]) + content[position + 1 :]
+
+
+PICTURE = saved("PNG")
+FRAMES: dict[str, Any] = {"save_all": True, "append_images": [Image.new("RGB", (16, 16), "red")]}
+TEXT_BOMB = chunk(b"zTXt", b"Comment\0\0" + zlib.compress(b"\0" * 2_000_000))
+
+UNDECODABLE = {
+    "one byte": b"\x00",
+    "random bytes": b"random bytes",
+    "random bytes behind a PNG's signature": b"\x89PNG\r\n\x1a\n" + b"\x07" * 64,
+    "a web page": b"<html><body>not found</body></html>",
+    "a script behind a JPEG's first marker": b"\xff\xd8\xff<script>alert(1)</script>",
+    "a PNG whose checksum is wrong": flipped(PICTURE, 20),
+    "a text that inflates to two million bytes": png_claiming(16, 16, TEXT_BOMB),
+}
+TRUNCATED = {
+    "a cut PNG": PICTURE[:200],
+    "a cut JPEG": saved("JPEG", size=64)[:-400],
+    "a cut WebP": saved("WEBP")[:-40],
+    "a PNG cut within its header": PICTURE[:20],
+    "a cut raw picture": encode_raw(np.zeros((16, 16, 3), np.uint8))[:-1],
+    "a raw picture's cut header": encode_raw(np.zeros((16, 16, 3), np.uint8))[:10],
+}
+HUGE = {
+    "a PNG of 50,000 x 50,000": png_claiming(50_000, 50_000),
+    "a PNG of two thousand million pixels a side": png_claiming(2**31 - 1, 2**31 - 1),
+    "a JPEG of 65,000 x 65,000": jpeg_claiming(65_000, 65_000),
+    "a raw picture of 60,000 x 60,000": b"FLRAW1" + struct.pack("<III", 60_000, 60_000, 3),
+    "one row over the limit": png_claiming(16_000, 1_001),
+}
+ANIMATED = {f"animated {format}": saved(format, **FRAMES) for format in ("PNG", "WEBP", "GIF")}
+OTHER_FORMATS = {
+    "GIF": saved("GIF"),
+    "TIFF": saved("TIFF"),
+    "BMP": saved("BMP"),
+    "ICO": saved("ICO"),
+    "PDF": b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n",
+    "EPS": b"%!PS-Adobe-3.0 EPSF-3.0\n",
+    "PSD": b"8BPS\x00\x01",
+    "FITS": b"SIMPLE  =                    T",
+    "AVIF": b"\x00\x00\x00\x20ftypavif",
+    "SVG": b"<svg/>",
+    "SVG behind white space": b'\n <?xml version="1.0"?><svg onload="alert(1)"/>',
+    "ZIP": b"PK\x03\x04" + b"\0" * 30,
+}
+BAD: dict[str, tuple[bytes, str]] = {
+    **{kind: (content, "image-undecodable") for kind, content in (UNDECODABLE | TRUNCATED).items()},
+    **{kind: (content, "image-too-large") for kind, content in HUGE.items()},
+    **{kind: (content, "unsupported-media") for kind, content in (OTHER_FORMATS | ANIMATED).items()},
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+async def test_a_bad_file_is_named_under_its_code_and_leaves_nothing_in_the_store(kind: str) -> None:
+    content, code = BAD[kind]
+    store = NotedStore()
+    source = RawSource(filename="bad.png", label="sled", caption=None, content=content)
+    taken, rejected = take_in([source], store, None)
+    assert [(one.filename, one.code) for one in rejected] == [("bad.png", code)]
+    assert rejected[0].detail
+    assert (taken, store.blobs) == ([], set())
+
+
+async def test_one_upload_of_every_bad_kind_takes_the_one_good_picture(
+    gateway: FakeGateway, name: str
+) -> None:
+    await gateway.http.post("/v1/datasets", json={"name": name})
+    bad = [upload(content, filename=f"{number}.png") for number, (content, _) in enumerate(BAD.values())]
+    body = {"sources": [*bad[:10], upload(PICTURE, filename="good.png"), *bad[10:]]}
+    answer = await gateway.http.post(f"/v1/datasets/{name}/sources", json=body)
+    added = answer.json()
+    assert (answer.status_code, added["added"]) == (200, 1)
+    assert [one["code"] for one in added["rejected"]] == [code for _, code in BAD.values()]
+    assert {code for _, code in BAD.values()} <= set(error_classes())
+    [source] = gateway.ledger.sources(name)
+    assert source.filename == "good.png"
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        (upload("no base64!"), "image-undecodable"),
+        (upload("QUJD RA=="), "image-undecodable"),
+        (upload("QUJDRA"), "image-undecodable"),
+        (upload("data:image/png;base64,QUJD"), "image-undecodable"),
+        (upload(saved("PNG", size=1)), "invalid-request"),
+        (upload(PICTURE, label="moon"), "class-map-mismatch"),
+        (upload(PICTURE, label="Sled"), "class-map-mismatch"),
+        (upload(PICTURE, label="sled "), "class-map-mismatch"),
+        (upload(PICTURE, label="sled\x00"), "invalid-request"),
+        (upload(PICTURE, caption="a \u202esled"), "invalid-request"),
+        (upload(PICTURE, caption="a sl\u200bed"), "invalid-request"),
+        (upload(PICTURE, filename="a\nb.png"), "invalid-request"),
+        (upload(PICTURE, filename="../../etc/passwd"), "invalid-request"),
+        (upload(PICTURE, filename="sled/../../passwd"), "invalid-request"),
+        (upload(PICTURE, filename="/etc/passwd"), "invalid-request"),
+        (upload(PICTURE, filename="..\\..\\boot.ini"), "invalid-request"),
+        (upload(PICTURE, filename="\\\\server\\share\\a.png"), "invalid-request"),
+        (upload(PICTURE, filename="C:\\a.png"), "invalid-request"),
+    ],
+)
+async def test_a_bad_source_is_refused_alone(
+    gateway: FakeGateway, name: str, source: dict[str, str], code: str
+) -> None:
+    await gateway.http.post("/v1/datasets", json={"name": name, "classes": ["sled", "boat"]})
+    sources = [upload(PICTURE, filename="good.png"), source]
+    answer = await gateway.http.post(f"/v1/datasets/{name}/sources", json={"sources": sources})
+    added = answer.json()
+    assert (answer.status_code, added["added"]) == (200, 1)
+    assert [rejected["code"] for rejected in added["rejected"]] == [code]
+    assert (await gateway.http.get(f"/v1/datasets/{name}")).json()["n_sources"] == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"filename": "x" * 256},
+        {"label": "x" * 201},
+        {"caption": "x" * 2001},
+    ],
+)
+async def test_a_folder_may_bring_no_longer_text_than_an_upload(changes: dict[str, str]) -> None:
+    fields = {"filename": "a.png", "label": "sled", "caption": "a sled"} | changes
+    taken, rejected = take_in([RawSource(content=PICTURE, **fields)], NotedStore(), None)
+    assert (taken, [one.code for one in rejected]) == ([], ["invalid-request"])
+    assert len(rejected[0].detail) < 200
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"filename": "a.png", "label": "sled"},
+        upload(""),
+        upload(PICTURE, url="http://169.254.169.254/"),
+        upload(PICTURE, label=""),
+        upload(PICTURE, label="x" * 201),
+        upload(PICTURE, filename="x" * 256),
+        upload(PICTURE, filename=""),
+        upload(PICTURE, caption="x" * 2001),
+        upload(PICTURE) | {"label": 3},
+        upload(PICTURE) | {"content_base64": None},
+    ],
+)
+async def test_an_upload_of_the_wrong_form_adds_nothing(
+    gateway: FakeGateway, name: str, source: dict[str, str]
+) -> None:
+    await gateway.http.post("/v1/datasets", json={"name": name})
+    body = {"sources": [upload(PICTURE), source]}
+    found = problem(
+        await gateway.http.post(f"/v1/datasets/{name}/sources", json=body), 422, "invalid-request"
+    )
+    assert found.errors[0].pointer.startswith("/sources/1")
+    assert (await gateway.http.get(f"/v1/datasets/{name}")).json()["n_sources"] == 0
+
+
+async def test_more_pictures_than_a_request_may_hold_are_refused_whole(
+    gateway: FakeGateway, name: str
+) -> None:
+    await gateway.http.post("/v1/datasets", json={"name": name})
+    body = {"sources": [upload(PICTURE, filename=f"{number}.png") for number in range(65)]}
+    problem(await gateway.http.post(f"/v1/datasets/{name}/sources", json=body), 422, "invalid-request")
+    problem(
+        await gateway.http.post(f"/v1/datasets/{name}/sources", json={"sources": []}), 422, "invalid-request"
+    )
+    assert gateway.ledger.sources(name) == []
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "../../etc/passwd", "/etc/passwd", "..", ".", "a/b", "a\\b", "a%2fb", "file:///etc/passwd", "a#b",
+        "a b", "", "x" * 97, "demo\x00", "demo\n", "d\u00e9mo", "\uff0fetc", "-rf", "C:demo",
+    ],
+)  # fmt: skip
+async def test_a_path_where_a_datasets_name_belongs_is_refused_and_not_stored(
+    gateway: FakeGateway, wanted: str
+) -> None:
+    before = gateway.ledger.dataset_list()
+    found = problem(await gateway.http.post("/v1/datasets", json={"name": wanted}), 422, "invalid-request")
+    assert found.errors[0].pointer == "/name"
+    assert gateway.ledger.dataset_list() == before
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [[], ["sled", "sled"], ["Sled", "sled"], ["sled", ""], ["sled", " boat"], ["sl\x00ed"], ["x" * 201]],
+)
+async def test_classes_that_cannot_be_told_apart_or_shown_are_refused_and_not_stored(
+    gateway: FakeGateway, name: str, classes: list[str]
+) -> None:
+    answer = await gateway.http.post("/v1/datasets", json={"name": name, "classes": classes})
+    assert problem(answer, 422, "class-map-mismatch").errors[0].pointer == "/classes"
+    problem(await gateway.http.get(f"/v1/datasets/{name}"), 404, "unknown-dataset")
+
+
+async def test_what_is_no_list_of_classes_is_refused(gateway: FakeGateway, name: str) -> None:
+    for classes in ("sled", {"0": "sled"}, [1], ["sled"] * 10_001):
+        answer = await gateway.http.post("/v1/datasets", json={"name": name, "classes": classes})
+        problem(answer, 422, "invalid-request")
+
+
+@pytest.mark.parametrize(
+    ("filename", "format"),
+    [("a.png", "JPEG"), ("a.jpg", "WEBP"), ("a.webp", "PNG"), ("a", "PNG"), ("é猫.png", "PNG")],
+)
+async def test_the_bytes_decide_and_not_the_file_name(
+    gateway: FakeGateway, name: str, filename: str, format: str
+) -> None:
+    await gateway.http.post("/v1/datasets", json={"name": name})
+    body = {"sources": [upload(saved(format), filename=filename)]}
+    added = (await gateway.http.post(f"/v1/datasets/{name}/sources", json=body)).json()
+    assert added == {"added": 1, "rejected": []}
+
+
+async def test_one_picture_under_two_file_names_is_two_sources_and_under_one_name_is_one(
+    gateway: FakeGateway,
+    name: str,
+) -> None:
+    await gateway.http.post("/v1/datasets", json={"name": name})
+    files = ("a.png", "b.png", "a.png")
+    body = {"sources": [upload(PICTURE, filename=file) for file in files]}
+    added = (await gateway.http.post(f"/v1/datasets/{name}/sources", json=body)).json()
+    assert added == {"added": 2, "rejected": []}
+    assert len({source.id for source in gateway.ledger.sources(name)}) == 2
+
+
+async def test_where_a_picture_was_taken_is_not_stored(gateway: FakeGateway, name: str) -> None:
+    exif = Image.Exif()
+    exif[0x010F] = "a camera in a secret place"
+    await gateway.http.post("/v1/datasets", json={"name": name})
+    body = {"sources": [upload(saved("JPEG", exif=exif))]}
+    await gateway.http.post(f"/v1/datasets/{name}/sources", json=body)
+    assert b"secret place" not in gateway.store.get(gateway.ledger.sources(name)[0].image)
+
+
+async def test_what_hides_behind_a_pictures_end_is_not_stored() -> None:
+    store = NotedStore()
+    for number, hidden in enumerate((b"PK\x03\x04 an archive", b"<script>alert(1)</script>")):
+        source = RawSource(filename=f"{number}.png", label="sled", caption=None, content=PICTURE + hidden)
+        taken, _ = take_in([source], store, None)
+        assert len(taken) == 1
+    [stored] = store.blobs
+    assert stored == encode_raw(decode_image(PICTURE))
+
+
+async def test_equal_pixels_in_other_files_are_one_blob() -> None:
+    store = NotedStore()
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    for number, content in enumerate((PICTURE, encode_png(pixels, text={"a": "b"}), encode_raw(pixels))):
+        take_in([RawSource(filename=f"{number}", label="sled", caption=None, content=content)], store, None)
+    assert len(store.blobs) == 1
