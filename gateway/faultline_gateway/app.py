@@ -41,6 +41,7 @@ def create_app(
     """Put the gateway together; whoever calls this opened the parts and closes them."""
     metrics = Metrics()
     app = bare_app()
+    # Outside the router, so that its own 404 and 405 carry an id and are counted too.
     app.add_middleware(Edge, settings=settings, metrics=metrics)
     app.state.parts = GatewayParts(
         settings=settings, ledger=ledger, store=store, services=services, suite=suite, health=health,
@@ -51,6 +52,8 @@ def create_app(
 
 def bare_app() -> FastAPI:
     """Return the routes without parts: enough to describe them."""
+    # No pages of documentation: they load scripts from elsewhere. No redirects for slashes: a client that
+    # follows one repeats its body at an address it never named.
     app = _Application(
         title="Faultline", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False
     )
@@ -64,6 +67,7 @@ class _Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Describe the routes, and the problem document that each may answer."""
         document = super().openapi()
+        # No route returns them by its annotation, so FastAPI does not find them by itself.
         for model in (Problem, FieldProblem):
             schema = model.model_json_schema(ref_template=_SCHEMA_REF)
             schema.pop("$defs", None)

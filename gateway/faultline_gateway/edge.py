@@ -55,6 +55,7 @@ class Edge:
             body = await _read_body(request, receive, self._settings.max_body_bytes)
             await self._app(scope, _Replay(body, receive), answer)
         except Exception as error:  # whatever nobody named must leave as a problem too, and tell nothing
+            # Half an answer cannot be mended: a connection that breaks is the only honest end.
             if answer.began:
                 raise
             failure = _named(error, request)
@@ -89,12 +90,14 @@ def _check_host(request: Request) -> None:
 
 def _request_id(request: Request) -> str:
     given = request.headers.get(REQUEST_ID_HEADER, "")
+    # It goes into logs and headers: only what cannot forge a line there is kept.
     usable = 0 < len(given) <= MAX_REQUEST_ID_LENGTH and given.isascii() and given.isprintable()
     return given if usable else uuid.uuid4().hex
 
 
 async def _read_body(request: Request, receive: Receive, most: int) -> bytes:
     announced = request.headers.get("content-length", "0")
+    # Twenty digits are enough to be too many, and int() takes the square of the length in time.
     if announced.isdecimal() and int(announced[:20]) > most:
         raise PayloadTooLarge(f"the body has more than {most} bytes")
     try:
@@ -149,6 +152,7 @@ class _Answer:
         await self._send(message)
 
     def _count(self, status: int) -> None:
+        # Addresses without a route share one series: each that somebody makes up would be a new one.
         route = getattr(self._request.scope.get("route"), "path", "none")
         seconds = time.perf_counter() - self._arrived
         self._metrics.observe(self._request.method, route, status, seconds)

@@ -53,6 +53,7 @@ def request_id_of(request: Request) -> str | None:
 
 def _faultline_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, FaultlineError)  # it is registered for no other
+    # A refusal is the caller's business; what we could not do must be found in the log by its request.
     if error.status >= 500:
         _logger.warning("request %s: %s: %s", request_id_of(request), error.code, error.detail)
     return problem_response(error, request_id_of(request))
@@ -60,6 +61,7 @@ def _faultline_error(request: Request, error: Exception) -> Response:
 
 def _refused_body(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # it is registered for no other
+    # The place and pydantic's words, never the input: it may be a picture or a secret.
     fields = [FieldProblem(pointer=_pointer(one), detail=one["msg"]) for one in error.errors()]
     detail = f"{fields[0].pointer}: {fields[0].detail}" if fields else "the body cannot be read"
     return problem_response(
@@ -84,6 +86,7 @@ def _router_error(request: Request, error: Exception) -> Response:
     kind = known.get(error.status_code, InvalidRequest)
     detail = f"{request.method} {request.url.path!r}: {error.detail}"
     response = problem_response(kind(detail), request_id_of(request))
+    # A 405 owes its caller the Allow header.
     if error.headers:
         response.headers.update(error.headers)
     return response

@@ -13,6 +13,7 @@ from faultline_gateway.ledger import Ledger, StoredAnswer
 
 def fingerprint(body: BaseModel) -> str:
     """Return the digest of a body as it was understood."""
+    # As understood and not as sent: white space and the order of fields make no other request.
     return digest(body.model_dump_json().encode())
 
 

@@ -36,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one of the verbs and return the exit code."""
     arguments = _parser().parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    # At INFO httpx writes a line a call, hundreds a minute.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     # Uploaded pictures and the ledger are nobody else's business on a shared machine.
@@ -77,6 +78,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 async def _serving(settings: GatewaySettings) -> None:
     ledger, store = Ledger(settings.database_url), BlobStore(settings.store_url)
+    # What killed writers left half-written; whoever writes now is younger than the hour it takes to count.
     store.sweep()
     async with calling_services(settings) as caller:
         app = create_app(
@@ -87,6 +89,7 @@ async def _serving(settings: GatewaySettings) -> None:
             suite=load_suite(settings.suite),
             health=HttpHealth(caller),
         )
+        # No access log: it would hold the names of datasets and runs; the edge counts requests instead.
         config = uvicorn.Config(
             app, host=settings.host, port=settings.port, timeout_graceful_shutdown=GRACE_SECONDS,
             access_log=False, server_header=False, log_config=None,
@@ -110,6 +113,7 @@ def _work(arguments: argparse.Namespace) -> int:
 async def _working(settings: GatewaySettings) -> None:
     ledger, stop = Ledger(settings.database_url), asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
+        # Set and not raised: what is leased is given back before the process ends.
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     async with calling_services(settings) as caller:
         worker = Worker(

@@ -18,9 +18,11 @@ def result_lines(ledger: Ledger, run_id: str, *, from_ordinal: int) -> Iterator[
     The trailer holds the number of lines, their SHA-256 with line ends, and ``complete``: whether the
     run had ended before the first line was read.
     """
+    # Read before the items: a run that ends meanwhile is called incomplete, never the reverse.
     complete = ledger.run(run_id).state in FINAL_RUN_STATES
     checksum, lines = hashlib.sha256(), 0
     for item in ledger.items(run_id, from_ordinal=from_ordinal):
+        # Open items are left out: every line is final, so lines read twice are equal.
         if item.state in FINAL_ITEM_STATES:
             line = item.model_dump_json() + "\n"
             checksum.update(line.encode())

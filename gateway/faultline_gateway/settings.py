@@ -42,6 +42,7 @@ class GatewaySettings(BaseModel):
 
     @model_validator(mode="after")
     def _safe(self) -> GatewaySettings:
+        # Refused at the start and not at the first request: by then somebody else may have made it.
         if not self.api_keys and not is_loopback(self.host):
             raise ValueError(f"listening on {self.host!r}, beyond loopback, needs FAULTLINE_API_KEYS")
         if any(len(key.get_secret_value()) < KEY_CHARACTERS_AT_LEAST for key in self.api_keys):
@@ -87,6 +88,7 @@ def settings_from(environ: Mapping[str, str], **overrides: object) -> GatewaySet
         "secret_file": state / "secret",
     }
     for field in GatewaySettings.model_fields:
+        # An empty variable counts as unset: that is how compose files and shells write "none".
         if value := environ.get(PREFIX + field.upper()):
             values[field] = tuple(value.split(",")) if field == "api_keys" else value
     values |= {name: value for name, value in overrides.items() if value is not None}

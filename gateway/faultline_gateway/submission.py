@@ -18,6 +18,7 @@ async def submit(create: StressTestCreate, parts: GatewayParts, key: str | None)
         IdempotencyConflict: the key was used with another body.
         UnknownDataset, DatasetEmpty, UnknownModel, ClassMapMismatch, InvalidRequest: it cannot be planned.
     """
+    # Looked up before planning: a repetition must not depend on services that are away by now.
     seal = fingerprint(create)
     known = None if key is None else await asyncio.to_thread(parts.ledger.run_for_key, key, seal)
     run_id = known or await _plan_and_store(create, parts, key, seal)

@@ -65,6 +65,7 @@ async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
             return await asyncio.to_thread(call, *args, **kwargs)
         except (BackendUnavailable, StorageFull) as error:
             _logger.warning("the ledger is not at hand: %s", error.detail)
+            # 15 s over the five pauses: longer than SQLite's own wait for its lock, and than a short restart.
             await asyncio.sleep(LEDGER_PAUSE_SECONDS * 2**attempt)
     return await asyncio.to_thread(call, *args, **kwargs)
 
@@ -121,6 +122,7 @@ class Worker:
 
     async def _until_drained(self, work: Coroutine[None, None, None], stop: asyncio.Event) -> None:
         working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+        # Finished is cheaper than done again, and an edit takes seconds: it is given some before the cut.
         await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait((working,), timeout=DRAIN_SECONDS if stop.is_set() else None)
         await _cancel(stopping, working)
@@ -153,9 +155,11 @@ class Worker:
 
     async def _renew(self, group: LeasedGroup) -> None:
         while True:
+            # A third: two renewals may fail before the lease is lost.
             await asyncio.sleep(min(self._lease_seconds / 3, RENEW_AT_MOST_SECONDS))
             try:
                 await asyncio.to_thread(self._ledger.renew, group, self._lease_seconds)
+            # Recorded, cancelled or taken over: either way there is nothing left to hold.
             except LeaseLost:
                 return
             except FaultlineError as error:

@@ -33,6 +33,7 @@ def read_ordinal(cursor: str, run_id: str) -> int:
         InvalidRequest: the cursor is not one of this run's.
     """
     match _position(cursor):
+        # Bound to its run; and beyond 31 bits PostgreSQL would fail on the query itself.
         case [str(owner), int(ordinal)] if owner == run_id and abs(ordinal) < 2**31:
             return ordinal
     raise _refusal(cursor)

@@ -66,6 +66,7 @@ def _engine(url: str) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() == "postgresql":
         address = parsed.set(drivername="postgresql+psycopg")
+        # Asked before use: a server that restarted leaves dead connections in the pool.
         return create_engine(address, pool_pre_ping=True, pool_size=POOL_SIZE)
     if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
         raise InvalidRequest(
@@ -92,6 +93,7 @@ def _prepare_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None
 
 
 def _begin_sqlite(connection: Connection) -> None:
+    # Two that read first and turn writers midway would each wait for the other, and one would fail.
     read_only = connection.get_execution_options().get("faultline_read_only", False)
     connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 

@@ -45,6 +45,7 @@ class Datasets(LedgerPart):
             "created_at": self._clock(),
         }  # fmt: skip
         try:
+            # Inserted and not looked up first: of two creators at once only one can find the name free.
             with self._database.writing() as connection:
                 connection.execute(insert(schema.datasets).values(row))
         except IntegrityError:
@@ -115,6 +116,7 @@ def _add(connection: Connection, name: str, ordinal: int, source: NewSource) -> 
     filenames = connection.execute(select(_sources.filename).where(alike)).scalars().all()
     if source.filename in filenames:
         return 0
+    # The file name is no part of it: moving files about makes no new pictures.
     identity = cache_key(image=source.image, label=source.label, occurrence=len(filenames))
     values = {"dataset": name, "id": identity, "ordinal": ordinal, **vars(source)}
     connection.execute(insert(schema.sources).values(values))
@@ -123,6 +125,7 @@ def _add(connection: Connection, name: str, ordinal: int, source: NewSource) -> 
 
 def _restate(connection: Connection, row: RowMapping, rejected: Sequence[RejectedSource]) -> None:
     mine = _sources.dataset == row["name"]
+    # From the rows each time: a digest carried forward would carry its errors along.
     found = connection.execute(select(_sources.id, _sources.label).where(mine)).all()
     classes = row["classes"] if row["fixed_classes"] else sorted({label for _, label in found})
     values = {

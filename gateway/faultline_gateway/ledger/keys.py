@@ -38,6 +38,7 @@ class IdempotencyKeys(LedgerPart):
             IdempotencyInFlight: the first call has not answered yet.
         """
         row = {"scope": scope, "key": key, "fingerprint": fingerprint, "claimed_at": self._clock()}
+        # Swept by those who use keys: no job of its own that could stop unseen.
         self._forget_old()
         try:
             with self._database.writing() as connection:

@@ -156,6 +156,7 @@ class Leases(LedgerPart):
         connection.execute(update(schema.runs).where(schema.runs.c.id == run_id).values(values))
 
     def _fail_exhausted(self, connection: Connection, run: RowMapping, source_id: str) -> None:
+        # Their workers died without a word, so nobody else would ever record these.
         spent = and_(
             _items.run_id == run["id"], _items.source_id == source_id, _items.attempts >= MAX_ATTEMPTS,
             _ready(self._clock()),
@@ -190,6 +191,7 @@ def _pause(item: RowMapping) -> float:
 
 
 def _held(item_id: str, fence: int) -> ColumnElement[bool]:
+    # The fence decides and not the worker's name: a process may come back under the same one.
     return and_(_items.id == item_id, _items.fence == fence, _items.state == "leased")
 
 

@@ -34,6 +34,7 @@ def locked_run(connection: Connection, run_id: str) -> RowMapping:
     Raises:
         NotFound: there is no such run.
     """
+    # SQLite ignores FOR UPDATE: there every writer holds the one lock already.
     row = first(connection, select(schema.runs).where(schema.runs.c.id == run_id).with_for_update())
     if row is None:
         raise NotFound(f"there is no run {run_id!r}")

@@ -42,6 +42,7 @@ class Runs(LedgerPart):
         Raises:
             IdempotencyConflict: the key made a run with another ``fingerprint``.
         """
+        # 128 random bits: one run's id tells nothing about another's.
         run_id = secrets.token_hex(16)
         row = self._new_run(run_id, len(items)) | {
             "kind": kind, "dataset": dataset, "config": config, "fingerprint": fingerprint,
@@ -88,6 +89,7 @@ class Runs(LedgerPart):
 
     def run_list(self, *, after: str | None = None, limit: int = 50) -> RunList:
         """Return a page of runs, newest first."""
+        # One row more than asked for tells whether there is a next page.
         query = select(schema.runs).order_by(_runs.created_at.desc(), _runs.id.desc()).limit(limit + 1)
         if after is not None:
             created_at, run_id = cursors.read_pair(after)
@@ -175,9 +177,11 @@ class Runs(LedgerPart):
             if run["state"] not in FINAL_RUN_STATES or not again:
                 raise RunNotResumable(f"the run {run_id!r} is {run['state']} and has nothing to resume")
             connection.execute(_reopened(run_id, ("failed", "cancelled"), "pending"))
+            # As if it had never been served: whoever resumes a run waits for it now.
             awakened = {"state": "queued", "ended_at": None, "problem": None, "served_at": 0.0}
             connection.execute(update(schema.runs).where(_runs.id == run_id).values(awakened))
             changes = {"pending": again, "failed": -run["failed"], "cancelled": -run["cancelled"]}
+            # Read again: what follows writes the state it finds, and the run has just been awakened.
             run = rows.locked_run(connection, run_id)
             move(connection, run, changes, now=self._clock(), message="resumed")
         return self.run(run_id)

@@ -56,6 +56,7 @@ runs = Table(
     Column("state", String(32), nullable=False),
     Column("dataset", String(96), nullable=False),
     Column("config", JSON, nullable=False),
+    # On the run itself: it is kept as long as the run, and both become durable in one commit.
     Column("idempotency_key", String(255), unique=True),
     Column("fingerprint", String(64), nullable=False),
     Column("created_at", Float, nullable=False),
@@ -97,6 +98,7 @@ items = Table(
     Column("result", JSON(none_as_null=True)),
     UniqueConstraint("run_id", "item_key"),
     UniqueConstraint("run_id", "ordinal"),
+    # Partial: most items are finished, and the question is asked twice a second by each idle hand.
     Index("items_open", "run_id", "ordinal", sqlite_where=OPEN_ITEMS, postgresql_where=OPEN_ITEMS),
 )
 """``due_at``: when a pending item may be leased, when a leased one's lease ends."""
@@ -110,6 +112,7 @@ events = Table(
     Column("counts", JSON, nullable=False),
     Column("message", Text, nullable=False),
     Index("events_of_run", "run_id", "id"),
+    # Without it SQLite gives a deleted event's number again, and a stream would skip what bears it.
     sqlite_autoincrement=True,
 )
 

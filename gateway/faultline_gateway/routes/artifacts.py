@@ -10,6 +10,7 @@ from faultline_gateway.pictures import png_of
 
 router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"])
 
+# A digest's bytes never change; private, because pictures are for whoever may ask for them.
 FOR_EVER = "private, max-age=31536000, immutable"
 
 

@@ -26,6 +26,7 @@ R = TypeVar("R")
 
 async def together(calls: Iterable[Coroutine[None, None, T]]) -> list[T]:
     """Run independent calls at once; wait for all of them, then raise the first failure if any."""
+    # All are waited for: a call left running would write into an attempt that is over.
     answers = await asyncio.gather(*calls, return_exceptions=True)
     results: list[T] = []
     for answer in answers:
@@ -104,6 +105,7 @@ class Attempt:
         try:
             return await method(request)
         finally:
+            # A call that failed took its seconds too.
             self._seconds[service] = self._seconds.get(service, 0.0) + time.perf_counter() - start
 
     def outcomes(self, name: str, response: _Batch[T], expected: int) -> list[Outcome[T]]:
@@ -122,6 +124,7 @@ class Attempt:
     def share(self, total: Cost, own: Iterable[Cost] = ()) -> None:
         """Book what a call took beyond what its items bear alone."""
         borne = sum(map(borne_alone, own), Cost()).model_dump()
+        # Never below zero: a service that rounds its total down would make another's cost vanish.
         rest = {name: max(0, value - borne[name]) for name, value in total.model_dump().items()}
         self._shared_cost += Cost.model_validate(rest)
 
@@ -130,6 +133,7 @@ class Attempt:
         """Let a failure inside fail these items and no others."""
         try:
             yield
+        # Whoever holds the item now records it; to us it is no failure.
         except LeaseLost:
             raise
         except FaultlineError as error:
@@ -168,5 +172,6 @@ class Attempt:
                 "models": dict(self.models),
             }
         )
+        # Booked once, on the first item with a result: sums over items stay exact.
         self._shared_cost, self._seconds = Cost(), {}
         return booked

@@ -16,6 +16,7 @@ from faultline_gateway.workflows.attempt import Attempt, Store, borne_alone, tog
 from faultline_gateway.workflows.pictures import Draft, Sweep, check_picture
 
 _MOST_SCORES = 64
+# Cosines of float32 vectors, clipped or not, come out a little over 1.
 _COSINE_SLACK = 1e-3
 _PLACEBO_CRITERIA: tuple[GateReason, ...] = ("gate-image-image", "gate-image-text")
 """A placebo changes no meaning: there is no direction to follow and no caption to be nearer to."""
@@ -30,6 +31,7 @@ async def pass_gate(
     store: Store,
 ) -> list[Draft]:
     """Score all variants, keep the chosen one of each edit, and filter edits of which none passes."""
+    # Whole sweeps only: the choice needs all scores of an edit at once.
     step = _MOST_SCORES // len(attempt.config.preset.self_replace)
     chunks = [sweeps[start : start + step] for start in range(0, len(sweeps), step)]
     passed = await together(
@@ -96,6 +98,7 @@ async def _choose(
         detail = f"{len(fractions)} variants; the best fails {choice.failed.removeprefix('gate-')}"
         await attempt.filtered(item, choice.failed, detail, result)
         return []
+    # Of the chosen picture alone: nothing is concluded from the others.
     await check_picture(result.image, store)
     return [Draft(item, result)]
 

@@ -48,6 +48,7 @@ def choose_sources(sources: Sequence[Source], classes: Sequence[str], limit: int
         ClassMapMismatch: a source's label is none of ``classes``.
     """
     by_class: dict[str, dict[str, Source]] = {name: {} for name in classes}
+    # By id and not by arrival: the same pictures make the same plan however they came in.
     for source in sorted(sources, key=lambda source: source.id):
         if source.label not in by_class:
             raise ClassMapMismatch(
@@ -106,6 +107,7 @@ async def _check_classifiers(
             raise UnknownModel(
                 f"no classifier is named {spec!r}; there are {there_are}", pointer=f"/classifiers/{index}"
             )
+        # A known class map settles it without a call; any other model has to show that it can.
         if not _covers(known.get(spec), dataset.classes):
             await _probe(spec, dataset.classes, example, services)
 
@@ -133,10 +135,12 @@ def slots_per_type(create: StressTestCreate, source_id: str) -> dict[EditType, i
 
 def derive_seed(seed: int, *names: str | int) -> int:
     """A seed below 2**63 of its own for each name under one run's seed."""
+    # 63 bits: SQL's integers, and with them the contract's seeds, are signed.
     return int(cache_key(seed=seed, names=names)[:16], 16) >> 1
 
 
 def _plan_items(config: StressTestConfig, sources: Sequence[Source]) -> list[PlannedItem]:
+    # Of the stored configuration: an upgrade in the middle of a run gives no item another key.
     config_hash = cache_key(config=config)
     items: list[PlannedItem] = []
     for source in sources:

@@ -16,6 +16,7 @@ from faultline_gateway.work_items import LeasedItem
 from faultline_gateway.workflows.attempt import Attempt, together
 from faultline_gateway.workflows.pictures import Draft
 
+# Rounded probabilities sum to a little more than 1.
 _MASS_SLACK = 1e-3
 _LISTED = 5
 
@@ -30,11 +31,13 @@ async def predict(attempt: Attempt, source: LeasedItem, drafts: Sequence[Draft],
     """
     if not drafts:
         return
+    # The source goes along each time: both ends of a pair come from the same weights.
     images = list(dict.fromkeys([source.source_image, *(draft.result.image for draft in drafts)]))
     specs = attempt.config.request.classifiers
     answers = dict(
         zip(specs, await together(_classify(attempt, spec, images, services) for spec in specs), strict=True)
     )
+    # Outside the blame of any one draft: without it none of them can be compared.
     original = _pairs(answers, source.source_image, source.label, attempt.config.classes)
     for draft in drafts:
         async with attempt.blaming([draft.item]):
@@ -68,6 +71,7 @@ def prediction_pair(prediction: Prediction, label: str, classes: Sequence[str]) 
     inside = np.all((probabilities >= -_MASS_SLACK) & (probabilities <= 1.0 + _MASS_SLACK))
     if not inside or not math.fsum(prediction.probabilities) <= 1.0 + _MASS_SLACK:
         raise BadBackendOutput("the classifier answered numbers that are no probabilities")
+    # Stable: ties rank by the order of the classes, on every machine.
     order = np.argsort(-probabilities, kind="stable").tolist()
     true = list(classes).index(label)
     return PredictionPair(
