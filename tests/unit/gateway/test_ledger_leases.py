@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from fakes.ledgers import Clock, create_run, done, finish_all, lease, new_ledger
+from fakes.ledgers import Clock, create_run, done, finish_all, lease
 from faultline_core.errors import LeaseLost
 from faultline_gateway.ledger import MAX_ATTEMPTS, Failed, Filtered, Ledger
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def ledger(tmp_path: Path, clock: Clock) -> Iterator[Ledger]:
-    ledger = new_ledger(tmp_path, clock)
-    yield ledger
-    ledger.close()
 
 
 def test_a_lease_takes_all_items_of_one_source_and_the_runs_configuration(ledger: Ledger) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import update
 
-from fakes.ledgers import Clock, config, create_run, done, finish_all, lease, new_ledger, planned_items
+from fakes.ledgers import Clock, config, create_run, done, finish_all, lease, planned_items
 from faultline_core.errors import (
     IdempotencyConflict,
     IdempotencyInFlight,
@@ -20,18 +19,6 @@ from faultline_core.errors import (
 )
 from faultline_gateway.ledger import Failed, Ledger, StoredAnswer, cursors, schema
 from faultline_gateway.ledger.database import Database
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def ledger(tmp_path: Path, clock: Clock) -> Iterator[Ledger]:
-    ledger = new_ledger(tmp_path, clock)
-    yield ledger
-    ledger.close()
 
 
 def test_a_run_is_there_with_all_its_items_or_not_at_all(ledger: Ledger) -> None:
