@@ -90,7 +90,7 @@ async def test_an_empty_dataset_is_refused() -> None:
 
 async def test_an_unknown_preset_is_refused_with_those_that_exist() -> None:
     world = FakeWorld()
-    with pytest.raises(InvalidRequest, match=r"'slow'.*lance, quick") as caught:
+    with pytest.raises(InvalidRequest, match=r"'slow'.*lance.*quick") as caught:
         await planned(world.sources(1), fake_services(world), preset="slow")
     assert caught.value.pointer == "/preset"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fakes.gateway import FakeGateway, fake_gateway
-from fakes.ledgers import lease
+from fakes.ledgers import Clock, lease
 from fakes.ports import FakeCaptioner, FakeEditor, fake_services
 from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
 from faultline_core.contract.editor import EditRequest, EditResponse
@@ -30,7 +30,8 @@ async def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.01)
     monkeypatch.setattr(worker_module, "DRAIN_SECONDS", 0.05)
     monkeypatch.setattr(progress, "LOOK_SECONDS", 0.01)
-    async with fake_gateway(tmp_path) as opened:
+    # Time stands still: a failed item stays pending however slow this machine is.
+    async with fake_gateway(tmp_path, Clock()) as opened:
         await opened.upload("demo", 1)
         yield opened
 

@@ -1,0 +1,146 @@
+"""The gateway's edge: what passes it, what it adds to each answer, what it keeps to itself."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from fakes.gateway import fake_gateway
+from fakes.problems import problem
+from faultline_gateway.edge import MAX_REQUEST_ID_LENGTH, Edge
+from faultline_gateway.ledger import Ledger
+from faultline_gateway.metrics import Metrics
+from faultline_gateway.settings import GatewaySettings
+
+KEYS = ("a-key-of-enough-characters", "another-key-of-some-length")
+
+
+async def nothing_more() -> Message:
+    """A connection on which nothing comes."""
+    return {"type": "http.disconnect"}
+
+
+def edge_before(application: object) -> Edge:
+    """The edge in front of a bare application."""
+    return Edge(application, settings=GatewaySettings(), metrics=Metrics())  # type: ignore[arg-type]  # ASGI
+
+
+async def test_what_is_no_request_goes_straight_through() -> None:
+    seen: list[str] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope["type"])
+
+    async def send(message: Message) -> None:
+        raise AssertionError("nothing is to be sent")
+
+    await edge_before(application)({"type": "lifespan"}, nothing_more, send)
+    assert seen == ["lifespan"]
+
+
+async def test_the_application_reads_the_body_whole_and_then_the_connection() -> None:
+    heard: list[Message] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        heard.extend([await receive(), await receive()])
+
+    parts: list[Message] = [
+        {"type": "http.request", "body": b"ab", "more_body": True},
+        {"type": "http.request", "body": b"cd", "more_body": False},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> Message:
+        return parts.pop(0)
+
+    async def send(message: Message) -> None:
+        raise AssertionError("nothing is to be sent")
+
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"host", b"localhost")]}
+    await edge_before(application)(scope, receive, send)
+    assert heard == [
+        {"type": "http.request", "body": b"abcd", "more_body": False},
+        {"type": "http.disconnect"},
+    ]
+
+
+async def test_every_answer_forbids_guessing_its_type(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        for path in ("/healthz", "/v1/datasets", "/nowhere", "/metrics"):
+            answer = await gateway.http.get(path)
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert answer.headers["x-request-id"]
+
+
+async def test_requests_without_an_id_get_ids_of_their_own(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        ids = [(await gateway.http.get("/healthz")).headers["x-request-id"] for _ in range(3)]
+    assert len(set(ids)) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("x" * MAX_REQUEST_ID_LENGTH, True),
+        ("x" * (MAX_REQUEST_ID_LENGTH + 1), False),
+        ("with space", True),
+        ("caf\xe9", False),
+    ],
+)
+async def test_an_id_is_kept_where_it_cannot_forge_a_line_of_the_log(
+    tmp_path: Path, given: str, kept: bool
+) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        headers = httpx.Headers({"x-request-id": given}, encoding="latin-1")
+        answer = await gateway.http.get("/healthz", headers=headers)
+    assert (answer.headers["x-request-id"] == given) is kept
+
+
+@pytest.mark.parametrize("key", KEYS)
+async def test_each_of_several_keys_opens(tmp_path: Path, key: str) -> None:
+    async with fake_gateway(tmp_path, api_keys=KEYS) as gateway:
+        headers = {"authorization": f"Bearer {key}"}
+        assert (await gateway.http.get("/v1/datasets", headers=headers)).status_code == 200
+
+
+async def test_a_key_in_the_address_opens_nothing(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path, api_keys=KEYS) as gateway:
+        for query in (f"?api_key={KEYS[0]}", f"?authorization=Bearer%20{KEYS[0]}"):
+            problem(await gateway.http.get(f"/v1/datasets{query}"), 401, "unauthorized")
+
+
+async def test_without_a_key_a_missing_address_is_not_told_from_a_present_one(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path, api_keys=KEYS) as gateway:
+        answers = [await gateway.http.get(path) for path in ("/v1/datasets", "/v1/nothing", "/docs")]
+    assert {answer.status_code for answer in answers} == {401}
+    bodies = [answer.json() | {"request_id": None} for answer in answers]
+    assert bodies[0] == bodies[1] == bodies[2]
+
+
+async def test_a_failure_nobody_named_is_found_in_the_log_by_its_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(ledger: Ledger) -> None:
+        raise RuntimeError("the disk of host db-7 is gone")
+
+    monkeypatch.setattr(Ledger, "dataset_list", fail)
+    async with fake_gateway(tmp_path) as gateway:
+        answer = await gateway.http.get("/v1/datasets", headers={"x-request-id": "find-me"})
+    problem(answer, 500, "internal-error")
+    [logged] = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "find-me" in logged.getMessage()
+    assert logged.exc_info is not None
+    assert "db-7" not in answer.text
+
+
+async def test_a_caller_may_send_exactly_as_much_as_is_allowed(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path, max_body_bytes=2000) as gateway:
+        headers = {"content-type": "application/json"}
+        answer = await gateway.http.post(
+            "/v1/datasets", content=b" " * 1985 + b'{"name":"demo"}', headers=headers
+        )
+        assert answer.status_code == 201

@@ -1,0 +1,133 @@
+"""One key, one effect: repeats are answered and not done again, whatever became of the first call."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from fastapi import Response
+from pydantic import BaseModel
+
+from fakes.ledgers import Clock
+from faultline_core.contract.datasets import DatasetCreate
+from faultline_core.errors import IdempotencyConflict, IdempotencyInFlight, StorageFull
+from faultline_gateway.idempotency import answer_once, fingerprint
+from faultline_gateway.ledger import Ledger, StoredAnswer
+from faultline_gateway.ledger.keys import CLAIM_SECONDS
+
+BODY = DatasetCreate(name="demo", classes=["sled", "boat"])
+
+
+class Done(BaseModel):
+    """What the work answers."""
+
+    times: int
+
+
+class Work:
+    """Counts how often it is done; ``troubles`` come first, one a call."""
+
+    def __init__(self, *troubles: BaseException) -> None:
+        self.times = 0
+        self._troubles = list(troubles)
+
+    def __call__(self) -> Done:
+        """Do it once more."""
+        self.times += 1
+        if self._troubles:
+            raise self._troubles.pop(0)
+        return Done(times=self.times)
+
+
+def called(ledger: Ledger, work: Work, *, key: str | None = "key", scope: str = "datasets",
+           body: BaseModel = BODY) -> Response:  # fmt: skip
+    return answer_once(ledger, scope, key, body, work, status=201)
+
+
+def test_without_a_key_every_call_does_the_work(ledger: Ledger) -> None:
+    work = Work()
+    assert [json.loads(bytes(called(ledger, work, key=None).body)) for _ in "12"] == [
+        {"times": 1},
+        {"times": 2},
+    ]
+
+
+def test_with_a_key_the_second_call_is_answered_as_the_first(ledger: Ledger) -> None:
+    work = Work()
+    first, second = called(ledger, work), called(ledger, work)
+    assert work.times == 1
+    assert (first.status_code, first.body) == (second.status_code, second.body) == (201, b'{"times":1}')
+    assert second.media_type == "application/json"
+
+
+def test_one_key_means_different_things_to_different_resources(ledger: Ledger) -> None:
+    work = Work()
+    called(ledger, work, scope="datasets")
+    called(ledger, work, scope="datasets/demo/sources")
+    assert work.times == 2
+
+
+def test_another_body_under_the_same_key_is_refused_before_any_work(ledger: Ledger) -> None:
+    work = Work()
+    called(ledger, work)
+    with pytest.raises(IdempotencyConflict, match="'key'"):
+        called(ledger, work, body=DatasetCreate(name="demo", classes=["boat", "sled"]))
+    assert work.times == 1
+
+
+@pytest.mark.parametrize("trouble", [StorageFull("no room"), ZeroDivisionError(), KeyboardInterrupt()])
+def test_whatever_broke_the_first_call_the_next_one_does_the_work(
+    ledger: Ledger, trouble: BaseException
+) -> None:
+    work = Work(trouble)
+    with pytest.raises(type(trouble)):
+        called(ledger, work)
+    assert called(ledger, work).body == b'{"times":2}'
+    assert called(ledger, work).body == b'{"times":2}'
+
+
+def test_a_call_under_way_is_not_overtaken_by_its_repeat(ledger: Ledger) -> None:
+    work = Work()
+
+    def slow() -> Done:
+        with pytest.raises(IdempotencyInFlight, match="'key'") as refused:
+            called(ledger, work)
+        assert refused.value.retryable
+        return Done(times=0)
+
+    answer_once(ledger, "datasets", "key", BODY, slow, status=201)
+    assert work.times == 0
+    assert called(ledger, work).body == b'{"times":0}'
+
+
+def test_the_claim_of_a_killed_call_holds_its_repeat_up_for_a_minute_and_no_longer(
+    ledger: Ledger, clock: Clock
+) -> None:
+    work = Work()
+    ledger.claim("datasets", "key", fingerprint(BODY))
+    clock.now += CLAIM_SECONDS - 1
+    with pytest.raises(IdempotencyInFlight):
+        called(ledger, work)
+    clock.now += 2
+    assert called(ledger, work).body == b'{"times":1}'
+
+
+def test_a_repeat_that_takes_a_dead_claim_over_is_itself_in_flight(ledger: Ledger, clock: Clock) -> None:
+    ledger.claim("datasets", "key", fingerprint(BODY))
+    clock.now += CLAIM_SECONDS + 1
+    assert ledger.claim("datasets", "key", fingerprint(BODY)) is None
+    with pytest.raises(IdempotencyInFlight):
+        ledger.claim("datasets", "key", fingerprint(BODY))
+
+
+def test_an_answer_outlives_the_claim(ledger: Ledger, clock: Clock) -> None:
+    ledger.claim("datasets", "key", "f")
+    ledger.answer("datasets", "key", StoredAnswer(status=200, body="{}"))
+    clock.now += 24 * 3600
+    assert ledger.claim("datasets", "key", "f") == StoredAnswer(status=200, body="{}")
+
+
+def test_the_fingerprint_is_of_what_was_meant_and_not_of_how_it_was_written() -> None:
+    written = DatasetCreate.model_validate_json('{"classes": ["sled",  "boat"],\n "name": "demo"}')
+    assert fingerprint(written) == fingerprint(BODY)
+    assert fingerprint(DatasetCreate(name="demo")) != fingerprint(BODY)

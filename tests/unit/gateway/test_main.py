@@ -1,0 +1,174 @@
+"""The command's wiring: what `serve` and `work` open, what they hand on, and that they close it again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+from fastapi import FastAPI
+
+from faultline_gateway import main as command
+from faultline_gateway.ledger import Ledger
+from faultline_gateway.main import main
+from faultline_gateway.service_calls import ServiceCaller
+from faultline_gateway.service_clients import calling_services
+from faultline_gateway.settings import GatewaySettings
+from faultline_gateway.worker import Worker
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A state folder with a secret; the process gets its signals and its umask back."""
+    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))
+    (tmp_path / "secret").write_text("a-secret-of-some-length", encoding="utf-8")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    mask = os.umask(0o022)
+    yield tmp_path
+    os.umask(mask)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> list[Ledger]:
+    """The ledgers that were closed."""
+    ledgers: list[Ledger] = []
+    close = Ledger.close
+
+    def noted(ledger: Ledger) -> None:
+        ledgers.append(ledger)
+        close(ledger)
+
+    monkeypatch.setattr(Ledger, "close", noted)
+    return ledgers
+
+
+def test_serve_answers_over_the_parts_it_opened_and_closes_them(
+    state: Path, closed: list[Ledger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[httpx.Response] = []
+    configs: list[uvicorn.Config] = []
+
+    async def serve(server: uvicorn.Server) -> None:
+        configs.append(server.config)
+        assert isinstance(server.config.app, FastAPI)
+        transport = httpx.ASGITransport(app=server.config.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+            answers.append(await http.get("/healthz"))
+            answers.append(await http.get("/v1/datasets"))
+
+    monkeypatch.setattr(uvicorn.Server, "serve", serve)
+    assert main(["serve", "--port", "8099"]) == 0
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[1].json() == {"datasets": []}
+    assert (configs[0].host, configs[0].port) == ("127.0.0.1", 8099)
+    assert len(closed) == 1
+    assert (state / "ledger.db").is_file()
+
+
+def test_serve_clears_away_what_killed_writers_left_behind(
+    state: Path, closed: list[Ledger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def serve(server: uvicorn.Server) -> None:
+        """Stop at once."""
+
+    scratch = state / "store" / "tmp"
+    scratch.mkdir(parents=True)
+    old, young = scratch / "1-old", scratch / "2-young"
+    for path in (old, young):
+        path.write_bytes(b"half a pic")
+    hours_ago = time.time() - 2 * 3600
+    os.utime(old, (hours_ago, hours_ago))
+    monkeypatch.setattr(uvicorn.Server, "serve", serve)
+    main(["serve"])
+    assert (old.exists(), young.exists()) == (False, True)
+
+
+def test_what_serve_writes_is_for_its_owner_alone(
+    state: Path, closed: list[Ledger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def serve(server: uvicorn.Server) -> None:
+        """Stop at once."""
+
+    monkeypatch.setattr(uvicorn.Server, "serve", serve)
+    main(["serve"])
+    assert (state / "ledger.db").stat().st_mode & 0o077 == 0
+
+
+def test_serve_has_less_patience_with_services_than_work(
+    closed: list[Ledger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patience: list[float] = []
+
+    def noted(settings: GatewaySettings) -> AbstractAsyncContextManager[ServiceCaller]:
+        patience.append(settings.patience_seconds)
+        return calling_services(settings)
+
+    async def serve(server: uvicorn.Server) -> None:
+        """Stop at once."""
+
+    async def work(worker: Worker, stop: asyncio.Event) -> None:
+        """Stop at once."""
+
+    monkeypatch.setattr(command, "calling_services", noted)
+    monkeypatch.setattr(uvicorn.Server, "serve", serve)
+    monkeypatch.setattr(Worker, "work", work)
+    main(["serve"])
+    main(["work"])
+    assert patience[0] <= command.SERVE_PATIENCE_SECONDS < patience[1]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_work_stops_in_good_order_when_it_is_told_to(
+    closed: list[Ledger], monkeypatch: pytest.MonkeyPatch, sent: signal.Signals
+) -> None:
+    async def work(worker: Worker, stop: asyncio.Event) -> None:
+        os.kill(os.getpid(), sent)
+        await asyncio.wait_for(stop.wait(), 10)
+
+    monkeypatch.setattr(Worker, "work", work)
+    assert main(["work", "--concurrency", "3"]) == 0
+    assert len(closed) == 1
+
+
+def test_two_workers_of_one_machine_have_two_names(
+    closed: list[Ledger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    class Named(Worker):
+        """A worker that tells its name and does nothing."""
+
+        async def work(self, stop: asyncio.Event) -> None:
+            """Note the name."""
+            made.append(self._name)
+
+    monkeypatch.setattr(command, "Worker", Named)
+    main(["work"])
+    monkeypatch.setattr(os, "getpid", lambda: 4711)
+    main(["work"])
+    assert len(set(made)) == 2
+    assert made[1].endswith(":4711")
+
+
+def test_the_openapi_document_goes_to_standard_output_without_a_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["openapi"]) == 0
+    assert json.loads(capsys.readouterr().out)["info"]["title"] == "Faultline"
+
+
+def test_without_a_verb_the_command_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([])
+    assert left.value.code == 2
+    assert "register-dataset" in capsys.readouterr().err

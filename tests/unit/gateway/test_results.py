@@ -1,0 +1,91 @@
+"""Results as JSON lines: only what is final, in order, closed by a line that says whether all of it came."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from fakes.ledgers import create_run, done, finish_all, lease
+from faultline_core.contract.runs import Item
+from faultline_core.errors import NotFound
+from faultline_gateway.ledger import Failed, Filtered, Ledger
+from faultline_gateway.results import result_lines
+
+
+def read(ledger: Ledger, run: str, start: int = 0) -> tuple[list[Item], dict[str, Any]]:
+    """The items and the trailer, after holding the checksum against the lines."""
+    *lines, trailer = result_lines(ledger, run, from_ordinal=start)
+    found = json.loads(trailer)
+    assert found["sha256"] == hashlib.sha256("".join(lines).encode()).hexdigest()
+    assert found["lines"] == len(lines)
+    assert all(line.endswith("\n") and line.count("\n") == 1 for line in (*lines, trailer))
+    return [Item.model_validate_json(line) for line in lines], found
+
+
+def test_every_final_state_is_a_line_and_an_open_item_is_none(ledger: Ledger) -> None:
+    run = create_run(ledger, sources=1, per_source=4)
+    first, second, third, _ = lease(ledger).items
+    ledger.finish(first.id, first.fence, done())
+    ledger.finish(second.id, second.fence, Filtered(reason="no-edit"))
+    ledger.finish(third.id, third.fence, Failed(code="image-undecodable", detail="'x' is broken"))
+    items, trailer = read(ledger, run)
+    assert [item.state for item in items] == ["done", "filtered", "failed"]
+    assert trailer["complete"] is False
+
+
+def test_cancelled_items_are_final_too(ledger: Ledger) -> None:
+    run = create_run(ledger, sources=1, per_source=2)
+    ledger.cancel(run)
+    items, trailer = read(ledger, run)
+    assert [item.state for item in items] == ["cancelled"] * 2
+    assert trailer["complete"] is True
+
+
+def test_lines_come_in_planned_order_whatever_order_they_ended_in(ledger: Ledger) -> None:
+    run = create_run(ledger, sources=3, per_source=2)
+    groups = [lease(ledger) for _ in range(3)]
+    for group in reversed(groups):
+        for item in reversed(group.items):
+            ledger.finish(item.id, item.fence, done())
+    items, trailer = read(ledger, run)
+    assert [item.ordinal for item in items] == list(range(6))
+    assert trailer == {"lines": 6, "sha256": trailer["sha256"], "complete": True}
+
+
+def test_a_download_is_taken_up_where_it_broke_off(ledger: Ledger) -> None:
+    run = create_run(ledger, sources=3, per_source=2)
+    finish_all(ledger)
+    whole, _ = read(ledger, run)
+    for start in range(7):
+        rest, trailer = read(ledger, run, start)
+        assert rest == whole[start:]
+        assert trailer["complete"] is True
+
+
+def test_lines_read_twice_are_equal(ledger: Ledger) -> None:
+    run = create_run(ledger, sources=2)
+    finish_all(ledger)
+    assert list(result_lines(ledger, run, from_ordinal=0)) == list(result_lines(ledger, run, from_ordinal=0))
+
+
+def test_a_run_that_ends_during_the_download_is_still_called_incomplete(ledger: Ledger) -> None:
+    run = create_run(ledger, sources=1, per_source=2)
+    first, second = lease(ledger).items
+    ledger.finish(first.id, first.fence, done())
+    lines = result_lines(ledger, run, from_ordinal=0)
+    next(lines)
+    ledger.finish(second.id, second.fence, done())
+    assert json.loads(list(lines)[-1])["complete"] is False
+
+
+def test_an_empty_run_is_a_trailer_alone(ledger: Ledger) -> None:
+    items, trailer = read(ledger, create_run(ledger, sources=0))
+    assert (items, trailer["complete"]) == ([], True)
+
+
+def test_an_unknown_run_has_no_results(ledger: Ledger) -> None:
+    with pytest.raises(NotFound, match="'nobody'"):
+        next(result_lines(ledger, "nobody", from_ordinal=0))
