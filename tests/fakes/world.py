@@ -17,7 +17,7 @@ CAPTION = "a photo of a red {label} on the grass next to a dog"
 
 
 def fake_suite() -> Suite:
-    """The miniature suite with the fakes' own thresholds and presets: tuning the real ones changes no test."""
+    """The miniature suite with the fakes' own thresholds and presets: tuning the real ones moves no test."""
     suite = load_suite("miniature")
     thresholds = {"gate": GateThresholds(), "text": TextThresholds(word_similarity=0.9)}
     presets = suite.editor.presets | {"quick": EditorPreset(steps=20, self_replace=(0.4, 0.6, 0.8))}
