@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -16,6 +17,7 @@ from faultline_core.editing.inversion import Inverted
 from faultline_core.editing.negative_prompt import negative_prompt_inversion
 from faultline_core.editing.noise_schedule import Timetable
 from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
+from faultline_core.errors import ArtifactCorrupt, ArtifactMissing
 from faultline_core.types import BlobRef, Cost, Inversion
 
 CACHE_KIND = "inversion"
@@ -36,6 +38,7 @@ class Source:
 
 def inversion_part(preset: EditorPreset) -> dict[str, object]:
     """Name the knobs an inversion depends on; presets that differ elsewhere share inversions."""
+    # Only null-text looks at the guidance: a sweep over it shares all other inversions.
     part: dict[str, object] = {"inversion": preset.inversion, "steps": preset.steps}
     if preset.inversion == "null-text":
         part |= {
@@ -67,11 +70,16 @@ class InversionCache:
         )
 
     def find(self, source: Source, preset: EditorPreset) -> Inverted | None:
-        """Return an earlier inversion of equal inputs."""
+        """Return an earlier inversion of equal inputs, unless it is gone or damaged: then it is made anew."""
         ref = self._store.recall(CACHE_KIND, self._key(source, preset))
-        if ref is None:
+        try:
+            tensors = None if ref is None else load(self._store.get(ref))
+        except (ArtifactCorrupt, ArtifactMissing, SafetensorError):
+            # It may expire between the two look-ups, and must not fail the items that share the call.
             return None
-        tensors = load(self._store.get(ref))
+        return None if tensors is None else self._placed(tensors)
+
+    def _placed(self, tensors: dict[str, Tensor]) -> Inverted:
         return Inverted(
             tensors["trajectory"].to(self._device),
             tensors["uncond"].to(self._device),
@@ -111,6 +119,7 @@ def invert(
             tolerance=preset.inner_tolerance,
         )
         inverted = null_text_inversion(denoiser, table, latents, text, null, settings, cancelled=cancelled)
+    # Null-text stops early by picture, so its pictures differ in cost though they share every call.
     fixed = FIXED_PASSES[preset.inversion] * table.steps
     taken = denoiser.cost.unet_calls - calls
     inner = inverted.inner_iterations.sum(dim=1).tolist()

@@ -1,0 +1,100 @@
+"""Remembered inversions: found under equal inputs, made anew under others and where they are damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.editor import EditorPreset
+from faultline_core.editing.inversion import Inverted
+from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, FaultlineError
+from faultline_services.editor.inversions import InversionCache, Source, inversion_part
+
+SOURCE = Source("0" * 64, "a red bus")
+PRESET = EditorPreset(steps=3)
+MADE = Inverted(torch.randn(1, 4, 2, 2, 2), torch.randn(1, 1, 5, 3), torch.zeros(1, 3, dtype=torch.int64))
+
+
+class LosingStore(BlobStore):
+    """Knows what it remembers and can read none of it."""
+
+    error: FaultlineError | None = None
+    content: bytes | None = None
+
+    def get(self, ref: str) -> bytes:
+        if self.error is not None:
+            raise self.error
+        return super().get(ref) if self.content is None else self.content
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LosingStore:
+    return LosingStore(str(tmp_path))
+
+
+def cache(store: BlobStore, revision: str = "r", precision: str = "float32") -> InversionCache:
+    return InversionCache(
+        store, model={"revision": revision}, precision=precision, device=torch.device("cpu")
+    )
+
+
+def test_what_is_kept_is_found_again_by_another_process(store: LosingStore) -> None:
+    cache(store).keep(SOURCE, PRESET, MADE)
+    found = cache(store).find(SOURCE, PRESET)
+    assert found is not None
+    assert found.trajectory.equal(MADE.trajectory)
+    assert found.uncond.equal(MADE.uncond)
+    assert found.inner_iterations.equal(MADE.inner_iterations)
+
+
+@pytest.mark.parametrize(
+    ("source", "preset"),
+    [
+        (Source("1" * 64, SOURCE.caption), PRESET),
+        (Source(SOURCE.image, "a blue bus"), PRESET),
+        (SOURCE, PRESET.model_copy(update={"steps": 4})),
+        (SOURCE, PRESET.model_copy(update={"inversion": "negative-prompt"})),
+    ],
+)
+def test_other_inputs_find_nothing(source: Source, preset: EditorPreset, store: LosingStore) -> None:
+    cache(store).keep(SOURCE, PRESET, MADE)
+    assert cache(store).find(source, preset) is None
+
+
+@pytest.mark.parametrize(("revision", "precision"), [("other", "float32"), ("r", "bfloat16")])
+def test_other_weights_or_precision_find_nothing(revision: str, precision: str, store: LosingStore) -> None:
+    cache(store).keep(SOURCE, PRESET, MADE)
+    assert cache(store, revision, precision).find(SOURCE, PRESET) is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("guidance", 9.0), ("self_replace", (0.1,)), ("word_weight", 1.0), ("inner_steps", 3)],
+)
+def test_knobs_that_direct_inversion_does_not_read_share_it(field: str, value: object) -> None:
+    assert inversion_part(PRESET.model_copy(update={field: value})) == inversion_part(PRESET)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("guidance", 9.0), ("inner_steps", 3), ("inner_learning_rate", 0.5), ("inner_tolerance", 0.1)],
+)
+def test_null_text_depends_on_guidance_and_its_own_knobs(field: str, value: object) -> None:
+    preset = PRESET.model_copy(update={"inversion": "null-text"})
+    assert inversion_part(preset.model_copy(update={field: value})) != inversion_part(preset)
+
+
+@pytest.mark.parametrize("error", [ArtifactMissing("gone"), ArtifactCorrupt("rotten")])
+def test_an_inversion_that_was_lost_is_made_anew(error: FaultlineError, store: LosingStore) -> None:
+    cache(store).keep(SOURCE, PRESET, MADE)
+    store.error = error
+    assert cache(store).find(SOURCE, PRESET) is None
+
+
+def test_an_inversion_that_cannot_be_read_is_made_anew(store: LosingStore) -> None:
+    cache(store).keep(SOURCE, PRESET, MADE)
+    store.content = b"no tensors"
+    assert cache(store).find(SOURCE, PRESET) is None
