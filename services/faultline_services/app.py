@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from faultline_services.settings import ServiceSettings
 
 HEALTH_PATH = "/healthz"
+# Serve's backpressure names one figure for all; a caller that is refused again waits longer by itself.
 RETRY_AFTER_SECONDS = 1
+# It is written to logs and echoed: room for any trace id, none for a payload.
 MAX_REQUEST_ID_LENGTH = 128
 
 logger = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ logger = logging.getLogger(__name__)
 
 def service_app(title: str, settings: ServiceSettings, health: Callable[[], ServiceHealth]) -> FastAPI:
     """Return an application that answers ``/healthz`` and turns every error into problem+json."""
+    # FastAPI's documentation pages load scripts from another host.
     app = FastAPI(title=f"Faultline {title}", docs_url=None, redoc_url=None)
     app.add_middleware(Gate, settings=settings)
     app.add_exception_handler(FaultlineError, _on_faultline_error)
@@ -90,8 +93,10 @@ class Gate:
         try:
             await self._pass(request, receive, answer)
         except Exception as error:
+            # Errors of the tree are raised on purpose and say all there is; only others need their stack.
             if not isinstance(error, FaultlineError):
                 logger.exception("request %s failed", request_id)
+            # What has been sent cannot be taken back: the connection must break.
             if answer.started:
                 raise
             await problem_response(_named(error), request_id)(scope, receive, answer)
@@ -115,6 +120,7 @@ class Gate:
             self._inside -= 1
 
     def _check_secret(self, request: Request) -> None:
+        # In constant time, or the secret could be guessed byte by byte.
         if not hmac.compare_digest(request.headers.get(SECRET_HEADER, "").encode(), self._secret):
             raise Unauthorized("the shared secret is missing or wrong")
 

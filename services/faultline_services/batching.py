@@ -53,11 +53,13 @@ class Batcher(Generic[Key, Item, Value]):
         try:
             return await asyncio.gather(*(one.result for one in waiting))
         finally:
+            # A cancelled result says that nobody waits any more; one that is set stays as it is.
             for one in waiting:
                 one.result.cancel()
 
     async def _drain(self) -> None:
         while self._queues:
+            # The oldest item's key goes first, or a busy key would starve the others.
             key = min(self._queues, key=self._age)
             await self._wait_for_company(key)
             batch = self._take(key)
@@ -66,6 +68,7 @@ class Batcher(Generic[Key, Item, Value]):
 
     def _age(self, key: Key) -> float:
         queue = self._queues[key]
+        # An emptied queue comes at once, so that `_take` drops its key.
         return queue[0].since if queue else 0.0
 
     async def _wait_for_company(self, key: Key) -> None:
@@ -97,6 +100,7 @@ class Batcher(Generic[Key, Item, Value]):
             values = await self._run(key, [one.item for one in batch])
             if len(values) != len(batch):
                 raise BadBackendOutput(f"a batch of {len(batch)} came back as {len(values)}")
+        # Whatever it was: the worker must live on, and all who wait must hear of it.
         except Exception as error:
             for one in batch:
                 if not one.result.done():

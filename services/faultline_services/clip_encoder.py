@@ -31,6 +31,7 @@ class ClipEncoder:
         self._device = torch.device(device)
         # Of all files in a folder open_clip prefers those two that `clip_folder` asked for.
         model = open_clip.create_model(source, pretrained_text=False, require_pretrained=True)
+        # Without `require_pretrained` open_clip only warns of missing weights and goes on with random ones.
         self._model = model.eval().to(self._device)
         self._tokenize = open_clip.get_tokenizer(source)
         self._preprocess: Callable[[Image.Image], Tensor] = image_transform_v2(
@@ -94,6 +95,7 @@ class ClipEncoder:
 
     @property
     def _pad(self) -> int:
+        # open_clip's own tokenizer pads with 0 and does not say so; those of transformers say it.
         return int(getattr(getattr(self._tokenize, "tokenizer", None), "pad_token_id", 0) or 0)
 
     @torch.inference_mode()

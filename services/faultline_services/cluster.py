@@ -18,6 +18,7 @@ from faultline_services.serve_config import http_options, import_path, route_pre
 from faultline_services.settings import MEBIBYTE, ServiceName, ServiceSettings
 
 STATE_FILE = "services.json"
+# Pictures travel as references, so bodies are small; Ray's own choice is 30 % of the memory.
 OBJECT_STORE_BYTES = 300 * MEBIBYTE
 PRIVATE = 0o077
 
@@ -56,6 +57,7 @@ def running(settings: ServiceSettings, services: Sequence[ServiceName]) -> Itera
         BackendUnavailable: the port is taken, or a service did not start.
     """
     require_free_port(settings)
+    # Ray's sessions and logs are written by processes that inherit it.
     os.umask(PRIVATE)
     ensure_secret(settings)
     # Ray puts sockets there, whose paths may have no more than about 100 characters.
@@ -81,8 +83,10 @@ def _ray(folder: Path) -> Iterator[None]:
     ray.init(
         address="local",
         _temp_dir=str(folder / "ray"),
+        # Otherwise Ray binds the address by which others reach this machine.
         _node_ip_address="127.0.0.1",
         object_store_memory=OBJECT_STORE_BYTES,
+        # One process and one open port less; the gateway shows what there is to see.
         include_dashboard=False,
         log_to_driver=False,
         configure_logging=False,
@@ -102,6 +106,7 @@ def _prepare_environment(token: Path) -> None:
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(token),
         "RAY_USAGE_STATS_ENABLED": "0",
+        # Ray looks every 10 s by default; the one proxy of this machine should be back sooner.
         "RAY_SERVE_PROXY_HEALTH_CHECK_PERIOD_S": "2",
         "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "3",
     }
@@ -121,6 +126,7 @@ def _deploy(settings: ServiceSettings, services: Sequence[ServiceName]) -> None:
     try:
         serve.run_many(targets)
     except RuntimeError as error:
+        # Serve raises one error for all; the reasons stand in the deployments' states.
         raise BackendUnavailable(f"not every service started: {_complaints()}") from error
 
 
@@ -129,6 +135,7 @@ def _complaints() -> str:
     from ray import serve
 
     messages = [
+        # A remote traceback, whose last line is the error.
         f"{name}: {deployment.message.strip().splitlines()[-1].strip()}"
         for name, application in serve.status().applications.items()
         for deployment in application.deployments.values()
@@ -142,4 +149,5 @@ def _write_state(settings: ServiceSettings, services: Sequence[ServiceName]) -> 
     settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     written = settings.state_dir / f"{STATE_FILE}.new"
     written.write_text(json.dumps(state), encoding="utf-8")
+    # Whoever waits for the file must never read half of it.
     written.replace(settings.state_dir / STATE_FILE)

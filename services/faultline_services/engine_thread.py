@@ -27,9 +27,11 @@ class EngineThread:
     """Runs calls one after another; a call whose caller has gone before it began never begins."""
 
     def __init__(self, *, hung_after_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        # Two calls at once would need the memory of two batches, and torch has its own threads for one.
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine")
         self._hung_after_s = hung_after_s
         self._clock = clock
+        # Set in the thread, read on the loop: one reference, which CPython stores whole.
         self._busy_since: float | None = None
 
     async def run(
@@ -44,6 +46,7 @@ class EngineThread:
             finally:
                 self._busy_since = None
 
+        # A caller cancelled while the call waits takes it out of the executor's queue.
         return await asyncio.get_running_loop().run_in_executor(self._pool, timed)
 
     async def run_cancellable(self, function: Cancellable[Body, Value], body: Body) -> Value:

@@ -22,7 +22,9 @@ from faultline_services.serve_config import SERVICES, serve_config, services_of
 from faultline_services.settings import ServiceSettings
 from faultline_services.weights import require_weights
 
+# The weights of a published suite, 30 GB and more, take minutes from a slow disk.
 START_TIMEOUT_S = 600.0
+# Twice what a replica is given to drain.
 STOP_TIMEOUT_S = 60.0
 POLL_S = 0.2
 EXIT_USAGE, EXIT_FAILED = 2, 3
@@ -97,9 +99,11 @@ def _detach(settings: ServiceSettings, given: argparse.Namespace) -> None:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
+            # A session of its own: an interrupt typed in this terminal must not reach it.
             start_new_session=True,
         )
     deadline = time.monotonic() + START_TIMEOUT_S
+    # The file may still be that of a launcher that was killed.
     while (state := _state(settings)) is None or state["pid"] != child.pid:
         if child.poll() is not None or time.monotonic() > deadline:
             raise BackendUnavailable(f"the services did not start; see {log}")

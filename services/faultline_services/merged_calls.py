@@ -61,6 +61,7 @@ class MergedCalls(Generic[Key, Item, Value]):
         """Return the outcomes of ``items`` in order."""
         parts = await self._batcher.submit(key, items)
         cost = sum((part.cost for part in parts), start=Cost())
+        # A call split over two batches met the same weights: they change only with the replica.
         return Merged([part.outcome for part in parts], parts[0].model, cost)
 
     async def _run(self, key: Key, items: list[Item]) -> list[_Part[Value]]:
@@ -84,4 +85,5 @@ def shares(cost: Cost, n: int) -> list[Cost]:
 def _share(value: int | float, index: int, n: int) -> int | float:
     if isinstance(value, float):
         return value / n
+    # The first items carry the remainder, so that the whole is neither lost nor counted twice.
     return value // n + (index < value % n)

@@ -43,6 +43,7 @@ class ModelCache(Generic[Model]):
         """Lend the model ``key``, loading it if need be."""
         with self._lock:
             if key not in self._entries:
+                # Loaded before there is an entry: a model that fails leaves none behind.
                 self._entries[key] = _Entry(load())
             entry = self._entries[key]
             entry.users += 1

@@ -11,7 +11,9 @@ from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
 from faultline_core.errors import ModelFormatRefused, UnknownModel
 
+# Each part begins with a letter or digit, so neither `..` nor a hidden folder can be spelt.
 _RELATIVE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+# Neither `*.bin` nor `*.py`: nothing that could hold code is fetched or read.
 _READ = ("*.safetensors", "*.json", "*.txt", "*.model")
 
 
@@ -46,6 +48,7 @@ def require_safetensors(folder: Path) -> None:
 
 def folder_revision(folder: Path) -> str:
     """Return the digest of every file a model is read from, weights, configurations and vocabularies."""
+    # By content, not by name or time: a copied folder must find what was cached for the first.
     total = hashlib.sha256()
     files = sorted({path for pattern in _READ for path in folder.rglob(pattern)})
     for path in files:

@@ -65,6 +65,7 @@ def _run_within_memory(
     """Run a batch; halve it while memory does not suffice, down to the one item that is too large."""
     try:
         return list(run(prepared))
+    # A GPU's memory alone: on a CPU the kernel overcommits and kills, there is nothing to catch.
     except torch.OutOfMemoryError:
         if len(prepared) == 1:
             return [ResourceExhausted("this item alone needs more memory than there is")]

@@ -66,6 +66,7 @@ class RememberedPass(Generic[Input]):
             computed += len(missing)
             return [next(made) if one.known is None else one.known for one in wanted]
 
+        # A source picture stands in a call once for each of its edits.
         distinct = list(dict.fromkeys(items))
         outcomes = settle(distinct, prepare=self._prepare, run=run, finish=self._finish, batch=self._batch)
         found = dict(zip(distinct, outcomes, strict=True))
@@ -87,5 +88,6 @@ class RememberedPass(Generic[Input]):
         ref = self._store.recall(self._kind, key)
         try:
             return None if ref is None else dict(load(self._store.get(ref)))
+        # A cached value that was evicted or damaged costs one more pass, not the answer.
         except (ArtifactCorrupt, ArtifactMissing, SafetensorError):
             return None

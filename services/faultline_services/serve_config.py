@@ -8,6 +8,7 @@ from typing import Any, get_args
 from faultline_core.suite import load_suite
 from faultline_services.settings import ServiceName, ServiceSettings
 
+# Serve's proxy says 408 in plain text; given this much longer, it lets ours say it as a problem.
 PROXY_MARGIN_S = 10.0
 SERVICES: tuple[ServiceName, ...] = get_args(ServiceName)
 
@@ -40,6 +41,7 @@ def http_options(settings: ServiceSettings) -> dict[str, Any]:
 
 def serve_config(settings: ServiceSettings, services: Sequence[ServiceName] = SERVICES) -> dict[str, Any]:
     """Return the Serve config (``serve deploy``, RayService) of ``services``; the secret is never in it."""
+    # Where the proxy listens is the cluster's affair; a replica that read it would be redeployed for it.
     arguments = settings.model_dump(mode="json", exclude_unset=True, exclude={"host", "port", "secret"})
     return {
         "proxy_location": "HeadOnly",

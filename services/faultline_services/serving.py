@@ -11,7 +11,9 @@ from ray.serve import Application
 from faultline_services.app import RETRY_AFTER_SECONDS
 from faultline_services.settings import ServiceSettings
 
+# Half of Serve's default: a hung replica holds the items of somebody's run.
 HEALTH_PERIOD_S = 5.0
+# No call carries more than about 30 s of work, so a replica that goes can finish what it has.
 DRAIN_S = 30.0
 STARTS = 3
 """Weights that cannot be loaded will not be there at the twentieth try either."""
@@ -32,6 +34,7 @@ def deployment_options(name: str, settings: ServiceSettings) -> dict[str, Any]:
         "max_constructor_retry_count": STARTS,
         "autoscaling_config": {
             "min_replicas": settings.min_replicas,
+            # Even scaled to zero a service starts once: weights that do not load show at once.
             "initial_replicas": max(settings.min_replicas, 1),
             "max_replicas": settings.max_replicas,
             "target_ongoing_requests": max(1, math.floor(settings.max_queue * TARGET_SHARE_OF_QUEUE)),
@@ -39,6 +42,7 @@ def deployment_options(name: str, settings: ServiceSettings) -> dict[str, Any]:
         "ray_actor_options": {
             "num_cpus": settings.num_cpus,
             "num_gpus": settings.num_gpus,
+            # Ray would set it from num_cpus, a fraction here; torch reads it once, on import.
             "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(settings.threads)}},
         },
     }

@@ -86,6 +86,7 @@ class CaptionerEngine:
         self._model, self._tokenizer, self._image_processor = model.eval(), tokenizer, image_processor
         self._suite, self._store = suite, store
         self.identity = identity
+        # The Q-Former's outputs take the places of these marks in front of the words (BLIP-2, figure 3).
         self._image_marks = [int(model.config.image_token_index)] * int(model.config.num_query_tokens)
         self._longest = int(model.config.text_config.max_position_embeddings)
         ends = model.language_model.generation_config.eos_token_id
@@ -132,6 +133,7 @@ class CaptionerEngine:
 
         with torch.inference_mode():
             drafts = settle(request.items, prepare=see, run=self._write, finish=self._draft, batch=batch)
+            # Weighed anew: a beam's score is divided by its length and belongs to the text before shortening.
             outcomes = settle(drafts, prepare=weigh, run=self._likelihoods, finish=_caption, batch=batch)
         cost = Cost(seconds=time.monotonic() - started)
         return CaptionResponse(outcomes=outcomes, model=self.identity, cost=cost)
@@ -165,6 +167,7 @@ class CaptionerEngine:
     def _write(self, sights: list[_Sight]) -> list[list[int]]:
         """Return the new token ids of each caption, the mark of the end among them if it was reached."""
         prompts = [self._prompt(sight.prefix) for sight in sights]
+        # Writing goes on from the last column, so every prompt has to end there.
         ids, mask = self._padded(prompts, left=True)
         made = self._model.generate(
             pixel_values=self._stacked(sights),
@@ -193,6 +196,7 @@ class CaptionerEngine:
 
     def _weighed(self, draft: _Draft) -> _Weighed:
         prompt = self._prompt(draft.sight.prefix)
+        # OPT's tokens carry the space before them: behind a prefix the model wrote the first one with it.
         answer = self._tokens(f" {draft.text}" if draft.sight.prefix else draft.text)
         if not answer:
             raise InvalidRequest(f"the text {draft.text!r} has no token")
@@ -204,6 +208,7 @@ class CaptionerEngine:
         ids, mask = self._padded([one.prompt + one.answer for one in weighed], left=False)
         pixels = self._stacked([one.draft.sight for one in weighed])
         logits = self._model(pixel_values=pixels, input_ids=ids, attention_mask=mask).logits
+        # In half precision the sum over a hundred tokens would be off by whole nats.
         odds = logits[:, :-1].float().log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
         totals = []
         for row, one in zip(odds, weighed, strict=True):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from faultline_core.errors import PromptTooLong
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+# A comma before a digit stands inside a number.
 _PHRASE_END = re.compile(r"\s*[,;:](?!\d)\s*|\s+(?:and|with|while|which)\s+", re.IGNORECASE)
 
 
@@ -21,6 +22,7 @@ def shortened(text: str, fits: Callable[[str], bool], *, complete: bool) -> str:
     """
     if complete and fits(text):
         return text
+    # Every whole sentence goes before any phrase, even a longer one: half a sentence reads as an edit.
     endings = [*_beginnings(text, _SENTENCE_END), *_beginnings(text, _PHRASE_END)]
     for beginning in endings:
         if fits(beginning):

@@ -65,11 +65,13 @@ class SiteProcessor:
         key = _split_heads(attn.to_k(context), attn.heads)
         value = _split_heads(attn.to_v(context), attn.heads)
         control = self._seat.control
+        # The fused kernel never forms the map; only a controlled call pays for forming it.
         if control is None:
             attended = scaled_dot_product_attention(query, key, value)
         else:
             attended = control.attend(self.site, query, key, value)
         merged = attended.transpose(1, 2).flatten(2)
+        # What else diffusers' own processor does (dropout, norm, residual) is off in transformer blocks.
         output: Tensor = attn.to_out[0](merged)
         return output
 
@@ -101,6 +103,7 @@ def attach(unet: UNet2DConditionModel) -> ControlSeat:
             f"{len(sites)} attention layers found, no place for a processor at {missing!r}"
         )
     unet.set_attn_processor({**known, **processors})
+    # Asked of the model again: diffusers has renamed layers before, and then edits silently did nothing.
     hooked = [name for name, taken in unet.attn_processors.items() if isinstance(taken, SiteProcessor)]
     if len(hooked) != len(sites):
         raise AttentionNotHooked(f"{len(hooked)} of {len(sites)} attention layers took our processor")

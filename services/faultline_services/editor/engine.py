@@ -157,6 +157,7 @@ class EditorEngine:
     def _edit(
         self, job: Job, items: dict[int, EditItem], preset: EditorPreset, cancelled: Cancellation
     ) -> None:
+        # All edits of a picture read one trajectory; it is neither inverted nor stacked twice.
         sources = list(dict.fromkeys(_source(item) for item in items.values()))
         tasks = self._tasks(list(items.values()), sources, preset)
         edited = edit(
@@ -205,6 +206,7 @@ class EditorEngine:
             guidance=request.guidance,
             cancelled=cancelled,
         )
+        # Guidance asks twice a step, with the prompt and without (Ho and Salimans 2022, eq. 6).
         cost = Cost(unet_calls=request.steps, unet_evaluations=2 * request.steps)
         for row, index in enumerate(indices):
             job.settle(index, latents[row : row + 1], cost)

@@ -78,6 +78,7 @@ class Job:
             self._inversion_costs[source] = costs[row] + Cost(vae_passes=1)
             if finite[row]:
                 self.inverted[source] = inverted.select(row)
+                # Before the next batch is begun: a cancelled call's successor need not begin anew.
                 self._cache.keep(source, preset, self.inverted[source])
             else:
                 problem = NumericalFailure(f"inverting {source.image!r} gave numbers that are not finite")
@@ -122,5 +123,6 @@ class Job:
 
 def _with_share_of_time(cost: Cost, whole: Cost, items: int) -> Cost:
     """Give an item its share of the wall time, by evaluations where there were any."""
+    # A call whose inversions were all cached may have made none.
     share = cost.unet_evaluations / whole.unet_evaluations if whole.unet_evaluations else 1 / items
     return cost.model_copy(update={"seconds": whole.seconds * share})

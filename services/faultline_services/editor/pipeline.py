@@ -51,6 +51,7 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
     """
     folder = pipeline_folder(root, suite.model)
     unet_dtype: torch.dtype = getattr(torch, dtype)
+    # An inversion is a sum of up to a hundred small steps: bfloat16 keeps 8 bits of it.
     fine_dtype = torch.promote_types(unet_dtype, torch.float32)
     place = torch.device(device)
     unet = UNet2DConditionModel.from_pretrained(folder / "unet", use_safetensors=True, torch_dtype=unet_dtype)
@@ -60,6 +61,7 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
         AutoTokenizer.from_pretrained(folder / "tokenizer", trust_remote_code=False), text.to(place)
     )
     config = json.loads((folder / "scheduler" / "scheduler_config.json").read_text(encoding="utf-8"))
+    # Every block of the autoencoder but its last halves the sides.
     side = suite.resolution // 2 ** (len(vae.config.block_out_channels) - 1)
     return Pipeline(
         identity=ModelIdentity(id=suite.model, revision=folder_revision(folder)),

@@ -43,6 +43,7 @@ class PromptEncoder:
         return prompt
 
     def _tokenized(self, text: str) -> TokenizedPrompt:
+        # transformers warns of the lengths that we refuse ourselves.
         encoding = self._tokenizer(text, truncation=False, verbose=False)
         return TokenizedPrompt(tuple(encoding["input_ids"]), tuple(encoding.word_ids(0)))
 
@@ -52,6 +53,7 @@ class PromptEncoder:
         distinct = list(dict.fromkeys(texts))
         rows = [self._padded(self.tokenize(text)) for text in distinct]
         ids = torch.tensor(rows, device=self._text_encoder.device)
+        # No mask on the padding: Stable Diffusion learned to attend to it.
         embedded: Tensor = self._text_encoder(ids)[0]
         return embedded[[distinct.index(text) for text in texts]]
 

@@ -69,6 +69,7 @@ class Assistant:
         problem = "never asked"
         for attempt in range(ATTEMPTS):
             if attempt:
+                # 30 s in all: hosted endpoints count their limits by the minute.
                 self.sleep(2.0**attempt)
             try:
                 response = self.client.post("chat/completions", json=body)
@@ -78,6 +79,7 @@ class Assistant:
             if response.is_success:
                 return response
             problem = f"{response.status_code} {response.text[:200]!r}"
+            # Any other refusal will be the same next time.
             if response.status_code != 429 and response.status_code < 500:
                 break
         raise BackendUnavailable(f"the endpoint does not answer: {problem}")
@@ -123,6 +125,7 @@ def _instructions(*, placebo: bool) -> Iterator[Instruction]:
 def _order(captions: Sequence[str], instruction: Instruction, seed: int) -> list[str]:
     opening = _DOMAIN_OPENING if instruction.perturbation_type == "domain" else ""
     texts = list(dict.fromkeys(_opened(caption, opening) for caption in captions))
+    # In one order for all, each instruction would learn from the same few captions.
     random.Random(f"{seed} {instruction.name}").shuffle(texts)
     return texts
 

@@ -83,6 +83,7 @@ class PerturberEngine:
         revision, name = folder_revision(folder), suite.model
         if suite.adapter is not None:
             adapter = weights_folder(root, suite.adapter)
+            # Merged into the base, a token costs one product a matrix instead of three.
             model = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
             revision, name = (
                 digest(f"{revision} {folder_revision(adapter)}".encode()),
@@ -99,7 +100,12 @@ class PerturberEngine:
         """Propose edits of each caption."""
         with torch.inference_mode():
             outcomes = settle(
-                request.items, prepare=self._ask, run=self._propose, finish=_answer, batch=MAX_BATCH
+                # Rows are batched further down: an item takes several, and more where draws were of no use.
+                request.items,
+                prepare=self._ask,
+                run=self._propose,
+                finish=_answer,
+                batch=MAX_BATCH,
             )
         return PerturbResponse(outcomes=outcomes, model=self.identity)
 
@@ -109,6 +115,7 @@ class PerturberEngine:
             list[int](self._tokenizer(prompt_for(style, kind, item.caption, variant=variant))["input_ids"])
             for variant in range(len(INSTRUCTIONS[kind]))
         ]
+        # A small vocabulary would edit another caption than the one that was asked about.
         if any(self._tokenizer.unk_token_id in prompt for prompt in prompts):
             raise InvalidRequest(f"the perturber does not know every word of {item.caption!r}")
         longest = max(len(prompt) for prompt in prompts)
@@ -127,6 +134,7 @@ class PerturberEngine:
         return found
 
     def _draws(self, proposals: Proposals) -> int:
+        # A list from one draw may hold all that is missing.
         return proposals.missing if self._suite.prompt == "compact" else min(proposals.missing, 1)
 
     def _row(self, asked: _Asked, proposals: Proposals) -> Row:

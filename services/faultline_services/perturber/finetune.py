@@ -28,6 +28,7 @@ from faultline_services.perturber.pairs import CaptionPair, read_pairs
 from faultline_services.perturber.prompts import INSTRUCTIONS, PromptStyle, instruction_prompt, prompt_for
 
 _CHECKPOINT = "checkpoint.pt"
+# The label that torch's cross-entropy passes over.
 _IGNORED = -100
 
 _log = logging.getLogger(__name__)
@@ -88,6 +89,7 @@ def examples_of(
     examples = []
     for prompt, answer in _dialogues(pairs, recipe.prompt):
         given = list(tokenizer(prompt).input_ids)
+        # The end is learned with the answer, or the model would never stop.
         said = [*tokenizer(answer, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
         ids = (given + said)[: recipe.max_length]
         examples.append(Example(ids, ([_IGNORED] * len(given) + said)[: recipe.max_length]))
@@ -137,6 +139,7 @@ class Finetuning:
     def _micro_step(self) -> float:
         with torch.random.fork_rng():
             # Dropout draws from the global generator: seeded by step, a resumed run repeats an unbroken one.
+            # A prime above any number of steps: no two seeds share a draw.
             torch.manual_seed(self._seed * 1_000_003 + self.step)
             rows = torch.randint(len(self._examples), (self._recipe.micro_batch,)).tolist()
             batch = _batch([self._examples[row] for row in rows], self.model.device)
@@ -153,6 +156,7 @@ class Finetuning:
 
     def restore(self, file: Path) -> None:
         """Go on from a saved state."""
+        # An optimizer's state is no safetensors; unpickled this way it can name no code.
         state = torch.load(file, weights_only=True)
         set_peft_model_state_dict(self.model, state["weights"])
         self._optimizer.load_state_dict(state["optimizer"])

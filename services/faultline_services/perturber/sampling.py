@@ -37,6 +37,7 @@ class Row:
         The prompt counts too, or all captions of one seed would meet the same unlikely numbers.
         """
         digest = hashlib.sha256(f"{self.seed}/{self.draw}/{self.prompt}".encode()).digest()
+        # `manual_seed` takes 64 bits with a sign.
         return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
 
@@ -53,6 +54,7 @@ def sample(
     made: list[list[int]] = [[] for _ in rows]
     past = None
     for _ in range(sampling.max_new_tokens):
+        # Padding is not counted, or a row's positions would depend on its batch mates.
         positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :]
         output = model(
             input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=past, use_cache=True
@@ -65,6 +67,7 @@ def sample(
                 new.append(token)
         if all(new[-1] in ends for new in made):
             break
+        # A row that has ended is fed padding until the longest has: its answer was closed above.
         following = [token if goes else pad for token, goes in zip(chosen, going, strict=True)]
         ids = torch.tensor(following, device=model.device)[:, None]
         mask = torch.cat([mask, torch.ones_like(ids)], dim=1)
@@ -73,6 +76,7 @@ def sample(
 
 def _choose(logits: Tensor, generators: Sequence[torch.Generator], sampling: Sampling) -> Tensor:
     """Return one token id a row from logits (n, vocabulary)."""
+    # In float32 the sum over 32,000 words may end below the number drawn; on the CPU all machines agree.
     scaled = logits.double().cpu() / sampling.temperature
     if 0 < sampling.top_k < scaled.shape[-1]:
         least = scaled.topk(sampling.top_k, dim=-1).values[:, -1:]

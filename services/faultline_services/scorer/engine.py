@@ -137,6 +137,7 @@ def _texts_of(item: ScoreItem) -> list[str]:
 def _unit(outcome: Outcome[Arrays]) -> Vector:
     try:
         return unit(outcome.unwrap()["vector"])
+    # A vector of length zero: the model's fault, not that of the numbers we made of it.
     except NumericalFailure as error:
         raise BadBackendOutput(error.detail) from error
 

@@ -87,6 +87,7 @@ class MaskedWords:
         n = min(text.item.n, int((best.values > 0).sum()))
         if n == 0:
             return FilledMask(words=[], probabilities=[])
+        # On the CPU: a GPU's generator draws other numbers from the same seed.
         generator = torch.Generator().manual_seed(text.item.seed)
         drawn = torch.multinomial(best.values, n, generator=generator).tolist()
         chosen = [int(best.indices[index]) for index in drawn]
@@ -98,6 +99,7 @@ class MaskedWords:
 
 def _whole_words(tokens: list[str]) -> list[str | None]:
     """Return the word each token of the vocabulary stands for, None for pieces, marks and stop words."""
+    # Byte-level and sentence-piece vocabularies mark where words begin; BERT's marks where they do not.
     marked = any(token.startswith(_SPACE_MARKS) for token in tokens)
     words: list[str | None] = []
     for token in tokens:

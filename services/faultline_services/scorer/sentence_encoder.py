@@ -59,5 +59,6 @@ class SentenceEncoder:
         batch = self._tokenizer.pad({"input_ids": texts}, return_tensors="pt").to(self._model.device)
         states = self._model(**batch).last_hidden_state.float()
         mask = batch["attention_mask"][..., None].float()
+        # As the published encoders were trained (Reimers and Gurevych 2019, section 3).
         means = ((states * mask).sum(1) / mask.sum(1)).cpu().numpy()
         return [{"vector": row.copy()} for row in means]
