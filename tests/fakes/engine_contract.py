@@ -98,7 +98,7 @@ def _same(bench: Bench, one: Any, two: Any) -> bool:
     if isinstance(one, list):
         return len(one) == len(two) and all(_same(bench, a, b) for a, b in zip(one, two, strict=True))
     if isinstance(one, float):
-        return two == pytest.approx(one, abs=FLOAT_TOLERANCE, rel=FLOAT_TOLERANCE)
+        return bool(two == pytest.approx(one, abs=FLOAT_TOLERANCE, rel=FLOAT_TOLERANCE))
     return bool(one == two)
 
 

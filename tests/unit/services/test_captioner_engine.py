@@ -220,3 +220,18 @@ def test_captions_depend_on_their_pictures(root: Path, store: BlobStore) -> None
     wordy = SUITE.model_copy(update={"min_tokens": 10, "max_tokens": 16, "repetition_penalty": 2.0})
     items = [CaptionItem(image=picture(store, seed)) for seed in range(30, 42)]
     assert len({caption.text for caption in captions(CaptionerEngine.load(wordy, root, store), *items)}) > 1
+
+
+def test_a_text_without_a_token_is_refused_alone(engine: CaptionerEngine, store: BlobStore) -> None:
+    items = [LogLikelihoodItem(image=picture(store, 13), text=text) for text in (" ", "a red boat")]
+    outcomes = engine.log_likelihood(LogLikelihoodRequest(items=items)).outcomes
+    assert [code_of(outcome) for outcome in outcomes] == ["invalid-request", None]
+
+
+def test_a_model_that_writes_nothing_is_a_problem_of_each_picture(
+    engine: CaptionerEngine, store: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_write", lambda sights: [[3] for _ in sights])
+    request = CaptionRequest(items=[CaptionItem(image=picture(store, seed)) for seed in (14, 15)])
+    outcomes = engine.caption(request).outcomes
+    assert [code_of(outcome) for outcome in outcomes] == ["bad-backend-output"] * 2

@@ -18,7 +18,7 @@ from fakes.postgres import free_port
 from faultline_core.errors import BackendUnavailable
 from faultline_services import cluster
 from faultline_services.cluster import STATE_FILE, running
-from faultline_services.serve_config import SERVICES
+from faultline_services.serve_config import SERVICES, http_options
 from faultline_services.settings import ServiceSettings
 
 
@@ -122,7 +122,7 @@ def test_every_service_is_an_application_under_its_own_name(
 
 
 def test_the_proxy_waits_longer_than_the_services(settings: ServiceSettings) -> None:
-    assert cluster.http_options(settings)["request_timeout_s"] > settings.request_timeout_s
+    assert http_options(settings)["request_timeout_s"] > settings.request_timeout_s
 
 
 def test_services_that_did_not_start_are_named_with_their_last_word(

@@ -1,15 +1,24 @@
+"""The editor's parts alone: prompts, pictures, the autoencoder's batches, the noise schedule."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+import torch
 
 from fakes.tiny_pipeline import WORDS
 
 # isort: split
+from diffusers import DDIMScheduler, EulerDiscreteScheduler
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
 from faultline_core.errors import PromptTooLong
 from faultline_miniature.training.tokenizer import build_tokenizer
-from faultline_services.editor.pictures import EXACT_PSNR_DB, centre_crop, psnr_db
+from faultline_services.editor.pictures import EXACT_PSNR_DB, LatentCodec, centre_crop, psnr_db
 from faultline_services.editor.prompts import PromptEncoder
+from faultline_services.editor.unet_denoiser import schedule_from_config
 
 
 def text_encoder(positions: int, vocabulary: int) -> CLIPTextModel:
@@ -64,3 +73,76 @@ def test_equal_pictures_have_the_highest_ratio() -> None:
     grey = np.full((4, 4, 3), 100, dtype=np.uint8)
     assert psnr_db(grey, grey) == EXACT_PSNR_DB
     assert psnr_db(grey, grey + 1) == pytest.approx(48.13, abs=0.01)
+
+
+def test_a_picture_of_any_shape_becomes_a_square() -> None:
+    for shape in ((5, 9), (9, 5), (7, 7), (1, 8)):
+        pixels = np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
+        assert centre_crop(pixels, 6).shape == (6, 6, 3)
+
+
+def test_the_ratio_is_that_of_the_definition_and_the_same_both_ways() -> None:
+    first, second = np.random.default_rng(1).integers(0, 256, (2, 6, 6, 3), dtype=np.uint8)
+    error = float(np.mean((first.astype(float) - second.astype(float)) ** 2))
+    assert psnr_db(first, second) == pytest.approx(20 * np.log10(255) - 10 * np.log10(error))
+    assert psnr_db(first, second) == psnr_db(second, first)
+
+
+class PlainVae:
+    """An autoencoder whose latents are the pictures themselves; notes the sizes of its batches."""
+
+    device, dtype = torch.device("cpu"), torch.float32
+    config = SimpleNamespace(scaling_factor=0.5)
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def eval(self) -> PlainVae:
+        return self
+
+    def requires_grad_(self, *, requires_grad: bool) -> PlainVae:
+        assert not requires_grad
+        return self
+
+    def encode(self, pictures: torch.Tensor) -> SimpleNamespace:
+        self.sizes.append(len(pictures))
+        assert -1 <= float(pictures.min()) <= float(pictures.max()) <= 1
+        return SimpleNamespace(latent_dist=SimpleNamespace(mean=pictures))
+
+    def decode(self, latents: torch.Tensor) -> SimpleNamespace:
+        self.sizes.append(len(latents))
+        return SimpleNamespace(sample=latents)
+
+
+def test_pictures_pass_the_autoencoder_in_batches_and_come_back_level_by_level() -> None:
+    vae = PlainVae()
+    codec = LatentCodec(vae, resolution=4, batch=2)
+    pictures = list(np.random.default_rng(2).integers(0, 256, (5, 4, 4, 3), dtype=np.uint8))
+    latents = codec.encode(pictures)
+    assert latents.shape == (5, 3, 4, 4)
+    assert float(latents.abs().max()) <= 0.5
+    assert all(np.array_equal(a, b) for a, b in zip(codec.decode(latents), pictures, strict=True))
+    assert vae.sizes == [2, 2, 1, 2, 2, 1]
+
+
+def test_what_the_decoder_makes_too_bright_is_white() -> None:
+    codec = LatentCodec(PlainVae(), resolution=2, batch=1)
+    dark, bright = codec.decode(torch.tensor([-9.0, 9.0]).view(2, 1, 1, 1).expand(2, 3, 2, 2))
+    assert (dark == 0).all()
+    assert (bright == 255).all()
+
+
+def test_fields_that_a_scheduler_leaves_out_take_the_librarys_defaults() -> None:
+    assert schedule_from_config({}) == schedule_from_config(dict(DDIMScheduler().config))
+
+
+@pytest.mark.parametrize("prediction", ["epsilon", "v_prediction"])
+def test_any_schedulers_configuration_gives_the_noise_levels_it_was_trained_with(prediction: str) -> None:
+    options = {
+        "beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear",
+        "prediction_type": prediction, "num_train_timesteps": 500,
+    }  # fmt: skip
+    ddim = schedule_from_config(dict(DDIMScheduler(**options).config))
+    euler = schedule_from_config(dict(EulerDiscreteScheduler(**options).config))
+    assert (ddim.train_steps, ddim.prediction) == (euler.train_steps, euler.prediction) == (500, prediction)
+    assert ddim.alphas_cumprod().allclose(euler.alphas_cumprod())

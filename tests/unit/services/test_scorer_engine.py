@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from fakes.tiny_models.bert import save_masked_lm, save_sentence_encoder
@@ -27,10 +28,11 @@ from faultline_core.contract.scorer import (
     ScoreRequest,
     TextEncoder,
 )
-from faultline_core.errors import ModelFormatRefused, UnknownModel
+from faultline_core.errors import BadBackendOutput, ModelFormatRefused, PromptTooLong, UnknownModel
 from faultline_core.images import encode_raw
 from faultline_core.suite import ScorerSuite
 from faultline_services.scorer.engine import ScorerEngine
+from faultline_services.scorer.masked_words import _whole_words
 from faultline_services.scorer.stop_words import STOP_WORDS
 
 SUITE = ScorerSuite(clip="clip", sentence="sentence", masked_lm="masked-lm", batch=3)
@@ -235,3 +237,60 @@ def test_pickled_clip_weights_are_refused_even_beside_safetensors(tmp_path: Path
 def test_a_published_architecture_is_looked_for_on_this_machine_only(root: Path, store: BlobStore) -> None:
     with pytest.raises(UnknownModel, match="ViT-L-14"):
         ScorerEngine.load(SUITE.model_copy(update={"clip": "open_clip:ViT-L-14"}), root, store)
+
+
+def with_weight(root: Path, folder: Path, name: str, factor: float) -> ScorerEngine:
+    """Load the suite with one tensor of its CLIP multiplied."""
+    shutil.copytree(root, folder)
+    weights = folder / "clip" / "open_clip_model.safetensors"
+    tensors = load_file(weights)
+    save_file(tensors | {name: tensors[name] * factor}, weights)
+    return ScorerEngine.load(SUITE, folder, BlobStore(str(folder / "store")))
+
+
+def test_a_vector_of_length_zero_is_the_models_problem(root: Path, store: BlobStore, tmp_path: Path) -> None:
+    engine = with_weight(root, tmp_path / "flat", "text_projection", 0.0)
+    (outcome,) = engine.embed_texts(EmbedTextsRequest(texts=["a red boat"])).outcomes
+    assert code_of(outcome) == "bad-backend-output"
+
+
+def test_a_sentence_that_would_be_cut_is_refused_alone(engine: ScorerEngine) -> None:
+    texts = ["red boat", "red " * 40]
+    outcomes = engine.embed_texts(EmbedTextsRequest(texts=texts, encoder="sentence")).outcomes
+    assert [code_of(outcome) for outcome in outcomes] == [None, "prompt-too-long"]
+
+
+def test_a_masked_text_that_would_be_cut_is_refused(engine: ScorerEngine) -> None:
+    with pytest.raises(PromptTooLong):
+        fill(engine, text="red " * 40)
+
+
+def test_a_masked_model_that_answers_nan_names_no_word(engine: ScorerEngine) -> None:
+    masked = engine._masked
+    text = masked.read(FillMaskItem(text="a red boat", position=1, seed=0))
+    odds = masked.odds([text])[0]
+    with pytest.raises(BadBackendOutput, match="not finite"):
+        masked.draw(text, odds * float("nan"))
+
+
+def test_where_no_other_word_is_possible_none_is_offered(engine: ScorerEngine) -> None:
+    masked = engine._masked
+    text = masked.read(FillMaskItem(text="a red boat", position=1, seed=0))
+    assert masked.draw(text, torch.zeros_like(masked.odds([text])[0])).words == []
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        (
+            ["boat", "##s", "[MASK]", "the", "x", "ice-cream", "42"],
+            ["boat", None, None, None, None, "ice-cream", None],
+        ),
+        (["\u0120boat", "s", "\u0120the", "boat"], ["boat", None, None, None]),
+        (["\u2581tram", "way", "\u2581a"], ["tram", None, None]),
+    ],
+)
+def test_pieces_marks_and_stop_words_of_any_vocabulary_are_no_words(
+    tokens: list[str], words: list[str | None]
+) -> None:
+    assert _whole_words(tokens) == words

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -130,10 +128,8 @@ def test_the_launcher_refuses_at_once_and_starts_nothing(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    @contextmanager
-    def started(*_: object) -> Iterator[None]:
+    def started(*_: object) -> None:
         raise AssertionError("Ray was started")
-        yield
 
     monkeypatch.setattr(launcher, "running", started)
     monkeypatch.setattr(launcher, "_detach", started)

@@ -1,0 +1,125 @@
+"""Where a model's folder is looked for, and the digest that stands for what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+from faultline_core.errors import ModelFormatRefused, UnknownModel
+from faultline_services import model_folder as module
+from faultline_services.model_folder import folder_revision, model_folder, require_safetensors
+
+FILES = {"model.safetensors": b"weights", "config.json": b"{}", "tokenizer/vocab.txt": b"a b"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, content in FILES.items():
+        file = tmp_path / "net" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    return tmp_path / "net"
+
+
+def downloaded(monkeypatch: pytest.MonkeyPatch, answer: Path | Exception) -> list[dict[str, object]]:
+    """Stand in for the hub's cache; return what it was asked."""
+    asked: list[dict[str, object]] = []
+
+    def snapshot(name: str, **options: object) -> str:
+        asked.append({"name": name} | options)
+        if isinstance(answer, Exception):
+            raise answer
+        return str(answer)
+
+    monkeypatch.setattr(module, "snapshot_download", snapshot)
+    return asked
+
+
+def test_a_folder_under_the_root_goes_before_the_hubs_cache(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = downloaded(monkeypatch, folder / "elsewhere")
+    assert model_folder(folder.parent, "net") == folder
+    assert not asked
+
+
+def test_a_model_downloaded_before_is_found_and_nothing_is_downloaded(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = downloaded(monkeypatch, folder)
+    assert model_folder(tmp_path, "Salesforce/blip2-opt-2.7b") == folder
+    assert asked[0]["local_files_only"] is True
+    assert asked[0]["allow_patterns"] == ["*.safetensors", "*.json", "*.txt", "*.model"]
+
+
+@pytest.mark.parametrize("error", [LocalEntryNotFoundError("none"), HFValidationError("no name of the hub")])
+def test_a_model_that_is_nowhere_is_unknown(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    downloaded(monkeypatch, error)
+    with pytest.raises(UnknownModel, match="'absent/net'"):
+        model_folder(tmp_path, "absent/net")
+
+
+@pytest.mark.parametrize(
+    "name", ["..", "../net", "net/..", "/net", "net/", "a//b", ".net", "-net", "net\n", "nét"]
+)
+def test_a_path_is_no_name_and_the_hub_is_not_asked(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = downloaded(monkeypatch, folder)
+    with pytest.raises(UnknownModel, match="no model name"):
+        model_folder(folder.parent, name)
+    assert not asked
+
+
+def test_a_folder_of_pickles_is_refused(folder: Path) -> None:
+    require_safetensors(folder)
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(ModelFormatRefused, match="'net'"):
+        require_safetensors(folder)
+
+
+def test_a_copy_has_the_revision_of_its_original(folder: Path, tmp_path: Path) -> None:
+    for name, content in reversed(FILES.items()):
+        file = tmp_path / "copy" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    assert folder_revision(tmp_path / "copy") == folder_revision(folder)
+
+
+def change_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"weightz")
+
+
+def change_vocabulary(folder: Path) -> None:
+    (folder / "tokenizer" / "vocab.txt").write_bytes(b"b a")
+
+
+def rename_configuration(folder: Path) -> None:
+    (folder / "config.json").rename(folder / "settings.json")
+
+
+def add_configuration(folder: Path) -> None:
+    (folder / "generation_config.json").write_bytes(b"{}")
+
+
+@pytest.mark.parametrize(
+    "change", [change_weights, change_vocabulary, rename_configuration, add_configuration]
+)
+def test_whatever_a_model_is_read_from_changes_its_revision(
+    change: Callable[[Path], None], folder: Path
+) -> None:
+    before = folder_revision(folder)
+    change(folder)
+    assert folder_revision(folder) != before
+
+
+def test_what_no_model_is_read_from_leaves_the_revision(folder: Path) -> None:
+    before = folder_revision(folder)
+    (folder / "README.md").write_text("a fine model", encoding="utf-8")
+    (folder / "pytorch_model.bin").write_bytes(b"never read")
+    assert folder_revision(folder) == before

@@ -1,0 +1,124 @@
+"""Settings of the services: where each value comes from, what is refused, what is never shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from faultline_services.settings import OWN_PREFIX, SHARED_PREFIX, ServiceSettings, from_environment
+
+SECRET = "a secret of many characters"
+
+
+def settings(**values: object) -> ServiceSettings:
+    return ServiceSettings.model_validate(values)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "field", "found"),
+    [
+        ("FAULTLINE_SUITE", "lance", "suite", "lance"),
+        ("FAULTLINE_SUITE_ROOT", "/models", "suite_root", Path("/models")),
+        ("FAULTLINE_STORE_URL", "s3://bucket/store", "store_url", "s3://bucket/store"),
+        ("FAULTLINE_SECRET_FILE", "/run/secret", "secret_file", Path("/run/secret")),
+        ("FAULTLINE_SERVICES_DEVICE", "cuda:1", "device", "cuda:1"),
+        ("FAULTLINE_SERVICES_DTYPE", "bfloat16", "dtype", "bfloat16"),
+        ("FAULTLINE_SERVICES_NUM_GPUS", "0.5", "num_gpus", 0.5),
+        ("FAULTLINE_SERVICES_MAX_QUEUE", "7", "max_queue", 7),
+        ("FAULTLINE_SERVICES_MODELS_FOLDER", "/mine", "models_folder", Path("/mine")),
+    ],
+)
+def test_each_variable_sets_its_field(
+    variable: str, value: str, field: str, found: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert getattr(settings(), field) == found
+
+
+@pytest.mark.parametrize("variable", ["FAULTLINE_SERVICES_SUITE", "FAULTLINE_PORT", "SERVICES_PORT"])
+def test_a_variable_under_a_wrong_prefix_sets_nothing(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = settings()
+    monkeypatch.setenv(variable, "9")
+    assert settings() == before
+
+
+def test_an_empty_variable_counts_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULTLINE_SUITE", "")
+    assert settings().suite == "miniature"
+
+
+def test_only_known_fields_are_read_from_the_environment() -> None:
+    environ = {
+        f"{OWN_PREFIX}PORT": "1",
+        f"{OWN_PREFIX}NONSENSE": "1",
+        f"{SHARED_PREFIX}SUITE": "x",
+        "HOME": "/",
+    }
+    assert from_environment({"port": None, "suite": None}, environ) == {"port": "1", "suite": "x"}
+
+
+def test_store_and_secret_lie_in_the_state_folder_unless_they_are_named(tmp_path: Path) -> None:
+    found = settings(state_dir=tmp_path)
+    assert found.store_url == str(tmp_path / "store")
+    assert found.secret_file == tmp_path / "secret"
+    assert settings(state_dir=tmp_path, store_url="memory://x").store_url == "memory://x"
+
+
+def test_relative_folders_are_fixed_where_they_were_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = settings(state_dir="state", suite_root="models", store_url="pictures")
+    assert (found.state_dir, found.suite_root) == (tmp_path / "state", tmp_path / "models")
+    assert found.store_url == str(tmp_path / "pictures")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"port": 0},
+        {"port": 70_000},
+        {"device": "gpu"},
+        {"device": "cuda:x"},
+        {"dtype": "int8"},
+        {"threads": 0},
+        {"max_queue": 0},
+        {"batch_wait_s": -0.1},
+        {"request_timeout_s": 0},
+        {"model_cache_bytes": -1},
+        {"no_such_setting": 1},
+        {"secret": "short"},
+        {"min_replicas": 3, "max_replicas": 2},
+    ],
+)
+def test_what_is_unsafe_or_unknown_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        settings(**wrong)
+
+
+def test_settings_are_an_object_of_fields() -> None:
+    with pytest.raises(ValidationError):
+        ServiceSettings.model_validate("miniature")
+
+
+@pytest.mark.parametrize("field", ["port", "suite", "secret"])
+def test_settings_cannot_be_changed_afterwards(field: str) -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(settings(), field, None)
+
+
+def test_the_secrets_file_is_read_without_its_line_end(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(f"{SECRET}\n", encoding="utf-8")
+    assert settings(state_dir=tmp_path).shared_secret() == SECRET
+
+
+def test_a_secret_that_is_given_goes_before_the_file(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("another one altogether", encoding="utf-8")
+    assert settings(state_dir=tmp_path, secret=SECRET).shared_secret() == SECRET
+
+
+def test_a_missing_secret_names_the_variable_that_helps(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="FAULTLINE_SECRET_FILE"):
+        settings(state_dir=tmp_path).shared_secret()
