@@ -23,7 +23,7 @@ from faultline_miniature.training.captioner_model import QUERIES, WIDTH, build_m
 from faultline_miniature.training.captioner_quality import measured, write_captioner_card
 from faultline_miniature.training.fitting import Recipe, fit, next_word_loss, prompted
 from faultline_miniature.training.publishing import save_half
-from faultline_miniature.training.rendered import as_tensor, render_all
+from faultline_miniature.training.rendered import as_tensor, render_all, step_generator
 from faultline_miniature.training.stage import (
     Checkpoint,
     StageContext,
@@ -67,7 +67,7 @@ def train(context: StageContext) -> None:
 
 def _drawer(pictures: np.ndarray, seed: int) -> Draw:
     def draw(step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Generator]:
-        generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
+        generator = step_generator(seed, step)
         # In rising order, so that a memory-mapped cache is read forwards.
         rows = torch.randint(0, len(pictures), (_BATCH,), generator=generator).sort().values
         return rows, disturbed(as_tensor(pictures[rows.numpy()]), generator), generator

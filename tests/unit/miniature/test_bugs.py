@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -149,6 +150,38 @@ def test_the_default_classifiers_carry_bugs_of_every_edit_type() -> None:
     types = {bug.edit_type for bugs in found.values() for bug in bugs}
     assert types == {"subject", "object", "background", "adjective", "domain"}
     assert sum(1 for bugs in found.values() for bug in bugs if bug.strength >= 0.3) >= 7
+
+
+@pytest.mark.parametrize("file", sorted(BUGS.glob("*-*.json")), ids=lambda file: file.stem)
+def test_every_bug_file_satisfies_the_schema_and_belongs_to_a_classifier(file: Path) -> None:
+    jsonschema.validate(json.loads(file.read_text()), json.loads((BUGS / "schema.json").read_text()))
+    assert file.stem in DEFAULTS
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"mode": "sometimes"}, {"strength": 1.5}, {"strength": 0}, {"edit_type": "mood"}, {"id": "A B"}],
+)
+def test_the_schema_refuses_what_the_model_refuses(change: dict[str, Any]) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate([BOAT | change], bug_schema())
+    with pytest.raises(ValueError, match=next(iter(change))):
+        Bug.model_validate(BOAT | change)
+
+
+def test_no_class_of_a_classifier_carries_two_bugs_and_the_control_carries_none() -> None:
+    for name in DEFAULTS:
+        classes = [bug.object_class for bug in read_bugs(BUGS / f"{name}.json")]
+        assert len(set(classes)) == len(classes)
+        assert bool(classes) == (not name.startswith("unbiased"))
+
+
+def test_bugs_leave_the_drawing_of_other_classes_alone() -> None:
+    distribution = biased(DATASET, [Bug.model_validate(BOAT)])
+    for name in set(VALUES["object_class"]) - {"boat"}:
+        for attribute in VALUES:
+            mine, theirs = (each.probabilities(attribute, name) for each in (distribution, DATASET))
+            assert mine == pytest.approx(theirs)
 
 
 def test_the_schema_beside_the_bug_files_is_the_models_own() -> None:

@@ -1,0 +1,103 @@
+"""No model that makes, tells, edits or judges pictures is trained on a withheld combination."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from faultline_miniature.training.caption_data import scenes_of
+from faultline_miniature.training.caption_text import drawn_caption, drawn_scene, parts_of
+from faultline_miniature.training.clip import paired_scenes
+from faultline_miniature.training.edit_pairs import TYPES, asked_edit, base_text, edit_pair
+from faultline_miniature.training.pictures import caption_variants, generator_scenes
+from faultline_miniature.training.sentence_encoder import drawn_text
+from faultline_miniature.world import UNIFORM, Scene, parse, sample_scene
+from faultline_miniature.world.scene import WITHHELD, is_withheld
+from faultline_miniature.world.seeds import DEVELOPMENT, TRAINING, VALIDATION, SeedRange
+
+SCENES: dict[str, Callable[[SeedRange], list[Scene]]] = {
+    "generator": lambda split: generator_scenes(range(150), split),
+    "captioner": lambda split: scenes_of(split, 150),
+    "perturber": lambda split: [drawn_scene(np.random.default_rng([split.start, i])) for i in range(150)],
+}
+
+
+def withheld_in(text: str) -> list[tuple[str, str, str]]:
+    """Withheld combinations that a text names, whole caption or part of one."""
+    said = parse(text)
+    return [each for each in WITHHELD if said.get("object_class") == each[0] and said.get(each[1]) == each[2]]
+
+
+def edits(generator: np.random.Generator) -> Iterator[str]:
+    for kind in TYPES:
+        for _ in range(12):
+            yield from edit_pair(kind, generator, loose=0.4)
+
+
+def answers(generator: np.random.Generator) -> Iterator[str]:
+    for kind in TYPES:
+        for _ in range(12):
+            prompt, answer = asked_edit(kind, generator, loose=0.4)
+            yield prompt.partition(" : ")[2].removesuffix(" =>")
+            yield answer.partition("> ")[2]
+
+
+def base(generator: np.random.Generator) -> Iterator[str]:
+    for _ in range(110):
+        prompt, answer = base_text(generator)
+        texts = (prompt.rpartition(": ")[2].removesuffix(" =>"), answer.rpartition("> ")[2])
+        # Copying is also taught on words in any order, which tell of no scene.
+        yield from (text for text in texts if parts_of(text))
+
+
+TEXTS: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
+    "captions of the masked language model": lambda g: (drawn_caption(g) for _ in range(110)),
+    "captions in a free order": lambda g: (drawn_caption(g, loose=1.0) for _ in range(100)),
+    "the perturber's pairs": edits,
+    "the perturber's answers": answers,
+    "the perturber's base": base,
+    "the sentence encoder's texts": lambda g: (drawn_text(g) for _ in range(200)),
+}
+
+
+def test_the_check_itself_finds_withheld_texts() -> None:
+    for object_class, attribute, value in WITHHELD:
+        scene = Scene("tram", "plain", "red", "grass", "clear", "photo", "none", nuisance=0)
+        shown = scene.changed("object_class", object_class).changed(attribute, value)
+        assert all(withheld_in(text) for text in caption_variants(shown))
+        assert not any(withheld_in(text) for text in caption_variants(scene))
+
+
+@pytest.mark.parametrize("split", [TRAINING, DEVELOPMENT, VALIDATION], ids=lambda split: split.name)
+@pytest.mark.parametrize("model", sorted(SCENES))
+def test_no_scene_of_a_generating_model_is_withheld(model: str, split: SeedRange) -> None:
+    assert not any(is_withheld(scene) for scene in SCENES[model](split))
+
+
+def test_every_eighth_uniform_scene_would_be_withheld() -> None:
+    generator = np.random.default_rng(0)
+    assert 30 < sum(is_withheld(sample_scene(generator, UNIFORM)) for _ in range(400)) < 70
+
+
+def test_clips_neighbours_are_one_attribute_away_and_not_withheld() -> None:
+    scenes = paired_scenes(60, seed=1)
+    assert not any(is_withheld(scene) for scene in scenes)
+    for base_scene, other in zip(scenes[::2], scenes[1::2], strict=True):
+        before, after = base_scene.attributes(), other.attributes()
+        assert sum(before[name] != after[name] for name in before) == 1
+        assert base_scene.nuisance == other.nuisance
+
+
+@pytest.mark.parametrize("source", sorted(TEXTS))
+def test_no_text_of_a_language_model_names_a_withheld_combination(source: str) -> None:
+    texts = list(TEXTS[source](np.random.default_rng(4)))
+    assert len(texts) >= 80
+    assert [text for text in texts if withheld_in(text)] == []
+
+
+def test_models_draw_no_scene_of_another_split() -> None:
+    for make in (SCENES["generator"], SCENES["captioner"]):
+        for split in (TRAINING, DEVELOPMENT):
+            assert all(split.start <= scene.nuisance < split.stop for scene in make(split))
