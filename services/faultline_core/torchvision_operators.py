@@ -8,6 +8,7 @@ only those schemas to exist; calling an operator still raises.
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -17,11 +18,15 @@ SCHEMAS = {
 }
 
 
-def compiled_operators_load() -> bool:
-    """Tell whether torchvision's compiled operators load into this torch."""
+def compiled_libraries() -> list[Path]:
+    """Return the files of torchvision's compiled part; none where it is not installed or has none."""
     spec = importlib.util.find_spec("torchvision")
     folders = (spec.submodule_search_locations or []) if spec is not None else []
-    libraries = [file for folder in folders for file in Path(folder).glob("_C*.so")]
+    return [file for folder in folders for file in Path(folder).glob("_C*.so")]
+
+
+def all_load(libraries: Sequence[Path]) -> bool:
+    """Tell whether there are libraries and all of them load into this torch."""
     try:
         for library in libraries:
             torch.ops.load_library(str(library))
@@ -32,6 +37,7 @@ def compiled_operators_load() -> bool:
 
 def define_missing(library: torch.library.Library, *, present: bool) -> list[str]:
     """Define the schemas in ``library`` unless they are ``present``; returns the names defined."""
+    # Defining a schema a second time raises.
     if present:
         return []
     for schema in SCHEMAS.values():
@@ -41,4 +47,4 @@ def define_missing(library: torch.library.Library, *, present: bool) -> list[str
 
 # A library's definitions live as long as the object does.
 _LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
-DEFINED = define_missing(_LIBRARY, present=compiled_operators_load())
+DEFINED = define_missing(_LIBRARY, present=all_load(compiled_libraries()))

@@ -158,7 +158,7 @@ class PaperControl:
         if site.is_cross:
             target = self._edited(source, target) if self.edit_cross else target
             self.watched.append(torch.stack([source.mean(dim=0), target.mean(dim=0)]))
-        elif not site.is_cross and self.inject_self and query.shape[2] <= 1024:
+        elif self.inject_self and query.shape[2] <= 1024:
             target = source
         return torch.stack([maps[0], maps[1], source, target]) @ value
 

@@ -199,6 +199,7 @@ def test_a_sweep_has_at_least_one_value() -> None:
 
 def test_an_estimate_is_known_in_all_its_parts_or_in_none() -> None:
     assert str(Estimate(estimate=None, low=None, high=None, n=0)) == "- (n=0)"
+    assert str(Estimate(estimate=0.5, low=0.25, high=0.75, n=8)) == "0.500 [0.250, 0.750] (n=8)"
     with pytest.raises(ValidationError, match="or none of them"):
         Estimate(estimate=0.5, low=None, high=0.7, n=3)
 

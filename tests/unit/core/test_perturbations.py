@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import difflib
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faultline_core.perturbations import Difference, Span, compact_prompt, difference, parse_variations, words
 
+# Hyphens, digits, apostrophes and letters beyond ASCII, each one word.
+WORDS = st.sampled_from(
+    ["a", "close-up", "double-decker", "x-ray", "2", "12", "3.5", "1,000", "dog's", "dogs", "naïve", "été"]
+)
+SEPARATORS = st.sampled_from([" ", "’ ", ", ", ". ", " - ", " – ", "; ", "! ", " (", ") ", ' "', "\n"])
+# No deadline: a busy machine is no failure of the code.
+FEW = settings(max_examples=25, deadline=None)
 CAPTIONS = st.lists(st.sampled_from(["a", "red", "dog", "of", "close-up", "2"]), max_size=9).map(" ".join)
 
 
@@ -91,17 +99,97 @@ def test_texts_with_nothing_in_common_or_nothing_at_all_are_compared_too() -> No
     assert texts(difference("one", "two three")) == (["one"], ["two three"])
 
 
+@FEW
 @given(CAPTIONS, CAPTIONS)
 def test_an_edit_turns_one_caption_into_the_other(caption: str, edited: str) -> None:
     assert rebuilt(caption, difference(caption, edited)) == [word.text for word in words(edited)]
 
 
+@FEW
 @given(CAPTIONS, CAPTIONS)
 def test_no_general_purpose_matcher_finds_a_smaller_edit(caption: str, edited: str) -> None:
     edit = difference(caption, edited)
     matcher = difflib.SequenceMatcher(None, caption.split(), edited.split(), autojunk=False)
     theirs = sum((b - a) + (d - c) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal")
     assert sum(len(span.words) for span in edit.removed + edit.added) <= theirs
+
+
+@pytest.mark.parametrize(
+    ("caption", "edited", "removed", "added"),
+    [
+        ("a close-up of a bus", "a close up of a bus", ["close-up"], ["close up"]),
+        ("a double-decker bus", "a decker bus", ["double-decker"], ["decker"]),
+        ("a 3.5 m boat", "a 3.6 m boat", ["3.5"], ["3.6"]),
+        ("1,000 bees", "1,001 bees", ["1,000"], ["1,001"]),
+        ("2 dogs", "12 dogs", ["2"], ["12"]),
+        ("bus no. 5, at night", "bus no. 6, at night!", ["5"], ["6"]),
+        ("a bus -- red", "a bus -- blue", ["red"], ["blue"]),
+        ("a dog's ball", "a dogs ball", ["dog's"], ["dogs"]),
+        ("rock-'n'-roll band", "rock band", ["n roll"], []),
+        ("a red, red bus", "a red bus", ["red"], []),
+    ],
+)
+def test_hyphens_digits_and_punctuation_are_told_apart(
+    caption: str, edited: str, removed: list[str], added: list[str]
+) -> None:
+    assert texts(difference(caption, edited)) == (removed, added)
+
+
+@FEW
+@given(st.lists(st.tuples(WORDS, SEPARATORS), min_size=1, max_size=8))
+def test_punctuation_between_words_is_never_part_of_one(parts: list[tuple[str, str]]) -> None:
+    text = "".join(word + separator for word, separator in parts)
+    found = words(text)
+    assert [word.text for word in found] == [word for word, _ in parts]
+    assert [text[word.start : word.end] for word in found] == [word.text for word in found]
+    assert difference(text, " ".join(word for word, _ in parts).upper()).is_empty
+
+
+@FEW
+@given(st.lists(WORDS, min_size=5, max_size=9, unique=True), st.data())
+def test_words_replaced_in_two_places_are_found_in_both(caption: list[str], data: st.DataObject) -> None:
+    first = data.draw(st.integers(0, len(caption) - 3))
+    second = data.draw(st.integers(first + 2, len(caption) - 1))
+    edited = list(caption)
+    edited[first], edited[second] = "zebra", "4.75"
+    edit = difference(" ".join(caption), " ".join(edited))
+    assert edit.places == 2
+    assert edit.removed == tuple(Span((caption[place],), place) for place in (first, second))
+    assert edit.added == (Span(("zebra",), first), Span(("4.75",), second))
+
+
+@FEW
+@given(st.lists(WORDS, max_size=7, unique=True), st.lists(WORDS, min_size=1, max_size=3), st.integers(0, 7))
+def test_a_phrase_put_in_is_one_place_wherever_it_stands(
+    caption: list[str], phrase: list[str], place: int
+) -> None:
+    longer = [*caption[:place], *phrase, *caption[place:]]
+    edit = difference(" ".join(caption), " ".join(longer))
+    assert edit.is_single_place
+    assert edit.removed == ()
+    assert sum(len(span.words) for span in edit.added) == len(phrase)
+
+
+@FEW
+@given(CAPTIONS, CAPTIONS)
+def test_an_edit_undone_is_as_large_as_the_edit(caption: str, edited: str) -> None:
+    there, back = difference(caption, edited), difference(edited, caption)
+    assert there.places == back.places
+    sizes = [
+        [sum(len(span.words) for span in spans) for spans in (edit.removed, edit.added)]
+        for edit in (there, back)
+    ]
+    assert sizes[0] == sizes[1][::-1]
+
+
+@FEW
+@given(
+    st.lists(st.sampled_from(["2 dogs run", "3.5 m of snow", "a bus", "x-ray of a bee"]), unique=True),
+    st.sampled_from(["{}. {}", "{}) {}", "({}) {}", "- {1}", "* {1}", '{}. "{}"', "Variation {}: {}"]),
+)
+def test_a_list_is_read_back_whatever_its_markers(captions: list[str], marker: str) -> None:
+    answer = "\n\n".join(marker.format(number, text) for number, text in enumerate(captions, start=1))
+    assert parse_variations(answer) == captions
 
 
 def test_list_numbers_and_dashes_are_taken_off_but_real_numbers_stay() -> None:

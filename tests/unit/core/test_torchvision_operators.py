@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
 from faultline_core import torchvision_operators  # isort: split
@@ -27,5 +29,16 @@ def test_nothing_is_defined_beside_compiled_operators() -> None:
 
 
 def test_what_this_environment_defined_agrees_with_what_it_could_load() -> None:
-    loads = torchvision_operators.compiled_operators_load()
+    loads = torchvision_operators.all_load(torchvision_operators.compiled_libraries())
     assert ([] if loads else ["nms", "qnms"]) == torchvision_operators.DEFINED
+
+
+def test_a_library_made_for_another_torch_does_not_load(tmp_path: Path) -> None:
+    broken = tmp_path / "_C.so"
+    broken.write_bytes(b"made for another torch")
+    assert not torchvision_operators.all_load([broken])
+
+
+def test_libraries_that_fit_load_and_no_library_does_not() -> None:
+    assert torchvision_operators.all_load([Path(torch._C.__file__)])
+    assert not torchvision_operators.all_load([])
