@@ -64,10 +64,11 @@ class _Batch(Protocol[T]):
 
 
 class Attempt:
-    """The items still open, what their calls took, and which weights answered."""
+    """The items still open, where their pictures lie, what their calls took, and which weights answered."""
 
-    def __init__(self, group: LeasedGroup, record: Recorder) -> None:
+    def __init__(self, group: LeasedGroup, record: Recorder, store: Store) -> None:
         self.config = group.config
+        self.store = store
         self.models: dict[str, str] = {}
         self._record = record
         self._open = {item.id: item for item in group.items}

@@ -12,7 +12,7 @@ from faultline_core.filters import GATE_REASONS, GateReason, choose
 from faultline_core.perturbations import Span
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedItem
-from faultline_gateway.workflows.attempt import Attempt, Store, borne_alone, together
+from faultline_gateway.workflows.attempt import Attempt, borne_alone, together
 from faultline_gateway.workflows.pictures import Draft, Sweep, check_picture
 
 _MOST_SCORES = 64
@@ -23,30 +23,18 @@ _PLACEBO_CRITERIA: tuple[GateReason, ...] = ("gate-image-image", "gate-image-tex
 
 
 async def pass_gate(
-    attempt: Attempt,
-    source: LeasedItem,
-    caption: str,
-    sweeps: Sequence[Sweep],
-    services: Services,
-    store: Store,
+    attempt: Attempt, source: LeasedItem, caption: str, sweeps: Sequence[Sweep], services: Services
 ) -> list[Draft]:
     """Score all variants, keep the chosen one of each edit, and filter edits of which none passes."""
     # Whole sweeps only: the choice needs all scores of an edit at once.
     step = _MOST_SCORES // len(attempt.config.preset.self_replace)
     chunks = [sweeps[start : start + step] for start in range(0, len(sweeps), step)]
-    passed = await together(
-        _judge_chunk(attempt, source, caption, chunk, services, store) for chunk in chunks
-    )
+    passed = await together(_judge_chunk(attempt, source, caption, chunk, services) for chunk in chunks)
     return [draft for drafts in passed for draft in drafts]
 
 
 async def _judge_chunk(
-    attempt: Attempt,
-    source: LeasedItem,
-    caption: str,
-    sweeps: Sequence[Sweep],
-    services: Services,
-    store: Store,
+    attempt: Attempt, source: LeasedItem, caption: str, sweeps: Sequence[Sweep], services: Services
 ) -> list[Draft]:
     asked = [item for sweep in sweeps for item in _score_items(source, caption, sweep)]
     drafts: list[Draft] = []
@@ -58,7 +46,7 @@ async def _judge_chunk(
             answered = [next(outcomes) for _ in sweep.edited.variants]
             async with attempt.blaming([sweep.kept.item]):
                 scores = [_checked(outcome.unwrap()) for outcome in answered]
-                drafts += await _choose(attempt, caption, sweep, scores, store)
+                drafts += await _choose(attempt, caption, sweep, scores)
     return drafts
 
 
@@ -84,9 +72,7 @@ def _checked(scores: EditScores) -> EditScores:
     return scores
 
 
-async def _choose(
-    attempt: Attempt, caption: str, sweep: Sweep, scores: Sequence[EditScores], store: Store
-) -> list[Draft]:
+async def _choose(attempt: Attempt, caption: str, sweep: Sweep, scores: Sequence[EditScores]) -> list[Draft]:
     item, config = sweep.kept.item, attempt.config
     fractions = [variant.self_replace for variant in sweep.edited.variants]
     criteria = GATE_REASONS if item.kind == "edit" else _PLACEBO_CRITERIA
@@ -99,7 +85,7 @@ async def _choose(
         await attempt.filtered(item, choice.failed, detail, result)
         return []
     # Of the chosen picture alone: nothing is concluded from the others.
-    await check_picture(result.image, store)
+    await check_picture(result.image, attempt.store)
     return [Draft(item, result)]
 
 

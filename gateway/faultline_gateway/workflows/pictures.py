@@ -52,9 +52,7 @@ class Sweep:
     edited: EditedImage
 
 
-async def reconstruct(
-    attempt: Attempt, source: LeasedItem, caption: str, services: Services, store: Store
-) -> list[Draft]:
+async def reconstruct(attempt: Attempt, source: LeasedItem, caption: str, services: Services) -> list[Draft]:
     """Bring the picture back from its inversion alone: the control of every edit."""
     item = attempt.one("reconstruction")
     drafts: list[Draft] = []
@@ -67,7 +65,7 @@ async def reconstruct(
         response = await attempt.call("editor", services.editor.reconstruct, request)
         made = attempt.outcomes("editor", response, 1)[0].unwrap()
         attempt.share(response.cost, [made.cost])
-        await check_picture(made.image, store)
+        await check_picture(made.image, attempt.store)
         drafts.append(Draft(item, _control(made, caption, preset)))
     return drafts
 

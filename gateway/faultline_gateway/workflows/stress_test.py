@@ -30,9 +30,9 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
     Raises:
         LeaseLost: another worker owns the items now.
     """
-    attempt = Attempt(group, record)
+    attempt = Attempt(group, record, store)
     try:
-        await _make_counterfactuals(attempt, group.items[0], services, store)
+        await _make_counterfactuals(attempt, group.items[0], services)
     except RunCancelledError:
         return
     except LeaseLost:
@@ -45,14 +45,12 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
     await attempt.fail(attempt.open, InternalError("the workflow gave this item no outcome"))
 
 
-async def _make_counterfactuals(
-    attempt: Attempt, source: LeasedItem, services: Services, store: Store
-) -> None:
+async def _make_counterfactuals(attempt: Attempt, source: LeasedItem, services: Services) -> None:
     caption = await write_caption(attempt, source, services)
     proposals = await draw_proposals(attempt, source, caption, services)
     edits = await keep_edits(attempt, source.label, proposals, services)
     # The reconstruction goes first: it leaves the inversion in the cache that every edit starts from.
-    control = await reconstruct(attempt, source, caption, services, store)
+    control = await reconstruct(attempt, source, caption, services)
     sweeps = await edit(attempt, source, caption, edits, services)
-    counterfactuals = await pass_gate(attempt, source, caption, sweeps, services, store)
+    counterfactuals = await pass_gate(attempt, source, caption, sweeps, services)
     await predict(attempt, source, [*control, *counterfactuals], services)
