@@ -82,7 +82,8 @@ def test_the_mean_of_independent_values_has_its_normal_interval() -> None:
     found = mean([1.0, 2.0, 3.0, 4.0])
     error = 1.959964 * np.std([1, 2, 3, 4], ddof=1) / 2
     assert (found.estimate, found.n) == (2.5, 4)
-    assert (found.low, found.high) == (pytest.approx(2.5 - error), pytest.approx(2.5 + error))
+    assert found.low == pytest.approx(2.5 - error)
+    assert found.high == pytest.approx(2.5 + error)
 
 
 @pytest.mark.parametrize("values", [[], [1.0]])
@@ -106,7 +107,7 @@ def test_weights_are_halved_on_disk_and_counters_stay_whole(tmp_path: Path) -> N
     found = load_file(tmp_path / "model.safetensors")
     assert found["0.weight"].dtype == torch.float16
     assert found["1.num_batches_tracked"].dtype == torch.int64
-    assert torch.allclose(found["0.weight"].float(), model[0].weight.detach(), atol=1e-3)
+    assert torch.allclose(found["0.weight"].float(), model.state_dict()["0.weight"], atol=1e-3)
     assert [file.name for file in tmp_path.iterdir()] == ["model.safetensors"]
 
 
