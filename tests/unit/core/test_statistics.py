@@ -96,19 +96,6 @@ def test_many_sources_are_drawn_in_blocks_of_bounded_memory() -> None:
     assert high - low == pytest.approx(2 * 1.96 * np.std(values) / np.sqrt(30_000), rel=0.3)
 
 
-@pytest.mark.parametrize("n", [10, 25, 40])
-def test_intervals_cover_the_truth_about_as_often_as_they_say(n: int) -> None:
-    """Sources with one to five edits each, of which some flip the answer."""
-    draw, covered = generator(n), 0
-    for _ in range(300):
-        edits = draw.integers(1, 6, size=n)
-        susceptible = draw.beta(1.0, 2.0, size=n)
-        values = draw.binomial(edits, susceptible) / edits
-        low, high = ends(bootstrap_mean(list(values), draw, bounds=(0.0, 1.0), draws=400))
-        covered += low <= 1 / 3 <= high
-    assert 0.91 <= covered / 300 <= 0.985
-
-
 def test_a_share_of_items_is_as_sure_as_its_sources_are_many() -> None:
     spread = {str(source): (source % 2, 1) for source in range(100)}
     clustered = {str(source): (10 * (source % 2), 10) for source in range(10)}

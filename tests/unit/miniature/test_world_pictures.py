@@ -143,13 +143,10 @@ def test_a_stream_yields_scenes_with_their_pictures() -> None:
     assert np.array_equal(picture, render(first))
 
 
-def test_the_contact_sheet_shows_every_value(tmp_path: Path) -> None:
+def test_the_contact_sheet_shows_every_value() -> None:
     scenes = [drawn for row in contact_sheet.catalogue() for _, drawn in row]
     for attribute, values in VALUES.items():
         assert {getattr(drawn, attribute) for drawn in scenes} == set(values)
-    contact_sheet.main([str(tmp_path / "sheet.png"), "--blurred-to", "24"])
-    with Image.open(tmp_path / "sheet.png") as sheet:
-        assert sheet.width == 8 * 128
 
 
 # The committed weights were trained on these pictures: a change here asks for a new training.
