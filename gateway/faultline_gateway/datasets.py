@@ -138,6 +138,7 @@ def register_folder(
         raise InvalidRequest(f"{str(folder)!r} is no folder")
     classes = checked_classes(_read_classes(folder / CLASSES))
     sources = read_folder(folder)
+    # A caption that somebody wrote is not what the captioner would say: a run has one kind or the other.
     wanted = sources if with_captions else (replace(source, caption=None) for source in sources)
     taken, rejected = take_in(wanted, store, classes)
     # Judged before the dataset is made: a folder of rubbish leaves no empty dataset behind.

@@ -20,6 +20,7 @@ from faultline_core.errors import (
     UnknownEditType,
 )
 
+# A replica that died is back after some 7 s, a burst is over sooner.
 RETRY_AFTER_SECONDS = 2
 MOST_NAMED_FIELDS = 20
 

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from faultline_core.contract.services import CircuitState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# Fine where polling has to stay, coarse up to the bootstraps of a summary.
 _LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 PREFIX = "FAULTLINE_"
 STATE_DIR = Path(".faultline")
+# 16 random letters cannot be guessed over a network, shorter ones tend to be words.
 KEY_CHARACTERS_AT_LEAST = 16
 SERVICE_PLACEHOLDER = "{service}"
 

@@ -86,6 +86,7 @@ class Leases(LedgerPart):
             LeaseLost: none is ours any more: all were recorded, cancelled or leased to others.
         """
         with self._database.writing() as connection:
+            # The run before its items, as every writer does: in another order two could wait for each other.
             rows.locked_run(connection, group.run_id)
             held = or_(*(_held(item.id, item.fence) for item in group.items))
             renewal = update(schema.items).where(held).values(due_at=self._clock() + seconds)

@@ -109,6 +109,7 @@ async def _edit_chunk(
 
 def _checked_sweep(edited: EditedImage, expected: Sequence[float]) -> EditedImage:
     answered = [variant.self_replace for variant in edited.variants]
+    # A service that computes in float32 answers 0.4000000059 for 0.4.
     if len(answered) != len(expected) or not np.allclose(answered, expected, atol=1e-6):
         raise BadBackendOutput(f"the editor answered the sweep {answered} where {list(expected)} was asked")
     return edited

@@ -19,6 +19,7 @@ from faultline_gateway.ports import Services
 from faultline_gateway.version import VERSION
 from faultline_gateway.work_items import PlannedItem
 
+# Those whose next version could move a figure.
 _RECORDED_LIBRARIES = ("numpy", "scipy", "pydantic")
 
 

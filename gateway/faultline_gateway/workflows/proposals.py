@@ -45,6 +45,7 @@ class Proposal:
     @property
     def key(self) -> str:
         """What makes two proposals the same edit."""
+        # Case and spacing aside: CLIP's tokenizer sees neither, so the pictures would be the same.
         return " ".join(self.edited_caption.casefold().split())
 
     @property

@@ -58,6 +58,7 @@ async def _embed(
 ) -> Embedded:
     # Placebos are not embedded: they mean the same by design.
     edits = [edit for slot, proposals in drawn.items() if slot.edit_type is not None for edit in proposals]
+    # Each text once: many proposals of a source share their words.
     texts = dict.fromkeys([label, *(text for edit in edits for text in (*edit.removed, *edit.added))])
     if not edits:
         return {}
