@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from faultline_core.contract.runs import Item
 from faultline_core.contract.stress_tests import Insight
@@ -12,7 +13,7 @@ from faultline_miniature.world.scene import Scene
 
 from . import aims, edit_figures
 from .agreement import agreement, ours, type_means
-from .changes import Row, changes_of, rows_of
+from .changes import Change, Row, changes_of, rows_of
 from .contestants import Contestant
 from .detection import Trial, chances, detection
 from .judging import Judgement, Seen, judged
@@ -53,21 +54,25 @@ class Pieces:
         """The items of all runs."""
         return [item for items in self.items.values() for item in items]
 
-    def index(self) -> dict[str, int]:
-        """The number of each source by the name of its picture."""
-        return {name: number for number, name in enumerate(by_image(self.all_scenes))}
+    @cached_property
+    def by_image(self) -> dict[str, Scene]:
+        """The sources by the name of their picture, in the same order."""
+        return by_image(self.all_scenes)
+
+    def changes(self) -> dict[int, list[Change]]:
+        """What the edits of each seed's run asked to change."""
+        index = {name: number for number, name in enumerate(self.by_image)}
+        return {seed: changes_of(items, index) for seed, items in self.items.items()}
 
     def judgements(self) -> dict[str, Judgement]:
         """What the oracle makes of each picture, by item."""
-        scenes = by_image(self.all_scenes)
         seen = {key: one for found in self.seen.values() for key, one in found.items()}
-        return judged(self.all_items, scenes, seen)
+        return judged(self.all_items, self.by_image, seen)
 
 
 def report(pieces: Pieces, least: int = LEAST_SOURCES) -> PresetReport:
     """All figures and what they were to reach."""
-    index, judgements = pieces.index(), pieces.judgements()
-    changes = {seed: changes_of(items, index) for seed, items in pieces.items.items()}
+    changes, judgements = pieces.changes(), pieces.judgements()
     every_change = [change for found in changes.values() for change in found]
     trials = [
         Trial(seed, _significant(pieces.insights[seed]), found, pieces.truths)
@@ -97,7 +102,7 @@ def report(pieces: Pieces, least: int = LEAST_SOURCES) -> PresetReport:
         reliability_of_the_truth=split_half([row.true for row in rows], generator("reliability")),
         edits=edits,
         edits_seen_and_withheld=edit_figures.by_novelty(
-            pieces.all_items, judgements, by_image(pieces.all_scenes), generator("novelty")
+            pieces.all_items, judgements, pieces.by_image, generator("novelty")
         ),
         drops_seen_and_withheld=edit_figures.drops_apart(
             every_change, pieces.all_scenes, pieces.truths, generator("drops apart")

@@ -28,7 +28,7 @@ from .measures import Floats
 from .order import Order, generator, run_key, scenes_key
 from .report import BugReport, FilterFigures
 from .roster import SUITE_WEIGHTS
-from .running import TESTED, Service, Tested, collected, start, take_up, watched
+from .running import FINISHED, Finished, Service, collected, start, take_up, watched
 from .sources import upload
 from .truth import Pictures, Truth, rendered, true_class_table
 
@@ -83,16 +83,16 @@ class Campaign:
         return kept(path, _REPORTS, lambda: bug_reports(self.entrants, self.truths, generator("bugs")))
 
     @cached_property
-    def tested(self) -> dict[int, Tested]:
+    def tested(self) -> dict[int, Finished]:
         """The stress test of each seed; which bugs are planted is settled and on disk before it begins."""
         settled = self.bugs
         assert all(report.true_drop.n for report in settled)
         return {
-            seed: kept(self._folder(seed) / "tested.json", TESTED, partial(self._test, seed))
+            seed: kept(self._folder(seed) / "tested.json", FINISHED, partial(self._test, seed))
             for seed in self.order.seeds
         }
 
-    def _test(self, seed: int) -> Tested:
+    def _test(self, seed: int) -> Finished:
         client = self._service.client()
         path = self._folder(seed) / "run.json"
         return collected(watched(take_up(client, kept(path, _RUN_ID, partial(self._begin, client, seed)))))
@@ -119,7 +119,7 @@ class Campaign:
             for seed, tested in self.tested.items()
         }
 
-    def _look(self, tested: Tested) -> SeenById:
+    def _look(self, tested: Finished) -> SeenById:
         run = self._service.client().stress_tests.get(tested.run_id)
         with self.timed("oracle"):
             return seen_in(run.picture, tested.items, Oracle.load().attributes)

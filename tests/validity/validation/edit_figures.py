@@ -71,7 +71,7 @@ def by_novelty(
     scenes: Mapping[str, Scene],
     generator: np.random.Generator,
 ) -> dict[str, EditFigures]:
-    """Figures of edits between combinations the generating models were trained on, and of the rest."""
+    """Figures of made edits between combinations the generating models saw in training, and of the rest."""
     made = [item for item in items if item.kind == "edit" and item.id in judgements]
     withheld = [_touches_withheld(item, scenes[item.source_image]) for item in made]
     return {

@@ -21,7 +21,7 @@ def kept(path: Path, kind: TypeAdapter[T], make: Callable[[], T]) -> T:
         return kind.validate_json(path.read_bytes())
     made = make()
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, kind.dump_json(made, indent=1))
+    write_atomically(path, kind.dump_json(made, by_alias=True))
     return made
 
 

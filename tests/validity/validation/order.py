@@ -37,7 +37,8 @@ class Order:
     @property
     def models(self) -> Path:
         """The folder that the services find further classifiers in."""
-        return self.classifiers or self.state / "classifiers"
+        # A rehearsal's classifiers must never pass for trained ones.
+        return self.classifiers or self.state / ("classifiers-smoke" if self.smoke else "classifiers")
 
     def scenes(self, entrants: Iterable[Contestant]) -> dict[int, list[Scene]]:
         """The sources of each seed."""

@@ -54,14 +54,20 @@ def suite_classifiers() -> list[Contestant]:
 def trainings(files: Sequence[Path], folder: Path) -> list[Training]:
     """Each bug file at three seeds, one that plants nothing at five; every training has a seed of its own."""
     found: list[Training] = []
-    for number, file in enumerate(sorted(files)):
-        seeds = TRAINING_SEEDS if read_bugs(file) else CONTROL_SEEDS
-        first = _FIRST_SEED + 10 * number
+    for file in sorted(files):
+        first = _first_seed(file)
+        count = TRAINING_SEEDS if read_bugs(file) else CONTROL_SEEDS
         found += [
-            Training(file, first + index, folder / f"{file.stem}-seed{first + index}")
-            for index in range(seeds)
+            Training(file, seed, folder / f"{file.stem}-seed{seed}") for seed in range(first, first + count)
         ]
     return found
+
+
+def _first_seed(file: Path) -> int:
+    # A committed file keeps its seeds, whichever others are trained beside it.
+    committed = [path.stem for path in sorted(BUG_FILES.glob("*.json"))]
+    number = committed.index(file.stem) if file.stem in committed else len(committed)
+    return _FIRST_SEED + 10 * number
 
 
 def train_missing(wanted: Iterable[Training], work: Path, *, smoke: bool = False) -> None:

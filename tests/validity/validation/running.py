@@ -66,7 +66,7 @@ def serving(state: Path, models: Path, url: str | None = None) -> Iterator[Servi
 
 
 @dataclass(frozen=True)
-class Tested:
+class Finished:
     """What a stress test came to."""
 
     run_id: str
@@ -75,7 +75,7 @@ class Tested:
     summary: StressTestSummary
 
 
-TESTED = TypeAdapter(Tested)
+FINISHED = TypeAdapter(Finished)
 
 
 def watched(run: StressTest) -> StressTest:
@@ -113,8 +113,8 @@ def start(
     )
 
 
-def collected(run: StressTest) -> Tested:
+def collected(run: StressTest) -> Finished:
     """All items by cursor, and the summary."""
     items = list(tqdm(run.items(), total=run.run.request_counts.total, desc="collect"))
     summary = run.summary()
-    return Tested(run.id, summary.wall_s, items, summary)
+    return Finished(run.id, summary.wall_s, items, summary)
