@@ -31,7 +31,7 @@ class Summaries:
             NotFound: there is no such run.
         """
         # Nothing about a run changes without an event, so the newest event's id names its state.
-        # Read before the items: after a step in between the next call sums up again, and serves nothing older.
+        # Read before the items: after a step in between the next call sums up again and serves nothing old.
         key = (run_id, self._ledger.last_event(run_id).id)
         with self._lock:
             known = self._kept.get(key)
