@@ -6,9 +6,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := clients gateway services tests demo
 STATE := .faultline
+UNIT_TESTS := $(sort $(shell find tests/unit -name 'test_*.py'))
+TENSOR_TESTS := $(filter-out tests/unit/miniature/test_world_%, \
+	$(filter $(addprefix tests/unit/,core/editing/% core/test_torchvision% miniature/% services/% validity/%),$(UNIT_TESTS)))
 
 .DEFAULT_GOAL := help
-.PHONY: help install system lock check format test unit integration coverage demo validate up down miniature card clean
+.PHONY: help install system lock check format test unit unit-plain unit-tensors integration coverage demo validate up down miniature card clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,7 +43,14 @@ format: $(STAMP) ## mend format and imports
 test: $(STAMP) system unit integration ## every test
 
 unit: $(STAMP) ## tests without network, Ray or trained weights
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit -n 2 --dist loadfile --durations=5
+	$(MAKE) --no-print-directory --jobs 2 --output-sync unit-plain unit-tensors
+
+# Two processes with files of their own: pytest-xdist would import the model libraries in every worker.
+unit-plain: $(STAMP)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(filter-out $(TENSOR_TESTS),$(UNIT_TESTS)) --durations=5
+
+unit-tensors: $(STAMP)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TENSOR_TESTS) --durations=5
 
 integration: $(STAMP) ## tests on real Ray, real weights, killed processes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/integration --durations=10

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -42,6 +43,17 @@ def _is_local(address: object) -> bool:
 GUARD = Guard()
 # Audit hooks cannot be taken off again: one for the process, switched for each test.
 sys.addaudithook(GUARD)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let the garbage collector skip the model libraries: what they import lives until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
