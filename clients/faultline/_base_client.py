@@ -33,6 +33,7 @@ class BaseClient(ABC, Generic[H]):
         http: H | None = None,
     ) -> None:
         self.retries = retries or RetryPolicy()
+        # A client that was brought along keeps its address, key and time-out: whoever made it chose them.
         self._http = self._connect(_url(base_url), timeout, _headers(api_key)) if http is None else http
 
     @abstractmethod

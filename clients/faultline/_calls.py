@@ -51,6 +51,7 @@ class Call(Generic[T]):
         headers = dict(self.headers)
         if content is not None:
             headers["content-type"] = "application/json"
+        # Ours, not passed on: None would tell httpx to wait for ever.
         timeout = client.timeout if self.timeout is None else httpx.Timeout(self.timeout)
         return client.build_request(
             self.method,
@@ -93,6 +94,7 @@ def reading_bytes(response: httpx.Response) -> bytes:
 
 def idempotency_headers(key: str | None) -> dict[str, str]:
     """Headers that make a POST safe to repeat; a fresh key when the caller brings none."""
+    # Drawn, not made from the body: the same stress test asked for twice on purpose is two runs.
     return {IDEMPOTENCY_HEADER: key or str(uuid.uuid4())}
 
 

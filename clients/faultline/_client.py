@@ -66,6 +66,7 @@ class Client(BaseClient[httpx.Client]):
         """Open ``call`` as a stream of bytes; what breaks while it is read is raised in our words."""
         with in_our_words(), closing(self._http.send(call.build(self._http), stream=True)) as response:
             if not response.is_success:
+                # A stream's body is not there yet, and the problem stands in it.
                 response.read()
                 raise problem_of(response)
             yield response
@@ -83,6 +84,7 @@ class Client(BaseClient[httpx.Client]):
         self.close()
 
     def _connect(self, base_url: httpx.URL, timeout: float, headers: Mapping[str, str]) -> httpx.Client:
+        # Redirects stay unfollowed, as httpx has it: a key and a body are for the host they were meant for.
         return httpx.Client(base_url=base_url, timeout=timeout, headers=headers)
 
     def _reply(self, call: Call[T]) -> Reply:

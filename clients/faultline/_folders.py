@@ -12,6 +12,7 @@ from pathlib import Path
 from faultline_core.contract.datasets import RejectedSource, SourcesAdded, SourceUpload
 from faultline_core.errors import DatasetEmpty, ImageTooLarge, ImageUndecodable, InvalidRequest
 
+# The three formats that the gateway decodes; others would be sent only to be refused.
 PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
 UPLOAD_BATCH = 32
 UPLOAD_BYTES = 16_000_000
@@ -45,6 +46,7 @@ def pictures_in(folder: str | Path, captions: Mapping[str, str] | None = None) -
     captions = captions or {}
     found = [
         Picture(path.parent.name, path, captions.get(f"{path.parent.name}/{path.name}"))
+        # Sorted: a disk lists in any order, and the same folder must make the same name and batches.
         for path in sorted(root.glob("*/*"))
         if path.suffix.lower() in PICTURE_SUFFIXES and path.is_file()
     ]
@@ -84,6 +86,7 @@ def folder_digest(pictures: Sequence[Picture]) -> str:
     """Twelve hexadecimal digits of all that is uploaded: names, contents, captions."""
     digest = hashlib.sha256()
     for picture in pictures:
+        # A file that cannot be read is left out of the upload; mended, the folder is another dataset.
         content = _content(picture) or b""
         # Each part by its own digest: joined bare, two folders could read the same.
         for part in (

@@ -22,6 +22,7 @@ class Following:
 
     def __init__(self, run: Run) -> None:
         self._id = run.id
+        # No event yet: the gateway then begins with the newest, so that a late reader sees where it stands.
         self._last: int | None = None
         self._seen: tuple[RunState, RequestCounts] | None = None
         self._fresh = 0

@@ -38,6 +38,7 @@ class Gate:
         """One drop against the threshold: its whole interval must lie on one side."""
         if drop.low is None or drop.high is None:
             return Exit.INCONCLUSIVE
+        # Exactly what is allowed is allowed: the limit itself is no failure.
         if drop.low > self.max_drop:
             return Exit.FAILED
         return Exit.PASSED if drop.high <= self.max_drop else Exit.INCONCLUSIVE
@@ -68,6 +69,7 @@ def exit_for_state(state: RunState) -> Exit:
 
 def exit_for_error(error: FaultlineError) -> Exit:
     """Which exit code an error leads to."""
+    # A retryable refusal (busy, in flight) is nobody's mistake in usage: another try may go through.
     if isinstance(error, (Unauthorized, QuotaExceeded)):
         return Exit.REFUSED
     return Exit.USAGE if isinstance(error, RequestError) and not error.retryable else Exit.INCOMPLETE

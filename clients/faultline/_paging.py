@@ -21,6 +21,7 @@ class Page(Protocol):
 P = TypeVar("P", bound=Page)
 
 
+# Twice four lines: Python cannot abstract over ``await``, and the cursor is all there is to decide.
 def pages(sender: Sender, call: Callable[[str | None], Call[P]]) -> Iterator[P]:
     """Ask for page after page; ``call`` builds the request from a cursor."""
     page = sender.send(call(None))

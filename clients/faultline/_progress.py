@@ -23,7 +23,9 @@ def described(counts: RequestCounts) -> str:
 
 def follow(run: StressTest, *, quiet: bool) -> StressTest:
     """Show the run's progress until it ends."""
+    # Standard output belongs to the result, which is piped on.
     console = Console(stderr=True)
+    # In a log file a bar is a thousand lines that nobody reads.
     if quiet or not console.is_terminal:
         return run.wait()
     columns = (
@@ -40,6 +42,7 @@ def follow(run: StressTest, *, quiet: bool) -> StressTest:
             progress.update(
                 task,
                 total=counts.total,
+                # Filtered and failed items are done with, too: a bar of ``done`` alone would never fill.
                 completed=counts.total - counts.pending,
                 description=described(counts),
             )

@@ -47,6 +47,7 @@ class RetryPolicy:
 
     attempts: int = DEFAULT_ATTEMPTS
     patient_attempts: int = PATIENT_ATTEMPTS
+    # Its own: a program that seeds the global generator must not make all its clients retry in step.
     random: random.Random = field(default_factory=random.Random, repr=False)
 
     def pause(self, attempt: int, response: httpx.Response | None) -> float:

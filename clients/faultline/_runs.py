@@ -73,10 +73,12 @@ class StressTest(_Handle):
                 for sent in EventSource(response).iter_sse():
                     if (event := following.take(sent.data)) is not None:
                         yield event
+                    # The gateway closes its stream now; a proxy between may keep it open for minutes.
                     if following.ended():
                         break
             if following.stalled() and (seen := following.polled(self._sender.send(following.poll_call()))):
                 yield seen
+        # An event has counts only; when the run ended and of what, it says itself.
         self.refresh()
 
     def wait(self, timeout: float | None = None) -> Self:

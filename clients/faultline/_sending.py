@@ -11,6 +11,8 @@ from faultline._calls import Call
 
 T = TypeVar("T")
 
+# Protocols and not the clients themselves: a client imports its resources, and they import this.
+
 
 class Sender(Protocol):
     """The blocking client."""

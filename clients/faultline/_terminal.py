@@ -34,6 +34,7 @@ def show(body: BaseModel, text: str, as_json: bool) -> None:
 def show_runs(runs: Sequence[Run], as_json: bool) -> None:
     """Write a list of runs."""
     if as_json:
+        # Through pydantic, not json: times keep the form in which the gateway sends them.
         say(TypeAdapter(list[Run]).dump_json(list(runs), indent=2).decode())
         return
     for run in runs:
@@ -54,7 +55,7 @@ def ending_well(hint: str = "") -> Iterator[None]:
         complain(f"invalid-request: {problems}")
         raise typer.Exit(Exit.USAGE) from error
     except KeyboardInterrupt as interrupt:
-        # Left to typer it would end in 1, which says that a gate has failed.
+        # Said here and not left to typer: in 1, as with plain click, it would pass for a failed gate.
         complain(f"interrupted{hint}")
         raise typer.Exit(Exit.INTERRUPTED) from interrupt
 

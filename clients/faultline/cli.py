@@ -72,6 +72,7 @@ def _dataset_name(client: Client, dataset: str, captions: dict[str, str]) -> str
 
 
 def _edit_types(names: list[str]) -> list[EditType]:
+    # Asked here and not left to the contract, whose message would list the place and not the name.
     for name in names:
         if name not in EDIT_TYPES:
             raise UnknownEditType(f"no edit type is named {name!r}; there are {', '.join(EDIT_TYPES)}")
@@ -80,6 +81,7 @@ def _edit_types(names: list[str]) -> list[EditType]:
 
 def _finish(run: StressTest, report: Path | None, as_json: bool, gate: Gate | None) -> Exit:
     summary = run.summary()
+    # Figures first: a report that cannot be written must not cost them.
     show(summary, str(summary), as_json)
     if report is not None:
         write_report(report, run.report())
@@ -110,6 +112,7 @@ def stress_test(
     preset: Annotated[str, typer.Option(help="A preset of the suite: quick or lance.")] = "quick",
     selection: Annotated[str, typer.Option(help="Choice over the sweep: paper or released.")] = "paper",
     limit: Annotated[int | None, typer.Option(help="At most so many pictures.")] = None,
+    # A default in the shell only: a first try need not choose a seed, a program must.
     seed: Annotated[int, typer.Option(help="Equal seeds give equal answers.")] = 0,
     captions: Annotated[
         Path | None,

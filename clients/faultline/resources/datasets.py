@@ -87,6 +87,7 @@ class Datasets:
             InvalidRequest: a caption names no picture.
         """
         upload = FolderUpload(pictures_in(folder, captions))
+        # Also when it exists: the same name is the same dataset, and equal pictures are added once.
         self.create(name=name)
         return upload.total([self.add(name, batch) for batch in upload.batches()])
 

@@ -67,7 +67,7 @@ def test_strict_turns_inconclusive_into_failed_and_leaves_the_rest() -> None:
     assert Gate(0.1, strict=True).verdict(good) is Exit.PASSED
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(drops, max_size=3), st.floats(0.0, 1.0), st.booleans())
 def test_the_printed_verdict_is_the_exit_code(found: list[Estimate], most: float, strict: bool) -> None:
     summary = a_summary(**{f"model{index}": each for index, each in enumerate(found)})
@@ -77,7 +77,7 @@ def test_the_printed_verdict_is_the_exit_code(found: list[Estimate], most: float
     assert gate.verdict(summary) in (Exit.PASSED, Exit.FAILED, Exit.INCONCLUSIVE)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(drops, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 def test_allowing_more_never_turns_passed_into_failed(found: Estimate, one: float, other: float) -> None:
     lenient, severe = Gate(max(one, other)), Gate(min(one, other))

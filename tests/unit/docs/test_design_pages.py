@@ -17,7 +17,7 @@ PAGES = sorted((ROOT / "docs" / "design").glob("*.md"))
 ROOTS = [ROOT / name for name in ("clients", "gateway", "services")]
 PACKAGES = {path.name: path for root in ROOTS for path in root.glob("faultline*")}
 # Read as lines and not as syntax trees: a hundred and fifty modules take seconds to parse.
-DEFINED = re.compile(r"^ *(?:async def|def|class) (\w+)|^ *(\w+)(?:: [^=\n]+)? = ", flags=re.MULTILINE)
+DEFINED = re.compile(r"^ *(?:async def|def|class) (\w+)|^ *(\w+)(?:: | = )", flags=re.MULTILINE)
 
 
 def text(page: Path) -> str:
