@@ -80,17 +80,21 @@ def _ray(folder: Path) -> Iterator[None]:
     import ray
     from ray import serve
 
-    ray.init(
-        address="local",
-        _temp_dir=str(folder / "ray"),
-        # Otherwise Ray binds the address by which others reach this machine.
-        _node_ip_address="127.0.0.1",
-        object_store_memory=OBJECT_STORE_BYTES,
-        # One process and one open port less; the gateway shows what there is to see.
-        include_dashboard=False,
-        log_to_driver=False,
-        configure_logging=False,
-    )
+    try:
+        ray.init(
+            address="local",
+            _temp_dir=str(folder / "ray"),
+            # Otherwise Ray binds the address by which others reach this machine.
+            _node_ip_address="127.0.0.1",
+            object_store_memory=OBJECT_STORE_BYTES,
+            # One process and one open port less; the gateway shows what there is to see.
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+    except Exception as error:
+        # Ray has no narrower one for a node that does not come up, as within 30 s on a loaded machine.
+        raise BackendUnavailable(f"Ray did not start: {error}") from error
     try:
         yield
     finally:

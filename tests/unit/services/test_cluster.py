@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 from ray import serve
 
 from fakes.postgres import free_port
@@ -169,3 +170,42 @@ def test_each_clusters_token_is_its_own_and_private(tmp_path: Path, monkeypatch:
     assert {len(token) for token in tokens} == {64}
     assert len(tokens) == 2
     assert stat.S_IMODE((tmp_path / "one").stat().st_mode) == 0o600
+
+
+def without_a_cluster(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> dict[str, Any]:
+    """Stand in for Ray's start and stop; return the options of the start, and what was stopped."""
+    seen: dict[str, Any] = {"stopped": []}
+
+    def start(**options: Any) -> None:
+        if error is not None:
+            raise error
+        seen.update(options)
+
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(ray, "init", start)
+    monkeypatch.setattr(ray, "shutdown", lambda: seen["stopped"].append("ray"))
+    monkeypatch.setattr(serve, "shutdown", lambda: seen["stopped"].append("serve"))
+    return seen
+
+
+def test_the_cluster_is_a_new_one_on_loopback_and_stops_after_its_services(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = without_a_cluster(monkeypatch)
+    with pytest.raises(ZeroDivisionError), cluster._ray(tmp_path):
+        raise ZeroDivisionError
+    assert seen["address"] == "local"
+    assert seen["_node_ip_address"] == "127.0.0.1"
+    assert seen["_temp_dir"] == str(tmp_path / "ray")
+    assert seen["stopped"] == ["serve", "ray"]
+
+
+def test_a_cluster_that_does_not_come_up_is_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_a_cluster(monkeypatch, RuntimeError("The current node timed out during startup."))
+    with (
+        pytest.raises(BackendUnavailable, match="Ray did not start: The current node timed out"),
+        cluster._ray(tmp_path),
+    ):
+        pass
