@@ -255,6 +255,11 @@ def test_the_demo_stops_what_it_started_when_it_is_stopped_itself(
 
 
 def test_a_second_interrupt_does_not_break_off_the_stopping(stack: Stack) -> None:
-    with stack_module.undisturbed():
-        os.kill(os.getpid(), signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    # A shell starts its background jobs with interrupts ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with stack_module.undisturbed():
+            os.kill(os.getpid(), signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
