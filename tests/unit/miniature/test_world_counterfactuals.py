@@ -80,10 +80,13 @@ def test_another_nuisance_is_another_picture_of_the_same_caption(scene: Scene, s
 
 
 @FEWER
-@given(SCENES, st.sampled_from(("colour", "background", "weather", "style", "companion")), st.data())
-def test_the_objects_outline_stays_where_it_was(scene: Scene, name: str, data: st.DataObject) -> None:
-    after = scene.changed(name, data.draw(st.sampled_from(VALUES[name])))
-    assert np.array_equal(object_mask(after), object_mask(scene))
+@given(SCENES)
+def test_the_objects_outline_stays_where_it_was(scene: Scene) -> None:
+    outline = object_mask(scene)
+    for name in ("colour", "background", "weather", "style", "companion"):
+        values = VALUES[name]
+        following = values[(values.index(getattr(scene, name)) + 1) % len(values)]
+        assert np.array_equal(object_mask(scene.changed(name, following)), outline), name
 
 
 @pytest.mark.parametrize("seed", range(6))
