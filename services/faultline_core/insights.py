@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from faultline_core.perturbations import words
-from faultline_core.statistics import mean_by_source
+from faultline_core.statistics import by_source, mean_by_source
 from faultline_core.types import EditType
 
 LEAST_SOURCES = 3
@@ -72,20 +72,20 @@ class Group:
     effects: tuple[Effect, ...]
 
     @cached_property
-    def by_source(self) -> list[float]:
+    def means(self) -> list[float]:
         """The mean effect on each source (n,)."""
         return list(mean_by_source((effect.source, effect.delta_p) for effect in self.effects).values())
 
     @cached_property
     def mean(self) -> float:
         """The mean effect, each source weighing 1."""
-        values = self.by_source
+        values = self.means
         return sum(values) / len(values)
 
     @cached_property
-    def drops(self) -> dict[str, float]:
-        """The mean drop from the reconstruction on each source that has one."""
-        return mean_by_source(
+    def drops(self) -> dict[str, list[float]]:
+        """The drops from the reconstruction on each source that has one."""
+        return by_source(
             (effect.source, effect.beyond) for effect in self.effects if effect.beyond is not None
         )
 
@@ -109,7 +109,7 @@ def group_by_words(effects: Iterable[Effect], *, least_sources: int = LEAST_SOUR
     told: dict[tuple[EditType, frozenset[str]], Group] = {}
     for pattern, found in sorted(groups.items(), key=lambda pair: pair[0].vagueness):
         group = Group(pattern, tuple(found.values()))
-        if len(group.by_source) >= least_sources:
+        if len(group.means) >= least_sources:
             told.setdefault((pattern.edit_type, frozenset(found)), group)
     return list(told.values())
 

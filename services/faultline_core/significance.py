@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 from scipy import stats
 
-from faultline_core.statistics import DRAWS, FLIPS, Floats, bootstrap_mean, sign_flip_p
+from faultline_core.p_values import FLIPS, sign_flip_p
+from faultline_core.statistics import DRAWS, Floats, bootstrap_mean
 from faultline_core.types import Estimate
 
 LEAST_SOURCES = 20
@@ -33,10 +34,14 @@ class Contrast:
     ``parts`` (m,) is what each source adds to ``n`` times that mean, m >= n: the sources whose placebos
     were averaged stand in it too, with their deviation from the average, so that flipping the signs of
     parts counts the uncertainty of the placebo effect. The first ``n`` are the sources themselves.
+    Where a source has a placebo and several edits, ``relabelled`` holds what its part would be were
+    another of these pictures the placebo, less a rest that stands in ``flipped`` with all other parts.
     """
 
     parts: Floats
     n: int
+    flipped: Floats
+    relabelled: tuple[Floats, ...] = ()
 
     @property
     def mean(self) -> float:
@@ -51,7 +56,7 @@ class Contrast:
 
     def p(self, generator: np.random.Generator, *, draws: int = FLIPS) -> float:
         """One-sided p of "the difference is not above 0", by flipping the signs of sources."""
-        return sign_flip_p(self.parts, generator, draws=draws)
+        return sign_flip_p(self.flipped, generator, relabelled=self.relabelled, draws=draws)
 
     def estimate(self, generator: np.random.Generator, *, draws: int = DRAWS) -> Estimate:
         """The difference with its interval, which counts the uncertainty of the placebo effects."""
@@ -86,6 +91,11 @@ class _Pool:
     sources: tuple[str, ...]
     mean: float
 
+    @property
+    def weight(self) -> float:
+        """1 / m, widened by sqrt(m / (m - 1)): deviations from the pool's own mean are too small by that."""
+        return 1.0 / math.sqrt(len(self.sources) * (len(self.sources) - 1))
+
 
 @dataclass(frozen=True)
 class PlaceboEffects:
@@ -98,24 +108,36 @@ class PlaceboEffects:
     classes: Mapping[str, str]
     effects: Mapping[str, float]
 
-    def contrast(self, drops: Mapping[str, float]) -> Contrast | None:
-        """Hold each source's drop, reconstruction less counterfactual, against its class's placebo effect.
+    def contrast(self, drops: Mapping[str, Sequence[float]]) -> Contrast | None:
+        """Hold the mean drop of each source's edits against the placebo effect of its class.
 
-        That is the mean over the sources of the class. A class with fewer than ``LEAST_PLACEBOS``
-        placebos is held against the mean over the sources of all classes; with fewer than that in all
-        classes together, or without any drop, there is no contrast.
+        ``drops`` maps a source to p(true class) of its reconstruction less that of each of its edits.
+        The placebo effect is the mean over the sources of the class. A class with fewer than
+        ``LEAST_PLACEBOS`` placebos is held against the mean over the sources of all classes; with fewer
+        than that in all classes together, or without any drop, there is no contrast.
         """
         if not drops or len(self.effects) < LEAST_PLACEBOS:
             return None
         pools = {source: self._pools[self.classes[source]] for source in drops}
-        parts = {source: drop - pools[source].mean for source, drop in drops.items()}
+        parts = {source: _mean(found) - pools[source].mean for source, found in drops.items()}
+        weights: dict[str, float] = {}
         for pool, users in Counter(pools.values()).items():
-            size = len(pool.sources)
-            # n / (n - 1) of the variance: the deviations are from the pool's own mean.
-            weight = users / math.sqrt(size * (size - 1))
             for source in pool.sources:
+                weight = users * pool.weight
                 parts[source] = parts.get(source, 0.0) - weight * (self.effects[source] - pool.mean)
-        return Contrast(np.array(list(parts.values())), len(drops))
+                weights[source] = weights.get(source, 0.0) + weight
+        relabelled = {
+            source: (1.0 + weights[source]) / 2.0 * _relabelled(self.effects[source], found)
+            for source, found in drops.items()
+            if len(found) > 1 and source in weights
+        }
+        rest = {source: options[0] for source, options in relabelled.items()}
+        return Contrast(
+            parts=np.array(list(parts.values())),
+            n=len(drops),
+            flipped=np.array([part - rest.get(source, 0.0) for source, part in parts.items()]),
+            relabelled=tuple(relabelled.values()),
+        )
 
     @cached_property
     def _pools(self) -> dict[str, _Pool]:
@@ -129,5 +151,19 @@ class PlaceboEffects:
         }
 
     def _pool(self, sources: Sequence[str]) -> _Pool:
-        mean = math.fsum(self.effects[source] for source in sources) / len(sources)
-        return _Pool(tuple(sources), mean)
+        return _Pool(tuple(sources), _mean([self.effects[source] for source in sources]))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _relabelled(placebo: float, drops: Sequence[float]) -> Floats:
+    """The mean drop less the placebo effect (k + 1,), with each picture as the placebo, the true one first.
+
+    A mean of several edits is less skewed than one placebo: flipping the sign of their difference found
+    8 % false alarms at 5 %, drawing which of the pictures is the placebo is exact.
+    """
+    values: Floats = np.array([placebo, *drops])
+    relabelled: Floats = values.sum() / len(drops) - values * (1.0 + 1.0 / len(drops))
+    return relabelled

@@ -1,4 +1,4 @@
-"""Estimates with intervals, paired and clustered by source; p-values and their corrections.
+"""Estimates with intervals, paired and clustered by source.
 
 A figure's unit is the source picture: its edits are averaged first, so each source weighs 1.
 """
@@ -6,10 +6,10 @@ A figure's unit is the source picture: its edits are averaged first, so each sou
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import stats
 
 from faultline_core.types import Estimate
@@ -18,8 +18,6 @@ Floats = NDArray[np.float64]
 
 CONFIDENCE = 0.95
 DRAWS = 2000
-FLIPS = 20_000
-"""The least p is 1 in 20,001: enough for the first step of Benjamini-Hochberg over 2,000 hypotheses."""
 LEAST_SOURCES_FOR_BOOTSTRAP = 20
 """Below it resampling sees too few sources to be trusted alone, and Student's t stands beside it."""
 
@@ -28,15 +26,19 @@ _BLOCK = 4_000_000
 _WIDTH_OF_NOTHING = 1e-12
 _LEAST_STRETCH = 1e-3
 """Wide tails of very skewed values would pass the pole of BCa's formula; they end at the extreme draw."""
-_MOST_EXACT_FLIPS = 14
+
+
+def by_source(pairs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
+    """Gather the values of each source, in the order sources first appear."""
+    values: dict[str, list[float]] = {}
+    for source, value in pairs:
+        values.setdefault(source, []).append(value)
+    return values
 
 
 def mean_by_source(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     """Average the values of each source, in the order sources first appear."""
-    values: dict[str, list[float]] = {}
-    for source, value in pairs:
-        values.setdefault(source, []).append(value)
-    return {source: math.fsum(found) / len(found) for source, found in values.items()}
+    return {source: math.fsum(found) / len(found) for source, found in by_source(pairs).items()}
 
 
 def proportion(successes: int, n: int) -> Estimate:
@@ -159,52 +161,3 @@ def bootstrap_unpaired(
     if high - low <= _WIDTH_OF_NOTHING:
         low, high = _agreeing(drop, len(table), (-1.0, 1.0))
     return Estimate(estimate=drop, low=min(float(low), drop), high=max(float(high), drop), n=len(table))
-
-
-def sign_flip_p(values: ArrayLike, generator: np.random.Generator, *, draws: int = FLIPS) -> float:
-    """One-sided p of "the mean over sources is not above 0", by flipping signs of values (n,).
-
-    Exact up to 14 sources, by ``draws`` random flips beyond; never 0.
-    """
-    array = np.asarray(values, dtype=np.float64)
-    if array.size == 0:
-        return 1.0
-    total, slack = float(array.sum()), 1e-12 * array.size
-    if array.size <= _MOST_EXACT_FLIPS:
-        patterns = np.arange(2**array.size)[:, None] >> np.arange(array.size)[None, :] & 1
-        return float(np.mean(total - 2.0 * (patterns @ array) >= total - slack))
-    reached = sum(
-        int(np.sum(total - 2.0 * sums >= total - slack)) for sums in _subsets(array, generator, draws)
-    )
-    return (reached + 1) / (draws + 1)
-
-
-def _subsets(values: Floats, generator: np.random.Generator, draws: int) -> Iterator[Floats]:
-    """Sums over random subsets of values (n,), in blocks: eight values are one byte, looked up in a table."""
-    octets = np.zeros((-(-values.size // 8), 8))
-    octets.flat[: values.size] = values
-    table = octets @ (np.arange(256)[None, :] >> np.arange(8)[:, None] & 1)
-    places = np.arange(len(octets))
-    block = max(1, _BLOCK // len(octets))
-    for start in range(0, draws, block):
-        drawn = generator.integers(256, size=(min(block, draws - start), len(octets)), dtype=np.uint8)
-        yield table[places, drawn].sum(axis=1)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values of one family so that any false rejection has probability at most alpha (Holm 1979)."""
-    order = np.argsort(p_values, kind="stable")
-    scaled = np.asarray(p_values, dtype=np.float64)[order] * np.arange(len(order), 0, -1)
-    adjusted = np.empty(len(order))
-    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
-    return [float(value) for value in adjusted]
-
-
-def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values of one family for the false discovery rate (Benjamini and Hochberg 1995)."""
-    order = np.argsort(p_values, kind="stable")
-    n = len(order)
-    scaled = np.asarray(p_values, dtype=np.float64)[order] * n / np.arange(1, n + 1)
-    adjusted = np.empty(n)
-    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return [float(value) for value in adjusted]

@@ -9,12 +9,12 @@ import numpy as np
 from faultline_core.contract.runs import Item
 from faultline_core.contract.stress_tests import AccuracyRow, EditTypeSummary
 from faultline_core.filters import GATE_REASONS
+from faultline_core.p_values import sign_flip_p
 from faultline_core.statistics import (
     bootstrap_mean,
     bootstrap_ratio,
     bootstrap_unpaired,
     mean_by_source,
-    sign_flip_p,
 )
 from faultline_core.types import Estimate
 from faultline_gateway.workflows.evidence import Shot

@@ -10,7 +10,7 @@ from faultline_core.contract.perturber import WordSpan
 from faultline_core.contract.runs import Item, ItemResult, PredictionPair
 from faultline_core.insights import Effect, phrase
 from faultline_core.significance import Contrast, PlaceboEffects
-from faultline_core.statistics import mean_by_source
+from faultline_core.statistics import by_source
 from faultline_core.types import EditType, ItemKind
 
 
@@ -102,7 +102,7 @@ class Evidence:
         """The drop of p(true class) from the reconstruction, beyond the class's placebo effect."""
         beyond = ((shot.source, self._beyond(shot)) for shot in found)
         return self.placebo_effects.contrast(
-            mean_by_source((source, drop) for source, drop in beyond if drop is not None)
+            by_source((source, drop) for source, drop in beyond if drop is not None)
         )
 
     @cached_property

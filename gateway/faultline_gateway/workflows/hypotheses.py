@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from faultline_core.contract.stress_tests import CellStatus, Tested
+from faultline_core.p_values import benjamini_hochberg, holm
 from faultline_core.significance import LEAST_SOURCES, Contrast
-from faultline_core.statistics import benjamini_hochberg, holm
 from faultline_gateway.workflows.estimates import Estimator
 
 

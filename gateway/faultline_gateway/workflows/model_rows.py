@@ -10,7 +10,8 @@ from faultline_core.contract.stress_tests import (
     StressTestConfig,
     Tested,
 )
-from faultline_core.statistics import holm, proportion
+from faultline_core.p_values import holm
+from faultline_core.statistics import proportion
 from faultline_core.types import Estimate
 from faultline_gateway.workflows.estimates import Estimator
 from faultline_gateway.workflows.evidence import Evidence, Shot

@@ -28,7 +28,7 @@ def test_equal_words_on_three_sources_make_one_insight() -> None:
     [group] = find_insights([effect(source, -0.5) for source in range(3)])
     assert group.pattern == Pattern("sled", "background", "grass", "snow")
     assert group.mean == pytest.approx(-0.5)
-    assert len(group.by_source) == 3
+    assert len(group.means) == 3
 
 
 def test_two_sources_or_many_edits_of_one_source_make_none() -> None:
@@ -103,7 +103,7 @@ def test_what_was_found_comes_before_what_is_only_a_hint() -> None:
 def test_drops_are_taken_from_the_reconstruction_where_there_is_one() -> None:
     effects = [replace(effect(source, -0.5), beyond=0.4 if source else None) for source in range(3)]
     [group] = group_by_words(effects)
-    assert group.drops == {"source-1": 0.4, "source-2": 0.4}
+    assert group.drops == {"source-1": [0.4], "source-2": [0.4]}
 
 
 @pytest.mark.parametrize(

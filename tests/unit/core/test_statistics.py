@@ -1,21 +1,17 @@
-"""Estimates, their coverage, p-values and corrections."""
+"""Estimates and how often their intervals hold the truth."""
 
 from __future__ import annotations
-
-import itertools
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from faultline_core.statistics import (
-    benjamini_hochberg,
     bootstrap_mean,
     bootstrap_ratio,
-    holm,
+    bootstrap_unpaired,
     mean_by_source,
     proportion,
-    sign_flip_p,
 )
 from faultline_core.types import Estimate
 
@@ -38,6 +34,7 @@ def test_a_source_weighs_one_however_many_values_it_has() -> None:
 def test_nothing_observed_is_no_estimate() -> None:
     nothing = Estimate(estimate=None, low=None, high=None, n=0)
     assert bootstrap_mean([], generator()) == proportion(0, 0) == bootstrap_ratio({}, generator()) == nothing
+    assert bootstrap_unpaired({}, {"a": (1, 1)}, generator()) == nothing
 
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 10), (10, 10), (1, 1), (0, 1)])
@@ -121,32 +118,30 @@ def test_one_source_alone_proves_nothing() -> None:
     assert ends(bootstrap_ratio({"a": (3, 4)}, generator())) == (0.0, 1.0)
 
 
-def test_sign_flips_are_exact_for_few_sources() -> None:
-    values = [0.3, 0.1, -0.2, 0.4, 0.25]
-    flips = [np.mean(np.multiply(values, signs)) for signs in itertools.product((1, -1), repeat=5)]
-    expected = np.mean([mean >= np.mean(values) - 1e-12 for mean in flips])
-    assert sign_flip_p(values, generator()) == expected
+def test_unpaired_pictures_weigh_one_each() -> None:
+    before = {str(source): (1, 1) for source in range(10)}
+    after = {"0": (0, 8), "1": (2, 2)}
+    figure = bootstrap_unpaired(before, after, generator())
+    low, high = ends(figure)
+    assert figure.estimate == pytest.approx(0.8)
+    assert figure.n == 10
+    assert low <= 0.8 <= high
 
 
-def test_sign_flips_by_chance_agree_with_the_exact_answer() -> None:
-    values = list(generator(8).normal(0.2, 0.5, size=14))
-    exact = sign_flip_p(values, generator())
-    repeated = sign_flip_p([*values, 0.0], generator(9), draws=40_000)
-    assert repeated == pytest.approx(exact, abs=0.01)
-    assert sign_flip_p([1.0] * 40, generator(), draws=100) == pytest.approx(1 / 101)
+def test_an_unpaired_drop_is_as_sure_as_its_sources_are_many() -> None:
+    before = {str(source): (1, 1) for source in range(60)}
+    after = {source: (source[-1] in "02468", 1) for source in before}
+    low, high = ends(bootstrap_unpaired(before, after, generator()))
+    assert high - low == pytest.approx(2 * 1.96 * 0.5 / np.sqrt(60), rel=0.2)
 
 
-def test_no_source_is_no_evidence() -> None:
-    assert sign_flip_p([], generator()) == 1.0
+def test_unpaired_shares_that_agree_have_an_interval_all_the_same() -> None:
+    right = {str(source): (1, 1) for source in range(10)}
+    low, high = ends(bootstrap_unpaired(right, right, generator()))
+    assert low < 0.0 < high
 
 
-def test_holm_steps_down() -> None:
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    assert holm([]) == []
-
-
-def test_benjamini_hochberg_agrees_with_scipy() -> None:
-    p_values = list(generator(10).uniform(size=20) ** 3)
-    assert benjamini_hochberg(p_values) == pytest.approx(list(stats.false_discovery_control(p_values)))
-    assert benjamini_hochberg([]) == []
+def test_very_skewed_values_keep_an_interval_around_their_mean() -> None:
+    figure = bootstrap_mean([0.0] * 29 + [1.0], generator())
+    low, high = ends(figure)
+    assert 0.0 <= low < 1 / 30 < high < 0.4
