@@ -27,7 +27,7 @@ SCENES = st.builds(
 )
 CHANGES = st.sampled_from([(name, value) for name, values in VALUES.items() for value in values])
 WORDED = tuple(name for name in VALUES if name not in ("kind", "object_class"))
-FEW = settings(max_examples=25, deadline=None)
+FEW = settings(max_examples=15, deadline=None)
 FEWER = settings(max_examples=8, deadline=None)
 
 

@@ -11,7 +11,7 @@ from faultline_miniature.world.scene import VALUES, Scene
 from faultline_miniature.world.styles import stylised
 from faultline_miniature.world.weather import weathered
 
-SEEDS = range(6)
+SEEDS = range(4)
 
 
 def scene(seed: int = 0, object_class: str = "bus") -> Scene:
