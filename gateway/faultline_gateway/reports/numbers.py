@@ -47,6 +47,13 @@ def points_interval(figure: Estimate) -> str:
     return NOTHING if figure.low is None else f"{points(figure.low)} to {points(figure.high)}"
 
 
+def p_value(value: float | None) -> str:
+    """A p-value to three digits."""
+    if value is None:
+        return NOTHING
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
 def duration(seconds: float) -> str:
     """Seconds as 4.2 s, 3 min 05 s or 2 h 10 min."""
     if seconds < 60:

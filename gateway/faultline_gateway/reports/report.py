@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from faultline_core.contract.runs import Item, Run
-from faultline_core.contract.stress_tests import Insight, StressTestSummary
+from faultline_core.contract.stress_tests import AccuracyRow, Insight, ModelSummary, StressTestSummary
 from faultline_core.types import Estimate
 from faultline_gateway.reports import numbers
 from faultline_gateway.reports.gallery import Gallery, Pair, build_gallery, pair
@@ -21,7 +21,7 @@ SHOWN_INSIGHTS = 9
 SHOWN_MODELS = 6
 """More would not be told apart in a plot; the tables hold them all."""
 
-_ROWS = ("original", "reconstruction", "counterfactual")
+_ROWS = ("original", "reconstruction", "placebo", "counterfactual")
 _PASSED = {
     "proposal": "an edit was proposed",
     "label": "removed and added words leave the class alone",
@@ -50,6 +50,7 @@ _environment.filters |= {
     "points_interval": numbers.points_interval,
     "duration": numbers.duration,
     "count": numbers.count,
+    "p_value": numbers.p_value,
 }
 
 
@@ -84,6 +85,7 @@ def render(
         "run": run,
         "verdict": _verdict(summary),
         "accuracy": accuracy_plot(summary),
+        "rows": _ROWS,
         "sensitivity": sensitivity_plot(summary),
         "insights": _insights(summary, items, album, run.id),
         "more_insights": summary.insights[SHOWN_INSIGHTS:],
@@ -105,12 +107,19 @@ def _verdict(summary: StressTestSummary) -> list[tuple[str, str]]:
 
 
 def accuracy_plot(summary: StressTestSummary) -> Plot:
-    """acc@1 of original, reconstruction and counterfactual for each of the classifiers that drop most."""
+    """acc@1 of every row of the drops table for each of the classifiers that drop most."""
     groups = {
-        name: {row: getattr(summary.models[name], row).acc1 for row in _ROWS} for name in _plotted(summary)
+        name: {row: found.acc1 for row, found in accuracy_rows(summary.models[name]).items()}
+        for name in _plotted(summary)
     }
     figures = [figure for group in groups.values() for figure in group.values()]
     return plot(groups, fitted_axis(figures, around=1.0, bounds=(0.0, 1.0)), percent=True)
+
+
+def accuracy_rows(model: ModelSummary) -> dict[str, AccuracyRow]:
+    """The rows of the drops table that the summary holds, by name."""
+    rows = {row: getattr(model, row) for row in _ROWS}
+    return {name: row for name, row in rows.items() if row is not None}
 
 
 def sensitivity_plot(summary: StressTestSummary) -> Plot:
