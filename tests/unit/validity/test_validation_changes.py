@@ -63,6 +63,12 @@ def test_an_edit_counts_in_the_cell_it_leaves_and_in_the_one_it_enters() -> None
     }
 
 
+def test_two_cells_of_the_same_edits_are_one() -> None:
+    edits = [change(at, attribute="kind", removed="plain", added="special") for at in range(2)]
+    scenes = [scene(nuisance=number) for number in range(2)]
+    assert len(rows_of(edits, {"model": truth(scenes, {})}, least=2)) == 1
+
+
 def test_a_source_weighs_one_in_its_cell_however_many_edits_it_has() -> None:
     scenes = [scene(nuisance=number) for number in range(2)]
     edits = [

@@ -95,7 +95,7 @@ def test_insights_that_the_tool_does_not_stand_by_are_no_findings(made: PresetRe
 
 
 def test_cells_need_sources_enough(made: PresetReport) -> None:
-    assert made.cells == 4
+    assert made.cells == 2
     assert made.setting.least_sources_of_a_cell == 20
 
 

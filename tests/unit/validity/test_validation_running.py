@@ -59,6 +59,12 @@ def test_a_run_is_followed_to_its_end() -> None:
     assert watched(StressTest(asked, a_run("in_progress"))).ended
 
 
+def test_a_run_that_has_ended_is_not_followed() -> None:
+    asked, script = client()
+    assert watched(StressTest(asked, a_run("completed", done=3))).ended
+    assert script.seen == []
+
+
 def test_a_run_that_did_not_complete_is_an_error() -> None:
     asked, _ = client(stream_answer(an_event(1, "cancelled")), run_answer("cancelled"))
     with pytest.raises(RuntimeError, match="'run-1' ended cancelled"):

@@ -119,18 +119,24 @@ def by_source(pairs: Iterable[tuple[int, float]]) -> Floats:
 
 
 def rows_of(changes: Iterable[Change], truths: Mapping[str, Truth], *, least: int) -> list[Row]:
-    """Every cell with edits kept of ``least`` sources, before every classifier."""
+    """Every cell with edits kept of ``least`` sources, before every classifier.
+
+    Two cells of the same edits are one, as where an attribute has two values.
+    """
     cells: dict[tuple[str, str, str, str, Side], list[Change]] = defaultdict(list)
     for change in changes:
         if change.kept:
             key = (change.object_class, change.edit_type, change.attribute)
             cells[*key, change.removed, "removed"].append(change)
             cells[*key, change.added, "added"].append(change)
-    wide = {key: members for key, members in cells.items() if len({one.source for one in members}) >= least}
+    distinct: dict[tuple[str, ...], tuple[str, str, str, str, Side]] = {}
+    for key, members in cells.items():
+        distinct.setdefault(tuple(one.item for one in members), key)
+    wide = [key for key in distinct.values() if len({one.source for one in cells[key]}) >= least]
     return [
-        _row(Cell(classifier, *key), members, truth)
+        _row(Cell(classifier, *key), cells[key], truth)
         for classifier, truth in truths.items()
-        for key, members in sorted(wide.items())
+        for key in sorted(wide)
     ]
 
 

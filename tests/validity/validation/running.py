@@ -86,7 +86,7 @@ def watched(run: StressTest) -> StressTest:
     """
     counts = run.run.request_counts
     with tqdm(total=counts.total, initial=counts.total - counts.pending, desc="items") as bar:
-        for event in run.events():
+        for event in () if run.ended else run.events():
             bar.update(event.request_counts.total - event.request_counts.pending - bar.n)
     if not run.run.state.startswith("completed"):
         raise RuntimeError(f"run {run.id!r} ended {run.run.state}; start again to resume it")
