@@ -71,7 +71,7 @@ async def one_sled(gateway: FakeGateway) -> None:
 async def run_to_its_end(gateway: FakeGateway, services: Services, clock: Clock, **changes: Any) -> Ended:
     """Create the run, let a worker try it until nothing is pending, and read it as a user would."""
     run = (await gateway.http.post(ROOT, json=BODY | changes)).json()["id"]
-    for _ in range(2 * MAX_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         await gateway.worker(services).work_off()
         clock.now += 60
     found = Run.model_validate((await gateway.http.get(f"{ROOT}/{run}")).json())
