@@ -19,6 +19,8 @@ from .measures import Floats
 from .truth import Truth
 
 Side = Literal["removed", "added"]
+Place = tuple[str, str, str, str, Side]
+"""Class, edit type, attribute, value and side: a cell before any classifier."""
 
 
 @dataclass(frozen=True)
@@ -123,21 +125,31 @@ def rows_of(changes: Iterable[Change], truths: Mapping[str, Truth], *, least: in
 
     Two cells of the same edits are one, as where an attribute has two values.
     """
-    cells: dict[tuple[str, str, str, str, Side], list[Change]] = defaultdict(list)
+    cells = _distinct(_cells(changes))
+    sources = {place: len({one.source for one in members}) for place, members in cells.items()}
+    wide = {place: members for place, members in cells.items() if sources[place] >= least}
+    return [
+        _row(Cell(classifier, *place), members, truth)
+        for classifier, truth in truths.items()
+        for place, members in sorted(wide.items())
+    ]
+
+
+def _cells(changes: Iterable[Change]) -> dict[Place, list[Change]]:
+    cells: dict[Place, list[Change]] = defaultdict(list)
     for change in changes:
         if change.kept:
-            key = (change.object_class, change.edit_type, change.attribute)
-            cells[*key, change.removed, "removed"].append(change)
-            cells[*key, change.added, "added"].append(change)
-    distinct: dict[tuple[str, ...], tuple[str, str, str, str, Side]] = {}
-    for key, members in cells.items():
-        distinct.setdefault(tuple(one.item for one in members), key)
-    wide = [key for key in distinct.values() if len({one.source for one in cells[key]}) >= least]
-    return [
-        _row(Cell(classifier, *key), cells[key], truth)
-        for classifier, truth in truths.items()
-        for key in sorted(wide)
-    ]
+            about = (change.object_class, change.edit_type, change.attribute)
+            cells[*about, change.removed, "removed"].append(change)
+            cells[*about, change.added, "added"].append(change)
+    return cells
+
+
+def _distinct(cells: Mapping[Place, Sequence[Change]]) -> dict[Place, Sequence[Change]]:
+    first: dict[tuple[str, ...], Place] = {}
+    for place, members in cells.items():
+        first.setdefault(tuple(one.item for one in members), place)
+    return {place: cells[place] for place in first.values()}
 
 
 def _row(cell: Cell, members: Sequence[Change], truth: Truth) -> Row:
