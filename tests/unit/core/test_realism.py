@@ -1,0 +1,256 @@
+"""Fréchet and kernel distance, by known answers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from faultline_core.errors import NumericalFailure
+from faultline_core.realism import (
+    FrechetDistance,
+    Refused,
+    Sources,
+    frechet_distance,
+    halves,
+    kernel_distance,
+    measure_realism,
+)
+from faultline_core.statistics import Floats
+from faultline_core.types import Estimate
+
+
+def generator(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def pictures(n: int, d: int = 2, seed: int = 0, shift: float = 0.0) -> Floats:
+    return generator(seed).normal(shift, 1.0, (n, d))
+
+
+def gaussian(mean: list[float], covariance: list[list[float]], n: int = 40, seed: int = 0) -> Floats:
+    """Features whose sample mean and covariance are exactly these."""
+    noise = pictures(n, len(mean), seed)
+    noise -= noise.mean(axis=0)
+    white = noise @ np.linalg.inv(np.linalg.cholesky(np.atleast_2d(np.cov(noise, rowvar=False)))).T
+    return np.asarray(white @ np.linalg.cholesky(np.array(covariance)).T + np.array(mean))
+
+
+def frechet(real: Floats, generated: Floats) -> float:
+    found = frechet_distance(real, generated)
+    assert isinstance(found, FrechetDistance)
+    return found.distance
+
+
+def kernel(
+    real: Floats, generated: Floats, sources: Sources | None = None, *, seed: int = 0, block: int = 2000
+) -> Estimate:
+    found = kernel_distance(real, generated, generator(seed), sources=sources, block=block)
+    assert isinstance(found, Estimate)
+    return found
+
+
+def figure(found: Estimate) -> tuple[float, float, float]:
+    assert found.estimate is not None
+    assert found.low is not None
+    assert found.high is not None
+    return found.estimate, found.low, found.high
+
+
+def unbiased(first: Floats, second: Floats) -> float:
+    """The discrepancy of features (n, 1) and (m, 1), where (xy + 1)³ is a sum over their powers."""
+    total = 0.0
+    for power in range(4):
+        a, b = first[:, 0] ** power, second[:, 0] ** power
+        within = [(c.sum() ** 2 - (c**2).sum()) / (c.size * (c.size - 1)) for c in (a, b)]
+        total += math.comb(3, power) * (sum(within) - 2.0 * a.mean() * b.mean())
+    return total
+
+
+def test_frechet_of_gaussians_that_share_axes_is_the_closed_form() -> None:
+    real = gaussian([0.0, 1.0], [[4.0, 0.0], [0.0, 1.0]])
+    generated = gaussian([3.0, 5.0], [[9.0, 0.0], [0.0, 0.25]], seed=1)
+    assert frechet(real, generated) == pytest.approx(3**2 + 4**2 + (2 - 3) ** 2 + (1 - 0.5) ** 2)
+
+
+def test_frechet_of_gaussians_with_other_axes_is_the_closed_form() -> None:
+    first, second = np.array([[2.0, 0.8], [0.8, 1.0]]), np.array([[1.0, -0.5], [-0.5, 3.0]])
+    product = first @ second
+    # The trace of the root of a 2 x 2 matrix, by its trace and determinant.
+    root = math.sqrt(np.trace(product) + 2.0 * math.sqrt(np.linalg.det(product)))
+    found = frechet(gaussian([0.0, 0.0], first.tolist()), gaussian([1.0, 0.0], second.tolist(), seed=1))
+    assert found == pytest.approx(1.0 + np.trace(first + second) - 2.0 * root)
+
+
+def test_frechet_of_one_feature_is_the_closed_form() -> None:
+    assert frechet(gaussian([1.0], [[4.0]]), gaussian([3.0], [[9.0]], seed=1)) == pytest.approx(5.0)
+
+
+def test_frechet_of_a_set_with_itself_is_0() -> None:
+    real = pictures(60, 6)
+    assert frechet(real, real) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_frechet_keeps_its_digits_where_features_vary_very_unequally() -> None:
+    real = pictures(60, 6) * np.logspace(0, -9, 6)
+    assert frechet(real, real) == pytest.approx(0.0, abs=1e-14)
+
+
+def test_frechet_of_features_that_depend_on_one_another_is_finite() -> None:
+    real = np.repeat(gaussian([0.0], [[1.0]]), 3, axis=1)
+    generated = np.repeat(gaussian([0.0], [[4.0]], seed=1), 3, axis=1)
+    assert frechet(real, generated) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("distance", [frechet, lambda *sets: figure(kernel(*sets))[0]])
+def test_a_larger_shift_is_a_larger_distance(distance: object) -> None:
+    assert callable(distance)
+    found = [distance(pictures(60), pictures(60, seed=1, shift=shift)) for shift in (0.0, 0.5, 1.0, 2.0)]
+    assert found == sorted(found)
+    assert found[3] > found[0] + 1.0
+
+
+@pytest.mark.parametrize("distance", [frechet, lambda *sets: figure(kernel(*sets))[0]])
+def test_neither_order_of_pictures_nor_of_features_nor_of_sets_matters(distance: object) -> None:
+    assert callable(distance)
+    real, generated = pictures(60, 3), pictures(50, 3, seed=1, shift=0.5)
+    shuffled = generator(2).permutation(real)[:, [2, 0, 1]], generator(3).permutation(generated)[:, [2, 0, 1]]
+    expected = pytest.approx(distance(real, generated))
+    assert distance(*shuffled) == expected
+    assert distance(generated, real) == expected
+
+
+def test_frechet_is_refused_below_five_pictures_a_feature() -> None:
+    found = frechet_distance(pictures(30, 4), pictures(19, 4))
+    assert found == Refused(
+        "the Fréchet distance needs 20 pictures in each set (5 x 4 features), not 19", n=19, least=20
+    )
+    assert isinstance(frechet_distance(pictures(30, 4), pictures(20, 4)), FrechetDistance)
+
+
+def test_frechet_says_how_many_pictures_and_features_it_saw() -> None:
+    found = frechet_distance(pictures(30, 4), pictures(25, 4))
+    assert isinstance(found, FrechetDistance)
+    assert (found.n_real, found.n_generated, found.width) == (30, 25, 4)
+
+
+def test_kernel_distance_is_the_mean_over_pairs_of_different_pictures() -> None:
+    real, generated = pictures(25, 1), pictures(31, 1, seed=1, shift=0.4)
+    assert kernel(real, generated).estimate == pytest.approx(unbiased(real, generated))
+
+
+def test_kernel_distance_divides_the_product_by_the_width() -> None:
+    real, generated = pictures(25, 1), pictures(31, 1, seed=1, shift=0.4)
+    fourfold = kernel(np.repeat(real, 4, axis=1), np.repeat(generated, 4, axis=1))
+    assert fourfold.estimate == pytest.approx(unbiased(real, generated))
+
+
+def test_kernel_distance_of_one_distribution_is_0_on_average() -> None:
+    found = [figure(kernel(pictures(20, 2, seed), pictures(20, 2, seed + 900)))[0] for seed in range(60)]
+    assert abs(np.mean(found)) < 3.0 * np.std(found) / math.sqrt(60)
+    assert min(found) < 0.0 < max(found)
+
+
+def test_kernel_distance_of_shifted_gaussians_is_the_closed_form_on_average() -> None:
+    truth = 3 * 0.5**2 + 3 * 0.5**4 + (0.5**3 + 3 * 0.5) ** 2
+    found = [figure(kernel(pictures(40, 1, s), pictures(40, 1, s + 900, 0.5)))[0] for s in range(60)]
+    assert np.mean(found) == pytest.approx(truth, abs=3.0 * float(np.std(found)) / math.sqrt(60))
+
+
+def test_kernel_distance_of_pictures_from_themselves_is_0() -> None:
+    names = [f"{number}" for number in range(30)]
+    assert figure(kernel(pictures(30), pictures(30), (names, names))) == pytest.approx((0.0, 0.0, 0.0))
+
+
+def test_kernel_distance_of_pictures_made_from_the_real_ones_is_unbiased_by_their_sources() -> None:
+    """Each source has two generated pictures, near to it, of the same distribution as it."""
+    names = [f"{number}" for number in range(20)]
+    found: dict[bool, list[float]] = {True: [], False: []}
+    for seed in range(40):
+        real = pictures(20, 2, seed)
+        generated = 0.8 * np.concatenate([real, real]) + 0.6 * pictures(40, 2, seed + 900)
+        for known in found:
+            sources = (names, names + names) if known else None
+            found[known].append(figure(kernel(real, generated, sources))[0])
+    assert abs(np.mean(found[True])) < 3.0 * np.std(found[True]) / math.sqrt(40)
+    assert np.mean(found[False]) < -3.0 * np.std(found[False]) / math.sqrt(40)
+
+
+def test_the_interval_holds_the_truth_in_most_draws() -> None:
+    truth = 3 * 0.3**2 + 3 * 0.3**4 + (0.3**3 + 3 * 0.3) ** 2
+    ends = [figure(kernel(pictures(60, 1, s), pictures(60, 1, s + 900, 0.3)))[1:] for s in range(50)]
+    assert 43 <= sum(low <= truth <= high for low, high in ends) <= 50
+
+
+def test_many_pictures_are_dealt_into_blocks_by_the_generator() -> None:
+    real, generated = pictures(110, 1), pictures(110, 1, seed=1, shift=0.5)
+    first, again, other = (kernel(real, generated, seed=seed, block=100) for seed in (0, 0, 1))
+    assert first == again != other
+    low, high = figure(first)[1:]
+    assert low < unbiased(real, generated) < high
+    assert first.n == 110
+
+
+def test_few_pictures_beside_many_stay_in_one_block() -> None:
+    real, generated = pictures(25, 1), pictures(210, 1, seed=1, shift=0.5)
+    assert kernel(real, generated, block=50).estimate == pytest.approx(unbiased(real, generated))
+
+
+def test_kernel_distance_is_refused_below_20_sources() -> None:
+    names = [f"{number}" for number in range(30)]
+    few = [f"{number % 19}" for number in range(30)]
+    found = kernel_distance(pictures(30), pictures(30), generator(), sources=(names, few))
+    assert found == Refused("the kernel distance needs 20 sources in each set, not 19", n=19, least=20)
+    assert kernel(pictures(20), pictures(30)).n == 20
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e200])
+def test_features_that_are_not_finite_are_an_error(bad: float) -> None:
+    broken = pictures(30)
+    broken[3, 1] = bad
+    with pytest.raises(NumericalFailure, match="not finite"):
+        frechet_distance(pictures(30), broken)
+    with pytest.raises(NumericalFailure, match="not finite"):
+        kernel_distance(broken, pictures(30), generator())
+
+
+def test_features_of_another_shape_are_an_error() -> None:
+    with pytest.raises(ValueError, match="width 2 and 3"):
+        frechet_distance(pictures(30, 2), pictures(30, 3))
+    with pytest.raises(ValueError, match=r"\(30,\)"):
+        frechet_distance(pictures(30)[:, 0], pictures(30))
+    with pytest.raises(ValueError, match="30 and 1 sources for 30 and 30 pictures"):
+        kernel_distance(pictures(30), pictures(30), generator(), sources=(["a"] * 30, ["a"]))
+
+
+def test_halves_hold_every_picture_once() -> None:
+    first, second = halves(np.arange(7.0)[:, None], generator())
+    assert (len(first), len(second)) == (4, 3)
+    assert sorted([*first[:, 0], *second[:, 0]]) == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_each_distance_stands_beside_that_of_two_real_halves() -> None:
+    found = measure_realism(pictures(200), pictures(200, seed=1, shift=1.0), generator(), network="clip-vit")
+    assert found.network == "clip-vit"
+    assert isinstance(found.frechet, FrechetDistance)
+    assert isinstance(found.frechet_floor, FrechetDistance)
+    assert isinstance(found.kernel, Estimate)
+    assert isinstance(found.kernel_floor, Estimate)
+    assert found.frechet_floor.n_real == found.kernel_floor.n == 100
+    assert found.frechet_floor.distance < 0.2 < found.frechet.distance
+    assert figure(found.kernel_floor)[2] < figure(found.kernel)[1]
+
+
+def test_the_same_generator_gives_the_same_realism() -> None:
+    sets = pictures(60), pictures(60, seed=1)
+    first, again, other = (measure_realism(*sets, generator(seed), network="n") for seed in (3, 3, 4))
+    assert first == again != other
+
+
+def test_halves_too_small_for_a_floor_are_refused_while_the_distance_is_not() -> None:
+    found = measure_realism(pictures(30, 4), pictures(30, 4, seed=1), generator(), network="n")
+    assert isinstance(found.frechet, FrechetDistance)
+    assert isinstance(found.frechet_floor, Refused)
+    assert isinstance(found.kernel, Estimate)
+    assert isinstance(found.kernel_floor, Refused)
