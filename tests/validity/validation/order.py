@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,7 @@ def run_key(order: Order, scenes: Sequence[Scene], entrants: Iterable[Contestant
     )[:16]
 
 
+@cache
 def weights_below(folder: Path) -> Mapping[str, str]:
     """SHA-256 of every checkpoint, by its path."""
     files = sorted(folder.rglob("*.safetensors"))
