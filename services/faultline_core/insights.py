@@ -16,6 +16,9 @@ LEAST_SOURCES = 3
 ANY = ""
 """Stands for whatever words were removed, or added."""
 
+LEAST_HARM = 0.01
+"""A hint moves p(true class) by so much at least; less is noise that happens to point down."""
+
 _NO_WORDS = 2
 _BRIDGED_WORDS = 2
 _COVERED = 0.5
@@ -117,10 +120,11 @@ def group_by_words(effects: Iterable[Effect], *, least_sources: int = LEAST_SOUR
 def rank_insights(groups: Iterable[Group], found: Collection[Pattern] = ()) -> list[Group]:
     """The harmful groups, those ``found`` by their test before mere hints, each worst first.
 
-    A group is left out when those chosen before it cover half of it or more. All edits of a type
-    together are chosen last, so that they do not stand in for the words that make the difference.
+    A group is left out when those chosen before it cover half of it or more, and a hint when it hurts
+    less than ``LEAST_HARM``. All edits of a type together are chosen last, so that they do not stand in
+    for the words that make the difference.
     """
-    harmful = [group for group in groups if group.mean < 0.0]
+    harmful = [group for group in groups if group.pattern in found or group.mean <= -LEAST_HARM]
     ranked = sorted(harmful, key=lambda group: (group.pattern not in found, *_precedence(group)))
     chosen = _without_repetition(ranked)
     return sorted(chosen, key=lambda group: (group.pattern not in found, group.mean))

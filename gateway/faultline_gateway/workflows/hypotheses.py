@@ -14,11 +14,12 @@ from faultline_gateway.workflows.estimates import Estimator
 
 @dataclass(frozen=True)
 class Family:
-    """Which hypotheses are corrected together, how, and at which level."""
+    """Which hypotheses are corrected together, how, at which level, and the least drop worth a claim."""
 
     name: str
     level: float
     correct: Callable[[Sequence[float]], list[float]]
+    least_drop: float = 0.0
 
 
 CLASSIFIERS = Family("classifiers, Holm at 0.05", 0.05, holm)
@@ -26,8 +27,12 @@ EDIT_TYPES = Family("classifier x edit type, Holm at 0.05", 0.05, holm)
 
 
 def clusters_of(classifier: str) -> Family:
-    """Every class x cluster of words of one classifier, shown in the summary or not."""
-    return Family(f"class x words for {classifier}, Benjamini-Hochberg at 0.10", 0.10, benjamini_hochberg)
+    """Every class x cluster of words of one classifier, shown in the summary or not.
+
+    A classifier that hardly wavers lets drops of a thousandth be told from 0: an insight takes 0.05.
+    """
+    name = f"class x words for {classifier}, Benjamini-Hochberg at 0.10"
+    return Family(name, 0.10, benjamini_hochberg, least_drop=0.05)
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,12 @@ class Hypotheses:
 
     @cached_property
     def found(self) -> set[str]:
-        """The figures whose drop is shown."""
-        return {figure for figure, p in self.adjusted.items() if p <= self.family.level}
+        """The figures whose drop is shown, and is not less than the family's least."""
+        return {
+            figure
+            for figure, p in self.adjusted.items()
+            if p <= self.family.level and self._mean(figure) >= self.family.least_drop
+        }
 
     def tested(self, figure: str) -> Tested:
         """What became of one cell; its detectable drop is that at the first step of the correction."""
@@ -72,8 +81,16 @@ class Hypotheses:
             p_adjusted=self.adjusted.get(figure),
             family=self.family.name,
             family_size=len(self.adjusted),
-            detectable_drop=contrast.detectable(self.family.level / max(1, len(self.adjusted))),
+            detectable_drop=self._detectable(contrast),
         )
+
+    def _mean(self, figure: str) -> float:
+        contrast = self.contrasts[figure]
+        return 0.0 if contrast is None else contrast.mean
+
+    def _detectable(self, contrast: Contrast) -> float | None:
+        drop = contrast.detectable(self.family.level / max(1, len(self.adjusted)))
+        return None if drop is None else max(drop, self.family.least_drop)
 
     def _p(self, figure: str, contrast: Contrast) -> float:
         return contrast.p(self.estimator.generator(f"{figure}/p"))

@@ -105,7 +105,7 @@ def _judge(name: str, model: ModelSummary) -> str:
 
 def _would_show(model: ModelSummary) -> str:
     drop = model.overall.detectable_drop if model.overall else None
-    return "" if drop is None else f"; p(true class) lower by {drop:.2f} would be shown with 80 % probability"
+    return "" if drop is None else f"; p(true class) lower by {drop:.2g} would be shown with 80 % probability"
 
 
 def _beside_control(dropped: float, model: ModelSummary) -> str:

@@ -147,7 +147,8 @@ class EditTypeSummary(Tested):
 class Insight(Tested):
     """A change that moves a classifier on one class, in words, with its effect and an example item.
 
-    With the status ``insufficient`` it is a hint to follow up, not a finding.
+    It is a finding when ``significant``, which takes a drop of 0.05 beyond the controls however sure a
+    smaller one is; otherwise it is a hint to follow up.
     """
 
     classifier: str

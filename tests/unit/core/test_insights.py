@@ -57,8 +57,9 @@ def test_the_worst_comes_first_and_what_it_covers_is_not_told_again() -> None:
     assert patterns([*sand, *snow]) == [("grass", "snow"), ("grass", "sand")]
 
 
-def test_changes_that_help_are_no_insight() -> None:
+def test_changes_that_help_or_hardly_matter_are_no_insight() -> None:
     assert find_insights([effect(source, +0.3) for source in range(5)]) == []
+    assert find_insights([effect(source, -0.009) for source in range(5)]) == []
 
 
 def test_classes_are_kept_apart() -> None:

@@ -184,6 +184,20 @@ def test_a_change_that_hurts_without_proof_is_told_as_a_hint() -> None:
     assert "not shown beyond the controls, so this is a hint only" in insight.sentence
 
 
+@pytest.mark.parametrize(("p_after", "found"), [(0.86, False), (0.84, True)])
+def test_a_drop_that_is_sure_but_small_is_no_finding(p_after: float, found: bool) -> None:
+    ledgered = Ledgered()
+    ledgered.stress(sources(24), {"background": {"steady": 0.9, "leaning": p_after}})
+    made = summary(ledgered)
+    [insight] = of_classifier(made, "leaning")
+    assert insight.significant is found
+    assert insight.p_adjusted is not None
+    assert insight.p_adjusted < 0.001
+    assert insight.detectable_drop is not None
+    assert insight.detectable_drop >= 0.05
+    assert made.models["leaning"].edit_types["background"].significant
+
+
 def test_answers_that_a_reconstruction_changes_are_counted_in_either_direction() -> None:
     ledgered = Ledgered()
     for index, source in enumerate(sources(10)):
