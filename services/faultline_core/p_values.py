@@ -41,10 +41,17 @@ def sign_flip_p(
         return float(np.mean(true - 2.0 * (patterns @ array) >= least))
     reached = 0
     for sums in _flipped(array, generator, draws):
-        for options in relabelled:
-            sums += options[generator.integers(options.size, size=sums.size)]
+        for alike in _by_size(relabelled):
+            drawn = generator.integers(alike.shape[1], size=(sums.size, len(alike)), dtype=np.uint8)
+            sums += alike[np.arange(len(alike)), drawn].sum(axis=1)
         reached += int(np.sum(sums >= least))
     return (reached + 1) / (draws + 1)
+
+
+def _by_size(relabelled: Sequence[Floats]) -> list[Floats]:
+    """The same options as tables (sources, options), one for each number of options."""
+    sizes = dict.fromkeys(options.size for options in relabelled)
+    return [np.array([options for options in relabelled if options.size == size]) for size in sizes]
 
 
 def _flipped(values: Floats, generator: np.random.Generator, draws: int) -> Iterator[Floats]:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
+from tqdm import tqdm
 
 from faultline_core.p_values import benjamini_hochberg, holm
 from faultline_core.significance import Contrast, PlaceboEffects
@@ -185,13 +186,13 @@ def detected(n: int, replicates: int, generator: Generator) -> Estimate:
 def simulate(replicates: int, seed: int) -> dict[str, Any]:
     """All figures, by number of sources."""
     figures: dict[str, Any] = {"replicates": replicates, "seed": seed, "sources": {}}
-    for n in SOURCES:
+    for n in tqdm(SOURCES, desc="sources"):
         generator = np.random.default_rng([seed, n])
-        false, power = discoveries(n, max(1, replicates // 10), generator)
+        false, power = discoveries(n, max(1, replicates // 20), generator)
         row = {
             "coverage": {name: coverage(one, n, replicates, generator) for name, one in SCENARIOS.items()},
             "false_alarm": false_alarms(n, replicates, generator),
-            "any_false_alarm_after_holm": any_false_alarm(n, max(1, replicates // 2), generator),
+            "any_false_alarm_after_holm": any_false_alarm(n, max(1, replicates // 5), generator),
             "false_discovery_share": false,
             "harmful_clusters_found": power,
             "detectable_drop_found": detected(n, replicates, generator),
