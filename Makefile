@@ -7,8 +7,7 @@ STAMP := $(VENV)/.installed
 SOURCES := clients gateway services tests demo
 STATE := .faultline
 UNIT_TESTS := $(sort $(shell find tests/unit -name 'test_*.py'))
-TENSOR_TESTS := $(filter-out tests/unit/miniature/test_world_%, \
-	$(filter $(addprefix tests/unit/,core/editing/% core/test_torchvision% miniature/% services/% validity/%),$(UNIT_TESTS)))
+TENSOR_TESTS := $(filter $(addprefix tests/unit/,core/editing/% core/test_torchvision% services/% validity/%),$(UNIT_TESTS))
 
 .DEFAULT_GOAL := help
 .PHONY: help install system lock check format test unit unit-plain unit-tensors integration coverage demo validate up down miniature card clean

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-UNIT = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 
 _BAD_FILE = "test_a_bad_file_is_named_under_its_code_and_leaves_nothing_in_the_store"
 _BAD_SOURCE = "test_a_bad_source_is_refused_alone"
@@ -66,7 +66,7 @@ LINES: dict[str, tuple[str, ...]] = {
 
 @cache
 def _tests() -> frozenset[str]:
-    found = (re.findall(r"def (test_\w+)", path.read_text("utf-8")) for path in UNIT.glob("*/test_*.py"))
+    found = (re.findall(r"def (test_\w+)", path.read_text("utf-8")) for path in TESTS.rglob("test_*.py"))
     return frozenset(name for names in found for name in names)
 
 
