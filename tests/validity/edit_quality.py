@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,19 +22,22 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from faultline import Client
+from faultline import Client, StressTest
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.captioner import CaptionItem, CaptionRequest
+from faultline_core.contract.runs import Item
 from faultline_core.suite import load_suite
 from faultline_core.types import EDIT_TYPES
 from faultline_miniature.world.__main__ import DISTRIBUTIONS, balanced_scenes
 from faultline_miniature.world.dataset import encode_png
 from faultline_miniature.world.grammar import parse
+from faultline_miniature.world.scene import Scene
 from faultline_miniature.world.seeds import SPLITS
 from faultline_services.captioner.engine import CaptionerEngine
 from oracle import Oracle
 from validation import measures
 from validation.judging import Judgement, Look, judged, seen_in
+from validation.running import watched
 from validation.sources import by_image, upload
 
 WEIGHTS = Path(__file__).resolve().parents[2] / "services/faultline_miniature/suite/weights"
@@ -66,8 +68,8 @@ def share(hits: Sequence[bool]) -> dict[str, Any]:
     return measures.share(hits).model_dump()
 
 
-def main() -> None:
-    """Run the stress test, judge its pictures, write the figures."""
+def parsed() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", default=None)
     parser.add_argument("--preset", default="quick")
@@ -81,53 +83,60 @@ def main() -> None:
     parser.add_argument("--judge", default="oracle", choices=sorted(JUDGES))
     parser.add_argument("--rows", type=Path, help="write each judgement with its scores there, as JSON lines")
     parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
+    return parser.parse_args()
 
-    split = next(split for split in SPLITS if split.name == arguments.split)
-    distribution = DISTRIBUTIONS[arguments.distribution]
-    scenes = list(balanced_scenes(split, distribution, arguments.per_class, arguments.start))
-    name = f"quality-{arguments.split}-{arguments.distribution}-{arguments.per_class}-{arguments.start}"
-    with Client(arguments.url) as client:
-        known = {dataset.name for dataset in client.datasets.list().datasets}
-        if name not in known:
-            upload(client, name, scenes)
-        run = (
-            client.stress_tests.get(arguments.run)
-            if arguments.run
-            else client.stress_tests.create(
-                dataset=name,
-                classifiers=[arguments.classifier],
-                preset=arguments.preset,
-                seed=arguments.seed,
-            )
+
+def followed(client: Client, given: argparse.Namespace, scenes: Sequence[Scene]) -> StressTest:
+    """The run that is asked for, at its end."""
+    name = f"quality-{given.split}-{given.distribution}-{given.per_class}-{given.start}"
+    if name not in {dataset.name for dataset in client.datasets.list().datasets}:
+        upload(client, name, scenes)
+    if given.run:
+        return watched(client.stress_tests.get(given.run))
+    return watched(
+        client.stress_tests.create(
+            dataset=name, classifiers=[given.classifier], preset=given.preset, seed=given.seed
         )
-        for event in run.events():
-            sys.stderr.write(f"\r{event.request_counts}")
+    )
+
+
+def figures_of(
+    given: argparse.Namespace, run: StressTest, items: Sequence[Item], judgements: Sequence[Judgement]
+) -> dict[str, Any]:
+    """All figures of one run."""
+    planned = [item for item in items if item.kind == "edit"]
+    kept = {
+        name: share([item.state == "done" for item in planned if name in (item.edit_type, "all")])
+        for name in (*EDIT_TYPES, "all")
+    }
+    return {
+        "preset": given.preset,
+        "split": given.split,
+        "seed": given.seed,
+        "sources": len({item.source_id for item in items}),
+        "yield": kept,
+        "edits": table(judgements),
+        "counts": run.run.request_counts.model_dump(),
+    }
+
+
+def main() -> None:
+    """Run the stress test, judge its pictures, write the figures."""
+    given = parsed()
+    split = next(split for split in SPLITS if split.name == given.split)
+    scenes = list(balanced_scenes(split, DISTRIBUTIONS[given.distribution], given.per_class, given.start))
+    with Client(given.url) as client:
+        run = followed(client, given, scenes)
         items = list(run.items())
         made = [item for item in items if item.kind == "edit"]
-        seen = seen_in(run.picture, made, JUDGES[arguments.judge])
+        seen = seen_in(run.picture, made, JUDGES[given.judge])
         judgements = list(judged(made, by_image(scenes), seen).values())
-        counts = run.run.request_counts
-    if arguments.rows is not None:
-        arguments.rows.write_text(
-            "".join(json.dumps(asdict(one)) + "\n" for one in judgements), encoding="utf-8"
-        )
-    planned = [item for item in items if item.kind == "edit"]
-    figures = {
-        "preset": arguments.preset,
-        "split": arguments.split,
-        "seed": arguments.seed,
-        "sources": len(scenes),
-        "yield": {
-            name: share([item.state == "done" for item in planned if item.edit_type == name])
-            for name in EDIT_TYPES
-        }
-        | {"all": share([item.state == "done" for item in planned])},
-        "edits": table(judgements),
-        "counts": counts.model_dump(),
-    }
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    if given.rows is not None:
+        lines = [json.dumps(asdict(one)) + "\n" for one in judgements]
+        given.rows.write_text("".join(lines), encoding="utf-8")
+    figures = figures_of(given, run, items, judgements)
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    given.out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
 def by_oracle(pictures: np.ndarray[Any, Any]) -> Sequence[Mapping[str, str]]:

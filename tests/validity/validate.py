@@ -19,7 +19,7 @@ from validation.campaign import Campaign
 from validation.command import merged, order_of, parsed
 from validation.order import contestants
 from validation.report import PresetReport
-from validation.running import serving
+from validation.serving import serving
 
 
 def measured(campaign: Campaign, least: int) -> PresetReport:

@@ -16,7 +16,8 @@ from validation import campaign
 from validation.campaign import Campaign
 from validation.contestants import WEIGHTS, Contestant
 from validation.order import Order, contestants, run_key
-from validation.running import Finished, Service
+from validation.running import Finished
+from validation.serving import Service
 from validation.truth import CLASSES, COLUMNS
 
 

@@ -11,7 +11,8 @@ import pytest
 from fakes.sdk import Answer, Script, a_run, a_summary, an_event, ok, run_answer, stream_answer
 from fakes.validity import item, scene
 from faultline import Client, StressTest
-from validation.running import MODELS_FOLDER, ModelsStack, collected, start, take_up, watched
+from validation.running import collected, start, take_up, watched
+from validation.serving import MODELS_FOLDER, ModelsStack
 
 
 def client(*answers: Answer) -> tuple[Client, Script]:

@@ -28,7 +28,8 @@ from .measures import Floats
 from .order import Order, generator, run_key, scenes_key
 from .report import BugReport, FilterFigures
 from .roster import SUITE_WEIGHTS
-from .running import FINISHED, Finished, Service, collected, start, take_up, watched
+from .running import FINISHED, Finished, collected, start, take_up, watched
+from .serving import Service
 from .sources import upload
 from .truth import Pictures, Truth, rendered, true_class_table
 
