@@ -87,6 +87,16 @@ def test_skewed_data_get_a_skewed_interval() -> None:
     assert figure.estimate - low > high - figure.estimate
 
 
+@pytest.mark.parametrize("n", [3, 10, 19])
+def test_below_twenty_sources_the_interval_holds_students(n: int) -> None:
+    for seed in range(20):
+        values = list(generator(seed).uniform(-0.3, 0.3, size=n))
+        low, high = ends(bootstrap_mean(values, generator(), draws=300))
+        reach = stats.t.ppf(0.975, n - 1) * stats.sem(values)
+        assert low <= np.mean(values) - reach + 1e-12
+        assert high >= np.mean(values) + reach - 1e-12
+
+
 def test_many_sources_are_drawn_in_blocks_of_bounded_memory() -> None:
     values = list(generator(7).uniform(-1, 1, size=30_000))
     low, high = ends(bootstrap_mean(values, generator(), draws=300))
