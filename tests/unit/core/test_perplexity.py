@@ -75,9 +75,10 @@ def test_the_same_generator_gives_the_same_interval() -> None:
 
 
 def test_sure_captions_have_a_perplexity_of_1() -> None:
-    found = measured([(-1e-7 * number, 5) for number in range(30)])
-    assert found.perplexity.estimate == pytest.approx(1.0, abs=1e-5)
-    assert ends(found)[0] >= 1.0
+    """A model's rounding may take a sum of logarithms a little above 0."""
+    found = measured([(1e-5 * (number % 2), 5) for number in range(30)])
+    assert found.perplexity.estimate == 1.0
+    assert ends(found) == (1.0, 1.0)
 
 
 def test_fewer_than_20_captions_are_refused() -> None:

@@ -93,8 +93,10 @@ def test_frechet_of_a_set_with_itself_is_0() -> None:
 
 
 def test_frechet_keeps_its_digits_where_features_vary_very_unequally() -> None:
-    real = pictures(60, 6) * np.logspace(0, -9, 6)
-    assert frechet(real, real) == pytest.approx(0.0, abs=1e-14)
+    turned, _ = np.linalg.qr(pictures(6, 6, seed=1))
+    real = (pictures(60, 6) * np.logspace(0, -9, 6)) @ turned
+    expected = float(np.sum(real.mean(axis=0) ** 2) + np.trace(np.cov(real, rowvar=False)))
+    assert frechet(real, 2.0 * real) == pytest.approx(expected, rel=1e-12)
 
 
 def test_frechet_of_features_that_depend_on_one_another_is_finite() -> None:
@@ -190,6 +192,8 @@ def test_many_pictures_are_dealt_into_blocks_by_the_generator() -> None:
     low, high = figure(first)[1:]
     assert low < unbiased(real, generated) < high
     assert first.n == 110
+    whole = figure(kernel(real, generated))
+    assert 0.7 < (high - low) / (whole[2] - whole[1]) < 1.5
 
 
 def test_few_pictures_beside_many_stay_in_one_block() -> None:
