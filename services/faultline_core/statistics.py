@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
 DRAWS = 2000
 LEAST_SOURCES_FOR_BOOTSTRAP = 20
-"""Below it resampling sees too few sources to be trusted alone, and Student's t stands beside it."""
+"""Below it resampling sees too few sources for an interval to rest on it alone."""
 
 _TAILS = ((1.0 - CONFIDENCE) / 2.0, (1.0 + CONFIDENCE) / 2.0)
 _BLOCK = 4_000_000
@@ -59,9 +59,9 @@ def bootstrap_mean(
 ) -> Estimate:
     """The mean over sources, one value (n,) each, with a 95 % interval inside ``bounds``.
 
-    BCa (Efron 1987) with tails widened for n (Hesterberg 2015, section 5.3.3), below 20 sources the hull
-    of that and Student's t, and never of zero width: where all values agree, the interval is the exact
-    binomial bound on the share of sources that would differ.
+    The hull of BCa (Efron 1987), its tails widened for n (Hesterberg 2015, section 5.3.3), and Student's
+    t: either alone covers 92-94 % of skewed drops on 10 to 40 sources. Never of zero width: where all
+    values agree, the interval is the exact binomial bound on the share of sources that would differ.
     """
     array = np.asarray(values, dtype=np.float64)
     if array.size == 0:
@@ -71,10 +71,8 @@ def bootstrap_mean(
     if np.ptp(array) <= _WIDTH_OF_NOTHING:
         return _interval(array, *_agreeing(float(array[0]), array.size, bounds), bounds)
     low, high = _bca(array, _resampled_means(array[:, None], generator, draws)[:, 0])
-    if array.size < LEAST_SOURCES_FOR_BOOTSTRAP:
-        lower, upper = _student(array)
-        low, high = min(low, lower), max(high, upper)
-    return _interval(array, low, high, bounds)
+    lower, upper = _student(array)
+    return _interval(array, min(low, lower), max(high, upper), bounds)
 
 
 def _interval(values: Floats, low: float, high: float, bounds: tuple[float, float]) -> Estimate:
@@ -107,11 +105,20 @@ def _bca(values: Floats, means: Floats) -> tuple[float, float]:
     bias = stats.norm.ppf(np.clip(below, 1.0 / means.size, 1.0 - 1.0 / means.size))
     deviations = values - values.mean()
     skew = np.sum(deviations**3) / (6.0 * np.sum(deviations**2) ** 1.5)
-    # Plain BCa resamples too small a variance and knows its tails too well: on 20 sources it covers 90-94 %.
-    tails = stats.t.ppf(_TAILS, values.size - 1) * math.sqrt(values.size / (values.size - 1))
+    tails = _widened(values.size)
     shifted = bias + (bias + tails) / np.maximum(1.0 - skew * (bias + tails), _LEAST_STRETCH)
     low, high = np.quantile(means, stats.norm.cdf(shifted))
     return float(low), float(high)
+
+
+def _widened(n: int) -> Floats:
+    """Tails of a bootstrap over n sources, on the normal scale.
+
+    Resampling sees too small a variance and a normal quantile knows it too well: plain BCa covers
+    90-94 % on 20 sources.
+    """
+    tails: Floats = stats.t.ppf(_TAILS, n - 1) * math.sqrt(n / (n - 1))
+    return tails
 
 
 def bootstrap_ratio(
@@ -130,7 +137,7 @@ def bootstrap_ratio(
     if len(table) < 2:
         return Estimate(estimate=successes / items, low=0.0, high=1.0, n=items)
     means = _resampled_means(table, generator, draws)
-    low, high = np.quantile(means[:, 0] / means[:, 1], _TAILS)
+    low, high = np.quantile(means[:, 0] / means[:, 1], stats.norm.cdf(_widened(len(table))))
     # Resampling few sources may see hardly any variance: never narrower than independent items.
     wilson = stats.binomtest(successes, items).proportion_ci(CONFIDENCE, method="wilson")
     low, high = min(float(low), float(wilson.low)), max(float(high), float(wilson.high))
@@ -156,7 +163,8 @@ def bootstrap_unpaired(
         return Estimate(estimate=None, low=None, high=None, n=0)
     means = _resampled_means(table, generator, draws)
     means = means[(means[:, 1] > 0) & (means[:, 3] > 0)]
-    low, high = np.quantile(means[:, 0] / means[:, 1] - means[:, 2] / means[:, 3], _TAILS)
+    drops = means[:, 0] / means[:, 1] - means[:, 2] / means[:, 3]
+    low, high = np.quantile(drops, stats.norm.cdf(_widened(max(2, len(table)))))
     drop = float(table[:, 0].sum() / table[:, 1].sum() - table[:, 2].sum() / table[:, 3].sum())
     if high - low <= _WIDTH_OF_NOTHING:
         low, high = _agreeing(drop, len(table), (-1.0, 1.0))
