@@ -127,11 +127,19 @@ class Stack:
         return self.state / "stack.json"
 
     def running(self) -> dict[str, Process]:
-        """What was started and still runs, by name, whoever started it."""
+        """What was started and still runs, by name, whoever started it.
+
+        Raises:
+            SystemExit: the record of it cannot be read.
+        """
         if not self._record.exists():
             return {}
-        known = json.loads(self._record.read_text(encoding="utf-8"))
-        found = {name: Process(**process) for name, process in known.items()}
+        known = self._record.read_text(encoding="utf-8")
+        try:
+            found = {name: Process(**process) for name, process in json.loads(known).items()}
+        except (AttributeError, TypeError, ValueError):
+            # Whatever it once named may still run: only a person can tell.
+            raise SystemExit(f"{self._record} is damaged: stop what it names, then remove it") from None
         return {name: process for name, process in found.items() if process.alive()}
 
     def pids(self) -> dict[str, int]:

@@ -263,3 +263,13 @@ def test_a_second_interrupt_does_not_break_off_the_stopping(stack: Stack) -> Non
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("record", ['{"gateway": 4711}', "[]", "{", ""])
+def test_a_damaged_record_is_named_and_nothing_is_started(stack: Stack, record: str) -> None:
+    stack.state.mkdir(parents=True, exist_ok=True)
+    (stack.state / "stack.json").write_text(record, encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"stack\.json is damaged"):
+        stack.up()
+    assert not (stack.state / "calls").exists()
+    (stack.state / "stack.json").unlink()
