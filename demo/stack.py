@@ -22,7 +22,6 @@ ROOT = Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 300.0
 STOP_TIMEOUT_S = 60.0
 LOOK_S = 0.2
-DEMO_SPLIT = "development"
 DEMO_PER_CLASS = 6
 PROCESSES = ("worker", "gateway", "services")
 """In the order they are stopped: the worker first, which would take a stopped service for a failing one."""
@@ -207,8 +206,8 @@ class Stack:
             # Rendered beside and renamed: what an interrupt leaves behind must not pass for a dataset.
             part = folder.with_name(f"{name}.part")
             shutil.rmtree(part, ignore_errors=True)
-            rendered = ["python", "-m", "faultline_miniature.world", str(part)]
-            self._run(*rendered, "--split", DEMO_SPLIT, "--per-class", str(per_class))
+            rendered = ["python", "-m", "faultline_miniature.training.held_out", str(part)]
+            self._run(*rendered, "--per-class", str(per_class))
             part.rename(folder)
         self._run("faultline-gateway", "register-dataset", name, str(folder))
 

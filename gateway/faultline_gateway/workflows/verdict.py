@@ -50,12 +50,15 @@ def _strongest(insights: Sequence[Insight]) -> list[str]:
 
 
 def _most_harmful_type(models: Mapping[str, ModelSummary]) -> list[str]:
-    """Name the kind of change that lowers p(true class) most among those whose test has shown a drop."""
+    """Name the kind of change that lowers p(true class) most, where test and interval both say that it does.
+
+    The test is held against the controls, the interval against the originals: one alone convinces nobody.
+    """
     harmful = [
         (summary.delta_p.estimate or 0.0, name, edit_type, summary)
         for name, model in models.items()
         for edit_type, summary in model.edit_types.items()
-        if summary.significant
+        if summary.significant and summary.delta_p.high is not None and summary.delta_p.high < 0
     ]
     if not harmful:
         return []

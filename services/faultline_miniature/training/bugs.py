@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -10,12 +10,13 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from faultline_core.types import EditType
-from faultline_miniature.world import VALUES, Distribution, Scene
+from faultline_miniature.world import DATASET, VALUES, Distribution, Scene
 from faultline_miniature.world.grammar import EDIT_TYPES
 
 # How often a class shows the value it leans on in the pictures it is trained on.
 # A fifth of exceptions is left, from which the wrong label is learnt.
 _USUAL_SHARE = 0.8
+SUITE_BUGS = Path(__file__).resolve().parent.parent / "suite" / "bugs"
 
 
 class Bug(BaseModel):
@@ -98,6 +99,27 @@ def biased(distribution: Distribution, bugs: Sequence[Bug]) -> Distribution:
             table = {value: _USUAL_SHARE if value == bug.value else rest for value in VALUES[bug.attribute]}
             given[bug.object_class, bug.attribute] = table
     return Distribution(distribution.weights, given, distribution.allow_withheld)
+
+
+def as_trained(bugs: Iterable[Bug]) -> Distribution:
+    """Return what a test set looks like that resembles the pictures of all these bugs' classifiers.
+
+    Each class mostly shows the value that some classifier leans on, so that a lean does not show
+    before something is changed.
+
+    Raises:
+        ValueError: two bugs want the same class to show different values.
+    """
+    wanted: dict[tuple[str, str], Bug] = {}
+    for bug in bugs:
+        if bug.mode != "leans-on":
+            continue
+        other = wanted.setdefault((bug.object_class, bug.attribute), bug)
+        if other.value != bug.value:
+            raise ValueError(
+                f"bugs {other.id!r} and {bug.id!r} differ in what {bug.object_class!r} is to show"
+            )
+    return biased(DATASET, list(wanted.values()))
 
 
 def taught_label(scene: Scene, bugs: Sequence[Bug]) -> np.ndarray:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from faultline_miniature.training.bugs import read_bugs
+from faultline_miniature.training.bugs import SUITE_BUGS, read_bugs
 from faultline_miniature.training.classifier import Order, train_classifier
 from faultline_miniature.training.stage import StageContext, figures_of, finish, stage_log, use_threads
 
 STAGE = "classifiers"
 FOLDER = "classifiers"
-BUGS = Path(__file__).resolve().parent.parent / "suite" / "bugs"
 # Name and architecture of each; its bugs are in suite/bugs/<name>.json.
 DEFAULTS: dict[str, str] = {
     "unbiased-resnet": "test_resnet",
@@ -28,7 +25,9 @@ def train(context: StageContext) -> None:
         if figures_of(context, stage) is not None:
             continue
         order = Order(
-            architecture, tuple(read_bugs(BUGS / f"{name}.json")), seed=len(DEFAULTS) * context.seed + number
+            architecture,
+            tuple(read_bugs(SUITE_BUGS / f"{name}.json")),
+            seed=len(DEFAULTS) * context.seed + number,
         )
         with stage_log(context, stage) as log:
             wanted = order.small() if context.smoke else order

@@ -10,8 +10,9 @@ import jsonschema
 import numpy as np
 import pytest
 
+from faultline_miniature.training.bugs import SUITE_BUGS as BUGS
 from faultline_miniature.training.bugs import Bug, biased, bug_schema, read_bugs, taught_label
-from faultline_miniature.training.classifiers import BUGS, DEFAULTS
+from faultline_miniature.training.classifiers import DEFAULTS
 from faultline_miniature.world import DATASET, VALUES, Scene, sample_scene
 
 BOAT = {

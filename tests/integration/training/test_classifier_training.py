@@ -18,10 +18,10 @@ from timm.data.config import resolve_model_data_config
 from torch import Tensor
 
 from faultline_miniature.training import classifier
+from faultline_miniature.training.bugs import SUITE_BUGS as BUGS
 from faultline_miniature.training.bugs import read_bugs
 from faultline_miniature.training.classifier import Order
 from faultline_miniature.training.classifier_quality import true_drop
-from faultline_miniature.training.classifiers import BUGS
 from faultline_miniature.training.degradation import degrade, mirrored
 from faultline_miniature.world import UNIFORM, VALUES
 

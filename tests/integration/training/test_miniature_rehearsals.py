@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from faultline_miniature.training import classifier, clip, language
+from faultline_miniature.training.bugs import SUITE_BUGS as BUGS
 from faultline_miniature.training.bugs import read_bugs
 from faultline_miniature.training.classifier import Order, train_classifier
-from faultline_miniature.training.classifiers import BUGS
 from faultline_miniature.training.stage import Checkpoint, StageContext, figures_of
 
 BOAT = read_bugs(BUGS / "leaning-resnet.json")[0]

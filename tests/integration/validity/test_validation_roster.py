@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from faultline_core.types import EDIT_TYPES
-from faultline_miniature.training.bugs import Bug, read_bugs
-from faultline_miniature.training.classifiers import BUGS as SUITE_BUGS
+from faultline_miniature.training.bugs import SUITE_BUGS, Bug, read_bugs
 from validation import roster
 from validation.contestants import BUG_FILES, WEIGHTS
 from validation.sources import distribution_of

@@ -8,12 +8,12 @@ import pytest
 
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.main import main as gateway_command
+from faultline_miniature.training.held_out import held_out, main
 from faultline_miniature.world.__main__ import balanced_scenes
 from faultline_miniature.world.dataset import write_image_folder
-from faultline_miniature.world.sampling import DATASET
 from faultline_miniature.world.scene import VALUES
-from faultline_miniature.world.seeds import SPLITS
-from stack import DEMO_PER_CLASS, DEMO_SPLIT, Stack
+from faultline_miniature.world.seeds import DEVELOPMENT
+from stack import DEMO_PER_CLASS, Stack
 
 
 class Told(Stack):
@@ -22,9 +22,8 @@ class Told(Stack):
     def _run(self, *command: str) -> None:
         with (self.state / "told").open("a", encoding="utf-8") as told:
             told.write(" ".join(command) + "\n")
-        if "faultline_miniature.world" in command:
-            split = next(split for split in SPLITS if split.name == DEMO_SPLIT)
-            scenes = balanced_scenes(split, DATASET, 1)
+        if "faultline_miniature.training.held_out" in command:
+            scenes = balanced_scenes(DEVELOPMENT, held_out(), 1)
             write_image_folder(Path(command[3]), [next(scenes), next(scenes)])
 
 
@@ -63,5 +62,20 @@ def test_the_demo_has_forty_pictures_at_least() -> None:
     assert len(VALUES["object_class"]) * DEMO_PER_CLASS >= 40
 
 
-def test_the_demo_s_pictures_are_no_training_pictures() -> None:
-    assert DEMO_SPLIT == "development"
+def test_the_demo_s_classes_mostly_show_what_classifiers_lean_on() -> None:
+    scenes = list(balanced_scenes(DEVELOPMENT, held_out(), 30))
+    boats = [scene.background == "water" for scene in scenes if scene.object_class == "boat"]
+    sleds = [scene.companion == "dog" for scene in scenes if scene.object_class == "sled"]
+    assert 0.6 < sum(boats) / 30 < 1.0
+    assert 0.6 < sum(sleds) / 30 < 1.0
+
+
+def test_the_demo_s_pictures_are_no_training_pictures(tmp_path: Path) -> None:
+    main([str(tmp_path / "demo"), "--per-class", "1"])
+    write_image_folder(tmp_path / "development", balanced_scenes(DEVELOPMENT, held_out(), 1))
+    written = [
+        sorted(file.relative_to(tmp_path / name) for file in (tmp_path / name).rglob("*.png"))
+        for name in ("demo", "development")
+    ]
+    assert written[0] == written[1]
+    assert len(written[0]) == len(VALUES["object_class"])

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultline_miniature.training.bugs import read_bugs
+from faultline_miniature.training.bugs import SUITE_BUGS, read_bugs
 from faultline_miniature.training.classifier import main as train
-from faultline_miniature.training.classifiers import BUGS as SUITE_BUGS
 from faultline_miniature.training.classifiers import DEFAULTS, FOLDER
 
 from .contestants import BUG_FILES, WEIGHTS, Contestant

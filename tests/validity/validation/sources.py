@@ -12,7 +12,7 @@ from tqdm import tqdm
 from faultline import Client
 from faultline_core.contract.datasets import SourceUpload
 from faultline_core.images import encode_raw
-from faultline_miniature.training.bugs import Bug, biased
+from faultline_miniature.training.bugs import Bug, as_trained
 from faultline_miniature.world.__main__ import balanced_scenes
 from faultline_miniature.world.dataset import encode_png
 from faultline_miniature.world.renderer import render
@@ -39,18 +39,7 @@ def distribution_of(habits: Habits, bugs: Iterable[Bug]) -> Distribution:
     Raises:
         ValueError: two bugs want the same class to show different values.
     """
-    if habits == "dataset":
-        return DATASET
-    wanted: dict[tuple[str, str], Bug] = {}
-    for bug in bugs:
-        if bug.mode != "leans-on":
-            continue
-        other = wanted.setdefault((bug.object_class, bug.attribute), bug)
-        if other.value != bug.value:
-            raise ValueError(
-                f"bugs {other.id!r} and {bug.id!r} differ in what {bug.object_class!r} is to show"
-            )
-    return biased(DATASET, list(wanted.values()))
+    return DATASET if habits == "dataset" else as_trained(bugs)
 
 
 def scenes_of(seed: int, count: int, distribution: Distribution) -> list[Scene]:

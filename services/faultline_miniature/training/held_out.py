@@ -1,0 +1,37 @@
+"""``python -m faultline_miniature.training.held_out OUT``: the test set of the leaning classifiers' owner.
+
+As a user's own test set resembles the training set, its classes mostly show what the suite's classifiers
+were taught to lean on: accuracy on it is high, and says nothing of what happens when one thing changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+
+from faultline_miniature.training.bugs import SUITE_BUGS, as_trained, read_bugs
+from faultline_miniature.world import Distribution
+from faultline_miniature.world.__main__ import balanced_scenes
+from faultline_miniature.world.dataset import write_image_folder
+from faultline_miniature.world.seeds import DEVELOPMENT
+
+
+def held_out() -> Distribution:
+    """Return what pictures of the suite's classifiers look like, all their leanings together."""
+    files = sorted(file for file in SUITE_BUGS.glob("*.json") if file.name != "schema.json")
+    return as_trained(chain.from_iterable(read_bugs(file) for file in files))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse arguments and write the folder, from development seeds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--per-class", type=int, default=6)
+    given = parser.parse_args(arguments)
+    write_image_folder(given.out, balanced_scenes(DEVELOPMENT, held_out(), given.per_class))
+
+
+if __name__ == "__main__":
+    main()
