@@ -12,6 +12,7 @@ from fakes.results import Ledgered, fake_config
 from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.types import Estimate
 from faultline_gateway.workflows.stress_test import summarize
+from faultline_gateway.workflows.verdict import verdict
 
 SCHEMA = Path(__file__).parents[3] / "demo" / "summary.schema.json"
 STEADY, SHAKEN = {"steady": 0.9, "leaning": 0.9}, {"steady": 0.9, "leaning": 0.2}
@@ -201,6 +202,18 @@ def test_the_most_harmful_kind_of_change_is_named() -> None:
     ledgered = Ledgered()
     ledgered.stress(sources(20), {"background": SHAKEN, "domain": {"steady": 0.9, "leaning": 0.7}})
     assert "Most harmful kind of change: background for leaning" in summary(ledgered).verdict
+
+
+def test_a_kind_whose_interval_reaches_zero_is_not_called_harmful_by_its_test_alone() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(sources(20), {"background": SHAKEN})
+    made = summary(ledgered)
+    leaning = made.models["leaning"]
+    cell = leaning.edit_types["background"]
+    assert cell.significant
+    doubtful = cell.model_copy(update={"delta_p": cell.delta_p.model_copy(update={"high": 0.1})})
+    models = {"leaning": leaning.model_copy(update={"edit_types": {"background": doubtful}})}
+    assert "Most harmful" not in verdict(models, [], made.counts)
 
 
 def test_better_answers_on_counterfactuals_are_told_as_such() -> None:
