@@ -26,7 +26,7 @@ RENDERING = f'{CALLED}mkdir -p "$3"\n'
 FAILING = '#!/bin/sh\nmkdir -p "$3"\nexit 1\n'
 UP = [
     "faultline-services up",
-    "python -m faultline_miniature.world",
+    "python -m faultline_miniature.training.held_out",
     "faultline-gateway register-dataset demo",
     "faultline-gateway serve",
     "faultline-gateway work",

@@ -81,7 +81,7 @@ def test_verdict_plots_and_pictures_are_drawn(page: Path) -> None:
 
 
 def test_a_narrow_window_does_not_scroll_sideways(page: Path) -> None:
-    pixels = screenshot(page, 500, 3000)
+    pixels = screenshot(page, 500, 8000)
     assert share(pixels, MAGENTA) > 0.01
     assert share(pixels[:, -6:], (250, 249, 247)) == 1.0
 
