@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 SOURCES := clients gateway services tests demo
 STATE := .faultline
 UNIT_TESTS := $(sort $(shell find tests/unit -name 'test_*.py'))
-TENSOR_TESTS := $(filter $(addprefix tests/unit/,core/editing/% core/test_torchvision% services/% validity/%),$(UNIT_TESTS))
+TENSOR_TESTS := $(filter $(addprefix tests/unit/,clients/% core/editing/% core/test_torchvision% services/% validity/%),$(UNIT_TESTS))
 
 .DEFAULT_GOAL := help
 .PHONY: help install system lock check format test unit unit-plain unit-tensors integration coverage demo validate up down miniature card clean
@@ -44,7 +44,7 @@ test: $(STAMP) system unit integration ## every test
 unit: $(STAMP) ## tests without network, Ray or trained weights
 	$(MAKE) --no-print-directory --jobs 2 --output-sync unit-plain unit-tensors
 
-# Two processes with files of their own: pytest-xdist would import the model libraries in every worker.
+# Two processes with files of their own, of equal length: pytest-xdist would import PyTorch in every worker.
 unit-plain: $(STAMP)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(filter-out $(TENSOR_TESTS),$(UNIT_TESTS)) --durations=5
 

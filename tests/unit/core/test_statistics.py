@@ -44,9 +44,13 @@ def test_when_all_trials_agree_the_interval_is_exact_and_not_of_zero_width(succe
     assert (low, high) == pytest.approx((bound, 1.0) if successes else (0.0, 1.0 - bound))
 
 
-def test_a_mixed_proportion_has_wilsons_interval() -> None:
-    expected = stats.binomtest(7, 20).proportion_ci(method="wilson")
-    assert ends(proportion(7, 20)) == pytest.approx((expected.low, expected.high))
+@pytest.mark.parametrize(("successes", "n"), [(0, 7), (1, 20), (7, 20), (19, 20), (20, 20), (300, 1000)])
+def test_a_mixed_proportion_has_wilsons_interval_and_an_agreeing_one_clopper_and_pearsons(
+    successes: int, n: int
+) -> None:
+    method = "exact" if successes in (0, n) else "wilson"
+    expected = stats.binomtest(successes, n).proportion_ci(method=method)
+    assert ends(proportion(successes, n)) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 19, 20, 200])
