@@ -7,7 +7,9 @@ STAMP := $(VENV)/.installed
 SOURCES := clients gateway services tests demo
 STATE := .faultline
 UNIT_TESTS := $(sort $(shell find tests/unit -name 'test_*.py'))
-TENSOR_TESTS := $(filter $(addprefix tests/unit/,clients/% core/editing/% core/test_torchvision% services/% validity/%),$(UNIT_TESTS))
+TENSOR_TESTS := $(filter $(addprefix tests/unit/,clients/% core/editing/% core/test_torchvision% demo/% docs/% services/%),$(UNIT_TESTS))
+# Some libraries' loggers do not propagate: pytest hangs its handlers on each, three times a test.
+UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 
 .DEFAULT_GOAL := help
 .PHONY: help install system lock check format test unit unit-plain unit-tensors integration coverage demo validate up down miniature card clean
@@ -46,10 +48,10 @@ unit: $(STAMP) ## tests without network, Ray or trained weights
 
 # Two processes with files of their own, of equal length: pytest-xdist would import PyTorch in every worker.
 unit-plain: $(STAMP)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(filter-out $(TENSOR_TESTS),$(UNIT_TESTS)) --durations=5
+	@$(UNIT) $(filter-out $(TENSOR_TESTS),$(UNIT_TESTS))
 
 unit-tensors: $(STAMP)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TENSOR_TESTS) --durations=5
+	@$(UNIT) $(TENSOR_TESTS)
 
 integration: $(STAMP) ## tests on real Ray, real weights, killed processes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/integration --durations=10

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 RAY_PROGRAMS = ("gcs_server", "raylet")
-# Seconds of import each: what loads models is tested on saved models, in tests/integration.
-MODEL_LIBRARIES = ("transformers", "timm", "open_clip", "peft")
+# Seconds of import each: what loads or serves models is tested in tests/integration.
+HEAVY_LIBRARIES = ("transformers", "timm", "open_clip", "peft", "ray")
 
 
 class Refused(AssertionError):
@@ -59,8 +59,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Refuse a suite of which some file imports a model library."""
-    loaded = [name for name in MODEL_LIBRARIES if name in sys.modules]
+    """Refuse a suite of which some file imports a library that loads or serves models."""
+    loaded = [name for name in HEAVY_LIBRARIES if name in sys.modules]
     units = all("unit" in item.path.parts for item in session.items)
     if loaded and units:
         raise pytest.UsageError(f"unit tests import {', '.join(loaded)}: such tests belong to integration")
