@@ -138,5 +138,5 @@ def _changes_answers(share: Estimate | None) -> str:
         return ""
     return (
         f"the reconstruction alone changes {share.estimate:.1%} of {share.n} answers, possibly up to "
-        f"{share.high:.1%} (it takes {MOST_CHANGED:.0%})"
+        f"{share.high:.1%} (at most {MOST_CHANGED:.0%} may change)"
     ).replace("%", " %")
