@@ -37,7 +37,8 @@ class GatewaySettings(BaseModel):
     api_keys: tuple[SecretStr, ...] = ()
     max_body_bytes: int = Field(default=32_000_000, ge=1024)
     call_seconds: float = Field(default=600.0, gt=0)
-    patience_seconds: float = Field(default=180.0, ge=0)
+    # Times the three attempts of an item it exceeds the ten minutes that a cluster's restart may take.
+    patience_seconds: float = Field(default=210.0, ge=0)
     lease_seconds: float = Field(default=60.0, ge=1)
     concurrency: int = Field(default=4, ge=1, le=256)
 
