@@ -111,10 +111,12 @@ def _work(arguments: argparse.Namespace) -> int:
 
 
 async def _working(settings: GatewaySettings) -> None:
-    ledger, stop = Ledger(settings.database_url), asyncio.Event()
+    stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
-        # Set and not raised: what is leased is given back before the process ends.
+        # Set and not raised: what is leased is given back before the process ends. Before the ledger opens,
+        # which may take a migration: a stop meanwhile is an orderly one too.
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+    ledger = Ledger(settings.database_url)
     async with calling_services(settings) as caller:
         worker = Worker(
             f"{socket.gethostname()}:{os.getpid()}",

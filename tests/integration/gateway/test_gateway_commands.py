@@ -42,6 +42,13 @@ def answers(url: str) -> bool:
         return False
 
 
+def catches(process: subprocess.Popen[bytes], number: signal.Signals) -> bool:
+    """Whether the process has a handler for the signal, as the kernel knows it."""
+    status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+    (caught,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
 def test_both_commands_start_without_services_and_stop_on_sigterm(tmp_path: Path) -> None:
     port = free_port()
     env, url = environment(tmp_path, port), f"http://127.0.0.1:{port}"
@@ -55,6 +62,8 @@ def test_both_commands_start_without_services_and_stop_on_sigterm(tmp_path: Path
         assert httpx.get(f"{url}/readyz", timeout=30).status_code == 503
         assert httpx.get(f"{url}/v1/datasets", timeout=30).json() == {"datasets": []}
         assert (tmp_path / "ledger.db").stat().st_mode & 0o077 == 0
+        # A worker answers nothing: it is up when it no longer dies of the signal.
+        look_until(lambda: all(catches(process, signal.SIGTERM) for process in processes))
         for process in processes:
             process.send_signal(signal.SIGTERM)
         assert [process.wait(timeout=STOP_SECONDS) for process in processes] == [0, 0]
