@@ -12,7 +12,7 @@ TENSOR_TESTS := $(filter $(addprefix tests/unit/,clients/% core/editing/% core/t
 UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 
 .DEFAULT_GOAL := help
-.PHONY: help install system lock check format test unit unit-plain unit-tensors integration coverage demo validate up down miniature card clean
+.PHONY: help install system lock check format test unit unit-plain unit-tensors integration coverage demo validate up down miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14

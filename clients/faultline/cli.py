@@ -109,7 +109,7 @@ def stress_test(
         list[str] | None, typer.Option(help="An edit type. Repeatable; default: all.")
     ] = None,
     max_edits_per_image: Annotated[int, typer.Option(help="Edits planned for each picture.")] = 5,
-    preset: Annotated[str, typer.Option(help="A preset of the suite: quick or lance.")] = "quick",
+    preset: Annotated[str, typer.Option(help="A preset of the suite: quick, lance, null-text.")] = "quick",
     selection: Annotated[str, typer.Option(help="Choice over the sweep: paper or released.")] = "paper",
     limit: Annotated[int | None, typer.Option(help="At most so many pictures.")] = None,
     # A default in the shell only: a first try need not choose a seed, a program must.
