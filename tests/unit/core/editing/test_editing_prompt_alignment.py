@@ -4,6 +4,8 @@ from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, 
 from faultline_core.errors import InvalidRequest
 
 BOS, EOS = 1000, 1001
+IDS: dict[str, int] = {}
+"""One id a part of a word: Python's own hash of a string is salted, and can meet another's."""
 
 
 def prompt(text: str, *, halves: tuple[str, ...] = ()) -> TokenizedPrompt:
@@ -11,7 +13,7 @@ def prompt(text: str, *, halves: tuple[str, ...] = ()) -> TokenizedPrompt:
     ids, words = [BOS], [None]
     for index, word in enumerate(text.split()):
         parts = [word + "-1", word + "-2"] if word in halves else [word]
-        ids += [hash(part) % 900 for part in parts]
+        ids += [IDS.setdefault(part, len(IDS)) for part in parts]
         words += [index] * len(parts)  # type: ignore[list-item]  # None stands at both ends
     return TokenizedPrompt((*ids, EOS), (*words, None))
 
