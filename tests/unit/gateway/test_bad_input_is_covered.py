@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import re
+import importlib
+import pkgutil
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+import bad_inputs
 
 TESTS = Path(__file__).parents[2]
 
@@ -64,12 +67,55 @@ LINES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
+# Group by group, in tables of their own: whoever adds one module adds its groups.
+TABLES = {
+    found.name: importlib.import_module(f"bad_inputs.{found.name}")
+    for found in pkgutil.iter_modules(bad_inputs.__path__)
+}
+GROUPS = [
+    (group, case, tests)
+    for table in TABLES.values()
+    for group, cases in table.GROUPS.items()
+    for case, tests in cases.items()
+]
+
+
 @cache
-def _tests() -> frozenset[str]:
-    found = (re.findall(r"def (test_\w+)", path.read_text("utf-8")) for path in TESTS.rglob("test_*.py"))
-    return frozenset(name for names in found for name in names)
+def _files() -> tuple[str, ...]:
+    return tuple(path.read_text("utf-8") for path in sorted(TESTS.rglob("test_*.py")))
+
+
+@cache
+def _files_with(name: str) -> tuple[str, ...]:
+    return tuple(text for text in _files() if f"def {name}(" in text)
+
+
+def _exists(test: str) -> bool:
+    """Whether there is such a test, and in its file the case in brackets if one is named."""
+    name, _, case = test.removesuffix("]").partition("[")
+    return any(case in text for text in _files_with(name))
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_every_line_of_the_list_names_tests_that_exist(line: str) -> None:
-    assert [name for name in LINES[line] if name not in _tests()] == []
+    assert [name for name in LINES[line] if not _exists(name)] == []
+
+
+@pytest.mark.parametrize(("group", "case", "tests"), GROUPS)
+def test_every_case_of_a_group_names_tests_that_exist(group: str, case: str, tests: tuple[str, ...]) -> None:
+    assert tests
+    assert [test for test in tests if not _exists(test)] == []
+
+
+def test_a_group_has_one_place_and_a_group_for_later_its_reason() -> None:
+    groups = [group for table in TABLES.values() for group in (*table.GROUPS, *table.LATER)]
+    assert sorted(groups) == sorted(set(groups))
+    assert all(reason for table in TABLES.values() for reason in table.LATER.values())
+
+
+def test_a_test_that_is_not_there_is_noticed() -> None:
+    there = "test_a_bad_file_is_named_under_its_code_and_leaves_nothing_in_the_store"
+    assert _exists(there)
+    assert _exists(f"{there}[random bytes]")
+    assert not _exists(f"{there}[a case that nobody has thought of]")
+    assert not _exists(there[:-1])
