@@ -16,8 +16,8 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from faultline_core.contract.scorer import FilledMask, FillMaskItem
 from faultline_core.errors import BadBackendOutput, InvalidRequest, PromptTooLong
+from faultline_core.stop_words import STOP_WORDS
 from faultline_services.model_folder import folder_revision
-from faultline_services.scorer.stop_words import STOP_WORDS
 
 CANDIDATES = 50
 """Words are drawn among the most probable ones; further down a masked LM no longer makes sense."""

@@ -30,10 +30,10 @@ from faultline_core.contract.scorer import (
 )
 from faultline_core.errors import BadBackendOutput, ModelFormatRefused, PromptTooLong, UnknownModel
 from faultline_core.images import encode_raw
+from faultline_core.stop_words import STOP_WORDS
 from faultline_core.suite import ScorerSuite
 from faultline_services.scorer.engine import ScorerEngine
 from faultline_services.scorer.masked_words import _whole_words
-from faultline_services.scorer.stop_words import STOP_WORDS
 
 SUITE = ScorerSuite(clip="clip", sentence="sentence", masked_lm="masked-lm", batch=3)
 
