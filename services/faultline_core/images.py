@@ -12,6 +12,8 @@ import numpy.typing as npt
 from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
 
 from faultline_core.errors import ImageTooLarge, ImageUndecodable, UnsupportedMedia
+from faultline_core.file_signatures import is_other_media, second_nature
+from faultline_core.png_chunks import SIGNATURE, check_chunks
 
 Pixels = npt.NDArray[np.uint8]
 """A picture as uint8 of shape (H, W, 3), red-green-blue."""
@@ -23,11 +25,6 @@ XMP_KEYWORD = "XML:com.adobe.xmp"
 
 _RAW_MAGIC = b"FLRAW1"
 _RAW_HEADER = struct.Struct("<III")
-# Told apart so that the answer is "another format" and not "broken".
-_OTHER_MEDIA = (
-    b"GIF8", b"BM", b"II*\x00", b"MM\x00*", b"%PDF", b"%!PS", b"8BPS", b"\x00\x00\x01\x00", b"SIMPLE  =",
-    b"<svg", b"<?xml", b"PK\x03\x04", b"\x00\x00\x00\x0cjP", b"\xff\x0a",
-)  # fmt: skip
 # Pillow's parsers raise all of these on damaged files; none of them may reach a worker's loop.
 _PARSER_ERRORS = (
     OSError, SyntaxError, ValueError, TypeError, KeyError, IndexError, EOFError, OverflowError,
@@ -42,15 +39,19 @@ def decode_image(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Pixels:
     colour profiles and all other metadata are left behind.
 
     Raises:
-        ImageUndecodable: no readable picture, or a truncated one.
+        ImageUndecodable: no readable picture, a truncated one, or one with a wrong checksum.
         ImageTooLarge: more than ``max_pixels``; found before decoding.
-        UnsupportedMedia: another format, or an animation.
+        UnsupportedMedia: another format, an animation, or a file that can be read as something else too.
     """
     if data.startswith(_RAW_MAGIC):
         return _decode_raw(data, max_pixels)
+    if data.startswith(SIGNATURE):
+        check_chunks(data, max_pixels=max_pixels)
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
             _refuse_unwanted(picture, max_pixels)
+            if other := second_nature(data):
+                raise UnsupportedMedia(f"the picture can be read as {other} too")
             return _to_rgb(_upright(picture))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageTooLarge(f"the picture has more than {max_pixels} pixels") from error
@@ -130,7 +131,7 @@ def _to_rgb(picture: Image.Image) -> Pixels:
 
 
 def _unidentified(data: bytes) -> ImageUndecodable | UnsupportedMedia:
-    start = data[:16].lstrip()
-    if start.startswith(_OTHER_MEDIA) or data[4:8] == b"ftyp":
+    # Told apart so that the answer is "another format" and not "broken".
+    if is_other_media(data):
         return UnsupportedMedia("only still PNG, JPEG and WebP pictures are read")
     return ImageUndecodable(f"the {len(data)} bytes are no picture")
