@@ -8,8 +8,9 @@ from faultline_core.contract.datasets import Dataset, DatasetCreate, DatasetList
 from faultline_gateway.datasets import add_uploads, checked_classes
 from faultline_gateway.idempotency import answer_once
 from faultline_gateway.parts import IdempotencyKey, Parts
+from faultline_gateway.strict_json import StrictRoute
 
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=StrictRoute)
 
 
 # Plain functions, not coroutines: the ledger and the decoding of pictures block, so they run in threads.

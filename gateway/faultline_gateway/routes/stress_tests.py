@@ -14,9 +14,10 @@ from faultline_gateway.conditional import tagged
 from faultline_gateway.parts import After, IdempotencyKey, PageSize, Parts
 from faultline_gateway.progress import LONGEST_WAIT_SECONDS, event_response, first_event_id, wait_for_end
 from faultline_gateway.results import MEDIA_TYPE, result_lines
+from faultline_gateway.strict_json import StrictRoute
 from faultline_gateway.submission import submit
 
-router = APIRouter(prefix="/v1/stress-tests", tags=["stress tests"])
+router = APIRouter(prefix="/v1/stress-tests", tags=["stress tests"], route_class=StrictRoute)
 
 # The report opens on our own origin: whatever slipped through the escaping must not run there.
 REPORT_HEADERS = {

@@ -1,0 +1,111 @@
+"""Bodies that are no clean JSON, addresses and methods that are nobody's: named, and nothing is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.problems import problem
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ROOT = "/v1/stress-tests"
+BODY = {"dataset": "demo", "classifiers": ["steady"], "seed": 3}
+GOOD = json.dumps(BODY)
+JSON = {"content-type": "application/json"}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FakeGateway]:
+    """One gateway for all: that none of these requests leaves a trace is what is tested."""
+    async with fake_gateway(tmp_path_factory.mktemp("gateway")) as opened:
+        await opened.upload("demo", 1)
+        yield opened
+
+
+BODIES: dict[str, bytes] = {
+    "a body cut off": GOOD[:-1].encode(),
+    "a good body behind a byte order mark": b"\xef\xbb\xbf" + GOOD.encode(),
+    "a good body in UTF-16": GOOD.encode("utf-16"),
+    "a good body in UTF-16 without its mark": GOOD.encode("utf-16-le"),
+    "a good body that names its seed twice": GOOD[:-1].encode() + b', "seed": 4}',
+    "a good body with NaN": GOOD[:-1].encode() + b', "limit": NaN}',
+    "a good body with Infinity": GOOD[:-1].encode() + b', "limit": Infinity}',
+    "a good body and an object nested 100,000 deep": GOOD[:-1].encode() + b', "x": ' + b'[' * 10**5,
+    "a good body and a million keys": GOOD[:-1].encode() + b', "k": 0' * 10**6 + b"}",
+    "a good body and a seed of 5,000 digits": GOOD[:-2].encode() + b"9" * 5000 + b"}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BODIES)
+async def test_a_good_request_in_bad_json_is_refused_and_not_stored(gateway: FakeGateway, kind: str) -> None:
+    before = gateway.ledger.run_list()
+    found = problem(await gateway.http.post(ROOT, content=BODIES[kind], headers=JSON), 422, "invalid-request")
+    # Refused by the reader: no validator has seen a key of it.
+    assert found.errors == []
+    assert gateway.ledger.run_list() == before
+
+
+async def test_pictures_in_bad_json_add_nothing(gateway: FakeGateway) -> None:
+    source = json.dumps(gateway.source("sled", 99))
+    content = f'{{"sources": [{source}], "sources": []}}'.encode()
+    answer = await gateway.http.post("/v1/datasets/demo/sources", content=content, headers=JSON)
+    assert "'sources' stands twice" in problem(answer, 422, "invalid-request").detail
+    assert len(gateway.ledger.sources("demo")) == 4
+
+
+async def test_of_thousands_of_unknown_fields_twenty_are_named(gateway: FakeGateway) -> None:
+    unknown = {f"k{number}": number for number in range(900)}
+    found = problem(await gateway.http.post(ROOT, json=BODY | unknown), 422, "invalid-request")
+    assert len(found.errors) == 20
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"])
+async def test_a_method_that_no_route_has_is_named_with_those_that_it_has(
+    gateway: FakeGateway, method: str
+) -> None:
+    for path, allowed in (("/v1/datasets", {"GET", "POST"}), ("/v1/classifiers", {"GET"})):
+        answer = await gateway.http.request(method, path)
+        problem(answer, 405, "method-not-allowed")
+        assert set(answer.headers["allow"].split(", ")) <= allowed
+
+
+async def test_a_head_request_is_refused_without_a_traceback(gateway: FakeGateway) -> None:
+    answer = await gateway.http.head("/v1/datasets")
+    assert (answer.status_code, answer.headers["x-request-id"] != "") == (405, True)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/stress-tests/",
+        "/v1/datasets/",
+        "/v1/datasets/demo/",
+        "/v1//stress-tests",
+        "/V1/stress-tests",
+        "/v1/Stress-Tests",
+        "/v1/stress-tests/%2e%2e/%2e%2e/etc/passwd",
+        "/v1/stress-tests/x/nothing",
+        "/v1/stress-tests/x:nothing/y",
+        "/v2/stress-tests",
+        "/v1/stress-tests;x=1",
+        "/v1\\stress-tests",
+        "/v1/stress-tests%00",
+        "/v1/stress-tests%ff",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_an_address_that_is_nobodys_is_not_found_and_never_sent_elsewhere(
+    gateway: FakeGateway, method: str, path: str
+) -> None:
+    before = gateway.ledger.run_list()
+    # As it was written: a client that tidies the path up first would try another address.
+    url = gateway.http.base_url.copy_with(raw_path=path.encode())
+    answer = await gateway.http.request(method, url, json=BODY if method == "POST" else None)
+    problem(answer, 404, "not-found")
+    assert "location" not in answer.headers
+    assert gateway.ledger.run_list() == before
