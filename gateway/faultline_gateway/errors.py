@@ -16,6 +16,7 @@ from faultline_core.errors import (
     InvalidRequest,
     MethodNotAllowed,
     NotFound,
+    QuotaExceeded,
     Unauthorized,
     UnknownEditType,
 )
@@ -23,6 +24,11 @@ from faultline_core.errors import (
 # A replica that died is back after some 7 s, a burst is over sooner.
 RETRY_AFTER_SECONDS = 2
 MOST_NAMED_FIELDS = 20
+
+QUOTAS = frozenset(("body", field) for field in ("limit", "max_edits_per_image", "lance_r_edits_per_image"))
+"""Places whose upper bound is how much a run may ask for."""
+
+_KINDS: tuple[type[FaultlineError], ...] = (QuotaExceeded, UnknownEditType, InvalidRequest)
 
 _logger = logging.getLogger(__name__)
 
@@ -62,17 +68,21 @@ def _faultline_error(request: Request, error: Exception) -> Response:
 
 def _refused_body(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # it is registered for no other
+    # What asks for too much is told so first: the rest of such a request need not be right.
+    found = sorted(error.errors(), key=lambda one: _KINDS.index(_kind(one)))
     # The place and pydantic's words, never the input: it may be a picture or a secret.
-    fields = [FieldProblem(pointer=_pointer(one), detail=one["msg"]) for one in error.errors()]
+    fields = [FieldProblem(pointer=_pointer(one), detail=one["msg"]) for one in found[:MOST_NAMED_FIELDS]]
     detail = f"{fields[0].pointer}: {fields[0].detail}" if fields else "the body cannot be read"
-    return problem_response(
-        _named(error.errors(), detail), request_id_of(request), fields[:MOST_NAMED_FIELDS]
-    )
+    kind = _kind(found[0]) if found else InvalidRequest
+    return problem_response(kind(detail), request_id_of(request), fields)
 
 
-def _named(found: Sequence[Mapping[str, Any]], detail: str) -> FaultlineError:
-    edit_types = any("edit_types" in one["loc"] and one["type"] == "literal_error" for one in found)
-    return UnknownEditType(detail) if edit_types else InvalidRequest(detail)
+def _kind(one: Mapping[str, Any]) -> type[FaultlineError]:
+    if one["type"] == "less_than_equal" and one["loc"] in QUOTAS:
+        return QuotaExceeded
+    if one["type"] == "literal_error" and "edit_types" in one["loc"]:
+        return UnknownEditType
+    return InvalidRequest
 
 
 def _pointer(one: Mapping[str, Any]) -> str:
