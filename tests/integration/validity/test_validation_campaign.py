@@ -12,7 +12,7 @@ from torch import Tensor
 from fakes.sdk import a_summary
 from fakes.validity import BOAT_BY_ITS_WATER, item, scene
 from faultline import Client
-from validation import campaign
+from validation import campaign, predictors
 from validation.campaign import Campaign
 from validation.contestants import WEIGHTS, Contestant
 from validation.order import Order, contestants, run_key
@@ -49,7 +49,7 @@ class Certain:
 @pytest.fixture
 def ordered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Campaign:
     """Eight sources and one classifier, nothing rendered."""
-    monkeypatch.setattr(campaign, "Predictor", Certain)
+    monkeypatch.setattr(predictors, "Predictor", Certain)
     monkeypatch.setattr(
         campaign, "rendered", lambda scenes, _: np.zeros((len(scenes), len(COLUMNS), 4, 4, 3), dtype=np.uint8)
     )
@@ -87,7 +87,7 @@ def test_truth_is_p_of_each_source_s_own_class(ordered: Campaign) -> None:
 
 def test_truth_is_not_rendered_again(ordered: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
     first = ordered.truths["local:certain"].table
-    monkeypatch.setattr(campaign, "Predictor", None)
+    monkeypatch.setattr(predictors, "Predictor", None)
     monkeypatch.setattr(campaign, "rendered", None)
     assert np.array_equal(again(ordered).truths["local:certain"].table, first)
 
@@ -131,5 +131,5 @@ def test_the_suite_takes_part_beside_a_user_s_folder(tmp_path: Path) -> None:
     (tmp_path / "control-seed100").mkdir()
     (tmp_path / "control-seed100" / WEIGHTS).touch()
     found = contestants(Order(state=tmp_path, classifiers=tmp_path))
-    assert [one.spec for one in found][-1] == "local:control-seed100"
-    assert len(found) == 5
+    assert [one.spec for one in found][-2:] == ["clip:zero-shot-clip", "local:control-seed100"]
+    assert len(found) == 6

@@ -111,6 +111,7 @@ def test_controls_are_counted_once_however_many_false_alarms_they_raise() -> Non
     found = figures([], [trial(*insights, truths=truths)], controls=("calm", "alarmed", "silent"))
     assert found.controls_with_a_false_alarm.estimate == pytest.approx(1 / 3)
     assert found.controls_with_a_false_alarm.n == 3
+    assert (found.classifiers_with_a_false_alarm.estimate, found.classifiers_with_a_false_alarm.n) == (0.5, 2)
 
 
 def test_an_insight_of_the_right_class_is_no_longer_found_when_classes_are_exchanged() -> None:

@@ -27,7 +27,7 @@ KNOWN = FilterFigures(
 )
 TRUTHS = {
     "leaning": truth(SOURCES, {("background", "water"): 0.9}, otherwise=0.3),
-    "control": truth(SOURCES, {}),
+    "local:control": truth(SOURCES, {}),
 }
 
 
@@ -37,8 +37,8 @@ def _sandy(source: Scene) -> Scene:
 
 def pieces(tmp_path: Path) -> Pieces:
     """Twenty boats taken from the water, before a classifier that minds and one that does not."""
-    entrants: list[Contestant] = [contestant("leaning", BOAT_BY_ITS_WATER), contestant("control")]
-    before, after = {"leaning": 0.9, "control": 0.9}, {"leaning": 0.3, "control": 0.9}
+    entrants: list[Contestant] = [contestant("leaning", BOAT_BY_ITS_WATER), contestant("local:control")]
+    before, after = {"leaning": 0.9, "local:control": 0.9}, {"leaning": 0.3, "local:control": 0.9}
     items = [
         item(one, _sandy(one), name=f"edit-{at}", p=(before, after)).model_copy(
             update={"source_image": image_of(one)}
@@ -53,7 +53,7 @@ def pieces(tmp_path: Path) -> Pieces:
         bugs=bug_reports(entrants, TRUTHS, generator("bugs")),
         runs={0: "run"},
         items={0: items},
-        insights={0: [insight(classifier="leaning"), insight(classifier="control", significant=False)]},
+        insights={0: [insight(classifier="leaning"), insight(classifier="local:control", significant=False)]},
         seen={0: {f"edit-{at}": _sandy(one).attributes() for at, one in enumerate(SOURCES)}},
         text_filter=KNOWN,
         seconds={"truth": 1.26},
@@ -106,7 +106,11 @@ def test_baselines_that_were_not_run_say_why(made: PresetReport) -> None:
 
 
 def test_the_setting_tells_what_was_run(made: PresetReport) -> None:
-    assert (made.setting.sources, made.setting.controls, made.setting.runs) == (20, ["control"], ["run"])
+    assert (made.setting.sources, made.setting.controls, made.setting.runs) == (
+        20,
+        ["local:control"],
+        ["run"],
+    )
     assert made.setting.seconds == {"truth": 1.3}
 
 

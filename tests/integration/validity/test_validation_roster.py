@@ -11,7 +11,7 @@ import pytest
 from faultline_core.types import EDIT_TYPES
 from faultline_miniature.training.bugs import SUITE_BUGS, Bug, read_bugs
 from validation import roster
-from validation.contestants import BUG_FILES, WEIGHTS
+from validation.contestants import BUG_FILES, CLIP_WEIGHTS, WEIGHTS, Contestant
 from validation.sources import distribution_of
 
 FILES = sorted(BUG_FILES.glob("*.json"))
@@ -88,10 +88,17 @@ def test_a_folder_without_classifiers_is_refused(tmp_path: Path) -> None:
         roster.found_in(tmp_path, None)
 
 
-def test_the_suite_s_own_classifiers_take_part_with_one_control() -> None:
-    found = roster.suite_classifiers()
-    assert [one.spec for one in found if one.is_control] == ["unbiased-resnet"]
+def test_the_suite_s_own_classifiers_take_part_and_are_no_seeds_of_the_control() -> None:
+    found = [*roster.suite_classifiers(), *roster.zero_shot_classifiers()]
+    assert [one.spec for one in found if not one.bugs] == ["unbiased-resnet", "clip:zero-shot-clip"]
+    assert not any(one.is_control for one in found)
     assert all(one.weights.exists() for one in found)
+
+
+def test_other_prompts_make_another_zero_shot_classifier(tmp_path: Path) -> None:
+    (tmp_path / CLIP_WEIGHTS).touch()
+    asked = [Contestant("clip:mine", tmp_path, (), prompts) for prompts in (("a bus",), ("a photo",))]
+    assert asked[0].digest != asked[1].digest
 
 
 def test_another_checkpoint_has_another_digest(tmp_path: Path) -> None:

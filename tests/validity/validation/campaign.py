@@ -14,8 +14,6 @@ from pydantic import TypeAdapter
 from tqdm import tqdm
 
 from faultline import Client
-from faultline_miniature.training.classifier_quality import Predictor
-from faultline_miniature.training.rendered import as_tensor
 from faultline_miniature.world.scene import Scene
 from oracle import Oracle
 
@@ -26,6 +24,7 @@ from .judging import seen_in
 from .kept import kept, kept_array
 from .measures import Floats
 from .order import Order, generator, run_key, scenes_key
+from .predictors import predicting
 from .report import BugReport, FilterFigures
 from .roster import SUITE_WEIGHTS
 from .running import FINISHED, Finished, collected, start, take_up, watched
@@ -163,9 +162,5 @@ class Campaign:
 
 def _table(one: Contestant, scenes: Sequence[Scene], pictures: Pictures | None) -> Floats:
     assert pictures is not None
-    network = Predictor(one.folder)
-
-    def predict(batch: Pictures) -> Floats:
-        return np.asarray(network(as_tensor(batch)).numpy(), dtype=np.float64)
-
-    return true_class_table(scenes, pictures, predict)
+    with predicting(one) as predict:
+        return true_class_table(scenes, pictures, predict)

@@ -10,31 +10,41 @@ from pathlib import Path
 from faultline_miniature.training.bugs import Bug
 
 WEIGHTS = "model.safetensors"
+CLIP_WEIGHTS = "open_clip_model.safetensors"
 BUG_FILES = Path(__file__).resolve().parent.parent / "bugs"
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """A classifier under test: how a stress test asks for it, where it lies, what it was taught wrongly."""
+    """A classifier under test: how a stress test asks for it, where it lies, what it was taught wrongly.
+
+    ``prompts`` are those of a zero-shot classifier, which is taught nothing; others have none.
+    """
 
     spec: str
     folder: Path
     bugs: tuple[Bug, ...]
+    prompts: tuple[str, ...] = ()
 
     @property
     def weights(self) -> Path:
         """Its checkpoint."""
-        return self.folder / WEIGHTS
+        return self.folder / (CLIP_WEIGHTS if self.prompts else WEIGHTS)
 
     @property
     def is_control(self) -> bool:
-        """Whether nothing was planted in it."""
-        return not self.bugs
+        """Whether it was trained for a validation, without bugs.
+
+        The suite's own unbiased classifier and zero-shot CLIP can raise false alarms too, but are no
+        seeds of the control.
+        """
+        return self.spec.startswith("local:") and not self.bugs
 
     @property
     def digest(self) -> str:
-        """SHA-256 of its checkpoint."""
-        return hashlib.sha256(self.weights.read_bytes()).hexdigest()
+        """SHA-256 of its checkpoint, and of its prompts where it has any."""
+        told = "\n".join(self.prompts).encode()
+        return hashlib.sha256(self.weights.read_bytes() + told).hexdigest()
 
 
 def all_bugs(contestants: Iterable[Contestant]) -> Iterator[Bug]:

@@ -178,6 +178,7 @@ def detection(
     """All figures of finding bugs, and the bugs that were found."""
     findings = [finding(insight, trial, planted, generator) for trial in trials for insight in trial.insights]
     found = found_chances(planted, trials)
+    tested = list(dict.fromkeys(name for trial in trials for name in trial.truths))
     alarmed = {one.classifier for one in findings if one.verdict == "false-alarm"}
     figures = Detection(
         recall_of_strong=_recall(planted, found, STRONG, 2.0),
@@ -188,6 +189,7 @@ def detection(
         named_a_bug=share([bool(one.bugs) for one in findings]),
         false_alarms=share([one.verdict == "false-alarm" for one in findings]),
         controls_with_a_false_alarm=share([name in alarmed for name in controls]),
+        classifiers_with_a_false_alarm=share([name in alarmed for name in tested]),
         findings=findings,
     )
     return figures, found

@@ -16,9 +16,8 @@ from faultline_miniature.world.scene import Scene
 
 from . import roster
 from .contestants import BUG_FILES, Contestant, all_bugs
+from .roster import SUITE
 from .sources import Habits, distribution_of, image_of, scenes_of
-
-SUITE = "miniature"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +47,8 @@ class Order:
 
 
 def contestants(order: Order) -> list[Contestant]:
-    """The suite's classifiers and the further ones, trained where they are not there yet."""
-    suite = roster.suite_classifiers()
+    """The suite's classifiers, zero-shot ones too, and further ones, trained where they are not there yet."""
+    suite = [*roster.suite_classifiers(), *roster.zero_shot_classifiers()]
     if order.classifiers is not None:
         return [*suite, *roster.found_in(order.classifiers, order.bugs)]
     files = sorted(BUG_FILES.glob("*.json")) if order.bugs is None else [order.bugs]

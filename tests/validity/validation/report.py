@@ -55,7 +55,8 @@ class Detection(Part):
     """Whether significant insights name the planted bugs, and nothing else.
 
     ``recall_when_permuted``: the same recall after the insights' classes were exchanged, so that none
-    keeps its own; its interval covers 95 % of the exchanges.
+    keeps its own; its interval covers 95 % of the exchanges. Controls are classifiers trained for the
+    validation without bugs; ``classifiers_with_a_false_alarm`` counts all that took part.
     """
 
     recall_of_strong: Estimate
@@ -66,6 +67,7 @@ class Detection(Part):
     named_a_bug: Estimate
     false_alarms: Estimate
     controls_with_a_false_alarm: Estimate
+    classifiers_with_a_false_alarm: Estimate
     findings: list[Finding]
 
 

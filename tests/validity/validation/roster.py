@@ -7,12 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from faultline_core.suite import load_suite
 from faultline_miniature.training.bugs import SUITE_BUGS, read_bugs
 from faultline_miniature.training.classifier import main as train
 from faultline_miniature.training.classifiers import DEFAULTS, FOLDER
+from faultline_miniature.world.scene import VALUES
+from faultline_services.classifiers.zero_shot import prompt_of
 
 from .contestants import BUG_FILES, WEIGHTS, Contestant
 
+SUITE = "miniature"
 SUITE_WEIGHTS = Path(__file__).resolve().parents[3] / "services/faultline_miniature/suite/weights"
 
 TRAINING_SEEDS = 3
@@ -47,6 +51,15 @@ def suite_classifiers() -> list[Contestant]:
     return [
         Contestant(name, SUITE_WEIGHTS / FOLDER / name, tuple(read_bugs(SUITE_BUGS / f"{name}.json")))
         for name in DEFAULTS
+    ]
+
+
+def zero_shot_classifiers() -> list[Contestant]:
+    """The suite's zero-shot classifiers, asked for as ``clip:<name>``."""
+    prompts = tuple(prompt_of(name) for name in VALUES["object_class"])
+    folders = load_suite(SUITE).classifiers.zero_shot
+    return [
+        Contestant(f"clip:{name}", SUITE_WEIGHTS / folder, (), prompts) for name, folder in folders.items()
     ]
 
 
