@@ -109,6 +109,9 @@ def stress_test(
         list[str] | None, typer.Option(help="An edit type. Repeatable; default: all.")
     ] = None,
     max_edits_per_image: Annotated[int, typer.Option(help="Edits planned for each picture.")] = 5,
+    lance_r_edits_per_image: Annotated[
+        int, typer.Option(help="Edits of the random baseline for each picture; 0 leaves it out.")
+    ] = 1,
     preset: Annotated[str, typer.Option(help="A preset of the suite: quick, lance, null-text.")] = "quick",
     selection: Annotated[str, typer.Option(help="Choice over the sweep: paper or released.")] = "paper",
     limit: Annotated[int | None, typer.Option(help="At most so many pictures.")] = None,
@@ -138,6 +141,7 @@ def stress_test(
             classifiers=classifier,
             edit_types=_edit_types(list(edit_type or EDIT_TYPES)),
             max_edits_per_image=max_edits_per_image,
+            lance_r_edits_per_image=lance_r_edits_per_image,
             preset=preset,
             selection=cast("Selection", selection),
             limit=limit,

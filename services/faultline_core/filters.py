@@ -13,7 +13,7 @@ from faultline_core.clip_metrics import cosine
 from faultline_core.types import Selection
 
 TextReason = Literal["label-in-edit", "edit-too-similar"]
-GateReason = Literal["gate-direction", "gate-image-image", "gate-image-text", "gate-closer"]
+GateReason = Literal["gate-direction", "gate-image-image", "gate-image-text", "gate-closer", "gate-new-word"]
 
 GATE_REASONS: tuple[GateReason, ...] = (
     "gate-direction",
@@ -21,7 +21,12 @@ GATE_REASONS: tuple[GateReason, ...] = (
     "gate-image-text",
     "gate-closer",
 )
-"""The criteria in the order they are judged."""
+"""LANCE's criteria in the order they are judged."""
+
+LANCE_R_REASONS: tuple[GateReason, ...] = ("gate-new-word",)
+"""The one criterion of the random baseline: the picture is nearer to the new word than to the old."""
+
+_ORDER = (*GATE_REASONS, *LANCE_R_REASONS)
 
 _WORD = re.compile(r"\w+(?:[-']\w+)*")
 
@@ -39,6 +44,10 @@ class Scores(Protocol):
     def text_edited(self) -> float: ...
     @property
     def text_edited_source(self) -> float: ...
+    @property
+    def words_added(self) -> float | None: ...
+    @property
+    def words_removed(self) -> float | None: ...
 
 
 class Thresholds(Protocol):
@@ -114,7 +123,9 @@ def gate(
     """Return the first criterion the edit fails, or None (LANCE, section 3.2, "Image editing").
 
     Both pictures must fit their captions, and the edit must be nearer to the edited caption than to
-    the original one. ``criteria`` leaves some unjudged: a placebo has no direction to follow.
+    the original one. ``criteria`` leaves some unjudged: a placebo has no direction to follow, and
+    LANCE-R is judged by its own criterion alone (section 4.1), which an edit without removed or added
+    words fails.
     """
     # The published code keeps large cosines although the paper writes the threshold on 1 - cosine.
     passed = {
@@ -122,8 +133,13 @@ def gate(
         "gate-image-image": scores.image_image >= thresholds.image_image,
         "gate-image-text": min(scores.text_original, scores.text_edited) >= thresholds.image_text,
         "gate-closer": not thresholds.closer or scores.text_edited > scores.text_edited_source,
+        "gate-new-word": _nearer(scores.words_added, scores.words_removed),
     }
-    return next((reason for reason in GATE_REASONS if reason in criteria and not passed[reason]), None)
+    return next((reason for reason in _ORDER if reason in criteria and not passed[reason]), None)
+
+
+def _nearer(one: float | None, other: float | None) -> bool:
+    return one is not None and other is not None and one > other
 
 
 def choose(
@@ -150,4 +166,4 @@ def choose(
 
 
 def _depth(failure: GateReason | None) -> int:
-    return len(GATE_REASONS) if failure is None else GATE_REASONS.index(failure)
+    return len(_ORDER) if failure is None else _ORDER.index(failure)

@@ -12,8 +12,8 @@ EditType = Literal["subject", "object", "background", "adjective", "domain"]
 PerturbationType = Literal["subject", "object", "background", "adjective", "domain", "placebo"]
 """What the perturber can be asked for: an edit type, or a placebo (wording changed, meaning kept)."""
 
-ItemKind = Literal["edit", "reconstruction", "placebo"]
-"""What one item of a stress test makes."""
+ItemKind = Literal["edit", "reconstruction", "placebo", "lance-r"]
+"""What one item of a stress test makes; ``lance-r`` is LANCE's random baseline (section 4.1)."""
 
 ItemState = Literal["pending", "leased", "done", "filtered", "failed", "cancelled"]
 RunState = Literal[

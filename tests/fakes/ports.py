@@ -191,6 +191,7 @@ class FakeScorer:
         return EditScores(
             direction=0.6 - 0.3 * fraction, image_image=0.8 + 0.1 * fraction, text_original=0.3,
             text_edited=0.3, text_edited_source=0.25, text_original_edit=0.25,
+            words_added=0.3 if item.added else None, words_removed=0.2 if item.removed else None,
         )  # fmt: skip
 
     async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:

@@ -15,10 +15,9 @@ from faultline_gateway.workflows.stress_test import plan, process
 
 
 def stress_test_request(**changes: object) -> StressTestCreate:
-    """Both fake classifiers, all edit types, seed 3, with ``changes``."""
-    return StressTestCreate.model_validate(
-        {"dataset": "demo", "classifiers": ["steady", "leaning"], "seed": 3, **changes}
-    )
+    """Both fake classifiers, all edit types, no random baseline, seed 3, with ``changes``."""
+    known = {"dataset": "demo", "classifiers": ["steady", "leaning"], "lance_r_edits_per_image": 0, "seed": 3}
+    return StressTestCreate.model_validate({**known, **changes})
 
 
 async def planned(

@@ -21,7 +21,15 @@ SHOWN_INSIGHTS = 9
 SHOWN_MODELS = 6
 """More would not be told apart in a plot; the tables hold them all."""
 
-_ROWS = ("original", "reconstruction", "placebo", "counterfactual")
+_ROWS = {
+    "original": "original",
+    "reconstruction": "reconstruction",
+    "placebo": "placebo",
+    "lance_r": "LANCE-R",
+    "counterfactual": "counterfactual",
+}
+"""Row of the drops table → what it is called."""
+
 _PASSED = {
     "proposal": "an edit was proposed",
     "label": "removed and added words leave the class alone",
@@ -32,6 +40,8 @@ _PASSED = {
     "image-text": "both pictures fit their captions",
     "closer": "the picture is nearer to the edited caption",
     "kept": "kept, of all edits that were decided",
+    "lance-r.proposal": "random baseline: a word of the caption could be replaced",
+    "lance-r.new-word": "random baseline: the picture is nearer to the new word than to the old",
 }
 
 _environment = Environment(
@@ -85,7 +95,7 @@ def render(
         "run": run,
         "verdict": _verdict(summary),
         "accuracy": accuracy_plot(summary),
-        "rows": _ROWS,
+        "rows": _shown_rows(summary),
         "sensitivity": sensitivity_plot(summary),
         "insights": _insights(summary, items, album, run.id),
         "more_insights": summary.insights[SHOWN_INSIGHTS:],
@@ -116,9 +126,15 @@ def accuracy_plot(summary: StressTestSummary) -> Plot:
     return plot(groups, fitted_axis(figures, around=1.0, bounds=(0.0, 1.0)), percent=True)
 
 
+def _shown_rows(summary: StressTestSummary) -> dict[str, str]:
+    """The rows of the drops table; the random baseline's only where the run has one."""
+    has_baseline = any(model.lance_r is not None for model in summary.models.values())
+    return {row: title for row, title in _ROWS.items() if has_baseline or row != "lance_r"}
+
+
 def accuracy_rows(model: ModelSummary) -> dict[str, AccuracyRow]:
     """The rows of the drops table that the summary holds, by name."""
-    rows = {row: getattr(model, row) for row in _ROWS}
+    rows = {title: getattr(model, row) for row, title in _ROWS.items()}
     return {name: row for name, row in rows.items() if row is not None}
 
 

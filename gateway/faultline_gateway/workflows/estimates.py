@@ -83,8 +83,12 @@ class Estimator:
         return bootstrap_unpaired(before, after, self.generator(figure))
 
     def yields(self, items: Iterable[Item]) -> dict[str, Estimate]:
-        """Share of the edits reaching each filter that pass it, then the share kept, in all and by type."""
-        judged = [item for item in items if item.kind == "edit" and item.state in ("done", "filtered")]
+        """Share of the edits reaching each filter that pass it, then the share kept, in all and by type.
+
+        LANCE-R has other filters: its shares stand under names of their own, where the run has any.
+        """
+        decided = [item for item in items if item.state in ("done", "filtered")]
+        judged = [item for item in decided if item.kind == "edit"]
         order = [*FILTERS, *sorted({item.reason for item in judged if item.reason} - set(FILTERS))]
         stopped = [(item, order.index(item.reason) if item.reason else len(order)) for item in judged]
         passed = {
@@ -101,7 +105,17 @@ class Estimator:
             )
             for edit_type in types
         }
-        return {**passed, "kept": self._share("kept", kept), **by_type}
+        baseline = self._baseline_yields([item for item in decided if item.kind == "lance-r"])
+        return {**passed, "kept": self._share("kept", kept), **by_type, **baseline}
+
+    def _baseline_yields(self, judged: Sequence[Item]) -> dict[str, Estimate]:
+        made = [item for item in judged if item.reason != "no-edit"]
+        stages = {
+            "lance-r.proposal": [(item, item.reason != "no-edit") for item in judged],
+            "lance-r.new-word": [(item, item.state == "done") for item in made],
+            "kept.lance-r": [(item, item.state == "done") for item in judged],
+        }
+        return {name: self._share(name, found) for name, found in stages.items()} if judged else {}
 
     def _share(self, figure: str, decided: Sequence[tuple[Item, bool]]) -> Estimate:
         return self.share(f"yield/{figure}", ((item.source_id, passes) for item, passes in decided))

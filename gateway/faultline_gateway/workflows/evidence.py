@@ -69,6 +69,7 @@ class Evidence:
     edits: Sequence[Shot]
     reconstructions: Sequence[Shot]
     placebos: Sequence[Shot]
+    lance_r: Sequence[Shot] = ()
 
     @classmethod
     def of(cls, items: Sequence[Item], classifier: str) -> Evidence:
@@ -78,11 +79,12 @@ class Evidence:
             shots(items, classifier, "edit"),
             shots(items, classifier, "reconstruction"),
             shots(items, classifier, "placebo"),
+            shots(items, classifier, "lance-r"),
         )
 
     @property
     def everything(self) -> list[Shot]:
-        """Edits and controls."""
+        """Edits and controls; the random baseline stands beside them and moves none of their figures."""
         return [*self.edits, *self.reconstructions, *self.placebos]
 
     @cached_property

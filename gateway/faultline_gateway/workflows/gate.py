@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from faultline_core.contract.perturber import WordSpan
 from faultline_core.contract.runs import ItemResult
 from faultline_core.contract.scorer import EditScores, ScoreItem, ScoreRequest
 from faultline_core.errors import BadBackendOutput
-from faultline_core.filters import GATE_REASONS, GateReason, choose
+from faultline_core.filters import GATE_REASONS, LANCE_R_REASONS, GateReason, choose
 from faultline_core.perturbations import Span
+from faultline_core.types import ItemKind
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedItem
 from faultline_gateway.workflows.attempt import Attempt, borne_alone, together
@@ -18,8 +20,14 @@ from faultline_gateway.workflows.pictures import Draft, Sweep, check_picture
 _MOST_SCORES = 64
 # Cosines of float32 vectors, clipped or not, come out a little over 1.
 _COSINE_SLACK = 1e-3
-_PLACEBO_CRITERIA: tuple[GateReason, ...] = ("gate-image-image", "gate-image-text")
-"""A placebo changes no meaning: there is no direction to follow and no caption to be nearer to."""
+_CRITERIA: Mapping[ItemKind, tuple[GateReason, ...]] = MappingProxyType(
+    {
+        "edit": GATE_REASONS,
+        # It changes no meaning: there is no direction to follow and no caption to be nearer to.
+        "placebo": ("gate-image-image", "gate-image-text"),
+        "lance-r": LANCE_R_REASONS,
+    }
+)
 
 
 async def pass_gate(
@@ -75,9 +83,11 @@ def _checked(scores: EditScores) -> EditScores:
 async def _choose(attempt: Attempt, caption: str, sweep: Sweep, scores: Sequence[EditScores]) -> list[Draft]:
     item, config = sweep.kept.item, attempt.config
     fractions = [variant.self_replace for variant in sweep.edited.variants]
-    criteria = GATE_REASONS if item.kind == "edit" else _PLACEBO_CRITERIA
     choice = choose(
-        list(zip(fractions, scores, strict=True)), config.gate, config.request.selection, criteria
+        list(zip(fractions, scores, strict=True)),
+        config.gate,
+        config.request.selection,
+        _CRITERIA[item.kind],
     )
     result = _result(attempt, caption, sweep, choice.index, scores[choice.index])
     if choice.failed is not None:

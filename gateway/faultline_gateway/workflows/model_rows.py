@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from faultline_core.contract.stress_tests import (
+    AccuracyRow,
     EditTypeSummary,
     ModelSummary,
     StressTestConfig,
@@ -80,14 +81,34 @@ def _summarize(seen: Evidence, estimator: Estimator) -> ModelSummary:
         drop_paper=estimator.drop_paper(f"{spec}/paper", seen.everything, seen.edits, 1),
         drop_paper_at_5=estimator.drop_paper(f"{spec}/paper5", seen.everything, seen.edits, 5),
         edit_types={},
-        controls={
-            "reconstruction": estimator.sensitivity(f"{spec}/control", seen.reconstructions),
-            "placebo": estimator.sensitivity(f"{spec}/placebo", seen.placebos),
-        },
+        controls=_controls(seen, estimator),
+        **_baseline(seen, estimator),
         changed_by_reconstruction=_changed(seen.reconstructions),
         beyond_control=estimator.mean(f"{spec}/beyond", beyond),
         p=estimator.p_above_zero(f"{spec}/beyond", beyond),
     )
+
+
+def _controls(seen: Evidence, estimator: Estimator) -> dict[str, EditTypeSummary]:
+    spec = seen.classifier
+    controls = {
+        "reconstruction": estimator.sensitivity(f"{spec}/control", seen.reconstructions),
+        "placebo": estimator.sensitivity(f"{spec}/placebo", seen.placebos),
+    }
+    if seen.lance_r:
+        controls["lance-r"] = estimator.sensitivity(f"{spec}/lance-r", seen.lance_r)
+    return controls
+
+
+def _baseline(seen: Evidence, estimator: Estimator) -> dict[str, AccuracyRow | Estimate]:
+    """The row of LANCE-R, where the run has it."""
+    spec, kept = seen.classifier, seen.paired(seen.lance_r)
+    if not seen.lance_r:
+        return {}
+    return {
+        "lance_r": estimator.accuracy(f"{spec}/lance-r-row", _after(kept)),
+        "drop_lance_r": estimator.mean(f"{spec}/lance-r-drop", ((shot.source, shot.drop()) for shot in kept)),
+    }
 
 
 def _after(found: Sequence[Shot]) -> list[tuple[str, int]]:

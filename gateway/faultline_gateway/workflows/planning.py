@@ -26,7 +26,7 @@ _RECORDED_LIBRARIES = ("numpy", "scipy", "pydantic")
 async def plan(
     create: StressTestCreate, *, dataset: Dataset, sources: Sequence[Source], suite: Suite, services: Services
 ) -> tuple[StressTestConfig, list[PlannedItem]]:
-    """Resolve the request and plan its items: each source's edits, one reconstruction, one placebo.
+    """Resolve the request and plan its items: each source's edits, one reconstruction, one placebo, LANCE-R.
 
     Raises:
         DatasetEmpty: no source is left to test on.
@@ -94,6 +94,7 @@ def _model_names(suite: Suite, perturber: str) -> dict[str, str]:
         "editor": suite.editor.model,
         "scorer": suite.scorer.clip,
         "sentence": suite.scorer.sentence,
+        "masked-lm": suite.scorer.masked_lm,
     }
 
 
@@ -141,8 +142,10 @@ def derive_seed(seed: int, *names: str | int) -> int:
 
 
 def _plan_items(config: StressTestConfig, sources: Sequence[Source]) -> list[PlannedItem]:
-    # Of the stored configuration: an upgrade in the middle of a run gives no item another key.
-    config_hash = cache_key(config=config)
+    # Of the stored configuration: an upgrade in the middle of a run gives no item another key. How many
+    # baseline edits go beside them changes no other item.
+    apart = {"request": {"lance_r_edits_per_image"}}
+    config_hash = cache_key(config=config.model_dump(mode="json", exclude=apart))
     items: list[PlannedItem] = []
     for source in sources:
         for kind, edit_type, slot in _slots(config.request, source.id):
@@ -180,4 +183,7 @@ def _slots(create: StressTestCreate, source_id: str) -> list[tuple[ItemKind, Edi
         for edit_type, number in slots_per_type(create, source_id).items()
         for slot in range(number)
     ]
-    return controls + edits
+    baseline: list[tuple[ItemKind, EditType | None, int]] = [
+        ("lance-r", None, slot) for slot in range(create.lance_r_edits_per_image)
+    ]
+    return controls + edits + baseline

@@ -89,12 +89,13 @@ async def draw_proposals(
     All slots of the plan are drawn, ours or not, so that a slot tried again alone finds what it
     would have found among the others.
     """
-    if not any(item.kind != "reconstruction" for item in attempt.open):
+    items = [item for item in attempt.open if item.kind in ("edit", "placebo")]
+    if not items:
         return {}
     slots = _planned_slots(attempt.config, source.source_id)
     request = PerturbRequest(items=[_ask(slot, source, caption, attempt.config) for slot in slots])
     drawn: dict[Slot, list[Proposal]] = {}
-    async with attempt.blaming([item for item in attempt.open if item.kind != "reconstruction"]):
+    async with attempt.blaming(items):
         response = await attempt.call("perturber", services.perturber.perturb, request)
         outcomes = attempt.outcomes("perturber", response, len(slots))
         for slot, outcome in zip(slots, outcomes, strict=True):

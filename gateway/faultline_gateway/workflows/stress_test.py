@@ -13,6 +13,7 @@ from faultline_gateway.workflows.pictures import edit, reconstruct
 from faultline_gateway.workflows.planning import plan
 from faultline_gateway.workflows.predictions import predict
 from faultline_gateway.workflows.proposals import draw_proposals, write_caption
+from faultline_gateway.workflows.random_words import replace_random_words
 from faultline_gateway.workflows.summary import summarize
 from faultline_gateway.workflows.text_filters import keep_edits
 
@@ -49,6 +50,7 @@ async def _make_counterfactuals(attempt: Attempt, source: LeasedItem, services: 
     caption = await write_caption(attempt, source, services)
     proposals = await draw_proposals(attempt, source, caption, services)
     edits = await keep_edits(attempt, source.label, proposals, services)
+    edits += await replace_random_words(attempt, source, caption, services)
     # The reconstruction goes first: it leaves the inversion in the cache that every edit starts from.
     control = await reconstruct(attempt, source, caption, services)
     sweeps = await edit(attempt, source, caption, edits, services)

@@ -16,12 +16,15 @@ class StressTestCreate(RequestBody):
 
     ``max_edits_per_image`` is split evenly over ``edit_types``; ``preset`` names a preset of the
     suite; ``limit`` takes the first so many sources, spread evenly over the classes.
+    ``lance_r_edits_per_image`` edits of the random baseline LANCE-R go beside each source's edits and
+    change none of them; 0 leaves it out.
     """
 
     dataset: Name
     classifiers: list[ClassifierSpec] = Field(min_length=1, max_length=64)
     edit_types: list[EditType] = Field(default=list(EDIT_TYPES), min_length=1, max_length=5)
     max_edits_per_image: int = Field(default=5, ge=1, le=50)
+    lance_r_edits_per_image: int = Field(default=1, ge=0, le=16)
     preset: Name = "quick"
     selection: Selection = "paper"
     limit: int | None = Field(default=None, ge=1, le=1_000_000)
@@ -101,9 +104,11 @@ class AccuracyRow(ResponseBody):
 class ModelSummary(ResponseBody):
     """How one classifier fared; original, reconstruction and counterfactual cover exactly the same sources.
 
-    ``placebo`` covers those of them whose placebo was kept. ``controls`` holds the change for
-    ``reconstruction`` and ``placebo``, which change no attribute, ``overall`` the same for all edits
-    together. ``drop`` and ``drop_at_5`` are original less counterfactual, paired by source;
+    ``placebo`` covers those of them whose placebo was kept, ``lance_r`` those of which an edit of the
+    random baseline was kept, with ``drop_lance_r`` paired over these. ``controls`` holds the change for
+    ``reconstruction`` and ``placebo``, which change no attribute, and for ``lance-r`` over all that was
+    kept of it; ``overall`` the same for all edits together.
+    ``drop`` and ``drop_at_5`` are original less counterfactual, paired by source;
     ``drop_paper`` and ``drop_paper_at_5`` are LANCE's eq. 3 with its sign turned: every picture weighs
     1, and originals without a kept edit count. ``changed_by_reconstruction`` is the share of sources
     whose answer changes when nothing was edited.
@@ -127,6 +132,8 @@ class ModelSummary(ResponseBody):
     drop_paper: Estimate | None = None
     drop_paper_at_5: Estimate | None = None
     changed_by_reconstruction: Estimate | None = None
+    lance_r: AccuracyRow | None = None
+    drop_lance_r: Estimate | None = None
     family: str = ""
     family_size: int = 0
 

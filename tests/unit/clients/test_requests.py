@@ -39,6 +39,7 @@ def create(client: Any) -> Any:
         classifiers=["leaning-resnet"],
         edit_types=["domain"],
         max_edits_per_image=2,
+        lance_r_edits_per_image=3,
         preset="lance",
         selection="released",
         limit=7,
@@ -49,7 +50,7 @@ def create(client: Any) -> Any:
 
 CREATED = {
     "dataset": "demo", "classifiers": ["leaning-resnet"], "edit_types": ["domain"], "max_edits_per_image": 2,
-    "preset": "lance", "selection": "released", "limit": 7, "seed": 3,
+    "lance_r_edits_per_image": 3, "preset": "lance", "selection": "released", "limit": 7, "seed": 3,
 }  # fmt: skip
 
 

@@ -93,6 +93,8 @@ def test_a_stress_test_comes_back_as_it_was_sent() -> None:
         ("edit_types", ["domain", "domain"]),
         ("max_edits_per_image", 0),
         ("max_edits_per_image", 51),
+        ("lance_r_edits_per_image", -1),
+        ("lance_r_edits_per_image", 17),
         ("preset", "a/b"),
         ("selection", "best"),
         ("limit", 0),

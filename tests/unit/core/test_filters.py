@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from faultline_core.filters import GATE_REASONS, GateReason, choose, gate, names_label, text_filter
+from faultline_core.filters import (
+    GATE_REASONS,
+    LANCE_R_REASONS,
+    Choice,
+    GateReason,
+    choose,
+    gate,
+    names_label,
+    text_filter,
+)
 
 
 @dataclass(frozen=True)
@@ -19,6 +28,8 @@ class Scored:
     text_original: float = 0.25
     text_edited: float = 0.25
     text_edited_source: float = 0.2
+    words_added: float | None = 0.25
+    words_removed: float | None = 0.2
 
 
 @dataclass(frozen=True)
@@ -150,3 +161,34 @@ def test_when_none_passes_the_one_that_got_furthest_names_the_reason() -> None:
     choice = choose(variants, Lance(), "paper")
     assert (choice.index, choice.failed) == (2, "gate-image-image")
     assert choice.failed in GATE_REASONS
+
+
+@pytest.mark.parametrize(
+    ("added", "removed", "failed"),
+    [
+        (0.25, 0.2, None),
+        (0.2, 0.2, "gate-new-word"),
+        (None, 0.2, "gate-new-word"),
+        (0.2, None, "gate-new-word"),
+    ],
+)
+def test_the_random_baseline_needs_a_picture_nearer_to_the_new_word(
+    added: float | None, removed: float | None, failed: str | None
+) -> None:
+    # All that LANCE would drop it for is left unjudged.
+    scores = Scored(
+        direction=-1.0, image_image=0.0, text_edited=0.0, words_added=added, words_removed=removed
+    )
+    assert gate(scores, Lance(), LANCE_R_REASONS) == failed
+
+
+def test_the_baselines_criterion_is_none_of_lances() -> None:
+    assert gate(Scored(words_added=None), Lance()) is None
+
+
+def test_the_baselines_choice_follows_the_selection_rule_among_passing_values() -> None:
+    nearer, farther = Scored(direction=0.1), Scored(direction=0.9, words_added=0.1)
+    sweep = [(0.4, replace(nearer, direction=0.3)), (0.6, nearer), (0.8, farther)]
+    assert choose(sweep, Lance(), "paper", LANCE_R_REASONS) == Choice(0, None)
+    assert choose(sweep, Lance(), "released", LANCE_R_REASONS) == Choice(1, None)
+    assert choose([(0.8, farther)], Lance(), "paper", LANCE_R_REASONS) == Choice(0, "gate-new-word")
