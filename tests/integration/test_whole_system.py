@@ -20,7 +20,7 @@ from stack import Stack
 
 SOURCES_PER_CLASS = 1
 EDIT_TYPES: tuple[EditType, ...] = ("background", "adjective")
-PLANNED = 8 * (len(EDIT_TYPES) + 2)
+PLANNED = 8 * (len(EDIT_TYPES) + 3)
 
 
 def free_port() -> int:
@@ -147,4 +147,4 @@ def test_a_cancelled_run_keeps_what_is_finished_and_can_be_resumed(client: Clien
     counts = run.run.request_counts
     assert run.run.state == "cancelled"
     assert counts.pending == 0
-    assert counts.total == 8 * 3
+    assert counts.total == 8 * 4

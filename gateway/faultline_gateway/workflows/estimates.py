@@ -112,7 +112,7 @@ class Estimator:
         made = [item for item in judged if item.reason != "no-edit"]
         stages = {
             "lance-r.proposal": [(item, item.reason != "no-edit") for item in judged],
-            "lance-r.new-word": [(item, item.state == "done") for item in made],
+            "lance-r.new-word": [(item, item.reason != "gate-new-word") for item in made],
             "kept.lance-r": [(item, item.state == "done") for item in judged],
         }
         return {name: self._share(name, found) for name, found in stages.items()} if judged else {}

@@ -88,13 +88,14 @@ def test_the_yield_tells_words_found_and_pictures_kept_apart() -> None:
     ledgered = with_baseline(2, shaken=1)
     ledgered.add("source-2", "lance-r", state="filtered", reason="gate-new-word")
     ledgered.add("source-3", "lance-r", state="filtered", reason="no-edit", result=None)
-    ledgered.add("source-4", "lance-r", state="failed", code="backend-unavailable", result=None)
+    ledgered.add("source-4", "lance-r", state="filtered", reason="another", result=None)
+    ledgered.add("source-5", "lance-r", state="failed", code="backend-unavailable", result=None)
     made = summary(ledgered)
     names = ("lance-r.proposal", "lance-r.new-word", "kept.lance-r", "kept")
-    assert [made.yields[name].estimate for name in names] == pytest.approx([3 / 4, 2 / 3, 2 / 4, 1.0])
-    assert [made.yields[name].n for name in names] == [4, 3, 4, 2]
-    assert made.dropped == {"gate-new-word": 1, "no-edit": 1}
-    assert made.counts["planned"] == sum(made.counts.values()) - made.counts["planned"] == 11
+    assert [made.yields[name].estimate for name in names] == pytest.approx([4 / 5, 3 / 4, 2 / 5, 1.0])
+    assert [made.yields[name].n for name in names] == [5, 4, 5, 2]
+    assert made.dropped == {"gate-new-word": 1, "no-edit": 1, "another": 1}
+    assert made.counts["planned"] == sum(made.counts.values()) - made.counts["planned"] == 12
 
 
 def test_the_report_shows_the_row_and_calls_it_a_baseline() -> None:
