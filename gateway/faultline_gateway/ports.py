@@ -28,7 +28,12 @@ from faultline_core.contract.editor import (
     ReconstructRequest,
     ReconstructResponse,
 )
-from faultline_core.contract.perturber import PerturbRequest, PerturbResponse
+from faultline_core.contract.perturber import (
+    LikelihoodsRequest,
+    LikelihoodsResponse,
+    PerturbRequest,
+    PerturbResponse,
+)
 from faultline_core.contract.scorer import (
     EmbedImagesRequest,
     EmbedResponse,
@@ -53,10 +58,14 @@ class Captioner(Protocol):
 
 
 class Perturber(Protocol):
-    """Proposes caption edits; it filters nothing."""
+    """Proposes caption edits, of which it filters none, and weighs texts."""
 
     async def perturb(self, request: PerturbRequest) -> PerturbResponse:
         """Propose edits of each caption."""
+        ...
+
+    async def likelihoods(self, request: LikelihoodsRequest) -> LikelihoodsResponse:
+        """Weigh each text under the language model alone."""
         ...
 
 

@@ -76,6 +76,13 @@ class HttpPerturber:
         answer = await self._caller.post("perturber", "/v1/perturb", request, perturber.PerturbResponse)
         return counted("perturber", answer, request.items)
 
+    async def likelihoods(self, request: perturber.LikelihoodsRequest) -> perturber.LikelihoodsResponse:
+        """Weigh each text under the language model alone."""
+        answer = await self._caller.post(
+            "perturber", "/v1/likelihoods", request, perturber.LikelihoodsResponse
+        )
+        return counted("perturber", answer, request.texts)
+
 
 class HttpEditor:
     """The editor over HTTP."""

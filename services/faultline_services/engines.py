@@ -29,9 +29,11 @@ class Captioner(Engine, Protocol):
 
 
 class Perturber(Engine, Protocol):
-    """Proposes caption edits."""
+    """Proposes caption edits and weighs texts."""
 
     def perturb(self, request: perturber.PerturbRequest) -> perturber.PerturbResponse: ...
+
+    def likelihoods(self, request: perturber.LikelihoodsRequest) -> perturber.LikelihoodsResponse: ...
 
 
 class Editor(Engine, Protocol):

@@ -220,6 +220,12 @@ def _check_edits(_: Bench, item: Fields, value: perturber.Perturbations) -> None
     assert item["caption"] not in texts
 
 
+def _check_text_likelihood(_: Bench, text: str, value: perturber.TextLikelihood) -> None:
+    assert np.isfinite(value.nats)
+    assert value.nats < 0
+    assert value.tokens == len(text.split())
+
+
 def _check_reconstruction(bench: Bench, item: Fields, value: editor.Reconstruction) -> None:
     assert bench.pixels(value.image).ndim == 3
     assert value.psnr_db > 0
@@ -286,6 +292,10 @@ CASES = (
         ],
         lambda _: {"caption": ENDLESS, "perturbation_type": "adjective", "n": 3, "seed": 0},
         _items(perturber.PerturbRequest), _check_edits, seeded=True,
+    ),
+    Case(
+        "perturber", "likelihoods", lambda _: TEXTS, lambda _: ENDLESS,
+        lambda _, texts: perturber.LikelihoodsRequest(texts=texts), _check_text_likelihood,
     ),
     Case(
         "editor", "reconstruct", _with_pictures(caption=CAPTIONS), _no_picture(caption=CAPTIONS[0]),

@@ -49,10 +49,13 @@ from faultline_core.contract.editor import (
 )
 from faultline_core.contract.perturber import (
     CaptionEdit,
+    LikelihoodsRequest,
+    LikelihoodsResponse,
     Perturbations,
     PerturbItem,
     PerturbRequest,
     PerturbResponse,
+    TextLikelihood,
 )
 from faultline_core.contract.scorer import (
     EditScores,
@@ -206,6 +209,13 @@ class FakePerturber(_Fake):
 
     def perturb(self, request: PerturbRequest) -> PerturbResponse:
         return PerturbResponse(outcomes=_each(request.items, _proposed), model=IDENTITY)
+
+    def likelihoods(self, request: LikelihoodsRequest) -> LikelihoodsResponse:
+        return LikelihoodsResponse(outcomes=_each(request.texts, _weighed), model=IDENTITY)
+
+
+def _weighed(text: str) -> TextLikelihood:
+    return TextLikelihood(nats=-float(len(_read(text))), tokens=len(text.split()))
 
 
 def _proposed(item: PerturbItem) -> Perturbations:

@@ -42,10 +42,13 @@ from faultline_core.contract.editor import (
 )
 from faultline_core.contract.perturber import (
     CaptionEdit,
+    LikelihoodsRequest,
+    LikelihoodsResponse,
     Perturbations,
     PerturbItem,
     PerturbRequest,
     PerturbResponse,
+    TextLikelihood,
 )
 from faultline_core.contract.scorer import (
     EditScores,
@@ -118,6 +121,12 @@ class FakePerturber:
         self.calls["perturb"] += 1
         outcomes = [_good(self.propose(item)) for item in request.items]
         return PerturbResponse(outcomes=outcomes, model=_model("perturber"))
+
+    async def likelihoods(self, request: LikelihoodsRequest) -> LikelihoodsResponse:
+        """Weigh each text by its letters, a token a word."""
+        self.calls["likelihoods"] += 1
+        weights = [TextLikelihood(nats=-float(len(text)), tokens=len(text.split())) for text in request.texts]
+        return LikelihoodsResponse(outcomes=[_good(weight) for weight in weights], model=_model("llama"))
 
     def propose(self, item: PerturbItem) -> Perturbations:
         """Replace the words of the type by each of their alternatives."""
@@ -196,6 +205,7 @@ class FakeScorer:
 
     async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
         """Embed each picture."""
+        self.calls["embed_images"] += 1
         return self._embed(request.images, "clip")
 
     async def embed_texts(self, request: EmbedTextsRequest) -> EmbedResponse:

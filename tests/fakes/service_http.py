@@ -96,9 +96,11 @@ def _routes(services: Services) -> dict[str, tuple[type[BaseModel], Callable[[An
     return {
         "/captioner/v1/caption": (captioner.CaptionRequest, services.captioner.caption),
         "/perturber/v1/perturb": (perturber.PerturbRequest, services.perturber.perturb),
+        "/perturber/v1/likelihoods": (perturber.LikelihoodsRequest, services.perturber.likelihoods),
         "/editor/v1/reconstruct": (editor.ReconstructRequest, services.editor.reconstruct),
         "/editor/v1/edit": (editor.EditRequest, services.editor.edit),
         "/scorer/v1/score": (scorer.ScoreRequest, services.scorer.score),
+        "/scorer/v1/embed-images": (scorer.EmbedImagesRequest, services.scorer.embed_images),
         "/scorer/v1/embed-texts": (scorer.EmbedTextsRequest, services.scorer.embed_texts),
         "/classifiers/v1/classify": (classifiers.ClassifyRequest, services.classifiers.classify),
     }

@@ -14,6 +14,7 @@ from faultline_gateway.workflows.planning import plan
 from faultline_gateway.workflows.predictions import predict
 from faultline_gateway.workflows.proposals import draw_proposals, write_caption
 from faultline_gateway.workflows.random_words import replace_random_words
+from faultline_gateway.workflows.records import add_records
 from faultline_gateway.workflows.summary import summarize
 from faultline_gateway.workflows.text_filters import keep_edits
 
@@ -55,4 +56,5 @@ async def _make_counterfactuals(attempt: Attempt, source: LeasedItem, services: 
     control = await reconstruct(attempt, source, caption, services)
     sweeps = await edit(attempt, source, caption, edits, services)
     counterfactuals = await pass_gate(attempt, source, caption, sweeps, services)
-    await predict(attempt, source, [*control, *counterfactuals], services)
+    drafts = await add_records(attempt, source, [*control, *counterfactuals], services)
+    await predict(attempt, source, drafts, services)

@@ -1,4 +1,4 @@
-"""Bodies of the perturber: caption edits with their exact word differences."""
+"""Bodies of the perturber: caption edits with their exact word differences, likelihoods of texts."""
 
 from __future__ import annotations
 
@@ -49,4 +49,24 @@ class PerturbResponse(ResponseBody):
     """One outcome for each item, in order."""
 
     outcomes: list[Outcome[Perturbations]]
+    model: ModelIdentity
+
+
+class LikelihoodsRequest(RequestBody):
+    """``POST /v1/likelihoods``: texts to weigh under the language model alone, no picture given."""
+
+    texts: list[Text] = Field(min_length=1, max_length=MAX_BATCH)
+
+
+class TextLikelihood(ResponseBody):
+    """Log-likelihoods of a text's tokens, summed (nats, <= 0), and their number; its beginning is given."""
+
+    nats: float = Field(le=0)
+    tokens: int = Field(ge=1)
+
+
+class LikelihoodsResponse(ResponseBody):
+    """One outcome for each text, in order; ``model`` is the base model, whose adapter takes no part."""
+
+    outcomes: list[Outcome[TextLikelihood]]
     model: ModelIdentity

@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 
 from faultline_core.contract.base import Problem, ResponseBody
 from faultline_core.contract.editor import EditorPreset
-from faultline_core.contract.perturber import WordSpan
+from faultline_core.contract.features import FeatureVector, WordFeatures
+from faultline_core.contract.perturber import TextLikelihood, WordSpan
 from faultline_core.contract.scorer import EditScores
 from faultline_core.types import BlobRef, Cost, EditType, ItemKind, ItemState, RunKind, RunState
 
@@ -67,6 +68,10 @@ class ItemResult(ResponseBody):
 
     What one call did for several items of a source (``service_seconds``, shared ``cost``) is booked
     once, on the first of them that has a result: sums over items are exact.
+
+    Recorded of kept pictures, where the services gave it: CLIP's features of the picture and of the
+    changed words, and the ``likelihood`` of the edited caption under the language model that ``models``
+    names; on the reconstruction ``source_features`` of the original and its caption's likelihood.
     """
 
     image: BlobRef
@@ -79,6 +84,10 @@ class ItemResult(ResponseBody):
     predictions: dict[str, PredictionPair] = {}
     original_predictions: dict[str, PredictionPair] = {}
     psnr_db: float | None = None
+    image_features: FeatureVector | None = None
+    source_features: FeatureVector | None = None
+    word_features: WordFeatures | None = None
+    likelihood: TextLikelihood | None = None
     preset: EditorPreset | None = None
     models: dict[str, str] = {}
     cost: Cost = Cost()

@@ -35,11 +35,15 @@ class PerturberDeployment(EngineService[Perturber]):
 
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
         """Return the verbs of ``faultline_core.contract.perturber``."""
-        return {"/v1/perturb": self.perturb}
+        return {"/v1/perturb": self.perturb, "/v1/likelihoods": self.likelihoods}
 
     async def perturb(self, body: contract.PerturbRequest) -> contract.PerturbResponse:
         """Propose edits of each caption."""
         return await self.thread.run(self.engine.perturb, body)
+
+    async def likelihoods(self, body: contract.LikelihoodsRequest) -> contract.LikelihoodsResponse:
+        """Weigh each text."""
+        return await self.thread.run(self.engine.likelihoods, body)
 
 
 def build(args: ServiceSettings) -> Application:

@@ -1,7 +1,8 @@
-"""The perturber: caption edits sampled from a LLaMA-class model with a LoRA adapter."""
+"""The perturber: caption edits from a LLaMA-class model with a LoRA adapter, likelihoods from its base."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,16 +17,20 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 from faultline_core.blobs import digest
 from faultline_core.contract.base import MAX_BATCH, ModelIdentity
 from faultline_core.contract.perturber import (
+    LikelihoodsRequest,
+    LikelihoodsResponse,
     Perturbations,
     PerturbItem,
     PerturbRequest,
     PerturbResponse,
+    TextLikelihood,
 )
-from faultline_core.errors import InvalidRequest, PromptTooLong, UnknownModel
+from faultline_core.errors import BadBackendOutput, InvalidRequest, PromptTooLong, UnknownModel
 from faultline_core.perturbations import parse_variations
 from faultline_core.suite import PerturberSuite
 from faultline_services.model_folder import folder_revision
 from faultline_services.outcomes import settle
+from faultline_services.perturber.likelihoods import BaseWeights, log_likelihoods
 from faultline_services.perturber.prompts import INSTRUCTIONS, prompt_for
 from faultline_services.perturber.proposals import UNFINISHED, UNREADABLE, Proposals
 from faultline_services.perturber.sampling import Row, Sampling, sample
@@ -44,7 +49,7 @@ class _Asked:
 
 
 class PerturberEngine:
-    """Proposes caption edits; equal seeds give equal answers, whatever shares the batch.
+    """Proposes caption edits and weighs texts; equal seeds give equal answers, whatever shares the batch.
 
     A model prompted in the ``compact`` way answers with one edited caption a draw, one prompted by
     ``instruction`` with a list of them (LANCE, section 3.1).
@@ -57,9 +62,11 @@ class PerturberEngine:
         *,
         identity: ModelIdentity,
         suite: PerturberSuite,
+        base: BaseWeights,
+        base_identity: ModelIdentity,
     ) -> None:
         self._model, self._tokenizer, self._suite = model.eval(), tokenizer, suite
-        self.identity = identity
+        self.identity, self._base, self._base_identity = identity, base, base_identity
         self._ends = {int(tokenizer.eos_token_id)}
         self._pad = int(tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id)
         self._sampling = Sampling(suite.temperature, suite.top_k, suite.max_new_tokens)
@@ -80,20 +87,23 @@ class PerturberEngine:
         model = AutoModelForCausalLM.from_pretrained(
             folder, use_safetensors=True, trust_remote_code=False, dtype=getattr(torch, dtype)
         )
-        revision, name = folder_revision(folder), suite.model
+        identity = alone = ModelIdentity(id=suite.model, revision=folder_revision(folder))
+        base = BaseWeights({})
         if suite.adapter is not None:
             adapter = weights_folder(root, suite.adapter)
+            adapted = PeftModel.from_pretrained(model, str(adapter))
+            base = BaseWeights.under(adapted)
             # Merged into the base, a token costs one product a matrix instead of three.
-            model = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
-            revision, name = (
-                digest(f"{revision} {folder_revision(adapter)}".encode()),
-                f"{name}+{suite.adapter}",
-            )
+            model = adapted.merge_and_unload()
+            revision = digest(f"{alone.revision} {folder_revision(adapter)}".encode())
+            identity = ModelIdentity(id=f"{alone.id}+{suite.adapter}", revision=revision)
         return cls(
             model.to(torch.device(device)),
             AutoTokenizer.from_pretrained(folder, trust_remote_code=False),
-            identity=ModelIdentity(id=name, revision=revision),
+            identity=identity,
             suite=suite,
+            base=base.to(torch.device(device)),
+            base_identity=alone,
         )
 
     def perturb(self, request: PerturbRequest) -> PerturbResponse:
@@ -108,6 +118,28 @@ class PerturberEngine:
                 batch=MAX_BATCH,
             )
         return PerturbResponse(outcomes=outcomes, model=self.identity)
+
+    def likelihoods(self, request: LikelihoodsRequest) -> LikelihoodsResponse:
+        """Return log p of each text under the base alone: nats, summed over the text's tokens."""
+        with torch.inference_mode(), self._base.standing_in(self._model):
+            outcomes = settle(
+                request.texts, prepare=self._tokens, run=self._weigh, finish=_finite, batch=self._suite.batch
+            )
+        return LikelihoodsResponse(outcomes=outcomes, model=self._base_identity)
+
+    def _tokens(self, text: str) -> list[int]:
+        """Return the ids of the mark of the beginning and of the text."""
+        ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        if not ids or self._tokenizer.unk_token_id in ids:
+            raise InvalidRequest(f"the language model does not know every word of {text!r}")
+        start = self._tokenizer.bos_token_id
+        ids = [int(self._tokenizer.eos_token_id if start is None else start), *ids]
+        if len(ids) > self._model.config.max_position_embeddings:
+            raise PromptTooLong(f"a text of {len(ids) - 1} tokens does not fit the language model")
+        return ids
+
+    def _weigh(self, rows: list[list[int]]) -> list[float]:
+        return log_likelihoods(self._model, rows, pad=self._pad)
 
     def _ask(self, item: PerturbItem) -> _Asked:
         style, kind = self._suite.prompt, item.perturbation_type
@@ -159,3 +191,10 @@ class PerturberEngine:
 
 def _answer(_: _Asked, proposals: Proposals) -> Perturbations:
     return proposals.answer()
+
+
+def _finite(ids: list[int], nats: float) -> TextLikelihood:
+    if not math.isfinite(nats):
+        raise BadBackendOutput(f"the log-likelihood of a text of {len(ids) - 1} tokens is {nats}")
+    # A model that is sure of every token may come out above 0 by rounding.
+    return TextLikelihood(nats=min(nats, 0.0), tokens=len(ids) - 1)

@@ -11,7 +11,13 @@ import torch
 
 from fakes.tiny_models.llama import load_llama, save_llama
 from faultline_core.contract.base import Outcome
-from faultline_core.contract.perturber import Perturbations, PerturbItem, PerturbRequest
+from faultline_core.contract.perturber import (
+    LikelihoodsRequest,
+    Perturbations,
+    PerturbItem,
+    PerturbRequest,
+    TextLikelihood,
+)
 from faultline_core.errors import ModelFormatRefused, UnknownModel
 from faultline_core.perturbations import difference
 from faultline_core.suite import PerturberSuite
@@ -91,6 +97,42 @@ def test_the_adapter_changes_the_answers(root: Path, engine: PerturberEngine) ->
     items = [item(seed) for seed in range(4)]
     assert ask(plain, *items) != ask(engine, *items)
     assert plain.identity.revision != engine.identity.revision
+
+
+def weigh(engine: PerturberEngine, *texts: str) -> list[TextLikelihood]:
+    return [
+        outcome.unwrap() for outcome in engine.likelihoods(LikelihoodsRequest(texts=list(texts))).outcomes
+    ]
+
+
+def test_a_texts_likelihood_is_the_bases_own(engine: PerturberEngine, base: PreTrainedModel) -> None:
+    (found,) = weigh(engine, "a red boat on the sea")
+    ids = engine._tokenizer("a red boat on the sea")["input_ids"]
+    with torch.inference_mode():
+        odds = base(input_ids=torch.tensor([ids])).logits[0].log_softmax(-1)
+    expected = sum(float(odds[place, token]) for place, token in enumerate(ids[1:]))
+    assert found.tokens == 6
+    assert found.nats == pytest.approx(expected, rel=1e-5)
+
+
+def test_weighing_texts_leaves_the_adapter_where_it_was(engine: PerturberEngine) -> None:
+    before = ask(engine, item(7))
+    weigh(engine, "a red boat on the sea")
+    assert ask(engine, item(7)) == before
+
+
+def test_likelihoods_name_the_base_alone(root: Path, engine: PerturberEngine) -> None:
+    plain = PerturberEngine.load(SUITE.model_copy(update={"adapter": None}), root)
+    request = LikelihoodsRequest(texts=["a red boat"])
+    assert engine.likelihoods(request).model == plain.identity
+    assert weigh(engine, "a red boat") == weigh(plain, "a red boat")
+
+
+def test_a_text_of_unknown_or_too_many_words_fails_alone(engine: PerturberEngine) -> None:
+    request = LikelihoodsRequest(texts=["a zeppelin", "red " * 70, "a boat"])
+    unknown, long, good = engine.likelihoods(request).outcomes
+    assert (code_of(unknown), code_of(long)) == ("invalid-request", "prompt-too-long")
+    assert good.value is not None
 
 
 def test_a_caption_with_unknown_words_fails_alone(engine: PerturberEngine) -> None:

@@ -26,7 +26,7 @@ from faultline_core.contract.editor import (
     ReconstructItem,
     ReconstructRequest,
 )
-from faultline_core.contract.perturber import PerturbItem, PerturbRequest
+from faultline_core.contract.perturber import LikelihoodsRequest, PerturbItem, PerturbRequest
 from faultline_core.contract.scorer import (
     EmbedImagesRequest,
     EmbedTextsRequest,
@@ -146,6 +146,7 @@ CALLS: dict[str, Call] = {
     "/perturber/v1/perturb": lambda to: to.perturber.perturb(
         PerturbRequest(items=[PerturbItem(caption="a", perturbation_type="object", n=1, seed=0)])
     ),
+    "/perturber/v1/likelihoods": lambda to: to.perturber.likelihoods(LikelihoodsRequest(texts=["a"])),
     "/editor/v1/reconstruct": lambda to: to.editor.reconstruct(
         ReconstructRequest(items=[ReconstructItem(image=REF, caption="a")], preset=EditorPreset())
     ),

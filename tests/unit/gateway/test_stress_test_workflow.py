@@ -6,6 +6,7 @@ from fakes.ports import (
     FakeCaptioner,
     FakeClassifiers,
     FakeEditor,
+    FakePerturber,
     FakeScorer,
     fake_services,
 )
@@ -38,10 +39,15 @@ async def test_a_counterfactual_carries_words_scores_provenance_and_paired_predi
 async def test_one_source_takes_one_call_of_each_service() -> None:
     world = FakeWorld()
     editor, scorer, classifiers = FakeEditor(world), FakeScorer(world), FakeClassifiers(world)
-    services = fake_services(world, editor=editor, scorer=scorer, classifiers=classifiers)
+    perturber = FakePerturber()
+    services = fake_services(
+        world, perturber=perturber, editor=editor, scorer=scorer, classifiers=classifiers
+    )
     await stress_test(world, [world.source("sled", 0)], services)
+    assert perturber.calls == {"perturb": 1, "likelihoods": 1}
     assert editor.calls == {"reconstruct": 1, "edit": 1}
-    assert scorer.calls == {"embed_texts": 1, "score": 1}
+    # Sentence embeddings for the text filters; of what is kept, CLIP's of all pictures and of all words.
+    assert scorer.calls == {"embed_texts": 1 + 1, "score": 1, "embed_images": 1}
     assert classifiers.calls == {"steady": 1, "leaning": 1}
 
 

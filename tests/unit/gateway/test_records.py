@@ -1,0 +1,138 @@
+"""What is recorded of kept pictures: features and likelihoods, of which none may cost an item."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+import numpy as np
+import pytest
+
+from fakes.ports import FakePerturber, FakeScorer, fake_services
+from fakes.recorder import FakeRecorder
+from fakes.runs import outcome, states, stress_test
+from fakes.world import CAPTION, FakeWorld
+from faultline_core.clip_metrics import unit
+from faultline_core.contract.base import Outcome, Problem
+from faultline_core.contract.perturber import LikelihoodsRequest, LikelihoodsResponse, TextLikelihood
+from faultline_core.contract.runs import ItemResult
+from faultline_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedResponse
+from faultline_core.errors import BackendUnavailable, InvalidRequest, LeaseLost, NotFound
+from faultline_core.types import ItemKind
+from faultline_gateway.ports import Services
+from faultline_gateway.work_items import PlannedItem
+
+CAPTIONED = CAPTION.format(label="sled")
+
+
+async def run(world: FakeWorld, services: Services) -> tuple[list[PlannedItem], FakeRecorder]:
+    return await stress_test(world, [world.source("sled", 0)], services)
+
+
+def result_of(
+    found: tuple[list[PlannedItem], FakeRecorder], kind: ItemKind, edit_type: str | None = None
+) -> ItemResult:
+    result = outcome(*found, kind, edit_type).result
+    assert result is not None
+    return result
+
+
+async def test_a_kept_picture_has_the_features_of_its_own_pixels_and_of_its_words() -> None:
+    world = FakeWorld()
+    scorer = FakeScorer(world)
+    made = result_of(await run(world, fake_services(world, scorer=scorer)), "edit", "domain")
+    assert made.image_features is not None
+    assert made.word_features is not None
+    expected = unit(scorer.vector(made.image))
+    assert made.image_features.numbers() == pytest.approx(expected, abs=1e-3)
+    removed, added = made.word_features.removed, made.word_features.added
+    assert removed is not None
+    assert added is not None
+    assert removed.numbers() == pytest.approx(unit(scorer.vector("photo")), abs=1e-3)
+    assert added.numbers() == pytest.approx(unit(scorer.vector(" ".join(made.added[0].words))), abs=1e-3)
+    assert made.source_features is None
+
+
+async def test_the_reconstruction_stands_for_the_original() -> None:
+    world = FakeWorld()
+    scorer = FakeScorer(world)
+    source = world.source("sled", 0)
+    found = await stress_test(world, [source], fake_services(world, scorer=scorer))
+    control = result_of(found, "reconstruction")
+    assert control.source_features is not None
+    assert control.source_features.numbers() == pytest.approx(unit(scorer.vector(source.image)), abs=1e-3)
+    assert control.word_features is None
+    assert control.likelihood == TextLikelihood(nats=-len(CAPTIONED), tokens=len(CAPTIONED.split()))
+
+
+async def test_an_edit_has_the_likelihood_of_its_edited_caption_and_names_the_language_model() -> None:
+    world = FakeWorld()
+    made = result_of(await run(world, fake_services(world)), "edit", "subject")
+    assert made.edited_caption is not None
+    assert made.edited_caption != CAPTIONED
+    assert made.likelihood is not None
+    assert made.likelihood.nats == -len(made.edited_caption)
+    assert made.models["language-model"] == "fake-llama@0"
+
+
+class _NoImages(FakeScorer):
+    async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
+        raise BackendUnavailable("the scorer is away")
+
+
+class _Mute(FakePerturber):
+    async def likelihoods(self, request: LikelihoodsRequest) -> LikelihoodsResponse:
+        raise NotFound("no such address")
+
+
+async def test_calls_that_fail_leave_the_items_done_and_say_so(caplog: pytest.LogCaptureFixture) -> None:
+    world = FakeWorld()
+    with caplog.at_level(logging.WARNING):
+        found = await run(world, fake_services(world, scorer=_NoImages(world), perturber=_Mute()))
+    assert states(found[1]) == {"done": 7}
+    made = result_of(found, "edit", "subject")
+    assert (made.image_features, made.likelihood) == (None, None)
+    assert made.word_features is not None
+    assert made.predictions
+    assert "no such address" in caplog.text
+    assert "the scorer is away" in caplog.text
+
+
+class _OneUnread(FakePerturber):
+    async def likelihoods(self, request: LikelihoodsRequest) -> LikelihoodsResponse:
+        response = await super().likelihoods(request)
+        refused = Outcome[TextLikelihood](problem=Problem.of(InvalidRequest("an unknown word")))
+        return response.model_copy(update={"outcomes": [refused, *response.outcomes[1:]]})
+
+
+async def test_a_text_without_an_answer_is_left_out_alone() -> None:
+    world = FakeWorld()
+    found = await run(world, fake_services(world, perturber=_OneUnread()))
+    assert result_of(found, "reconstruction").likelihood is None
+    assert result_of(found, "edit", "subject").likelihood is not None
+
+
+class _NotFinite(FakeScorer):
+    async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
+        response = await super().embed_images(request)
+        broken = Outcome[Embedding](value=Embedding.model_construct(vector=[math.nan] * 4))
+        return response.model_copy(update={"outcomes": [broken, *response.outcomes[1:]]})
+
+
+async def test_features_that_are_no_numbers_are_left_out() -> None:
+    world = FakeWorld()
+    control = result_of(await run(world, fake_services(world, scorer=_NotFinite(world))), "reconstruction")
+    assert control.source_features is None
+    assert control.image_features is not None
+    assert np.isfinite(control.image_features.numbers()).all()
+
+
+class _Lost(FakePerturber):
+    async def likelihoods(self, request: LikelihoodsRequest) -> LikelihoodsResponse:
+        raise LeaseLost("another worker has it")
+
+
+async def test_a_lost_lease_is_not_swallowed() -> None:
+    world = FakeWorld()
+    with pytest.raises(LeaseLost):
+        await run(world, fake_services(world, perturber=_Lost()))
