@@ -3,8 +3,10 @@
     PYTHONPATH=demo python tests/validity/validate.py --sources 400 --preset quick
 
 Trains the classifiers that are missing, renders the truth, settles which bugs count as planted, runs one
-stress test a seed over all classifiers, asks the oracle about every picture and writes the figures of this
-preset beside those of others. Every finished piece is kept in the state folder and not made again.
+stress test a seed over all classifiers, draws pictures of class names as a baseline, asks the oracle about
+every picture and writes the figures of this preset beside those of others. Every finished piece is kept in
+the state folder and not made again; the summary is asked for anew when the gateway's code has changed. With
+``--again`` the newest finished run is reported on though the suite's settings or weights have changed since.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from validation.report import PresetReport
 from validation.serving import serving
 
 
-def measured(campaign: Campaign, least: int) -> PresetReport:
+def measured(campaign: Campaign) -> PresetReport:
     """Make every piece, then the figures."""
-    tested = campaign.tested
+    tested, summaries = campaign.tested, campaign.summaries
     return report(
         Pieces(
             order=campaign.order,
@@ -34,12 +36,12 @@ def measured(campaign: Campaign, least: int) -> PresetReport:
             bugs=campaign.bugs,
             runs={seed: one.run_id for seed, one in tested.items()},
             items={seed: one.items for seed, one in tested.items()},
-            insights={seed: one.summary.insights for seed, one in tested.items()},
+            insights={seed: one.insights for seed, one in summaries.items()},
             seen=campaign.seen,
             text_filter=campaign.text_filter,
+            drawn=campaign.drawn,
             seconds=campaign.seconds(),
-        ),
-        least,
+        )
     )
 
 
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     began = time.monotonic()
     entrants = contestants(order)
     with serving(order.state / "stack", order.models, given.url) as service:
-        made = measured(Campaign(order, entrants, service), given.least)
+        made = measured(Campaign(order, entrants, service))
     text = merged(given.out, order.preset, made).model_dump_json(indent=2)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(given.out, f"{text}\n".encode())

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from validation.agreement import NO_AGREEMENT, agreement, beats, covered, ours, type_means
+from validation import aims
+from validation.agreement import comparison, covered, margin, ours
 from validation.changes import Cell, Row
 from validation.report import Absent
 
 LEVELS = [0.05 * level for level in range(12)]
+
+
+def rng_of(_: str) -> np.random.Generator:
+    return np.random.default_rng(0)
 
 
 def rows(estimated: Sequence[float], true: Sequence[float], models: int = 2, types: int = 2) -> list[Row]:
@@ -60,20 +65,38 @@ def test_correlation_within_models_does_not_see_differences_between_them() -> No
     assert found.spearman_within_models.estimate == pytest.approx(-1.0)
 
 
-def test_the_baseline_knows_only_the_edit_type() -> None:
-    assert type_means(rows([0.1, 0.5, 0.3, 0.7], [0.0] * 4)).tolist() == pytest.approx([0.2, 0.6, 0.2, 0.6])
-
-
-def test_we_beat_a_baseline_by_rank_and_error_both() -> None:
+def test_the_tool_s_margin_is_its_own_agreement_less_the_baseline_s() -> None:
     table = rows(LEVELS, LEVELS)
-    mine = ours(table, np.random.default_rng(0), draws=40)
-    baseline = agreement(table, type_means(table), np.random.default_rng(0), draws=40)
-    assert beats(mine, {"type": baseline})
-    assert beats(baseline, {"ours": mine}) is False
+    found = margin(table, np.array(LEVELS[::-1]), np.random.default_rng(0))
+    assert found.spearman.estimate == pytest.approx(2.0)
+    assert found.mean_absolute_error.estimate == pytest.approx(
+        -np.abs(np.diff(np.array([LEVELS, LEVELS[::-1]]), axis=0)).mean()
+    )
 
 
-def test_nothing_is_beaten_where_no_baseline_was_run() -> None:
-    assert beats(NO_AGREEMENT, {"lance-r": Absent(absent="not run")}) is None
+def test_a_baseline_that_says_the_same_of_every_cell_ranks_like_chance() -> None:
+    table = rows(LEVELS, LEVELS)
+    found = margin(table, np.full(len(table), 0.2), np.random.default_rng(0))
+    assert found.spearman.estimate == pytest.approx(1.0)
+
+
+def test_each_baseline_stands_beside_the_tool_and_is_beaten_by_rank_and_by_error() -> None:
+    table = rows(LEVELS, LEVELS)
+    found = comparison(table, {"reversed": np.array(LEVELS[::-1])}, rng_of)
+    assert list(found) == ["faultline", "reversed"]
+    assert [aim.met for aim in aims.beats("reversed", found["reversed"])] == [True, True]
+
+
+def test_a_baseline_may_be_better_in_one_and_worse_in_the_other() -> None:
+    table = rows([0.3 + level for level in LEVELS], LEVELS)
+    found = comparison(table, {"flat": np.full(len(table), 0.3)}, rng_of)
+    assert [aim.met for aim in aims.beats("flat", found["flat"])] == [True, False]
+
+
+def test_whether_a_baseline_that_was_not_run_is_beaten_is_unknown() -> None:
+    absent = Absent(absent="not run")
+    assert comparison([], {"lance-r": absent}, rng_of)["lance-r"] == absent
+    assert [aim.met for aim in aims.beats("lance-r", absent)] == [None, None]
 
 
 def test_without_cells_all_is_unknown() -> None:

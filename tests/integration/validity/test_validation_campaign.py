@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ from torch import Tensor
 from fakes.sdk import a_summary
 from fakes.validity import BOAT_BY_ITS_WATER, item, scene
 from faultline import Client
-from validation import campaign, predictors
+from faultline_core.contract.stress_tests import StressTestSummary
+from validation import campaign, order, predictors
 from validation.campaign import Campaign
 from validation.contestants import WEIGHTS, Contestant
-from validation.order import Order, contestants, run_key
+from validation.order import ABOUT, Order, analysis_key, contestants, question_key, run_key
 from validation.running import Finished
 from validation.serving import Service
 from validation.truth import CLASSES, COLUMNS
@@ -68,6 +70,13 @@ def refuse(*_: object) -> Finished:
     raise Asked
 
 
+def finished(monkeypatch: pytest.MonkeyPatch) -> Finished:
+    """A stress test that has nothing left to do."""
+    made = Finished("run-1", [item(scene(), None, kind="reconstruction", edit_type=None)])
+    monkeypatch.setattr(Campaign, "_test", lambda *_: made)
+    return made
+
+
 def bug_files(state: Path) -> list[Path]:
     return list(state.glob("runs/*/bugs-*.json"))
 
@@ -93,12 +102,76 @@ def test_truth_is_not_rendered_again(ordered: Campaign, monkeypatch: pytest.Monk
 
 
 def test_a_finished_stress_test_is_not_run_again(ordered: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Finished("run-1", 2.0, [item(scene(), None, kind="reconstruction", edit_type=None)], a_summary())
-    monkeypatch.setattr(Campaign, "_test", lambda *_: made)
+    made = finished(monkeypatch)
     assert ordered.tested == {0: made}
     monkeypatch.setattr(Campaign, "_test", refuse)
     assert again(ordered).tested == {0: made}
-    assert again(ordered).seconds()["stress tests"] == 2.0
+
+
+def test_a_summary_is_asked_for_anew_when_the_gateway_s_code_has_changed(
+    ordered: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished(monkeypatch)
+    asked: list[str] = []
+
+    def summary(_: Campaign, tested: Finished) -> StressTestSummary:
+        asked.append(tested.run_id)
+        return a_summary()
+
+    monkeypatch.setattr(Campaign, "_summary", summary)
+    for code, times in (("old", 1), ("old", 1), ("new", 2)):
+        monkeypatch.setattr(campaign, "analysis_key", lambda code=code: code)
+        assert again(ordered).summaries == {0: a_summary()}
+        assert asked == ["run-1"] * times
+    assert again(ordered).seconds()["stress tests"] == a_summary().wall_s
+
+
+def test_the_code_that_sums_up_has_a_key_of_its_own() -> None:
+    assert analysis_key() == analysis_key()
+
+
+def test_a_killed_stress_test_is_taken_up_and_not_begun_again(
+    ordered: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[int] = []
+
+    def begin(_: Campaign, client: Client, seed: int) -> str:
+        begun.append(seed)
+        return "run-7"
+
+    def killed(client: Client, run_id: str) -> None:
+        raise KeyboardInterrupt(run_id)
+
+    monkeypatch.setattr(Campaign, "_begin", begin)
+    monkeypatch.setattr(Silent, "client", lambda _: None)
+    monkeypatch.setattr(campaign, "take_up", killed)
+    for attempt in (ordered, again(ordered)):
+        with pytest.raises(KeyboardInterrupt, match="run-7"):
+            _ = attempt.tested
+    assert begun == [0]
+
+
+def test_a_finished_run_can_be_reported_on_after_the_suite_has_changed(
+    ordered: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = finished(monkeypatch)
+    monkeypatch.setattr(campaign, "take_up", lambda *_: None)
+    folder = ordered._folder(0)
+    folder.mkdir(parents=True)
+    (folder / ABOUT).write_text(question_key(ordered.order, ordered.all_scenes, ordered.entrants))
+    assert ordered.tested == {0: made}
+    monkeypatch.setattr(Campaign, "_test", refuse)
+    monkeypatch.setattr(order, "weights_below", lambda _: {"editor": "retrained"})
+    with pytest.raises(Asked):
+        _ = again(ordered).tested
+    assert Campaign(replace(ordered.order, again=True), ordered.entrants, ordered._service).tested == {
+        0: made
+    }
+
+
+def test_without_a_finished_run_there_is_nothing_to_report_on(ordered: Campaign) -> None:
+    with pytest.raises(ValueError, match="no run of seed 0"):
+        Campaign(replace(ordered.order, again=True), ordered.entrants, ordered._service)
 
 
 def test_time_is_added_up_over_attempts(ordered: Campaign) -> None:
@@ -110,16 +183,16 @@ def test_time_is_added_up_over_attempts(ordered: Campaign) -> None:
 
 
 def test_another_preset_or_number_of_edits_or_checkpoint_is_another_run(ordered: Campaign) -> None:
-    order, entrants = ordered.order, list(ordered.entrants)
+    given, entrants = ordered.order, list(ordered.entrants)
     scenes = ordered.all_scenes
-    first = run_key(order, scenes, entrants)
+    first = run_key(given, scenes, entrants)
     others = [
-        run_key(Order(state=order.state, sources=8, preset="lance"), scenes, entrants),
-        run_key(Order(state=order.state, sources=8, edits=5), scenes, entrants),
-        run_key(order, scenes[1:], entrants),
+        run_key(replace(given, preset="lance"), scenes, entrants),
+        run_key(replace(given, edits=5), scenes, entrants),
+        run_key(given, scenes[1:], entrants),
     ]
     entrants[0].weights.write_bytes(b"other weights")
-    others.append(run_key(order, scenes, entrants))
+    others.append(run_key(given, scenes, entrants))
     assert len({first, *others}) == 5
 
 

@@ -56,6 +56,7 @@ def pieces(tmp_path: Path) -> Pieces:
         insights={0: [insight(classifier="leaning"), insight(classifier="local:control", significant=False)]},
         seen={0: {f"edit-{at}": _sandy(one).attributes() for at, one in enumerate(SOURCES)}},
         text_filter=KNOWN,
+        drawn=None,
         seconds={"truth": 1.26},
     )
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from faultline_core.statistics import bootstrap_mean
 from faultline_core.types import Estimate
 
 from .changes import Row
 from .measures import DRAWS, UNKNOWN, Floats, resampled, slope, spearman
-from .report import Agreement
+from .report import Absent, Agreement, Compared, Margin
 
 _LEAST_CELLS_WITHIN = 5
 
@@ -32,15 +33,6 @@ def true_means(rows: Sequence[Row]) -> Floats:
 def estimated_means(rows: Sequence[Row]) -> Floats:
     """The drop that the tool estimates for each cell."""
     return np.array([row.estimated.mean() for row in rows])
-
-
-def type_means(rows: Sequence[Row]) -> Floats:
-    """The baseline that knows no model and no class: its edit type's mean estimated drop over all models."""
-    by_type: dict[str, list[float]] = {}
-    for row in rows:
-        by_type.setdefault(row.cell.edit_type, []).append(float(row.estimated.mean()))
-    means = {edit_type: float(np.mean(found)) for edit_type, found in by_type.items()}
-    return np.array([means[row.cell.edit_type] for row in rows])
 
 
 def intervals(rows: Sequence[Row], generator: np.random.Generator) -> list[Estimate]:
@@ -103,17 +95,38 @@ def ours(rows: Sequence[Row], generator: np.random.Generator, *, draws: int = DR
     return agreement(rows, estimated_means(rows), generator, covered(rows, generator), draws=draws)
 
 
-def beats(mine: Agreement, others: Mapping[str, object]) -> bool | None:
-    """Whether our rank correlation and error are better than every baseline's; None without any."""
-    present = [other for other in others.values() if isinstance(other, Agreement)]
-    if not present:
-        return None
-    return all(
-        _above(mine.spearman, other.spearman) and _above(other.mean_absolute_error, mine.mean_absolute_error)
-        for other in present
+def margin(rows: Sequence[Row], predicted: Floats, generator: np.random.Generator) -> Margin:
+    """How far the tool's estimates agree better with the truth than ``predicted``, on the same cells."""
+    true, mine = true_means(rows), estimated_means(rows)
+    models = [row.cell.classifier for row in rows]
+
+    def ranked(guess: Floats, at: NDArray[np.intp]) -> float:
+        # A constant baseline has no rank correlation: it ranks as well as chance does.
+        return spearman(guess[at], true[at]) or 0.0
+
+    def error(guess: Floats, at: NDArray[np.intp]) -> float:
+        return float(np.abs(guess[at] - true[at]).mean())
+
+    return Margin(
+        spearman=resampled(lambda at: ranked(mine, at) - ranked(predicted, at), models, generator),
+        mean_absolute_error=resampled(lambda at: error(mine, at) - error(predicted, at), models, generator),
     )
 
 
-def _above(first: Estimate, second: Estimate) -> bool:
-    # A baseline that is constant has no rank correlation: anything above chance beats it.
-    return first.estimate is not None and first.estimate > (second.estimate or 0.0)
+def comparison(
+    rows: Sequence[Row],
+    guesses: Mapping[str, Floats | Absent],
+    generators: Callable[[str], np.random.Generator],
+) -> dict[str, Compared]:
+    """The tool, then each baseline with the tool's margin over it."""
+    found: dict[str, Compared] = {"faultline": ours(rows, generators("faultline"))}
+    for name, guess in guesses.items():
+        found[name] = guess if isinstance(guess, Absent) else _beside(rows, guess, generators(name))
+    return found
+
+
+def _beside(rows: Sequence[Row], guess: Floats, generator: np.random.Generator) -> Agreement:
+    if not rows:
+        return NO_AGREEMENT
+    made = agreement(rows, guess, generator)
+    return made.model_copy(update={"margin": margin(rows, guess, generator)})

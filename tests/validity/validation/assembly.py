@@ -12,20 +12,19 @@ from faultline_core.contract.stress_tests import Insight
 from faultline_miniature.world.scene import Scene
 
 from . import aims, edit_figures
-from .agreement import agreement, ours, type_means
+from .agreement import comparison
+from .baselines import Guess, drawn_means, random_word_means, type_means
 from .changes import Change, Row, changes_of, rows_of
 from .contestants import Contestant
 from .detection import Trial, chances, detection
+from .generation import Drawn
 from .judging import Judgement, Seen, judged
 from .measures import split_half
 from .order import Order, generator
 from .reconstructions import reconstruction
-from .report import Absent, BugReport, Compared, FilterFigures, PresetReport, Setting
+from .report import BugReport, FilterFigures, PresetReport, Setting
 from .sources import by_image
-from .truth import LEAST_SOURCES, Truth
-
-NO_RANDOM_WORDS = "a stress test runs no LANCE-R edits yet"
-NO_GENERATION = "a stress test generates no pictures from class names; that is the dataset interface's part"
+from .truth import Truth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +41,7 @@ class Pieces:
     insights: Mapping[int, Sequence[Insight]]
     seen: Mapping[int, Mapping[str, Seen]]
     text_filter: FilterFigures
+    drawn: Drawn | None
     seconds: Mapping[str, float]
 
     @property
@@ -70,7 +70,7 @@ class Pieces:
         return judged(self.all_items, self.by_image, seen)
 
 
-def report(pieces: Pieces, least: int = LEAST_SOURCES) -> PresetReport:
+def report(pieces: Pieces) -> PresetReport:
     """All figures and what they were to reach."""
     changes, judgements = pieces.changes(), pieces.judgements()
     every_change = [change for found in changes.values() for change in found]
@@ -81,12 +81,12 @@ def report(pieces: Pieces, least: int = LEAST_SOURCES) -> PresetReport:
     planted = chances(pieces.bugs, list(pieces.scenes))
     controls = [one.spec for one in pieces.entrants if one.is_control]
     detected, found = detection(planted, trials, controls, generator("detection"))
-    rows = rows_of(every_change, pieces.truths, least=least)
-    compared = comparison(rows)
+    rows = rows_of(every_change, pieces.truths, least=pieces.order.least)
+    compared = comparison(rows, _guesses(rows, pieces), generator)
     edits = edit_figures.by_type(pieces.all_items, judgements, generator("edits"))
     rebuilt = reconstruction(pieces.all_items, list(pieces.truths), judgements, generator("reconstruction"))
     return PresetReport(
-        setting=_setting(pieces, controls, least),
+        setting=_setting(pieces, controls),
         aims=[
             *aims.of_detection(detected),
             *aims.of_agreement(compared),
@@ -116,13 +116,11 @@ def report(pieces: Pieces, least: int = LEAST_SOURCES) -> PresetReport:
     )
 
 
-def comparison(rows: Sequence[Row]) -> dict[str, Compared]:
-    """The tool beside its baselines."""
+def _guesses(rows: Sequence[Row], pieces: Pieces) -> dict[str, Guess]:
     return {
-        "faultline": ours(rows, generator("faultline")),
-        "edit-type-mean": agreement(rows, type_means(rows), generator("edit-type-mean")),
-        "lance-r": Absent(absent=NO_RANDOM_WORDS),
-        "class-name-generation": Absent(absent=NO_GENERATION),
+        "edit-type-mean": type_means(rows),
+        "lance-r": random_word_means(rows, pieces.all_items),
+        "class-name-generation": drawn_means(rows, pieces.drawn),
     }
 
 
@@ -130,7 +128,7 @@ def _significant(insights: Iterable[Insight]) -> list[Insight]:
     return [insight for insight in insights if insight.significant]
 
 
-def _setting(pieces: Pieces, controls: Sequence[str], least: int) -> Setting:
+def _setting(pieces: Pieces, controls: Sequence[str]) -> Setting:
     order, scenes = pieces.order, pieces.all_scenes
     return Setting(
         seeds=list(order.seeds),
@@ -141,7 +139,7 @@ def _setting(pieces: Pieces, controls: Sequence[str], least: int) -> Setting:
         preset=order.preset,
         classifiers=[one.spec for one in pieces.entrants],
         controls=list(controls),
-        least_sources_of_a_cell=least,
+        least_sources_of_a_cell=order.least,
         runs=list(pieces.runs.values()),
         seconds={piece: round(taken, 1) for piece, taken in pieces.seconds.items()},
     )

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -14,22 +15,39 @@ from pydantic import TypeAdapter
 from tqdm import tqdm
 
 from faultline import Client
+from faultline_core.blobs import cache_key
+from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_miniature.training.stage import write_atomically
 from faultline_miniature.world.scene import Scene
+from oracle import WEIGHTS as ORACLE_WEIGHTS
 from oracle import Oracle
 
 from . import served_text_filter
+from .changes import changes_of, rows_of
 from .contestants import Contestant
 from .detection import bug_reports
+from .generation import Drawn, drawn_by, pictures_of, prompts_of
 from .judging import seen_in
 from .kept import kept, kept_array
 from .measures import Floats
-from .order import Order, generator, run_key, scenes_key
+from .order import (
+    ABOUT,
+    TESTED,
+    Order,
+    analysis_key,
+    generator,
+    newest_run,
+    question_key,
+    run_key,
+    scenes_key,
+    weights_below,
+)
 from .predictors import predicting
 from .report import BugReport, FilterFigures
 from .roster import SUITE_WEIGHTS
-from .running import FINISHED, Finished, collected, start, take_up, watched
+from .running import FINISHED, SUMMARY, Finished, collected, start, take_up, watched
 from .serving import Service
-from .sources import upload
+from .sources import by_image, upload
 from .truth import Pictures, Truth, rendered, true_class_table
 
 SeenById = dict[str, dict[str, str]]
@@ -49,7 +67,12 @@ class Campaign:
     def __init__(self, order: Order, entrants: Sequence[Contestant], service: Service) -> None:
         self.order, self.entrants, self._service = order, entrants, service
         self.scenes = order.scenes(entrants)
-        self._keys = {seed: run_key(order, scenes, entrants) for seed, scenes in self.scenes.items()}
+        self._keys = {seed: self._key(seed, scenes) for seed, scenes in self.scenes.items()}
+
+    def _key(self, seed: int, scenes: Sequence[Scene]) -> str:
+        if self.order.again:
+            return newest_run(self.order, seed, scenes, self.entrants)
+        return run_key(self.order, scenes, self.entrants)
 
     @property
     def all_scenes(self) -> list[Scene]:
@@ -88,13 +111,16 @@ class Campaign:
         settled = self.bugs
         assert all(report.true_drop.n for report in settled)
         return {
-            seed: kept(self._folder(seed) / "tested.json", FINISHED, partial(self._test, seed))
+            seed: kept(self._folder(seed) / TESTED, FINISHED, partial(self._test, seed))
             for seed in self.order.seeds
         }
 
     def _test(self, seed: int) -> Finished:
         client = self._service.client()
         path = self._folder(seed) / "run.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        about = question_key(self.order, self.scenes[seed], self.entrants)
+        write_atomically(path.with_name(ABOUT), about.encode())
         return collected(watched(take_up(client, kept(path, _RUN_ID, partial(self._begin, client, seed)))))
 
     def _begin(self, client: Client, seed: int) -> str:
@@ -112,10 +138,39 @@ class Campaign:
         return run.id
 
     @cached_property
+    def summaries(self) -> dict[int, StressTestSummary]:
+        """What the gateway says of each finished run; asked for anew when its code has changed."""
+        name = f"summary-{analysis_key()}.json"
+        return {
+            seed: kept(self._folder(seed) / name, SUMMARY, partial(self._summary, tested))
+            for seed, tested in self.tested.items()
+        }
+
+    def _summary(self, tested: Finished) -> StressTestSummary:
+        with self.timed("summary"):
+            return self._service.client().stress_tests.get(tested.run_id).summary()
+
+    @cached_property
+    def drawn(self) -> Drawn | None:
+        """What each classifier makes of pictures of class names; None where nobody draws for us."""
+        index = {name: number for number, name in enumerate(by_image(self.all_scenes))}
+        changes = changes_of([item for tested in self.tested.values() for item in tested.items], index)
+        prompts = prompts_of(rows_of(changes, self.truths, least=self.order.least))
+        editor = cache_key(weights=weights_below(SUITE_WEIGHTS / "editor"))[:16]
+        folder = self.order.state / "class-names" / editor
+        if not self._service.draws:
+            return None
+        with self.timed("class-name generation"):
+            pictures = pictures_of(prompts, folder, self._service.draw)
+        with self.timed("class names, classified"):
+            return drawn_by(self.entrants, pictures, folder)
+
+    @cached_property
     def seen(self) -> dict[int, SeenById]:
         """What the oracle sees in every generated picture, by seed and item."""
+        name = f"seen-{sha256(ORACLE_WEIGHTS.read_bytes()).hexdigest()[:16]}.json"
         return {
-            seed: kept(self._folder(seed) / "seen.json", _SEEN, partial(self._look, tested))
+            seed: kept(self._folder(seed) / name, _SEEN, partial(self._look, tested))
             for seed, tested in self.tested.items()
         }
 
@@ -154,7 +209,7 @@ class Campaign:
 
     def seconds(self) -> dict[str, float]:
         """What each piece took."""
-        return self._seconds() | {"stress tests": sum(tested.wall_s for tested in self.tested.values())}
+        return self._seconds() | {"stress tests": sum(one.wall_s for one in self.summaries.values())}
 
     def _folder(self, seed: int) -> Path:
         return self.order.state / "runs" / f"{self.order.preset}-{seed}-{self._keys[seed]}"

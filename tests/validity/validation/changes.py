@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -66,11 +66,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A cell's drops by source, estimated and true, in the same order."""
+    """A cell's drops by source, estimated and true, in the same order.
+
+    ``pairs`` gives the share of each change, from one value to another, every source weighing 1.
+    """
 
     cell: Cell
     estimated: Floats
     true: Floats
+    pairs: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
 def asked(caption: str, edited: str) -> dict[str, tuple[str, str]]:
@@ -157,4 +161,13 @@ def _row(cell: Cell, members: Sequence[Change], truth: Truth) -> Row:
         cell=cell,
         estimated=by_source((one.source, one.estimated(cell.classifier)) for one in members),
         true=by_source((one.source, one.true(truth)) for one in members),
+        pairs=_pairs(members),
     )
+
+
+def _pairs(members: Sequence[Change]) -> dict[tuple[str, str], float]:
+    edits = Counter(one.source for one in members)
+    shares: dict[tuple[str, str], float] = defaultdict(float)
+    for one in members:
+        shares[one.removed, one.added] += 1.0 / (edits[one.source] * len(edits))
+    return dict(shares)

@@ -33,6 +33,11 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--least", type=int, default=LEAST_SOURCES, help="sources that a cell needs")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--smoke", action="store_true", help="train missing classifiers for a few steps only")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="report on the newest finished run, though the suite changed since",
+    )
     return parser.parse_args(arguments)
 
 
@@ -48,6 +53,8 @@ def order_of(given: argparse.Namespace) -> Order:
         classifiers=given.classifiers,
         bugs=given.bugs,
         smoke=given.smoke,
+        least=given.least,
+        again=given.again,
     )
 
 

@@ -55,7 +55,7 @@ def judge(item: Item, scene: Scene, seen: Seen) -> Judgement:
     others = {name: value for name, value in scene.attributes().items() if name not in changes}
     return Judgement(
         source=item.source_id,
-        edit_type=item.edit_type or item.kind,
+        edit_type=item.edit_type if item.kind == "edit" and item.edit_type else item.kind,
         kept=item.state == "done",
         text_success=len(changes) == 1,
         success=bool(changes) and all(seen.get(name) == value for name, value in changes.items()),

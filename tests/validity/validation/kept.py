@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from faultline_miniature.training.stage import save_array, write_atomically
 
 T = TypeVar("T")
+S = TypeVar("S", bound=np.generic)
 
 
 def kept(path: Path, kind: TypeAdapter[T], make: Callable[[], T]) -> T:
@@ -25,10 +26,11 @@ def kept(path: Path, kind: TypeAdapter[T], make: Callable[[], T]) -> T:
     return made
 
 
-def kept_array(path: Path, make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
+def kept_array(path: Path, make: Callable[[], NDArray[S]]) -> NDArray[S]:
     """Read an array, or make it and keep it."""
     if path.exists():
-        return np.asarray(np.load(path), dtype=np.float64)
+        found: NDArray[S] = np.load(path)
+        return found
     made = make()
     path.parent.mkdir(parents=True, exist_ok=True)
     save_array(path, made)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+import faultline_core
+import faultline_gateway
 from faultline_core.blobs import cache_key
 from faultline_core.suite import load_suite
 from faultline_miniature.world.scene import Scene
@@ -18,11 +20,19 @@ from . import roster
 from .contestants import BUG_FILES, Contestant, all_bugs
 from .roster import SUITE
 from .sources import Habits, distribution_of, image_of, scenes_of
+from .truth import LEAST_SOURCES
+
+ABOUT, TESTED = "test.key", "tested.json"
+"""In the folder of a run: what was asked, and what came of it once it has finished."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """The arguments of a validation; ``state`` is the folder that keeps its pieces."""
+    """The arguments of a validation; ``state`` is the folder that keeps its pieces.
+
+    ``least`` is how many sources a cell needs; ``again`` takes the newest finished runs of these sources,
+    preset and classifiers, whatever the suite has become since.
+    """
 
     state: Path
     seeds: tuple[int, ...] = (0,)
@@ -33,6 +43,8 @@ class Order:
     classifiers: Path | None = None
     bugs: Path | None = None
     smoke: bool = False
+    least: int = LEAST_SOURCES
+    again: bool = False
 
     @property
     def models(self) -> Path:
@@ -68,16 +80,45 @@ def scenes_key(scenes: Sequence[Scene]) -> str:
     return cache_key(scenes=told, picture=image_of(scenes[0]))[:16]
 
 
-def run_key(order: Order, scenes: Sequence[Scene], entrants: Iterable[Contestant]) -> str:
-    """What names a stress test: all that its figures depend on."""
+def question_key(order: Order, scenes: Sequence[Scene], entrants: Iterable[Contestant]) -> str:
+    """What names the question of a stress test, whatever the suite that answers it."""
     return cache_key(
         scenes=scenes_key(scenes),
         preset=order.preset,
         edits=order.edits,
         classifiers={one.spec: one.digest for one in entrants},
+    )[:16]
+
+
+def run_key(order: Order, scenes: Sequence[Scene], entrants: Iterable[Contestant]) -> str:
+    """What names a stress test: all that its figures depend on."""
+    return cache_key(
+        question=question_key(order, scenes, entrants),
         suite=load_suite(SUITE),
         weights=weights_below(roster.SUITE_WEIGHTS),
     )[:16]
+
+
+def newest_run(order: Order, seed: int, scenes: Sequence[Scene], entrants: Iterable[Contestant]) -> str:
+    """The key of the newest finished run of these sources, preset, edits and checkpoints.
+
+    Raises:
+        ValueError: there is none.
+    """
+    about = question_key(order, scenes, entrants)
+    begun = [path for path in (order.state / "runs").glob(f"*/{ABOUT}") if path.read_text() == about]
+    finished = [path.parent for path in begun if (path.parent / TESTED).exists()]
+    if not finished:
+        raise ValueError(f"no run of seed {seed!r} under preset {order.preset!r} has finished yet")
+    newest = max(finished, key=lambda folder: (folder / TESTED).stat().st_mtime)
+    return newest.name.rpartition("-")[2]
+
+
+def analysis_key() -> str:
+    """What names the code that makes a summary of finished items: all of core and gateway."""
+    folders = [Path(package.__file__ or "").parent for package in (faultline_core, faultline_gateway)]
+    files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    return cache_key(code={str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files})[:16]
 
 
 @cache

@@ -71,8 +71,18 @@ class Detection(Part):
     findings: list[Finding]
 
 
+class Margin(Part):
+    """The tool's agreement less a baseline's, on the same cells, classifiers resampled for both at once."""
+
+    spearman: Estimate
+    mean_absolute_error: Estimate
+
+
 class Agreement(Part):
-    """Estimated against true drops over cells; intervals resample classifiers, their cells together."""
+    """Estimated against true drops over cells; intervals resample classifiers, their cells together.
+
+    ``margin`` is the tool's over a baseline: its own agreement has none.
+    """
 
     absent: None = None
     spearman: Estimate
@@ -80,6 +90,7 @@ class Agreement(Part):
     mean_absolute_error: Estimate
     calibration_slope: Estimate
     intervals_with_the_truth: Estimate | None = None
+    margin: Margin | None = None
 
 
 class Absent(Part):

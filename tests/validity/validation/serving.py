@@ -1,14 +1,24 @@
-"""The gateway that a validation asks: a stack of its own, or one that runs already."""
+"""The gateway that a validation asks, of a stack of its own or running already, and that stack's editor."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from faultline import Client
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.editor import GenerateRequest, GenerateResponse
+from faultline_core.images import decode_image
+from faultline_gateway.service_clients import HttpEditor, calling_services
+from faultline_gateway.settings import GatewaySettings, settings_from
 from stack import Stack, ended_by_signals
+
+from .truth import Pictures
 
 MODELS_FOLDER = "FAULTLINE_SERVICES_MODELS_FOLDER"
 PORT, SERVICES_PORT = 8180, 8181
@@ -42,11 +52,36 @@ class Service:
             self._client = Client(self._url or self._stack.url)
         return self._client
 
+    @property
+    def draws(self) -> bool:
+        """Whether there is an editor to draw pictures: behind another's gateway there is none for us."""
+        return self._url is None
+
+    def draw(self, request: GenerateRequest) -> Pictures:
+        """Pictures of the editor's text-to-image, uint8 [N, H, W, 3], in the request's order.
+
+        Raises:
+            FaultlineError: what the editor says of the request or of one of its prompts.
+        """
+        self.client()
+        settings = settings_from(self._stack.environment())
+        store = BlobStore(settings.store_url)
+        answer = asyncio.run(_generated(settings, request))
+        return np.stack([decode_image(store.get(one.unwrap().image)) for one in answer.outcomes])
+
     def close(self) -> None:
-        """Stop what was started."""
-        if self._client is not None:
-            self._client.close()
-        self._stack.stop_started()
+        """Stop the stack, also what a killed attempt of this validation had started."""
+        if self._client is None:
+            self._stack.stop_started()
+            return
+        self._client.close()
+        if self._url is None:
+            self._stack.down()
+
+
+async def _generated(settings: GatewaySettings, request: GenerateRequest) -> GenerateResponse:
+    async with calling_services(settings) as caller:
+        return await HttpEditor(caller).generate(request)
 
 
 @contextmanager
