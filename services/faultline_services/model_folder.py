@@ -10,6 +10,7 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
 from faultline_core.errors import ModelFormatRefused, UnknownModel
+from faultline_services.safetensors_file import require_readable
 
 # Each part begins with a letter or digit, so neither `..` nor a hidden folder can be spelt.
 _RELATIVE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
@@ -40,10 +41,13 @@ def require_safetensors(folder: Path) -> None:
     """Refuse a folder whose weights are not safetensors.
 
     Raises:
-        ModelFormatRefused: no ``*.safetensors`` file lies in it.
+        ModelFormatRefused: no ``*.safetensors`` file lies in it, or one that is none.
     """
-    if not any(folder.glob("*.safetensors")):
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
         raise ModelFormatRefused(f"{folder.name!r} holds no safetensors weights; other formats are not read")
+    for file in files:
+        require_readable(file)
 
 
 def folder_revision(folder: Path) -> str:

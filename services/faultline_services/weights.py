@@ -11,6 +11,7 @@ from pathlib import Path
 from faultline_core.errors import ModelFormatRefused, UnknownModel
 from faultline_core.suite import Suite, load_suite
 from faultline_services.model_folder import model_folder, require_safetensors
+from faultline_services.safetensors_file import require_readable
 from faultline_services.settings import ServiceName, ServiceSettings
 
 PIPELINE_PARTS = ("vae", "unet", "text_encoder")
@@ -53,8 +54,11 @@ def clip_folder(root: Path, name: str) -> Path:
     folder = model_folder(root, name)
     if not (folder / CLIP_CONFIGURATION).is_file():
         raise UnknownModel(f"{name!r} has no {CLIP_CONFIGURATION}")
-    if not any((folder / file).is_file() for file in CLIP_WEIGHTS):
+    files = [folder / file for file in CLIP_WEIGHTS if (folder / file).is_file()]
+    if not files:
         raise ModelFormatRefused(f"{name!r} holds neither of {', '.join(CLIP_WEIGHTS)}")
+    for file in files:
+        require_readable(file)
     return folder
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ def read_label_map(file: Path | None) -> LabelMap:
         return {}
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ClassMapMismatch(f"the label map {file.name!r} cannot be read") from error
     if not isinstance(found, dict) or not all(_is_names(names) for names in found.values()):
         raise ClassMapMismatch(f"the label map {file.name!r} is no object of class to list of head classes")
@@ -37,19 +38,28 @@ def read_class_map(file: Path) -> HeadClasses:
     """Read a JSON list of class names in the head's order.
 
     Raises:
-        ClassMapMismatch: there is no such file, or it is something else.
+        ClassMapMismatch: there is no such file, it is something else, or two of its names are alike.
     """
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ClassMapMismatch(f"{file.parent.name!r} has no readable {file.name}") from error
     if not _is_names(found):
         raise ClassMapMismatch(f"{file.name} of {file.parent.name!r} is no list of names")
+    counted = Counter(map(_key, found))
+    if twice := next((name for name in found if counted[_key(name)] > 1), None):
+        # Neither row could be asked for, and nobody would know which one answered.
+        raise ClassMapMismatch(f"{file.name} of {file.parent.name!r} names {twice!r} twice, case aside")
     return HeadClasses(tuple((name,) for name in found))
 
 
 def _is_names(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
+    return isinstance(value, list) and bool(value) and all(_is_name(name) for name in value)
+
+
+def _is_name(value: object) -> bool:
+    # JSON can write half a character, which no answer of ours could carry.
+    return isinstance(value, str) and bool(value.strip()) and value.encode(errors="replace").decode() == value
 
 
 @dataclass(frozen=True)

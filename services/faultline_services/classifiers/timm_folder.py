@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from torch import Tensor
 
 from faultline_core.contract.base import ModelIdentity
-from faultline_core.errors import ModelFormatRefused
-from faultline_services.classifiers.class_map import read_class_map
+from faultline_core.errors import ClassMapMismatch, ModelFormatRefused
+from faultline_services.classifiers.class_map import HeadClasses, read_class_map
+from faultline_services.classifiers.tensors import read_tensors
 from faultline_services.classifiers.timm_network import FACTORY_ARGUMENTS, Network, create_network
 from faultline_services.model_folder import folder_revision
 
@@ -25,7 +26,7 @@ def load_folder(folder: Path, name: str) -> Network:
 
     Raises:
         ModelFormatRefused: no readable configuration, or weights that are not safetensors that fit it.
-        ClassMapMismatch: no readable class map.
+        ClassMapMismatch: no readable class map, or one of another length than the head.
         UnknownModel: timm has no such architecture.
     """
     if not (folder / WEIGHTS).is_file():
@@ -38,11 +39,22 @@ def load_folder(folder: Path, name: str) -> Network:
         pretrained_cfg_overlay=config.get("pretrained_cfg", {}),
         **_model_arguments(config, name),
     )
+    tensors = read_tensors(folder / WEIGHTS, name)
+    _require_rows(module, tensors, head, name)
     try:
-        module.load_state_dict(load_file(folder / WEIGHTS), strict=True)
-    except (RuntimeError, SafetensorError, OSError) as error:
+        module.load_state_dict(tensors, strict=True)
+    except RuntimeError as error:
         raise ModelFormatRefused(f"the weights of {name!r} do not fit its configuration") from error
     return Network(module, head, ModelIdentity(id=name, revision=folder_revision(folder)))
+
+
+def _require_rows(module: Any, tensors: Mapping[str, Tensor], head: HeadClasses, name: str) -> None:
+    # Told apart from other misfits: the list of classes is what its owner has to mend.
+    bias = tensors.get(f"{module.default_cfg.get('classifier')}.bias")
+    if bias is not None and bias.ndim == 1 and len(bias) != len(head):
+        raise ClassMapMismatch(
+            f"{CLASS_MAP} of {name!r} names {len(head)} classes, its head has {len(bias)} rows"
+        )
 
 
 def _model_arguments(config: dict[str, Any], name: str) -> dict[str, Any]:
@@ -63,7 +75,7 @@ def read_configuration(folder: Path) -> dict[str, Any]:
     """
     try:
         config = json.loads((folder / CONFIGURATION).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelFormatRefused(f"{folder.name!r} has no readable {CONFIGURATION}") from error
     if not isinstance(config, dict):
         raise ModelFormatRefused(f"{CONFIGURATION} of {folder.name!r} is no JSON object")

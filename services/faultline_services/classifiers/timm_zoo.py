@@ -18,6 +18,7 @@ from timm.data import ImageNetInfo
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.errors import UnknownModel
 from faultline_services.classifiers.class_map import HeadClasses
+from faultline_services.classifiers.tensors import read_tensors
 from faultline_services.classifiers.timm_network import Network, create_network
 
 WEIGHTS = "model.safetensors"
@@ -52,6 +53,8 @@ def load_zoo(name: str, fetch: Fetch) -> Network:
     if settings.num_classes != len(head):
         raise UnknownModel(f"{name!r} of timm is no ImageNet-1k classifier")
     file = fetch(settings.hf_hub_id)
+    # timm would load a damaged file into errors of its own, and NaN into a network that answers NaN.
+    read_tensors(file, f"timm:{name}")
     # Given a file timm reads that one; left to itself it may choose a pickle.
     module = create_network(name, pretrained=True, pretrained_cfg_overlay={"file": str(file)})
     with file.open("rb") as stream:

@@ -11,7 +11,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import torch
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+from safetensors.torch import load_file, save_file
 
 from fakes.tiny_models.clip import save_clip
 from fakes.tiny_models.timm import plain_logits, save_timm
@@ -262,6 +264,13 @@ def write_config(text: str) -> Callable[[Path], None]:
     return spoil
 
 
+def write_class_map(text: str) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        (folder / "class_map.json").write_text(text, encoding="utf-8")
+
+    return spoil
+
+
 def break_weights(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes(b"\x80\x02pickle")
 
@@ -272,6 +281,31 @@ def pickle_weights(folder: Path) -> None:
 
 def fewer_classes(folder: Path) -> None:
     (folder / "class_map.json").write_text(json.dumps(CLASSES[:3]), encoding="utf-8")
+
+
+def name_classes(*names: str) -> Callable[[Path], None]:
+    return write_class_map(json.dumps(names))
+
+
+def spoil_weight(name: str, value: float) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        tensors = load_file(folder / "model.safetensors")
+        tensors[name].flatten()[0] = value
+        save_file(tensors, folder / "model.safetensors")
+
+    return spoil
+
+
+def reshape_weight(name: str, shape: tuple[int, ...]) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        tensors = load_file(folder / "model.safetensors")
+        save_file(tensors | {name: torch.zeros(shape)}, folder / "model.safetensors")
+
+    return spoil
+
+
+def long_header(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes((2**63).to_bytes(8, "little") + b"{}")
 
 
 def no_class_map(folder: Path) -> None:
@@ -300,7 +334,19 @@ def configured(**changes: object) -> Callable[[Path], None]:
         (configured(pretrained_cfg={"no such setting": 1}), ModelFormatRefused),
         (write_config("[1]"), ModelFormatRefused),
         (pickle_weights, ModelFormatRefused),
-        (fewer_classes, ModelFormatRefused),
+        (fewer_classes, ClassMapMismatch),
+        (name_classes(*CLASSES, "moon"), ClassMapMismatch),
+        (name_classes(*CLASSES[:4], "boat"), ClassMapMismatch),
+        (name_classes(*CLASSES[:4], "Boat"), ClassMapMismatch),
+        (name_classes(*CLASSES[:4], "boat_"), ClassMapMismatch),
+        (name_classes(*CLASSES[:4], " "), ClassMapMismatch),
+        (name_classes(*CLASSES[:4], "\ud800"), ClassMapMismatch),
+        (spoil_weight("fc.weight", float("nan")), ModelFormatRefused),
+        (spoil_weight("fc.bias", float("inf")), ModelFormatRefused),
+        (reshape_weight("fc.weight", (len(CLASSES), 1)), ModelFormatRefused),
+        (reshape_weight("fc.bias", (1, len(CLASSES))), ModelFormatRefused),
+        (long_header, ModelFormatRefused),
+        (write_config("[" * 10**5), ModelFormatRefused),
         (no_class_map, ClassMapMismatch),
         (write_config(json.dumps({"architecture": "lenet"})), UnknownModel),
         (write_config("["), ModelFormatRefused),
@@ -317,11 +363,42 @@ def test_a_spoilt_checkpoint_is_refused(
         ask(engine, "local:mine", [picture(store, 0)])
 
 
-def test_nan_in_the_head_is_a_problem_of_each_picture(root: Path, store: BlobStore, tmp_path: Path) -> None:
-    save_timm(tmp_path / "models" / "mine", CLASSES, spread=float("nan"))
+def test_a_spoilt_checkpoint_costs_the_others_nothing(root: Path, store: BlobStore, tmp_path: Path) -> None:
+    for name, spoil in (("broken", long_header), ("deep", write_class_map("[" * 10**5)), ("mine", None)):
+        save_timm(tmp_path / "models" / name, CLASSES)
+        if spoil is not None:
+            spoil(tmp_path / "models" / name)
+    engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(models_folder=tmp_path / "models"))
+    for refused in ("local:broken", "local:deep"):
+        with pytest.raises(FaultlineError):
+            ask(engine, refused, [picture(store, 0)])
+    assert len(predictions(ask(engine, "local:mine", [picture(store, 0)]))) == 1
+    assert "local:deep" not in {one.spec for one in engine.list_classifiers().classifiers}
+
+
+def test_a_head_that_overflows_is_a_problem_of_each_picture(
+    root: Path, store: BlobStore, tmp_path: Path
+) -> None:
+    save_timm(tmp_path / "models" / "mine", CLASSES)
+    weights = tmp_path / "models" / "mine" / "model.safetensors"
+    tensors = load_file(weights)
+    save_file(tensors | {"fc.weight": torch.full_like(tensors["fc.weight"], 3e38)}, weights)
     engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(models_folder=tmp_path / "models"))
     outcomes = ask(engine, "local:mine", [picture(store, 0), picture(store, 1)]).outcomes
     assert [code_of(one) for one in outcomes] == ["bad-backend-output"] * 2
+
+
+@pytest.mark.parametrize("spoil", [long_header, spoil_weight("fc.bias", float("nan"))])
+def test_a_spoilt_file_of_the_zoo_is_refused(
+    spoil: Callable[[Path], None], root: Path, store: BlobStore, tmp_path: Path
+) -> None:
+    save_timm(tmp_path / "zoo", imagenet_classes().own_names)
+    spoil(tmp_path / "zoo")
+    sources = Sources(
+        SUITE, root, store, ClassifierOptions(), fetch=lambda _: tmp_path / "zoo" / "model.safetensors"
+    )
+    with pytest.raises(ModelFormatRefused):
+        sources.load("timm:test_resnet.r160_in1k")
 
 
 def test_the_zoo_is_fetched_by_repository_and_read_from_safetensors(
@@ -375,7 +452,13 @@ def test_a_label_map_that_is_none_is_refused_by_name(text: str | None, tmp_path:
         read_label_map(file)
 
 
-@pytest.mark.parametrize("text", ["{", '{"boat": 0}', "[]", '["boat", 1]', '"boat"'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{", '{"boat": 0}', '{"-1": "boat"}', '{"0": "boat", "7": "tram"}', "[]", '["boat", 1]', '"boat"',
+        '["boat", null]', '["boat", "boat"]', '["Boat", "boat"]', '["ice_bear", "ice bear"]', '["boat", ""]',
+    ],
+)  # fmt: skip
 def test_a_class_map_is_a_list_of_names(text: str, tmp_path: Path) -> None:
     file = tmp_path / "class_map.json"
     file.write_text(text, encoding="utf-8")

@@ -12,7 +12,11 @@ from faultline_core.errors import ModelFormatRefused, UnknownModel
 from faultline_services import model_folder as module
 from faultline_services.model_folder import folder_revision, model_folder, require_safetensors
 
-FILES = {"model.safetensors": b"weights", "config.json": b"{}", "tokenizer/vocab.txt": b"a b"}
+FILES = {
+    "model.safetensors": (2).to_bytes(8, "little") + b"{}",
+    "config.json": b"{}",
+    "tokenizer/vocab.txt": b"a b",
+}
 
 
 @pytest.fixture

@@ -26,12 +26,15 @@ FILES = (
 )
 """What the miniature suite's services cannot start without."""
 
+NO_TENSORS = (2).to_bytes(8, "little") + b"{}"
+"""The smallest safetensors file."""
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     for name in FILES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
+        (tmp_path / name).write_bytes(NO_TENSORS)
     return tmp_path
 
 
@@ -74,6 +77,13 @@ def test_pickled_weights_are_refused_before_anything_starts(root: Path) -> None:
         require_weights(settings(root), ["captioner"])
 
 
+@pytest.mark.parametrize("damaged", [file for file in FILES if file.endswith("safetensors")])
+def test_a_damaged_header_is_found_before_anything_starts(damaged: str, root: Path) -> None:
+    (root / damaged).write_bytes((2**63).to_bytes(8, "little") + b"{}")
+    with pytest.raises(ModelFormatRefused, match="no safetensors file"):
+        require_weights(settings(root), SERVICES)
+
+
 def test_classifiers_start_with_whatever_is_there(tmp_path: Path) -> None:
     require_weights(settings(tmp_path), ["classifiers"])
 
@@ -110,7 +120,7 @@ def test_a_published_clip_lies_in_a_folder_of_its_own(tmp_path: Path) -> None:
     folder = tmp_path / "open_clip" / "ViT-L-14"
     folder.mkdir(parents=True)
     for name in ("open_clip_config.json", "open_clip_pytorch_model.safetensors"):
-        (folder / name).touch()
+        (folder / name).write_bytes(NO_TENSORS)
     assert clip_folder(tmp_path, "open_clip:ViT-L-14") == folder
 
 
