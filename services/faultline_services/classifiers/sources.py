@@ -9,13 +9,15 @@ import httpx
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.classifiers import ClassifierDescription
-from faultline_core.errors import FaultlineError, UnknownModel
+from faultline_core.errors import FaultlineError, ModelFormatRefused, UnknownModel
 from faultline_core.suite import ClassifiersSuite
 from faultline_services.classifiers.class_map import read_class_map, read_label_map
 from faultline_services.classifiers.classifier import Classifier
+from faultline_services.classifiers.onnx_file import ONNX_FILE
+from faultline_services.classifiers.onnx_network import OnnxClassifier
 from faultline_services.classifiers.options import ClassifierOptions
 from faultline_services.classifiers.remote import RemoteClassifier, require_allowed
-from faultline_services.classifiers.timm_folder import CLASS_MAP, load_folder, read_configuration
+from faultline_services.classifiers.timm_folder import CLASS_MAP, WEIGHTS, load_folder, read_configuration
 from faultline_services.classifiers.timm_network import Network, TimmClassifier
 from faultline_services.classifiers.timm_zoo import Fetch, hub_weights, load_zoo
 from faultline_services.classifiers.zero_shot import ZeroShotClassifier
@@ -55,7 +57,7 @@ class Sources:
 
         Raises:
             UnknownModel: nothing answers to it, or it is not allowed here.
-            ModelFormatRefused: its weights are not safetensors that fit.
+            ModelFormatRefused: its weights are neither safetensors that fit nor an ONNX file that can be run.
             ClassMapMismatch: its class map is missing or broken.
         """
         scheme, _, name = spec.partition(":") if ":" in spec else ("", "", spec)
@@ -84,7 +86,12 @@ class Sources:
         folders = self._options.models_folder
         if folders is None or "/" in name or not (folders / name).is_dir():
             raise UnknownModel(f"no folder of the models folder is named {name!r}")
-        return self._timm(load_folder(model_folder(folders, name), f"local:{name}"))
+        folder, spec = model_folder(folders, name), f"local:{name}"
+        if not (folder / ONNX_FILE).is_file():
+            return self._timm(load_folder(folder, spec))
+        if (folder / WEIGHTS).is_file():
+            raise ModelFormatRefused(f"{spec!r} has both {ONNX_FILE!r} and {WEIGHTS!r}: keep one")
+        return self._onnx(folder, spec)
 
     def _of_clip(self, name: str) -> Loaded[Classifier]:
         folder = clip_folder(self._root, self._suite.zero_shot.get(name, f"{PUBLISHED_PREFIX}{name}"))
@@ -105,6 +112,17 @@ class Sources:
     def _timm(self, network: Network) -> Loaded[Classifier]:
         model = TimmClassifier(
             network,
+            label_map=self._label_map,
+            store=self._store,
+            batch=self._suite.batch,
+            device=self._options.device,
+        )
+        return Loaded(model, model.size_bytes)
+
+    def _onnx(self, folder: Path, spec: str) -> Loaded[Classifier]:
+        model = OnnxClassifier(
+            folder,
+            spec,
             label_map=self._label_map,
             store=self._store,
             batch=self._suite.batch,
@@ -136,5 +154,5 @@ def _described(folder: Path, name: str, spec: str) -> ClassifierDescription | No
     except FaultlineError:
         # Listing names what can be tested; asking for a broken one says what is wrong with it.
         return None
-    architecture = str(config.get("architecture", ""))
+    architecture = "onnx" if (folder / ONNX_FILE).is_file() else str(config.get("architecture", ""))
     return ClassifierDescription(name=name, spec=spec, architecture=architecture, classes=head.own_names)
