@@ -70,7 +70,9 @@ def test_a_run_without_the_baseline_has_no_row_of_it() -> None:
 
 
 def test_however_bad_the_baseline_nothing_else_in_the_summary_moves() -> None:
-    without, beside = summary(stressed(21)), summary(with_baseline(21, shaken=21))
+    ledgered = with_baseline(21, shaken=21)
+    ledgered.add("nothing else kept", "lance-r", before=LOST, after=LOST)
+    without, beside = summary(stressed(21)), summary(ledgered)
     assert beside.verdict == without.verdict
     assert beside.insights == without.insights
     assert beside.edit_types == without.edit_types
