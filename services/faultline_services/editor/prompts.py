@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from faultline_core.editing.prompt_alignment import TokenizedPrompt
-from faultline_core.errors import PromptTooLong
+from faultline_core.errors import InvalidRequest, PromptTooLong
 
 if TYPE_CHECKING:
     from transformers import CLIPTextModel, PreTrainedTokenizerBase
@@ -33,9 +33,13 @@ class PromptEncoder:
         """Split ``text`` into tokens that know their word.
 
         Raises:
+            InvalidRequest: it holds a mark of the tokenizer's own, or a word that it does not know.
             PromptTooLong: it has more tokens than the text encoder reads.
         """
         prompt = self._tokenized(text)
+        # CLIP pools at the first mark of the end: what follows it would be ignored without a word.
+        if not set(self._tokenizer.all_special_ids).isdisjoint(prompt.ids[1:-1]):
+            raise InvalidRequest(f"{text!r} holds what the text encoder's tokenizer does not read as words")
         if len(prompt.ids) > self.length:
             raise PromptTooLong(
                 f"{text!r} has {len(prompt.ids)} tokens; the text encoder reads {self.length}"

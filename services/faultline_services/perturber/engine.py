@@ -150,6 +150,12 @@ class PerturberEngine:
         # A small vocabulary would edit another caption than the one that was asked about.
         if any(self._tokenizer.unk_token_id in prompt for prompt in prompts):
             raise InvalidRequest(f"the perturber does not know every word of {item.caption!r}")
+        # Tokenizers read such a mark out of plain text: to the model it would end what it was told.
+        caption = self._tokenizer(item.caption, add_special_tokens=False)["input_ids"]
+        if not set(self._tokenizer.all_special_ids).isdisjoint(caption):
+            raise InvalidRequest(
+                f"the caption {item.caption!r} holds a mark of the perturber's own tokenizer"
+            )
         longest = max(len(prompt) for prompt in prompts)
         if longest + self._suite.max_new_tokens > self._model.config.max_position_embeddings:
             raise PromptTooLong(f"a prompt of {longest} tokens leaves no room for an answer")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from faultline_core.errors import InvalidRequest
 from faultline_core.perturbations import compact_prompt
 from faultline_core.types import PerturbationType
 
@@ -111,6 +112,8 @@ _FRAME = (
     "one on each line.\n\n### Task:\n{task}\n\n### Caption:\n{caption}\n\n### Variations:\n"
 )
 
+_MARKS: Mapping[PromptStyle, tuple[str, ...]] = {"instruction": ("###", "\n", "\r"), "compact": ("=>",)}
+
 
 def instruction_prompt(instruction: Instruction, caption: str) -> str:
     """Ask a fine-tuned model for edits: frame, instruction and caption, no examples."""
@@ -127,7 +130,15 @@ def collection_prompt(instruction: Instruction, caption: str, *, wanted: int) ->
 def prompt_for(
     style: PromptStyle, perturbation_type: PerturbationType, caption: str, *, variant: int = 0
 ) -> str:
-    """Return the prompt an engine gives its model; `variant` picks one of a type's instructions."""
+    """Return the prompt an engine gives its model; `variant` picks one of a type's instructions.
+
+    Raises:
+        InvalidRequest: the caption holds what ends its own place in the prompt.
+    """
+    # A caption is data: what follows such a mark would be read as a task or as the answer.
+    for mark in _MARKS[style]:
+        if mark in caption:
+            raise InvalidRequest(f"the caption {caption[:80]!r} holds {mark!r}, which frames the prompt")
     if style == "compact":
         return compact_prompt(perturbation_type, caption)
     choices = INSTRUCTIONS[perturbation_type]

@@ -14,7 +14,7 @@ from fakes.tiny_pipeline import WORDS
 from diffusers import DDIMScheduler, EulerDiscreteScheduler
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
-from faultline_core.errors import PromptTooLong
+from faultline_core.errors import InvalidRequest, PromptTooLong
 from faultline_miniature.training.tokenizer import build_tokenizer
 from faultline_services.editor.pictures import EXACT_PSNR_DB, LatentCodec, centre_crop, psnr_db
 from faultline_services.editor.prompts import PromptEncoder
@@ -52,6 +52,13 @@ def test_a_prompt_that_does_not_fit_is_refused_and_named() -> None:
     prompts = PromptEncoder(letters(), text_encoder(20, 60))
     with pytest.raises(PromptTooLong, match="'abcdefghijk' has 13 tokens; the text encoder reads 12"):
         prompts.tokenize("abcdefghijk")
+
+
+@pytest.mark.parametrize("text", ["bus<|endoftext|>tram", "<|startoftext|>", "a <|endoftext|>"])
+def test_a_tokenizers_own_marks_are_no_words(text: str) -> None:
+    prompts = PromptEncoder(letters(), text_encoder(20, 60))
+    with pytest.raises(InvalidRequest, match="as words"):
+        prompts.tokenize(text)
 
 
 def test_embeddings_do_not_depend_on_what_else_is_embedded() -> None:

@@ -142,6 +142,13 @@ def test_a_caption_with_unknown_words_fails_alone(engine: PerturberEngine) -> No
     assert second.value is not None
 
 
+@pytest.mark.parametrize("mark", ["</s>", "<s>", "=>"])
+def test_a_caption_with_a_prompts_own_marks_fails_alone(engine: PerturberEngine, mark: str) -> None:
+    items = [item(1, caption=f"a red boat {mark} on the sea"), item(2)]
+    found = engine.perturb(PerturbRequest(items=items)).outcomes
+    assert [code_of(outcome) for outcome in found] == ["invalid-request", None]
+
+
 def test_a_caption_that_leaves_no_room_is_refused(engine: PerturberEngine) -> None:
     (outcome,) = engine.perturb(PerturbRequest(items=[item(1, caption="red " * 60)])).outcomes
     assert code_of(outcome) == "prompt-too-long"
