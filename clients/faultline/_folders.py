@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from faultline_core.contract.datasets import RejectedSource, SourcesAdded, SourceUpload
-from faultline_core.errors import DatasetEmpty, ImageTooLarge, ImageUndecodable, InvalidRequest
+from faultline_core.errors import (
+    DatasetEmpty,
+    ImageTooLarge,
+    ImageUndecodable,
+    InvalidRequest,
+    RequestError,
+)
 
 # The three formats that the gateway decodes; others would be sent only to be refused.
 PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
@@ -133,6 +139,21 @@ class FolderUpload:
                 yield made
             else:
                 self.left_out.append(made)
+
+
+def none_taken(batch: Sequence[SourceUpload], error: RequestError) -> SourcesAdded:
+    """What came of a batch of which the gateway took nothing: the next one may fare better.
+
+    Raises:
+        RequestError: the batch was refused as a request, not picture by picture.
+    """
+    if len(error.parts) != len(batch):
+        raise error
+    rejected = [
+        RejectedSource(filename=source.filename, code=part.code, detail=part.detail, pointer=part.pointer)
+        for source, part in zip(batch, error.parts, strict=True)
+    ]
+    return SourcesAdded(added=0, rejected=rejected)
 
 
 def _upload_of(picture: Picture) -> SourceUpload | RejectedSource:

@@ -22,6 +22,8 @@ from faultline_core.errors import (
     ImageTooLarge,
     ImageUndecodable,
     InvalidRequest,
+    RequestError,
+    error_for,
 )
 from faultline_core.images import decode_image, encode_raw
 from faultline_gateway.ledger import Ledger, NewSource
@@ -39,12 +41,16 @@ _BATCH = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class RawSource:
-    """A picture as it was brought; ``content`` is None where it could not be read at all."""
+    """A picture as it was brought; ``content`` is None where it could not be read at all.
+
+    ``pointer`` leads to it in the request that brought it, if one did.
+    """
 
     filename: str
     label: str
     caption: str | None
     content: bytes | None
+    pointer: str | None = None
 
 
 def take_in(
@@ -56,19 +62,27 @@ def take_in(
     for source in sources:
         try:
             taken.append(_admit(source, store, classes))
-        except FaultlineError as error:
-            name = _printable(source.filename)
-            rejected.append(RejectedSource(filename=name, code=error.code, detail=error.detail))
+        except RequestError as error:
+            rejected.append(_rejected(source, error))
     return taken, rejected
 
 
+def _rejected(source: RawSource, error: RequestError) -> RejectedSource:
+    field = error.pointer or "/content_base64"
+    return RejectedSource(
+        filename=_printable(source.filename), code=error.code, detail=error.detail,
+        pointer=None if source.pointer is None else source.pointer + field,
+    )  # fmt: skip
+
+
 def _uploaded(uploads: Sequence[SourceUpload]) -> Iterator[RawSource]:
-    for upload in uploads:
+    for number, upload in enumerate(uploads):
         yield RawSource(
             filename=upload.filename,
             label=upload.label,
             caption=upload.caption,
             content=_from_base64(upload.content_base64),
+            pointer=f"/sources/{number}",
         )
 
 
@@ -77,10 +91,23 @@ def add_uploads(name: str, uploads: Sequence[SourceUpload], ledger: Ledger, stor
 
     Raises:
         UnknownDataset: no dataset has this name.
+        RequestError: none of the pictures can be taken; its ``parts`` tell why, one by one.
     """
     classes = ledger.dataset(name).classes if ledger.has_fixed_classes(name) else None
     taken, rejected = take_in(_uploaded(uploads), store, classes)
+    if not taken:
+        raise _refusal_of_all(rejected)
     return SourcesAdded(added=ledger.add_sources(name, taken), rejected=rejected)
+
+
+def _refusal_of_all(rejected: Sequence[RejectedSource]) -> FaultlineError:
+    """Join refusals under their own code, or as an invalid request where their codes differ."""
+    parts = [error_for(one.code, one.detail, pointer=one.pointer) for one in rejected]
+    codes = {part.code for part in parts}
+    code = codes.pop() if len(codes) == 1 else InvalidRequest.code
+    others = f"; {len(parts) - 1} more are refused" if len(parts) > 1 else ""
+    detail = f"{rejected[0].filename!r}: {rejected[0].detail}{others}"
+    return error_for(code, detail, pointer=rejected[0].pointer, parts=parts)
 
 
 def checked_classes(classes: Sequence[str] | None) -> list[str] | None:
@@ -153,18 +180,22 @@ def register_folder(
 
 def _admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None) -> NewSource:
     for field, text, most in (
-        ("file name", source.filename, LONGEST_FILENAME),
+        ("filename", source.filename, LONGEST_FILENAME),
         ("label", source.label, LONGEST_LABEL),
         ("caption", source.caption, LONGEST_CAPTION),
     ):
         if text is not None and _printable(text) != text:
-            raise InvalidRequest(f"the {field} {_printable(text)!r} has control characters")
+            raise InvalidRequest(
+                f"the {field} {_printable(text)!r} has control characters", pointer=f"/{field}"
+            )
         if text is not None and len(text) > most:
-            raise InvalidRequest(f"the {field} {text[:40]!r}... has more than {most} characters")
+            told = f"the {field} {text[:40]!r}... has more than {most} characters"
+            raise InvalidRequest(told, pointer=f"/{field}")
     if _is_path_elsewhere(source.filename):
-        raise InvalidRequest(f"{source.filename!r} is a path where a file name belongs")
+        raise InvalidRequest(f"{source.filename!r} is a path where a file name belongs", pointer="/filename")
     if classes is not None and source.label not in classes:
-        raise ClassMapMismatch(f"the label {source.label!r} is none of the dataset's classes")
+        told = f"the label {source.label!r} is none of the dataset's classes"
+        raise ClassMapMismatch(told, pointer="/label")
     if source.content is None:
         raise ImageUndecodable(f"{source.filename!r} could not be read, or is no base64")
     if len(source.content) > LARGEST_FILE:
@@ -192,6 +223,9 @@ def _printable(text: str) -> str:
 
 
 def _from_base64(text: str) -> bytes | None:
+    # Python takes more padding than there is to fill, and raises something else for letters beyond ASCII.
+    if not text.isascii() or len(text) % 4 or text.endswith("==="):
+        return None
     try:
         # Without validation Python drops foreign letters and decodes something that nobody sent.
         return base64.b64decode(text, validate=True)

@@ -42,7 +42,7 @@ FaultlineError
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 
@@ -50,7 +50,8 @@ class FaultlineError(Exception):
     """Root of every error Faultline raises on purpose.
 
     ``detail`` is one sentence that names the offending input; ``pointer`` is a JSON pointer into
-    the request body where there is one; ``request_id`` is set where an answer brought the error.
+    the request body where there is one; ``parts`` are the refusals of which it consists, one an input, where
+    it is one of several; ``request_id`` is set where an answer brought the error.
     """
 
     code: ClassVar[str] = "internal-error"
@@ -58,10 +59,13 @@ class FaultlineError(Exception):
     title: ClassVar[str] = "Faultline failed"
     retryable: ClassVar[bool] = False
 
-    def __init__(self, detail: str = "", *, pointer: str | None = None) -> None:
+    def __init__(
+        self, detail: str = "", *, pointer: str | None = None, parts: Sequence[FaultlineError] = ()
+    ) -> None:
         super().__init__(detail or self.title)
         self.detail = detail or self.title
         self.pointer = pointer
+        self.parts = tuple(parts)
         self.request_id: str | None = None
 
 
@@ -353,6 +357,8 @@ def error_classes() -> dict[str, type[FaultlineError]]:
     return {leaf.code: leaf for leaf in sorted(_leaves(FaultlineError), key=lambda leaf: leaf.code)}
 
 
-def error_for(code: str, detail: str, *, pointer: str | None = None) -> FaultlineError:
+def error_for(
+    code: str, detail: str, *, pointer: str | None = None, parts: Sequence[FaultlineError] = ()
+) -> FaultlineError:
     """Build the error that ``code`` names; an unknown code becomes InternalError."""
-    return error_classes().get(code, InternalError)(detail, pointer=pointer)
+    return error_classes().get(code, InternalError)(detail, pointer=pointer, parts=parts)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from faultline._calls import Call, idempotency_headers, reading, segment
-from faultline._folders import FolderUpload, pictures_in
+from faultline._folders import FolderUpload, none_taken, pictures_in
 from faultline._sending import AsyncSender, Sender
 from faultline_core.contract.datasets import (
     Dataset,
@@ -16,6 +16,7 @@ from faultline_core.contract.datasets import (
     SourcesAdded,
     SourceUpload,
 )
+from faultline_core.errors import RequestError
 
 UPLOAD_TIMEOUT_S = 300.0
 """16 MB at 60 kB/s: a slow line is no reason to give a dataset up."""
@@ -71,7 +72,11 @@ class Datasets:
         return self._sender.send(LIST)
 
     def add(self, name: str, sources: Sequence[SourceUpload]) -> SourcesAdded:
-        """Add labelled pictures; what was rejected is named in the answer."""
+        """Add labelled pictures; what was rejected is named in the answer.
+
+        Raises:
+            RequestError: none of them can be taken; its ``parts`` tell why, one by one.
+        """
         return self._sender.send(add_call(name, sources))
 
     def upload(
@@ -89,7 +94,13 @@ class Datasets:
         upload = FolderUpload(pictures_in(folder, captions))
         # Also when it exists: the same name is the same dataset, and equal pictures are added once.
         self.create(name=name)
-        return upload.total([self.add(name, batch) for batch in upload.batches()])
+        return upload.total([self._taken(name, batch) for batch in upload.batches()])
+
+    def _taken(self, name: str, batch: Sequence[SourceUpload]) -> SourcesAdded:
+        try:
+            return self.add(name, batch)
+        except RequestError as error:
+            return none_taken(batch, error)
 
 
 class AsyncDatasets:
@@ -111,7 +122,7 @@ class AsyncDatasets:
         return await self._sender.send(LIST)
 
     async def add(self, name: str, sources: Sequence[SourceUpload]) -> SourcesAdded:
-        """Add labelled pictures; what was rejected is named in the answer."""
+        """Add labelled pictures; as `Datasets.add`."""
         return await self._sender.send(add_call(name, sources))
 
     async def upload(
@@ -120,4 +131,10 @@ class AsyncDatasets:
         """Make a dataset of an ImageFolder and add its pictures; as `Datasets.upload`."""
         upload = FolderUpload(pictures_in(folder, captions))
         await self.create(name=name)
-        return upload.total([await self.add(name, batch) for batch in upload.batches()])
+        return upload.total([await self._taken(name, batch) for batch in upload.batches()])
+
+    async def _taken(self, name: str, batch: Sequence[SourceUpload]) -> SourcesAdded:
+        try:
+            return await self.add(name, batch)
+        except RequestError as error:
+            return none_taken(batch, error)

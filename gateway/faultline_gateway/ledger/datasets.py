@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -57,7 +58,8 @@ class Datasets(LedgerPart):
     ) -> int:
         """Add pictures that are not there yet and return how many those were.
 
-        The same picture, label and file name twice is one source; under another file name it is a second one.
+        Whoever sends the same picture, label and file name again adds nothing; twice in ``sources``, or
+        under another file name, it is a second source.
 
         Raises:
             UnknownDataset: no dataset has this name.
@@ -65,8 +67,10 @@ class Datasets(LedgerPart):
         with self._database.writing() as connection:
             row = _dataset_row(connection, name, lock=True)
             ordinal = row["n_sources"]
+            seen: Counter[NewSource] = Counter()
             for source in sources:
-                ordinal += _add(connection, name, ordinal, source)
+                seen[source] += 1
+                ordinal += _add(connection, name, ordinal, source, times=seen[source])
             _restate(connection, row, rejected)
         return int(ordinal - row["n_sources"])
 
@@ -110,11 +114,11 @@ class Datasets(LedgerPart):
             raise InvalidRequest(f"a dataset {name!r} with other classes exists already", pointer="/name")
 
 
-def _add(connection: Connection, name: str, ordinal: int, source: NewSource) -> int:
-    """Add one source unless it is there; return how many that made."""
+def _add(connection: Connection, name: str, ordinal: int, source: NewSource, *, times: int) -> int:
+    """Add one source unless it is there so many times; return how many that made."""
     alike = (_sources.dataset == name) & (_sources.image == source.image) & (_sources.label == source.label)
     filenames = connection.execute(select(_sources.filename).where(alike)).scalars().all()
-    if source.filename in filenames:
+    if filenames.count(source.filename) >= times:
         return 0
     # The file name is no part of it: moving files about makes no new pictures.
     identity = cache_key(image=source.image, label=source.label, occurrence=len(filenames))
@@ -149,5 +153,5 @@ def _digest(classes: Sequence[str], source_ids: Sequence[str]) -> str:
 
 def _merged(known: Sequence[dict[str, str]], new: Sequence[RejectedSource]) -> list[dict[str, str]]:
     by_name: Iterator[tuple[str, dict[str, str]]] = ((entry["filename"], entry) for entry in known)
-    fresh = {entry.filename: entry.model_dump() for entry in new}
+    fresh = {entry.filename: entry.model_dump(exclude_none=True) for entry in new}
     return list((dict(by_name) | fresh).values())

@@ -37,10 +37,11 @@ class ResponseBody(BaseModel):
 
 
 class FieldProblem(ResponseBody):
-    """One offending field: a JSON pointer and what is wrong there."""
+    """One offending field: a JSON pointer and what is wrong there, with a code where it has one."""
 
     pointer: str
     detail: str
+    code: str | None = None
 
 
 class Problem(ResponseBody):
@@ -58,7 +59,10 @@ class Problem(ResponseBody):
     @classmethod
     def of(cls, error: FaultlineError, *, request_id: str | None = None) -> Problem:
         """Describe ``error`` for the wire."""
-        errors = [] if error.pointer is None else [FieldProblem(pointer=error.pointer, detail=error.detail)]
+        parts = error.parts or (() if error.pointer is None else (error,))
+        errors = [
+            FieldProblem(pointer=part.pointer or "", detail=part.detail, code=part.code) for part in parts
+        ]
         return cls(
             type=PROBLEM_TYPE_PREFIX + error.code,
             title=error.title,
@@ -72,7 +76,9 @@ class Problem(ResponseBody):
 
     def error(self) -> FaultlineError:
         """Return the exception this problem describes."""
-        return error_for(self.code, self.detail, pointer=self.errors[0].pointer if self.errors else None)
+        parts = [error_for(one.code, one.detail, pointer=one.pointer) for one in self.errors if one.code]
+        pointer = self.errors[0].pointer if self.errors else None
+        return error_for(self.code, self.detail, pointer=pointer, parts=parts)
 
 
 class Outcome(ResponseBody, Generic[T]):

@@ -15,8 +15,8 @@ class SourceUpload(RequestBody):
 
     filename: str = Field(min_length=1, max_length=255)
     label: str = Field(min_length=1, max_length=200)
-    # 18 MB of picture: base64 takes four characters for three bytes.
-    content_base64: str = Field(min_length=1, max_length=24_000_000)
+    # 18 MB of picture: base64 takes four characters for three bytes. None at all is judged as a picture is.
+    content_base64: str = Field(max_length=24_000_000)
     caption: str | None = Field(default=None, max_length=2000)
 
 
@@ -34,11 +34,12 @@ class SourcesAdd(RequestBody):
 
 
 class RejectedSource(ResponseBody):
-    """A file that was not taken, and why."""
+    """A file that was not taken, and why; ``pointer`` leads to it in the request that brought it."""
 
     filename: str
     code: str
     detail: str
+    pointer: str | None = None
 
 
 class SourcesAdded(ResponseBody):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import base64
-import io
-import struct
 import uuid
-import zlib
 from collections.abc import AsyncIterator
-from typing import Any
 
 import numpy as np
 import pytest
 import pytest_asyncio
 from PIL import Image
 
+from fakes.bad_files import BAD, PICTURE, saved
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.problems import problem
 from faultline_core.blobs import BlobStore
@@ -56,86 +53,6 @@ def upload(content: bytes | str, **changes: str) -> dict[str, str]:
     return {"filename": "a.png", "label": "sled", "content_base64": text} | changes
 
 
-def saved(format: str, size: int = 16, **options: Any) -> bytes:
-    buffer = io.BytesIO()
-    pixels = np.random.default_rng(0).integers(0, 256, (size, size, 3), dtype=np.uint8)
-    Image.fromarray(pixels).save(buffer, format=format, **options)
-    return buffer.getvalue()
-
-
-def chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def png_claiming(width: int, height: int, *before_the_pixels: bytes) -> bytes:
-    """A PNG of two pixels' worth of bytes that says it is so large."""
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    pixels = chunk(b"IDAT", zlib.compress(b"\0" * 100))
-    return b"".join(
-        (b"\x89PNG\r\n\x1a\n", chunk(b"IHDR", header), *before_the_pixels, pixels, chunk(b"IEND", b""))
-    )
-
-
-def jpeg_claiming(width: int, height: int) -> bytes:
-    jpeg = saved("JPEG")
-    start = jpeg.index(b"\xff\xc0") + 5
-    return jpeg[:start] + struct.pack(">HH", height, width) + jpeg[start + 4 :]
-
-
-def flipped(content: bytes, position: int) -> bytes:
-    return content[:position] + bytes([content[position] ^ 0xFF]) + content[position + 1 :]
-
-
-PICTURE = saved("PNG")
-FRAMES: dict[str, Any] = {"save_all": True, "append_images": [Image.new("RGB", (16, 16), "red")]}
-TEXT_BOMB = chunk(b"zTXt", b"Comment\0\0" + zlib.compress(b"\0" * 2_000_000))
-
-UNDECODABLE = {
-    "one byte": b"\x00",
-    "random bytes": b"random bytes",
-    "random bytes behind a PNG's signature": b"\x89PNG\r\n\x1a\n" + b"\x07" * 64,
-    "a web page": b"<html><body>not found</body></html>",
-    "a script behind a JPEG's first marker": b"\xff\xd8\xff<script>alert(1)</script>",
-    "a PNG whose checksum is wrong": flipped(PICTURE, 20),
-    "a text that inflates to two million bytes": png_claiming(16, 16, TEXT_BOMB),
-}
-TRUNCATED = {
-    "a cut PNG": PICTURE[:200],
-    "a cut JPEG": saved("JPEG", size=64)[:-400],
-    "a cut WebP": saved("WEBP")[:-40],
-    "a PNG cut within its header": PICTURE[:20],
-    "a cut raw picture": encode_raw(np.zeros((16, 16, 3), np.uint8))[:-1],
-    "a raw picture's cut header": encode_raw(np.zeros((16, 16, 3), np.uint8))[:10],
-}
-HUGE = {
-    "a PNG of 50,000 x 50,000": png_claiming(50_000, 50_000),
-    "a PNG of two thousand million pixels a side": png_claiming(2**31 - 1, 2**31 - 1),
-    "a JPEG of 65,000 x 65,000": jpeg_claiming(65_000, 65_000),
-    "a raw picture of 60,000 x 60,000": b"FLRAW1" + struct.pack("<III", 60_000, 60_000, 3),
-    "one row over the limit": png_claiming(16_000, 1_001),
-}
-ANIMATED = {f"animated {format}": saved(format, **FRAMES) for format in ("PNG", "WEBP", "GIF")}
-OTHER_FORMATS = {
-    "GIF": saved("GIF"),
-    "TIFF": saved("TIFF"),
-    "BMP": saved("BMP"),
-    "ICO": saved("ICO"),
-    "PDF": b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n",
-    "EPS": b"%!PS-Adobe-3.0 EPSF-3.0\n",
-    "PSD": b"8BPS\x00\x01",
-    "FITS": b"SIMPLE  =                    T",
-    "AVIF": b"\x00\x00\x00\x20ftypavif",
-    "SVG": b"<svg/>",
-    "SVG behind white space": b'\n <?xml version="1.0"?><svg onload="alert(1)"/>',
-    "ZIP": b"PK\x03\x04" + b"\0" * 30,
-}
-BAD: dict[str, tuple[bytes, str]] = {
-    **{kind: (content, "image-undecodable") for kind, content in (UNDECODABLE | TRUNCATED).items()},
-    **{kind: (content, "image-too-large") for kind, content in HUGE.items()},
-    **{kind: (content, "unsupported-media") for kind, content in (OTHER_FORMATS | ANIMATED).items()},
-}
-
-
 @pytest.mark.parametrize("kind", BAD)
 async def test_a_bad_file_is_named_under_its_code_and_leaves_nothing_in_the_store(kind: str) -> None:
     content, code = BAD[kind]
@@ -157,6 +74,9 @@ async def test_one_upload_of_every_bad_kind_takes_the_one_good_picture(
     added = answer.json()
     assert (answer.status_code, added["added"]) == (200, 1)
     assert [one["code"] for one in added["rejected"]] == [code for _, code in BAD.values()]
+    numbers = [number for number in range(len(BAD) + 1) if number != 10]
+    pointers = [one["pointer"] for one in added["rejected"]]
+    assert pointers == [f"/sources/{number}/content_base64" for number in numbers]
     assert {code for _, code in BAD.values()} <= set(error_classes())
     [source] = gateway.ledger.sources(name)
     assert source.filename == "good.png"
@@ -165,11 +85,6 @@ async def test_one_upload_of_every_bad_kind_takes_the_one_good_picture(
 @pytest.mark.parametrize(
     ("source", "code"),
     [
-        (upload("no base64!"), "image-undecodable"),
-        (upload("QUJD RA=="), "image-undecodable"),
-        (upload("QUJDRA"), "image-undecodable"),
-        (upload("data:image/png;base64,QUJD"), "image-undecodable"),
-        (upload(saved("PNG", size=1)), "invalid-request"),
         (upload(PICTURE, label="moon"), "class-map-mismatch"),
         (upload(PICTURE, label="Sled"), "class-map-mismatch"),
         (upload(PICTURE, label="sled "), "class-map-mismatch"),
@@ -216,7 +131,6 @@ async def test_a_folder_may_bring_no_longer_text_than_an_upload(changes: dict[st
     "source",
     [
         {"filename": "a.png", "label": "sled"},
-        upload(""),
         upload(PICTURE, url="http://169.254.169.254/"),
         upload(PICTURE, label=""),
         upload(PICTURE, label="x" * 201),
@@ -298,16 +212,15 @@ async def test_the_bytes_decide_and_not_the_file_name(
     assert added == {"added": 1, "rejected": []}
 
 
-async def test_one_picture_under_two_file_names_is_two_sources_and_under_one_name_is_one(
-    gateway: FakeGateway,
-    name: str,
+async def test_one_picture_twice_is_two_sources_and_sent_again_no_more(
+    gateway: FakeGateway, name: str
 ) -> None:
     await gateway.http.post("/v1/datasets", json={"name": name})
-    files = ("a.png", "b.png", "a.png")
-    body = {"sources": [upload(PICTURE, filename=file) for file in files]}
-    added = (await gateway.http.post(f"/v1/datasets/{name}/sources", json=body)).json()
-    assert added == {"added": 2, "rejected": []}
-    assert len({source.id for source in gateway.ledger.sources(name)}) == 2
+    body = {"sources": [upload(PICTURE, filename=file) for file in ("a.png", "b.png", "a.png")]}
+    for expected in (3, 0):
+        added = (await gateway.http.post(f"/v1/datasets/{name}/sources", json=body)).json()
+        assert added == {"added": expected, "rejected": []}
+    assert len({source.id for source in gateway.ledger.sources(name)}) == 3
 
 
 async def test_where_a_picture_was_taken_is_not_stored(gateway: FakeGateway, name: str) -> None:

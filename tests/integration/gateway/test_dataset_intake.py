@@ -166,10 +166,12 @@ def test_sources_are_told_apart_by_content_label_and_how_often_they_come(ledger:
         new_source(1), new_source(1), new_source(1, filename="copy.png"), new_source(1, label="boat"),
         new_source(2),
     ]  # fmt: skip
-    assert ledger.add_sources("demo", sources) == 4
+    assert ledger.add_sources("demo", sources[1:]) == 4
+    assert ledger.add_sources("demo", sources) == 1
     assert ledger.add_sources("demo", sources) == 0
-    assert len({source.id for source in ledger.sources("demo")}) == 4
-    assert [source.filename for source in ledger.sources("demo")] == ["1.png", "copy.png", "1.png", "2.png"]
+    assert len({source.id for source in ledger.sources("demo")}) == 5
+    filenames = ["1.png", "copy.png", "1.png", "2.png", "1.png"]
+    assert [source.filename for source in ledger.sources("demo")] == filenames
 
 
 def test_what_was_rejected_is_remembered_once_a_file(ledger: Ledger) -> None:

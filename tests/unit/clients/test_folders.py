@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from faultline import _folders
-from faultline._folders import FolderUpload, folder_digest, pictures_in, read_captions
-from faultline_core.errors import DatasetEmpty, InvalidRequest
+from faultline._folders import FolderUpload, folder_digest, none_taken, pictures_in, read_captions
+from faultline_core.errors import DatasetEmpty, ImageUndecodable, InvalidRequest
 
 
 @pytest.fixture
@@ -139,6 +139,23 @@ def test_a_name_that_is_no_text_is_left_out_and_named(folder: Path) -> None:
     Path(os.fsdecode(os.fsencode(folder / "bus") + b"/\xff.png")).write_bytes(b"x")
     assert left_out(folder) == [("bus/?.png", "image-undecodable")]
     assert len(digest(folder)) == 12
+
+
+def test_a_batch_of_which_nothing_was_taken_is_named_picture_by_picture(folder: Path) -> None:
+    (batch,) = FolderUpload(pictures_in(folder)).batches()
+    parts = [ImageUndecodable(f"broken {number}", pointer=f"/sources/{number}") for number in range(3)]
+    told = none_taken(batch, ImageUndecodable("broken 0; 2 more are refused", parts=parts))
+    assert told.added == 0
+    assert [(one.filename, one.code, one.detail, one.pointer) for one in told.rejected] == [
+        (source.filename, "image-undecodable", f"broken {number}", f"/sources/{number}")
+        for number, source in enumerate(batch)
+    ]
+
+
+def test_a_batch_that_was_refused_as_a_request_is_no_fault_of_its_pictures(folder: Path) -> None:
+    (batch,) = FolderUpload(pictures_in(folder)).batches()
+    with pytest.raises(InvalidRequest, match="no such field"):
+        none_taken(batch, InvalidRequest("no such field", pointer="/surprise"))
 
 
 def test_equal_folders_are_one_dataset_wherever_they_lie(folder: Path) -> None:

@@ -88,6 +88,19 @@ def test_an_error_crosses_the_wire_as_the_same_class(code: str) -> None:
     assert (received.detail, received.pointer) == (sent.detail, sent.pointer)
 
 
+def test_the_refusals_of_which_an_error_consists_cross_the_wire_with_their_codes() -> None:
+    parts = [
+        errors.ImageTooLarge("too large", pointer="/sources/0/content_base64"),
+        errors.ClassMapMismatch("no such label", pointer="/sources/1/label"),
+    ]
+    sent = errors.InvalidRequest("two are refused", pointer="/sources/0/content_base64", parts=parts)
+    received = Problem.model_validate_json(Problem.of(sent).model_dump_json()).error()
+    assert (received.detail, received.pointer) == (sent.detail, sent.pointer)
+    assert [(type(part), part.detail, part.pointer) for part in received.parts] == [
+        (type(part), part.detail, part.pointer) for part in parts
+    ]
+
+
 def test_a_problem_carries_the_class_s_status_code_and_advice() -> None:
     problem = Problem.of(errors.RateLimited("slow down"), request_id="r1")
     assert (problem.status, problem.code, problem.retryable, problem.request_id) == (

@@ -91,9 +91,15 @@ def _files_with(name: str) -> tuple[str, ...]:
 
 
 def _exists(test: str) -> bool:
-    """Whether there is such a test, and in its file the case in brackets if one is named."""
+    """Whether there is such a test, and in its file or the fakes the case in brackets if one is named."""
     name, _, case = test.removesuffix("]").partition("[")
-    return any(case in text for text in _files_with(name))
+    files = _files_with(name)
+    return bool(files) and any(case in text for text in (*files, *_fakes()))
+
+
+@cache
+def _fakes() -> tuple[str, ...]:
+    return tuple(path.read_text("utf-8") for path in sorted((TESTS / "fakes").glob("*.py")))
 
 
 @pytest.mark.parametrize("line", LINES)
