@@ -21,7 +21,7 @@ from validation.campaign import Campaign
 from validation.command import merged, order_of, parsed
 from validation.order import contestants
 from validation.report import PresetReport
-from validation.serving import serving
+from validation.serving import STACK, serving
 
 
 def measured(campaign: Campaign) -> PresetReport:
@@ -38,6 +38,9 @@ def measured(campaign: Campaign) -> PresetReport:
             items={seed: one.items for seed, one in tested.items()},
             insights={seed: one.insights for seed, one in summaries.items()},
             seen=campaign.seen,
+            seen_sources=campaign.seen_sources,
+            labelled=campaign.labelled,
+            seen_labelled=campaign.seen_labelled,
             text_filter=campaign.text_filter,
             drawn=campaign.drawn,
             seconds=campaign.seconds(),
@@ -52,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     order = order_of(given)
     began = time.monotonic()
     entrants = contestants(order)
-    with serving(order.state / "stack", order.models, given.url) as service:
+    with serving(order.state / STACK, order.models, given.url) as service:
         made = measured(Campaign(order, entrants, service))
     text = merged(given.out, order.preset, made).model_dump_json(indent=2)
     given.out.parent.mkdir(parents=True, exist_ok=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fakes.validity import BOAT_BY_ITS_WATER, contestant, insight, item, scene, truth
@@ -14,6 +16,8 @@ from validation import aims, command
 from validation.assembly import Pieces, report
 from validation.contestants import Contestant
 from validation.detection import bug_reports
+from validation.labelling import asked_of
+from validation.labels import Labelled
 from validation.order import Order, generator
 from validation.report import Absent, FilterFigures, PresetReport, Reconstruction, Validity
 from validation.sources import image_of
@@ -21,6 +25,7 @@ from validation.sources import image_of
 ROOT = Path(__file__).parents[3]
 SCHEMA = ROOT / "demo" / "validity.schema.json"
 SOURCES = [scene(nuisance=number) for number in range(20)]
+ENDED = ("done", "filtered")
 KNOWN = FilterFigures(
     precision=Estimate(estimate=0.9, low=0.8, high=0.95, n=100),
     recall=Estimate(estimate=0.8, low=0.7, high=0.9, n=100),
@@ -55,6 +60,9 @@ def pieces(tmp_path: Path) -> Pieces:
         items={0: items},
         insights={0: [insight(classifier="leaning"), insight(classifier="local:control", significant=False)]},
         seen={0: {f"edit-{at}": _sandy(one).attributes() for at, one in enumerate(SOURCES)}},
+        seen_sources={image_of(one): one.attributes() for one in SOURCES},
+        labelled=[],
+        seen_labelled=[],
         text_filter=KNOWN,
         drawn=None,
         seconds={"truth": 1.26},
@@ -119,6 +127,38 @@ def test_a_preset_is_written_beside_the_others(made: PresetReport, tmp_path: Pat
     out = tmp_path / "validity.json"
     out.write_text(command.merged(out, "quick", made).model_dump_json(), encoding="utf-8")
     assert set(command.merged(out, "lance", made).presets) == {"quick", "lance"}
+
+
+def test_the_oracle_is_held_against_the_sources_themselves(made: PresetReport) -> None:
+    assert (made.oracle.renderings["all"].estimate, made.oracle.renderings["all"].n) == (1.0, 20)
+    assert (made.oracle.edited, made.edits_corrected) == (None, None)
+
+
+def test_labels_by_eye_correct_the_figures_of_edits(tmp_path: Path) -> None:
+    asked = asked_of(item(SOURCES[0], _sandy(SOURCES[0])), SOURCES[0].attributes())
+    shown = _sandy(SOURCES[0]).attributes()
+    one = Labelled(asked, np.zeros((64, 64, 3), dtype=np.uint8), shown)
+    found = report(replace(pieces(tmp_path), labelled=[one], seen_labelled=[shown]))
+    assert found.oracle.edited is not None
+    assert found.oracle.edited["background"].n == 1
+    assert found.edits_corrected is not None
+    assert found.edits_corrected["background"].success.estimate == 1.0
+
+
+def test_edits_of_the_random_baseline_count_in_no_figure_of_edits(made: PresetReport, tmp_path: Path) -> None:
+    plain = pieces(tmp_path)
+    changes = [{"id": state, "kind": "lance-r", "edit_type": None, "state": state} for state in ENDED]
+    random = [one.model_copy(update=change) for one in plain.items[0] for change in changes]
+    seen = {one.id: {"object_class": "tram"} for one in random}
+    items, shown = {0: [*plain.items[0], *random]}, {0: {**plain.seen[0], **seen}}
+    found = report(replace(plain, items=items, seen=shown))
+    assert (found.agreement["lance-r"].absent, bool(made.agreement["lance-r"].absent)) == (None, True)
+    assert without_baselines(found) == without_baselines(made)
+
+
+def without_baselines(made: PresetReport) -> PresetReport:
+    own = {name: one for name, one in made.agreement.items() if name == "faultline"}
+    return made.model_copy(update={"aims": [], "agreement": own})
 
 
 def test_an_aim_is_met_missed_or_unknown() -> None:

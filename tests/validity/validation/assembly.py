@@ -11,7 +11,7 @@ from faultline_core.contract.runs import Item
 from faultline_core.contract.stress_tests import Insight
 from faultline_miniature.world.scene import Scene
 
-from . import aims, edit_figures
+from . import aims, edit_figures, oracle_error
 from .agreement import comparison
 from .baselines import Guess, drawn_means, random_word_means, type_means
 from .changes import Change, Row, changes_of, rows_of
@@ -19,10 +19,18 @@ from .contestants import Contestant
 from .detection import Trial, chances, detection
 from .generation import Drawn
 from .judging import Judgement, Seen, judged
+from .labels import Labelled
 from .measures import split_half
 from .order import Order, generator
 from .reconstructions import reconstruction
-from .report import BugReport, FilterFigures, PresetReport, Setting
+from .report import (
+    BugReport,
+    CorrectedFigures,
+    FilterFigures,
+    OracleAccuracy,
+    PresetReport,
+    Setting,
+)
 from .sources import by_image
 from .truth import Truth
 
@@ -40,6 +48,9 @@ class Pieces:
     items: Mapping[int, Sequence[Item]]
     insights: Mapping[int, Sequence[Insight]]
     seen: Mapping[int, Mapping[str, Seen]]
+    seen_sources: Mapping[str, Seen]
+    labelled: Sequence[Labelled]
+    seen_labelled: Sequence[Seen]
     text_filter: FilterFigures
     drawn: Drawn | None
     seconds: Mapping[str, float]
@@ -101,6 +112,8 @@ def report(pieces: Pieces) -> PresetReport:
         agreement=compared,
         reliability_of_the_truth=split_half([row.true for row in rows], generator("reliability")),
         edits=edits,
+        edits_corrected=_corrected(pieces, judgements),
+        oracle=_oracle(pieces),
         edits_seen_and_withheld=edit_figures.by_novelty(
             pieces.all_items, judgements, pieces.by_image, generator("novelty")
         ),
@@ -122,6 +135,29 @@ def _guesses(rows: Sequence[Row], pieces: Pieces) -> dict[str, Guess]:
         "lance-r": random_word_means(rows, pieces.all_items),
         "class-name-generation": drawn_means(rows, pieces.drawn),
     }
+
+
+def _corrected(pieces: Pieces, judgements: Mapping[str, Judgement]) -> dict[str, CorrectedFigures] | None:
+    if not pieces.labelled:
+        return None
+    rates = oracle_error.rates_of(pieces.labelled, pieces.seen_labelled)
+    return oracle_error.corrected_figures(judgements.values(), rates, generator("corrected"))
+
+
+def _oracle(pieces: Pieces) -> OracleAccuracy:
+    seen = {key: one for found in pieces.seen.values() for key, one in found.items()}
+    rebuilt = [item for item in pieces.all_items if item.kind == "reconstruction" and item.id in seen]
+    sources = pieces.by_image
+    by_eye = zip(pieces.seen_labelled, [one.seen for one in pieces.labelled], strict=True)
+    return OracleAccuracy(
+        renderings=oracle_error.accuracy(
+            (pieces.seen_sources[name], scene.attributes()) for name, scene in sources.items()
+        ),
+        reconstructions=oracle_error.accuracy(
+            (seen[item.id], sources[item.source_image].attributes()) for item in rebuilt
+        ),
+        edited=oracle_error.accuracy(by_eye) if pieces.labelled else None,
+    )
 
 
 def _significant(insights: Iterable[Insight]) -> list[Insight]:

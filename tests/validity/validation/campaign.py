@@ -18,6 +18,7 @@ from faultline import Client
 from faultline_core.blobs import cache_key
 from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_miniature.training.stage import write_atomically
+from faultline_miniature.world.renderer import render
 from faultline_miniature.world.scene import Scene
 from oracle import WEIGHTS as ORACLE_WEIGHTS
 from oracle import Oracle
@@ -27,11 +28,13 @@ from .changes import changes_of, rows_of
 from .contestants import Contestant
 from .detection import bug_reports
 from .generation import Drawn, drawn_by, pictures_of, prompts_of
-from .judging import seen_in
+from .judging import SEEN, SeenById, seen_in
 from .kept import kept, kept_array
+from .labels import Labelled, read_labels
 from .measures import Floats
 from .order import (
     ABOUT,
+    SOURCES,
     TESTED,
     Order,
     analysis_key,
@@ -50,12 +53,9 @@ from .serving import Service
 from .sources import by_image, upload
 from .truth import Pictures, Truth, rendered, true_class_table
 
-SeenById = dict[str, dict[str, str]]
-
 CAPTIONS = 80
 """Of a run's captions, how many the text filter is judged on."""
 
-_SEEN = TypeAdapter(SeenById)
 _REPORTS = TypeAdapter(list[BugReport])
 _FILTER = TypeAdapter(FilterFigures)
 _RUN_ID = TypeAdapter(str)
@@ -121,6 +121,8 @@ class Campaign:
         path.parent.mkdir(parents=True, exist_ok=True)
         about = question_key(self.order, self.scenes[seed], self.entrants)
         write_atomically(path.with_name(ABOUT), about.encode())
+        shown = {name: one.attributes() for name, one in by_image(self.scenes[seed]).items()}
+        write_atomically(path.with_name(SOURCES), SEEN.dump_json(shown))
         return collected(watched(take_up(client, kept(path, _RUN_ID, partial(self._begin, client, seed)))))
 
     def _begin(self, client: Client, seed: int) -> str:
@@ -168,11 +170,31 @@ class Campaign:
     @cached_property
     def seen(self) -> dict[int, SeenById]:
         """What the oracle sees in every generated picture, by seed and item."""
-        name = f"seen-{sha256(ORACLE_WEIGHTS.read_bytes()).hexdigest()[:16]}.json"
         return {
-            seed: kept(self._folder(seed) / name, _SEEN, partial(self._look, tested))
+            seed: kept(self._folder(seed) / f"seen-{_judge()}.json", SEEN, partial(self._look, tested))
             for seed, tested in self.tested.items()
         }
+
+    @cached_property
+    def seen_sources(self) -> SeenById:
+        """What the oracle sees in the sources themselves, by the name of their picture."""
+        found: SeenById = {}
+        for scenes in self.scenes.values():
+            path = self.order.state / "truth" / scenes_key(scenes) / f"seen-{_judge()}.json"
+            seen: SeenById = kept(path, SEEN, partial(_seen_rendered, scenes))
+            found |= seen
+        return found
+
+    @cached_property
+    def labelled(self) -> list[Labelled]:
+        """The edited pictures that were labelled by eye, of whatever run."""
+        return read_labels()
+
+    @cached_property
+    def seen_labelled(self) -> list[dict[str, str]]:
+        """What the oracle sees in them."""
+        shown = [one.picture for one in self.labelled]
+        return Oracle.load().attributes(np.stack(shown)) if shown else []
 
     def _look(self, tested: Finished) -> SeenById:
         run = self._service.client().stress_tests.get(tested.run_id)
@@ -213,6 +235,16 @@ class Campaign:
 
     def _folder(self, seed: int) -> Path:
         return self.order.state / "runs" / f"{self.order.preset}-{seed}-{self._keys[seed]}"
+
+
+def _judge() -> str:
+    return sha256(ORACLE_WEIGHTS.read_bytes()).hexdigest()[:16]
+
+
+def _seen_rendered(scenes: Sequence[Scene]) -> SeenById:
+    images = by_image(scenes)
+    seen = Oracle.load().attributes(np.stack([render(scene) for scene in images.values()]))
+    return dict(zip(images, seen, strict=True))
 
 
 def _table(one: Contestant, scenes: Sequence[Scene], pictures: Pictures | None) -> Floats:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from pydantic import TypeAdapter
 from tqdm import tqdm
 
 from faultline_core.contract.runs import Item
@@ -18,6 +19,11 @@ from faultline_miniature.world.scene import Scene
 
 Seen = Mapping[str, str]
 """Attribute values that a judge sees in a picture."""
+
+SeenById = dict[str, dict[str, str]]
+"""Attribute values by the name of a picture or an item."""
+
+SEEN = TypeAdapter(SeenById)
 
 Look = Callable[[NDArray[np.uint8]], Sequence[Seen]]
 """A judge of pictures uint8 [N, 64, 64, 3]."""
@@ -48,20 +54,36 @@ def changed_attributes(caption: str, edited: str) -> dict[str, str]:
     return {name: value for name, value in after.items() if before.get(name) != value}
 
 
+class EditVerdict(NamedTuple):
+    """The right change, nothing else changed, class kept."""
+
+    success: bool
+    fidelity: bool
+    label: bool
+
+
+def verdict(caption: str, edited: str, truth: Mapping[str, str], seen: Seen) -> EditVerdict:
+    """Hold what was seen in a picture against its captions and the ``truth`` about its source."""
+    changes = changed_attributes(caption, edited)
+    others = {name: value for name, value in truth.items() if name not in changes}
+    return EditVerdict(
+        success=bool(changes) and all(seen.get(name) == value for name, value in changes.items()),
+        fidelity=all(seen.get(name) == value for name, value in others.items()),
+        label=seen.get("object_class") == truth["object_class"],
+    )
+
+
 def judge(item: Item, scene: Scene, seen: Seen) -> Judgement:
     """Hold what was seen in a picture against what it was to show."""
     assert item.result is not None
-    changes = changed_attributes(item.result.caption, item.result.edited_caption or item.result.caption)
-    others = {name: value for name, value in scene.attributes().items() if name not in changes}
+    caption, edited = item.result.caption, item.result.edited_caption or item.result.caption
     return Judgement(
         source=item.source_id,
         edit_type=item.edit_type if item.kind == "edit" and item.edit_type else item.kind,
         kept=item.state == "done",
-        text_success=len(changes) == 1,
-        success=bool(changes) and all(seen.get(name) == value for name, value in changes.items()),
-        fidelity=all(seen.get(name) == value for name, value in others.items()),
-        label=seen.get("object_class") == scene.object_class,
+        text_success=len(changed_attributes(caption, edited)) == 1,
         scores={} if item.result.scores is None else item.result.scores.model_dump(),
+        **verdict(caption, edited, scene.attributes(), seen)._asdict(),
     )
 
 

@@ -22,8 +22,8 @@ from .roster import SUITE
 from .sources import Habits, distribution_of, image_of, scenes_of
 from .truth import LEAST_SOURCES
 
-ABOUT, TESTED = "test.key", "tested.json"
-"""In the folder of a run: what was asked, and what came of it once it has finished."""
+ABOUT, SOURCES, TESTED = "question.key", "sources.json", "tested.json"
+"""In the folder of a run: what was asked, of which scenes, and what came of it once it has finished."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -115,6 +115,29 @@ class EditFigures(Part):
     text_success: Estimate
 
 
+class CorrectedFigures(Part):
+    """Figures of edits corrected for the oracle's error, kept ones and beside them all that were made."""
+
+    success: Estimate
+    fidelity: Estimate
+    label: Estimate
+    success_unfiltered: Estimate
+    fidelity_unfiltered: Estimate
+    label_unfiltered: Estimate
+
+
+class OracleAccuracy(Part):
+    """How often the oracle is right, by attribute and for all at once.
+
+    ``renderings``: the sources, whose scenes are known. ``reconstructions``: taken to show their source's
+    scene. ``edited``: edited pictures labelled by eye, None where none are.
+    """
+
+    renderings: dict[str, Estimate]
+    reconstructions: dict[str, Estimate]
+    edited: dict[str, Estimate] | None = None
+
+
 class FilterFigures(Part):
     """A filter against its judge: how many that it passes are good, how many good ones it passes."""
 
@@ -185,6 +208,8 @@ class PresetReport(Part):
     agreement: dict[str, Compared]
     reliability_of_the_truth: Estimate
     edits: dict[str, EditFigures]
+    edits_corrected: dict[str, CorrectedFigures] | None = None
+    oracle: OracleAccuracy
     edits_seen_and_withheld: dict[str, EditFigures]
     drops_seen_and_withheld: dict[str, Apart]
     text_filter: FilterFigures

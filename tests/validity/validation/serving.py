@@ -20,6 +20,8 @@ from stack import Stack, ended_by_signals
 
 from .truth import Pictures
 
+STACK = "stack"
+"""Where a validation's own stack keeps its state, below the validation's."""
 MODELS_FOLDER = "FAULTLINE_SERVICES_MODELS_FOLDER"
 PORT, SERVICES_PORT = 8180, 8181
 """Beside a stack of `make up`, not on it."""
