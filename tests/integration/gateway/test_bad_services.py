@@ -41,7 +41,7 @@ from faultline_gateway.service_clients import services_of
 
 ROOT = "/v1/stress-tests"
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background", "domain"],
-        "max_edits_per_image": 2, "seed": 3}  # fmt: skip
+        "max_edits_per_image": 2, "lance_r_edits_per_image": 0, "seed": 3}  # fmt: skip
 PER_SOURCE = 4
 EDIT, SCORE, CLASSIFY = "/editor/v1/edit", "/scorer/v1/score", "/classifiers/v1/classify"
 RECONSTRUCT, CAPTION, PERTURB = "/editor/v1/reconstruct", "/captioner/v1/caption", "/perturber/v1/perturb"

@@ -81,7 +81,7 @@ async def artifact(finished: Finished, ref: str) -> bytes:
 
 
 async def test_every_picture_of_a_run_leaves_marked_whatever_kind_of_item_made_it(finished: Finished) -> None:
-    assert {item.kind for item, _ in finished.made} == {"edit", "placebo", "reconstruction"}
+    assert {item.kind for item, _ in finished.made} == {"edit", "placebo", "reconstruction", "lance-r"}
     for _, result in finished.made:
         content = await artifact(finished, result.image)
         assert notes(content)["synthetic"] == "true"

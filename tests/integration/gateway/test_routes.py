@@ -72,7 +72,7 @@ async def test_a_stress_test_is_durable_when_202_is_answered(gateway: FakeGatewa
     assert answer.headers["location"] == f"{ROOT}/{run.id}"
     assert answer.headers["retry-after"].isdigit()
     assert run.state == "queued"
-    assert run.request_counts.pending == run.request_counts.total == 8 * (5 + 2)
+    assert run.request_counts.pending == run.request_counts.total == 8 * (5 + 3)
     assert gateway.ledger.run(run.id) == run
     assert (await gateway.http.get(answer.headers["location"])).json() == answer.json()
 
@@ -97,7 +97,7 @@ async def test_one_picture_under_two_names_is_planned_twice(gateway: FakeGateway
     sources = [gateway.source("sled", 0) | {"filename": name} for name in ("a.png", "b.png")]
     await gateway.http.post("/v1/datasets/demo/sources", json={"sources": sources})
     run = await created(gateway)
-    assert run.request_counts.total == 2 * (5 + 2)
+    assert run.request_counts.total == 2 * (5 + 3)
     assert gateway.ledger.audit(run.id) == []
 
 

@@ -107,7 +107,7 @@ def test_the_asyncio_client_goes_the_same_way(journey: Journey) -> None:
     assert events[-1].state == journey.run(run.wait()).run.state == "completed"
     items = journey.listed(run.items())
     summary = journey.run(run.summary())
-    assert summary.counts["planned"] == len(items) == 6
+    assert summary.counts["planned"] == len(items) == 8
     assert "<html" in journey.run(run.report())
     made = next(item.result.image for item in items if item.result)
     assert journey.run(run.picture(made)).startswith(b"\x89PNG")

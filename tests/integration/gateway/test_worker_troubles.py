@@ -23,7 +23,7 @@ from faultline_gateway.worker import LEDGER_TRIES, LedgerRecorder, patiently
 from faultline_gateway.workflows import stress_test
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
-        "max_edits_per_image": 1}  # fmt: skip
+        "max_edits_per_image": 1, "lance_r_edits_per_image": 0}  # fmt: skip
 
 
 @pytest.fixture
