@@ -9,12 +9,15 @@ from typing import Annotated, cast
 
 import typer
 
+from faultline import _classifier_commands
 from faultline._client import Client
 from faultline._folders import folder_digest, pictures_in, read_captions
 from faultline._gate import Exit, Gate, exit_for_state
 from faultline._progress import follow
 from faultline._runs import StressTest
 from faultline._terminal import (
+    AsJson,
+    Url,
     check_writable,
     complain,
     connected,
@@ -29,8 +32,6 @@ from faultline_core.types import EDIT_TYPES, EditType, Selection
 
 app = typer.Typer(help="Find where an image classifier breaks.", no_args_is_help=True, add_completion=False)
 
-Url = Annotated[str | None, typer.Option("--url", envvar="FAULTLINE_URL", help="The gateway.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 RunId = Annotated[str, typer.Argument(help="The run's id.")]
 Report = Annotated[Path | None, typer.Option(help="Write the HTML report there.")]
 MaxDrop = Annotated[float | None, typer.Option(help="Gate: fail above this accuracy drop, 0 to 1.")]
@@ -95,8 +96,11 @@ def _finish(run: StressTest, report: Path | None, as_json: bool, gate: Gate | No
     return gate.verdict(summary)
 
 
-def _see_through(run: StressTest, report: Path | None, as_json: bool, gate: Gate | None) -> Exit:
-    with ending_well(f"; the run goes on: faultline wait {run.id}"):
+def _see_through(
+    run: StressTest, report: Path | None, as_json: bool, gate: Gate | None, *, ours: bool = False
+) -> Exit:
+    goes_on = "without your function: faultline cancel" if ours else "faultline wait"
+    with ending_well(f"; the run goes on: {goes_on} {run.id}"):
         follow(run, quiet=as_json)
         return _finish(run, report, as_json, gate)
 
@@ -104,7 +108,9 @@ def _see_through(run: StressTest, report: Path | None, as_json: bool, gate: Gate
 @app.command("stress-test")
 def stress_test(
     dataset: Annotated[str, typer.Option(help="A dataset's name, or a folder with one folder a class.")],
-    classifier: Annotated[list[str], typer.Option(help="A classifier, such as timm:resnet50. Repeatable.")],
+    classifier: Annotated[
+        list[str], typer.Option(help="Such as timm:resnet50 or py:module:function. Repeatable.")
+    ],
     edit_type: Annotated[
         list[str] | None, typer.Option(help="An edit type. Repeatable; default: all.")
     ] = None,
@@ -115,6 +121,13 @@ def stress_test(
     preset: Annotated[str, typer.Option(help="A preset of the suite: quick, lance, null-text.")] = "quick",
     selection: Annotated[str, typer.Option(help="Choice over the sweep: paper or released.")] = "paper",
     limit: Annotated[int | None, typer.Option(help="At most so many pictures.")] = None,
+    refuse_word: Annotated[
+        list[str] | None,
+        typer.Option(help="A word no edit may bring in, beside subjective ones. Repeatable."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="A picture to leave out, such as cat/3.png. Repeatable.")
+    ] = None,
     # A default in the shell only: a first try need not choose a seed, a program must.
     seed: Annotated[int, typer.Option(help="Equal seeds give equal answers.")] = 0,
     captions: Annotated[
@@ -138,13 +151,15 @@ def stress_test(
         brought = {} if captions is None else read_captions(captions)
         body = StressTestCreate(
             dataset=UNRESOLVED,
-            classifiers=classifier,
+            classifiers=_classifier_commands.reachable(client, classifier, detach=detach),
             edit_types=_edit_types(list(edit_type or EDIT_TYPES)),
             max_edits_per_image=max_edits_per_image,
             lance_r_edits_per_image=lance_r_edits_per_image,
             preset=preset,
             selection=cast("Selection", selection),
             limit=limit,
+            refused_words=refuse_word or [],
+            exclude=exclude or [],
             seed=seed,
         )
         settings = {name: getattr(body, name) for name in body.model_fields_set - {"dataset"}}
@@ -152,7 +167,8 @@ def stress_test(
         if detach:
             show(run.run, run.id, as_json)
             return
-        raise typer.Exit(_see_through(run, report, as_json, gate))
+        ours = body.classifiers != classifier
+        raise typer.Exit(_see_through(run, report, as_json, gate, ours=ours))
 
 
 @app.command()
@@ -202,12 +218,7 @@ def datasets(as_json: AsJson = False, url: Url = None) -> None:
     show(found, "\n".join(lines), as_json)
 
 
-@app.command()
-def classifiers(as_json: AsJson = False, url: Url = None) -> None:
-    """List the classifiers that can be tested."""
-    with connected(url) as client:
-        found = client.classifiers.list()
-    show(found, "\n".join(f"{c.spec}  {c.architecture}" for c in found.classifiers), as_json)
+app.add_typer(_classifier_commands.app, name="classifiers")
 
 
 @app.command()

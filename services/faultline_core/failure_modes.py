@@ -56,7 +56,7 @@ _MEDIA = _word_set(
     "clip film footage frame image images movie photo photograph photographs photos picture pictures "
     "shot snapshot video videos"
 )
-_PERSONS = _word_set(
+PERSONS = _word_set(
     "adult adults athlete athletes baby boy boys child children couple crowd driver female girl girls kid "
     "kids ladies lady lifeguard male man men people person player players rider swimmer teenager woman "
     "women worker"
@@ -164,7 +164,7 @@ def changed_truth(edit: KeptEdit) -> bool:
 def inherited_bias(edit: KeptEdit) -> bool:
     """The paper's "image generation bias": a word about a person was removed or added."""
     removed, added = edit.changed
-    return bool((removed | added) & _PERSONS)
+    return bool((removed | added) & PERSONS)
 
 
 def meaningless(edit: KeptEdit) -> bool:

@@ -64,13 +64,18 @@ class EditorSuite(_SuitePart):
 
 
 class ScorerSuite(_SuitePart):
-    """CLIP, sentence encoder and masked LM, with the thresholds calibrated for these checkpoints."""
+    """CLIP, sentence encoder and masked LM, with the thresholds calibrated for these checkpoints.
+
+    ``objectionable`` is the cosine with an objectionable concept from which a generated picture is
+    refused; without it nobody looks.
+    """
 
     clip: str
     sentence: str
     masked_lm: str
     gate: GateThresholds = GateThresholds()
     text: TextThresholds = TextThresholds()
+    objectionable: float | None = Field(default=None, ge=-1.0, le=1.0)
     batch: int = Field(default=32, ge=1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from typing import Any, Generic, TypeVar
@@ -32,19 +33,26 @@ class _Taking(ABC, Generic[H]):
         preset: str = "quick",
         selection: Selection = "paper",
         limit: int | None = None,
+        refused_words: Sequence[str] = (),
+        exclude: Sequence[str] = (),
         seed: int,
         idempotency_key: str | None = None,
     ) -> H:
-        """Start a stress test; it goes on whether or not anybody waits for it."""
+        """Start a stress test; it goes on whether or not anybody waits for it.
+
+        A classifier ``py:module:function`` is served by this client until the client is closed.
+        """
         body = StressTestCreate(
             dataset=dataset,
-            classifiers=list(classifiers),
+            classifiers=self._served(classifiers),
             edit_types=list(edit_types),
             max_edits_per_image=max_edits_per_image,
             lance_r_edits_per_image=lance_r_edits_per_image,
             preset=preset,
             selection=selection,
             limit=limit,
+            refused_words=list(refused_words),
+            exclude=list(exclude),
             seed=seed,
         )
         return self._take(create_call(body, idempotency_key))
@@ -52,6 +60,9 @@ class _Taking(ABC, Generic[H]):
     def get(self, run_id: str) -> H:
         """Take up a stress test by its id."""
         return self._take(get_call(run_id))
+
+    @abstractmethod
+    def _served(self, classifiers: Sequence[str]) -> list[str]: ...
 
     @abstractmethod
     def _take(self, call: Call[Run]) -> H: ...
@@ -68,6 +79,9 @@ class StressTests(_Taking[StressTest]):
         for page in pages(self._sender, list_call):
             yield from page.runs
 
+    def _served(self, classifiers: Sequence[str]) -> builtins.list[str]:
+        return self._sender.served(classifiers)
+
     def _take(self, call: Call[Run]) -> StressTest:
         return StressTest(self._sender, self._sender.send(call))
 
@@ -83,6 +97,9 @@ class AsyncStressTests(_Taking[Coroutine[Any, Any, AsyncStressTest]]):
         async for page in pages_async(self._sender, list_call):
             for run in page.runs:
                 yield run
+
+    def _served(self, classifiers: Sequence[str]) -> builtins.list[str]:
+        return self._sender.served(classifiers)
 
     async def _take(self, call: Call[Run]) -> AsyncStressTest:
         return AsyncStressTest(self._sender, await self._sender.send(call))

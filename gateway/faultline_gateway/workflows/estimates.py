@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -23,9 +23,11 @@ from faultline_gateway.workflows.planning import derive_seed
 FILTERS: dict[str, str] = {
     "no-edit": "proposal",
     "label-in-edit": "label",
+    "subjective": "subjective",
     "edit-too-similar": "similarity",
     "duplicate-edit": "duplicate",
     **{reason: reason.removeprefix("gate-") for reason in GATE_REASONS},
+    "objectionable": "objectionable",
 }
 """Reason of a filtered edit → the filter's name in ``yield``, in the order they are applied."""
 
@@ -82,14 +84,15 @@ class Estimator:
         after = _counts((shot.source, shot.after.rank_true <= k) for shot in edits)
         return bootstrap_unpaired(before, after, self.generator(figure))
 
-    def yields(self, items: Iterable[Item]) -> dict[str, Estimate]:
+    def yields(self, items: Iterable[Item], *, unused: Collection[str] = ()) -> dict[str, Estimate]:
         """Share of the edits reaching each filter that pass it, then the share kept, in all and by type.
 
         LANCE-R has other filters: its shares stand under names of their own, where the run has any.
         """
         decided = [item for item in items if item.state in ("done", "filtered")]
         judged = [item for item in decided if item.kind == "edit"]
-        order = [*FILTERS, *sorted({item.reason for item in judged if item.reason} - set(FILTERS))]
+        used = [reason for reason in FILTERS if reason not in unused]
+        order = [*used, *sorted({item.reason for item in judged if item.reason} - set(used))]
         stopped = [(item, order.index(item.reason) if item.reason else len(order)) for item in judged]
         passed = {
             FILTERS.get(reason, reason): self._share(

@@ -18,6 +18,7 @@ from faultline_core.types import EDIT_TYPES, EditType, ItemKind
 from faultline_gateway.ports import Services
 from faultline_gateway.version import VERSION
 from faultline_gateway.work_items import PlannedItem
+from faultline_gateway.workflows.exclusion import leave_out
 
 # Those whose next version could move a figure.
 _RECORDED_LIBRARIES = ("numpy", "scipy", "pydantic")
@@ -32,12 +33,14 @@ async def plan(
         DatasetEmpty: no source is left to test on.
         ClassMapMismatch: a label lies outside the dataset's classes or a classifier's class map.
         UnknownModel: a classifier or the suite's perturber does not exist.
-        InvalidRequest: the suite's editor has no such preset.
+        InvalidRequest: the suite's editor has no such preset, or no source has a name to be excluded.
     """
-    chosen = choose_sources(sources, dataset.classes, create.limit)
+    left, excluded = leave_out(sources, create.exclude)
+    chosen = choose_sources(left, dataset.classes, create.limit)
     if not chosen:
-        raise DatasetEmpty(f"dataset {dataset.name!r} holds no picture")
-    config = resolve(create, dataset=dataset, suite=suite)
+        but = f" but the {len(excluded)} that are excluded" if excluded else ""
+        raise DatasetEmpty(f"dataset {dataset.name!r} holds no picture{but}")
+    config = resolve(create, dataset=dataset, suite=suite).model_copy(update={"excluded": excluded})
     await _check_classifiers(create, dataset, chosen[0], services)
     return config, _plan_items(config, chosen)
 
@@ -84,6 +87,7 @@ def resolve(create: StressTestCreate, *, dataset: Dataset, suite: Suite) -> Stre
         versions={"faultline": VERSION} | {name: metadata.version(name) for name in _RECORDED_LIBRARIES},
         dataset_digest=dataset.digest,
         classes=list(dataset.classes),
+        objectionable=suite.scorer.objectionable,
     )
 
 

@@ -9,6 +9,7 @@ from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedGroup, LeasedItem, Recorder
 from faultline_gateway.workflows.attempt import Attempt, RunCancelledError, Store
 from faultline_gateway.workflows.gate import pass_gate
+from faultline_gateway.workflows.objectionable import drop_objectionable
 from faultline_gateway.workflows.pictures import edit, reconstruct
 from faultline_gateway.workflows.planning import plan
 from faultline_gateway.workflows.predictions import predict
@@ -56,5 +57,6 @@ async def _make_counterfactuals(attempt: Attempt, source: LeasedItem, services: 
     control = await reconstruct(attempt, source, caption, services)
     sweeps = await edit(attempt, source, caption, edits, services)
     counterfactuals = await pass_gate(attempt, source, caption, sweeps, services)
-    drafts = await add_records(attempt, source, [*control, *counterfactuals], services)
+    drafts = await drop_objectionable(attempt, [*control, *counterfactuals], services)
+    drafts = await add_records(attempt, source, drafts, services)
     await predict(attempt, source, drafts, services)

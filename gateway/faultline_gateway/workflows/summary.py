@@ -12,6 +12,9 @@ from faultline_gateway.workflows.estimates import Estimator
 from faultline_gateway.workflows.evidence import Evidence
 from faultline_gateway.workflows.failure_tags import count_failure_modes
 from faultline_gateway.workflows.model_rows import by_edit_type, summarize_models
+from faultline_gateway.workflows.objectionable import OBJECTIONABLE
+from faultline_gateway.workflows.perplexity import summarize_perplexity
+from faultline_gateway.workflows.realism import summarize_realism
 from faultline_gateway.workflows.told_insights import tell_insights
 from faultline_gateway.workflows.verdict import verdict
 
@@ -33,7 +36,7 @@ def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
         edit_types=_over_models(seen, config, estimator),
         insights=insights,
         counts=counts,
-        **{"yield": estimator.yields(items)},
+        **{"yield": estimator.yields(items, unused=_unused_filters(config))},
         dropped=dict(Counter(item.reason or "unknown" for item in items if item.state == "filtered")),
         failed_codes=dict(Counter(item.code or "unknown" for item in items if item.state == "failed")),
         cost=sum((item.result.cost for item in items if item.result), Cost()),
@@ -41,6 +44,9 @@ def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
         wall_s=_wall_seconds(run),
         config=run.resolved_config,
         failure_modes=count_failure_modes(items, estimator),
+        excluded_sources=len(config.excluded),
+        realism=summarize_realism(items, estimator),
+        perplexity=summarize_perplexity(items, estimator),
     )
 
 
@@ -66,6 +72,11 @@ def _counts(items: Sequence[Item]) -> dict[str, int]:
         "cancelled": states["cancelled"],
         "pending": states["pending"] + states["leased"],
     }
+
+
+def _unused_filters(config: StressTestConfig) -> list[str]:
+    """What was never looked for has no share that passed it."""
+    return [OBJECTIONABLE] if config.objectionable is None else []
 
 
 def _service_seconds(items: Sequence[Item]) -> dict[str, float]:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from faultline_core.clip_metrics import Vectors, unit
 from faultline_core.contract.base import Outcome
 from faultline_core.contract.scorer import Embedding, EmbedTextsRequest
-from faultline_core.contract.stress_tests import TextThresholds
+from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import BadBackendOutput, NumericalFailure
 from faultline_core.filters import names_label, text_filter
+from faultline_core.subjective import subjective_word
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedItem
 from faultline_gateway.workflows.attempt import Attempt, together
@@ -44,7 +45,7 @@ async def keep_edits(
     for slot, proposals in drawn.items():
         items = attempt.edits(slot.edit_type, slot.number)
         async with attempt.blaming(items):
-            usable, reasons = _first_usable(slot, proposals, label, embedded, attempt.config.text, taken)
+            usable, reasons = _first_usable(slot, proposals, label, embedded, attempt.config, taken)
             if usable is None:
                 await _drop(attempt, items, reasons)
                 continue
@@ -88,12 +89,12 @@ def _first_usable(
     proposals: Sequence[Proposal],
     label: str,
     embedded: Embedded,
-    thresholds: TextThresholds,
+    config: StressTestConfig,
     taken: set[str],
 ) -> tuple[Proposal | None, list[str]]:
     reasons: list[str] = []
     for proposal in proposals:
-        reason = _judge(slot, proposal, label, embedded, thresholds)
+        reason = _judge(slot, proposal, label, embedded, config)
         if reason is None and proposal.key not in taken:
             return proposal, reasons
         reasons.append(reason or "duplicate-edit")
@@ -101,9 +102,9 @@ def _first_usable(
 
 
 def _judge(
-    slot: Slot, proposal: Proposal, label: str, embedded: Embedded, thresholds: TextThresholds
+    slot: Slot, proposal: Proposal, label: str, embedded: Embedded, config: StressTestConfig
 ) -> str | None:
-    """Name the filter a proposal fails; a placebo means the same by design, so only the label is guarded.
+    """Name the filter a proposal fails; a placebo means the same by design, so none compares its words.
 
     Raises:
         BackendError: the sentence encoder did not embed the words.
@@ -111,14 +112,17 @@ def _judge(
     # Before any embedding: an edit that names the class is none, however far its words lie from it.
     if names_label(proposal.removed, proposal.added, label):
         return "label-in-edit"
+    refused = config.request.refused_words
+    if subjective_word(proposal.added, proposal.removed, proposal.edited_caption, refused) is not None:
+        return "subjective"
     if slot.edit_type is None:
         return None
     return text_filter(
         label=_vector(label, embedded),
         removed=[_vector(text, embedded) for text in proposal.removed],
         added=[_vector(text, embedded) for text in proposal.added],
-        class_epsilon=thresholds.class_similarity,
-        word_epsilon=thresholds.word_similarity,
+        class_epsilon=config.text.class_similarity,
+        word_epsilon=config.text.word_similarity,
     ).reason
 
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
 from faultline_core.contract.base import RequestBody, ResponseBody
 from faultline_core.contract.editor import EditorPreset
+from faultline_core.contract.realism import PerplexitySummary, RealismSummary
 from faultline_core.types import EDIT_TYPES, ClassifierSpec, Cost, EditType, Estimate, Name, Seed, Selection
+
+SourceName = Annotated[str, Field(min_length=1, max_length=1024)]
+"""A source's id, its file name, or its class and file name with a slash between."""
+
+RefusedWord = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^\w+([-']\w+)*$")]
+"""One word; a phrase would never equal a word of a caption."""
 
 
 class StressTestCreate(RequestBody):
     """``POST /v1/stress-tests``: which dataset, which classifiers, which changes.
 
     ``max_edits_per_image`` is split evenly over ``edit_types``; ``preset`` names a preset of the
-    suite; ``limit`` takes the first so many sources, spread evenly over the classes.
+    suite; ``limit`` takes the first so many sources, spread evenly over the classes. ``refused_words``
+    joins the list of subjective words that no edit may bring in; ``exclude`` names sources, by id or
+    file name, that nothing shall be made from.
     ``lance_r_edits_per_image`` edits of the random baseline LANCE-R go beside each source's edits and
     change none of them; 0 leaves it out.
     """
@@ -28,6 +37,8 @@ class StressTestCreate(RequestBody):
     preset: Name = "quick"
     selection: Selection = "paper"
     limit: int | None = Field(default=None, ge=1, le=1_000_000)
+    refused_words: list[RefusedWord] = Field(default=[], max_length=1000)
+    exclude: list[SourceName] = Field(default=[], max_length=10_000)
     seed: Seed
 
     @field_validator("classifiers", "edit_types")
@@ -55,7 +66,11 @@ class TextThresholds(RequestBody):
 
 
 class StressTestConfig(ResponseBody):
-    """All that a stress test depends on, stored with the run and never re-derived."""
+    """All that a stress test depends on, stored with the run and never re-derived.
+
+    ``excluded`` are the ids of the sources left out by name; ``objectionable`` is the cosine from which a
+    generated picture is refused for looking like something objectionable, None where nobody looks.
+    """
 
     request: StressTestCreate
     suite: str
@@ -66,6 +81,8 @@ class StressTestConfig(ResponseBody):
     versions: dict[str, str]
     dataset_digest: str
     classes: list[str]
+    excluded: list[str] = []
+    objectionable: float | None = None
 
 
 CellStatus = Literal["insufficient", "not-shown", "significant"]
@@ -155,7 +172,9 @@ class Insight(Tested):
     """A change that moves a classifier on one class, in words, with its effect and an example item.
 
     It is a finding when ``significant``, which takes a drop of 0.05 beyond the controls however sure a
-    smaller one is; otherwise it is a hint to follow up.
+    smaller one is; otherwise it is a hint to follow up. Where ``cluster_size``, the number of distinct
+    changes of words, is above 1, it is about a cluster of like changes: ``removed`` and ``added`` are the
+    words of the one nearest to its centre, and ``cluster_items`` the ids of all its edits.
     """
 
     classifier: str
@@ -168,6 +187,8 @@ class Insight(Tested):
     sentence: str
     n_sources: int = 0
     n_images: int = 0
+    cluster_size: int = 1
+    cluster_items: list[str] = []
 
 
 class FailureMode(ResponseBody):
@@ -180,7 +201,10 @@ class FailureMode(ResponseBody):
 
 
 class StressTestSummary(ResponseBody):
-    """``GET /v1/stress-tests/{id}/summary`` and ``demo/summary.json``."""
+    """``GET /v1/stress-tests/{id}/summary`` and ``demo/summary.json``.
+
+    ``counts`` and ``dropped`` count items; ``excluded_sources`` were left out by name and have none.
+    """
 
     run_id: str
     dataset: str
@@ -198,6 +222,9 @@ class StressTestSummary(ResponseBody):
     wall_s: float
     config: dict[str, Any]
     failure_modes: dict[str, FailureMode] = {}
+    excluded_sources: int = 0
+    realism: RealismSummary | None = None
+    perplexity: PerplexitySummary | None = None
 
     def __str__(self) -> str:
         lines = [

@@ -174,13 +174,15 @@ def test_every_option_of_a_stress_test_reaches_the_gateway(play: Play) -> None:
     shown = stress_test(
         "--classifier", "timm:resnet50", "--edit-type", "domain", "--edit-type", "background",
         "--max-edits-per-image", "3", "--preset", "lance", "--selection", "released", "--limit", "8",
-        "--seed", "17", "--lance-r-edits-per-image", "2",
+        "--seed", "17", "--lance-r-edits-per-image", "2", "--refuse-word", "rusty", "--refuse-word", "old",
+        "--exclude", "bus/1.png",
     )  # fmt: skip
     assert shown.exit_code == 0
     assert json.loads(script.seen[0].content) == {
         "dataset": "demo", "classifiers": ["leaning-resnet", "timm:resnet50"],
         "edit_types": ["domain", "background"], "max_edits_per_image": 3, "preset": "lance",
         "selection": "released", "limit": 8, "seed": 17, "lance_r_edits_per_image": 2,
+        "refused_words": ["rusty", "old"], "exclude": ["bus/1.png"],
     }  # fmt: skip
 
 

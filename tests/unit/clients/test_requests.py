@@ -43,6 +43,8 @@ def create(client: Any) -> Any:
         preset="lance",
         selection="released",
         limit=7,
+        refused_words=["rusty"],
+        exclude=["bus/1.png"],
         seed=3,
         idempotency_key="mine",
     )
@@ -51,6 +53,7 @@ def create(client: Any) -> Any:
 CREATED = {
     "dataset": "demo", "classifiers": ["leaning-resnet"], "edit_types": ["domain"], "max_edits_per_image": 2,
     "lance_r_edits_per_image": 3, "preset": "lance", "selection": "released", "limit": 7, "seed": 3,
+    "refused_words": ["rusty"], "exclude": ["bus/1.png"],
 }  # fmt: skip
 
 

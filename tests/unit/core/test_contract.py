@@ -98,6 +98,11 @@ def test_a_stress_test_comes_back_as_it_was_sent() -> None:
         ("preset", "a/b"),
         ("selection", "best"),
         ("limit", 0),
+        ("refused_words", ["two words"]),
+        ("refused_words", [""]),
+        ("refused_words", ["rusty", "-"]),
+        ("exclude", [""]),
+        ("exclude", "bus/1.png"),
         ("seed", -1),
         ("seed", 2**63),
         ("seed", 1.5),
@@ -154,6 +159,11 @@ def test_a_classifier_is_named(spec: str) -> None:
 def test_a_path_where_a_classifier_s_name_belongs_is_refused(spec: str) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(ClassifierSpec).validate_python(spec)
+
+
+def test_a_python_function_is_refused_with_what_to_do_instead() -> None:
+    with pytest.raises(ValidationError, match="never on a server: give it to the SDK"):
+        TypeAdapter(ClassifierSpec).validate_python("py:mymodel:predict")
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "/a", ".a", "-a", "a b", "a\n", "a\x00", "x" * 97])

@@ -76,6 +76,17 @@ def test_lance_gates_as_table_6c_says() -> None:
     assert scorer.gate.closer
 
 
+@pytest.mark.parametrize("name", ["lance", "dataset-interfaces"])
+def test_published_suites_look_for_objectionable_pictures_above_what_fits_a_text(name: str) -> None:
+    scorer = load_suite(name).scorer
+    assert scorer.objectionable is not None
+    assert scorer.objectionable > scorer.gate.image_text
+
+
+def test_the_miniature_s_clip_knows_nothing_objectionable() -> None:
+    assert load_suite("miniature").scorer.objectionable is None
+
+
 def test_lance_filters_text_at_epsilon() -> None:
     text = load_suite("lance").scorer.text
     assert (text.class_similarity, text.word_similarity) == (0.5, 0.5)

@@ -1,0 +1,77 @@
+"""Generated pictures that look objectionable are filtered before anything is concluded from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from faultline_core.clip_metrics import Vectors, unit
+from faultline_core.contract.base import MAX_BATCH, Outcome
+from faultline_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedTextsRequest
+from faultline_core.errors import BadBackendOutput, NumericalFailure
+from faultline_core.objectionable import nearest_concept, prompts
+from faultline_gateway.ports import Services
+from faultline_gateway.workflows.attempt import Attempt, together
+from faultline_gateway.workflows.pictures import Draft
+
+OBJECTIONABLE = "objectionable"
+"""The reason of a filtered item."""
+
+
+async def drop_objectionable(attempt: Attempt, drafts: Sequence[Draft], services: Services) -> list[Draft]:
+    """Filter the pictures that reach the run's threshold for any concept; without a threshold, none.
+
+    It fails with its scorer: a picture that could not be looked at is not kept.
+    """
+    threshold = attempt.config.objectionable
+    if threshold is None:
+        return list(drafts)
+    kept: list[Draft] = []
+    chunks = [drafts[start : start + MAX_BATCH] for start in range(0, len(drafts), MAX_BATCH)]
+    for chunk in chunks:
+        async with attempt.blaming([draft.item for draft in chunk]):
+            kept += await _judge(attempt, chunk, threshold, services)
+    return kept
+
+
+async def _judge(
+    attempt: Attempt, drafts: Sequence[Draft], threshold: float, services: Services
+) -> list[Draft]:
+    pictures, concepts = await together([_pictures(attempt, drafts, services), _concepts(attempt, services)])
+    vectors = [_vector(outcome) for outcome in concepts]
+    kept: list[Draft] = []
+    for draft, outcome in zip(drafts, pictures, strict=True):
+        async with attempt.blaming([draft.item]):
+            picture = _vector(outcome)
+            if any(picture.shape != vector.shape for vector in vectors):
+                raise BadBackendOutput("CLIP embeds pictures and texts in spaces of different size")
+            concept, nearness = nearest_concept(picture, vectors)
+            if nearness < threshold:
+                kept.append(draft)
+                continue
+            detail = f"looks like {concept}: {nearness:.2f}, and {threshold:g} is too much"
+            await attempt.filtered(draft.item, OBJECTIONABLE, detail, draft.result)
+    return kept
+
+
+async def _pictures(
+    attempt: Attempt, drafts: Sequence[Draft], services: Services
+) -> list[Outcome[Embedding]]:
+    request = EmbedImagesRequest(images=[draft.result.image for draft in drafts])
+    response = await attempt.call("scorer", services.scorer.embed_images, request)
+    attempt.share(response.cost)
+    return attempt.outcomes("scorer", response, len(drafts))
+
+
+async def _concepts(attempt: Attempt, services: Services) -> list[Outcome[Embedding]]:
+    request = EmbedTextsRequest(texts=prompts(), encoder="clip")
+    response = await attempt.call("scorer", services.scorer.embed_texts, request)
+    attempt.share(response.cost)
+    return attempt.outcomes("scorer", response, len(request.texts))
+
+
+def _vector(outcome: Outcome[Embedding]) -> Vectors:
+    try:
+        return unit(outcome.unwrap().vector)
+    except NumericalFailure as error:
+        # NaN, infinity or zeros come from the service, not from our arithmetic: it may be asked again.
+        raise BadBackendOutput(f"CLIP's embedding of a picture or concept: {error.detail}") from error

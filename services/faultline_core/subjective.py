@@ -1,0 +1,111 @@
+"""Words that no picture can show to be true: judgements of taste, and what cannot be seen of a person.
+
+LANCE found that generators draw such words by stereotypes ("stylish" adds makeup) and proposes to refuse
+them (section 4.2, "Ethical issues"); it publishes no list. This one is ours. It leaves out what a picture
+settles (colours, ages, sizes) and words with a plain second sense ("cool", "fine", "great" as in dogs).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from faultline_core.failure_modes import PERSONS
+
+_WORD = re.compile(r"\w+(?:[-']\w+)*")
+_COPULAS = frozenset({"is", "are", "look", "looks", "looking", "seem", "seems", "appear", "appears"})
+_REACH = 2
+"""So many words after a trait may name the person it is said of: "a rich old man"."""
+
+_ENDINGS = (
+    ("er", ""), ("er", "e"), ("est", ""), ("est", "e"), ("ier", "y"), ("iest", "y"),
+    ("ly", ""), ("ly", "le"), ("ily", "y"), ("ally", ""),
+)  # fmt: skip
+_PLURALS = (("s", ""), ("ves", "f"))
+
+
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+JUDGEMENTS = _word_set(
+    "adorable amazing annoying appealing attractive awesome awful awkward bad beautiful best better "
+    "boring charming chic classy creepy cute delicious delightful disgusting dreadful eerie elegant "
+    "enchanting exciting exotic exquisite extraordinary fabulous fancy fantastic fascinating fashionable "
+    "frightening frumpy funny glamorous glorious good gorgeous graceful grotesque handsome hideous "
+    "horrible iconic impressive incredible inspiring interesting kitschy lame lovely luxurious "
+    "magnificent majestic marvellous marvelous mediocre menacing nasty nice obscene odd offensive "
+    "outstanding perfect picturesque pleasant pretentious pretty provocative quaint remarkable repulsive "
+    "revolting ridiculous romantic scary seductive sexy shameful shocking sinister sleazy sophisticated "
+    "spectacular splendid spooky strange striking stunning stylish sublime superb suspicious tacky "
+    "tasteful tasteless tasty terrible terrifying threatening trashy trendy ugly unappealing unattractive "
+    "unfashionable unpleasant unsightly vulgar weird wonderful worse worst"
+)
+"""Judgements, whatever they are said of; with comparatives, superlatives and adverbs."""
+
+TRAITS = _word_set(
+    "addicted african aggressive american arab arrogant asian atheist autistic bisexual brave british "
+    "buddhist catholic caucasian chinese christian clever communist corrupt cowardly crazy cruel "
+    "dangerous devout dishonest dumb educated ethnic european evil faithful famous filipino foolish "
+    "foreign french gay generous german greedy greek guilty heterosexual hindu hispanic homosexual honest "
+    "hostile ignorant illegal important indian indigenous innocent insane intelligent irish islamic "
+    "israeli italian japanese jewish korean latino lazy lesbian loyal mexican moral muslim noble normal "
+    "notorious oriental pakistani poor powerful primitive promiscuous queer racist religious respectable "
+    "rich russian sane skilled smart spanish stupid successful transgender trustworthy turkish uneducated "
+    "unemployed vietnamese violent wealthy wicked wise"
+)
+"""What a picture cannot show of a person: character, mind, means, guilt, belief, origin, orientation.
+
+Refused only where they are said of one: "rich soil" and "a german shepherd beside a man" stay.
+"""
+
+PEOPLE = _word_set(
+    "addict alcoholic criminal delinquent extremist fascist foreigner gangster genius hooligan idiot "
+    "immigrant jew migrant nazi prostitute psychopath refugee terrorist thief thug"
+)
+"""Nouns that say such a thing of whomever they name."""
+
+
+def subjective_word(
+    added: Iterable[str], removed: Iterable[str], edited_caption: str, refused: Collection[str] = ()
+) -> str | None:
+    """Return the first word an edit brings in that no picture can settle, or one of ``refused``, or None.
+
+    ``added`` and ``removed`` are the edit's texts; a word that stands in both is no change.
+    """
+    brought = set(_spoken(" ".join(added))) - set(_spoken(" ".join(removed)))
+    spoken = _spoken(edited_caption)
+    own = frozenset(word.casefold() for word in refused)
+    for place, word in enumerate(spoken):
+        if word in brought and any(_is_refused(part, spoken, place, own) for part in _parts(word)):
+            return word
+    return None
+
+
+def _spoken(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def _parts(word: str) -> set[str]:
+    # "criminal-looking" says no less than "criminal".
+    return {word, *word.split("-")}
+
+
+def _is_refused(word: str, spoken: Sequence[str], place: int, own: frozenset[str]) -> bool:
+    graded, plural = set(_without(word, _ENDINGS)), set(_without(word, _PLURALS))
+    if graded & JUDGEMENTS or plural & PEOPLE or (graded | plural) & own:
+        return True
+    return bool((graded | plural) & TRAITS) and _said_of_a_person(spoken, place)
+
+
+def _without(word: str, endings: Iterable[tuple[str, str]]) -> Iterator[str]:
+    yield word
+    for ending, instead in endings:
+        if word.endswith(ending):
+            yield word.removesuffix(ending) + instead
+
+
+def _said_of_a_person(spoken: Sequence[str], place: int) -> bool:
+    before, after = set(spoken[:place]), set(spoken[place + 1 : place + 1 + _REACH])
+    told = place > 0 and spoken[place - 1] in _COPULAS
+    return bool(PERSONS & (before | after if told else after))
