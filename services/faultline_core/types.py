@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 EditType = Literal["subject", "object", "background", "adjective", "domain"]
 """The five factors of visual variation (LANCE, section 3.1); weather belongs to background."""
@@ -42,8 +42,22 @@ BlobRef = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]*$", max_length=96)]
 """A dataset's or class map's name: never a path."""
 
+NEVER_SERVED = (
+    "a Python function ('py:...') runs where its owner is and never on a server: give it to the SDK or the "
+    "command there, with a gateway on the same machine, or serve the model yourself and name it oip:<url>"
+)
+
+
+def _no_function(value: object) -> object:
+    if isinstance(value, str) and value.startswith("py:"):
+        raise ValueError(NEVER_SERVED)
+    return value
+
+
 ClassifierSpec = Annotated[
     str,
+    # Before the pattern, which would only say that it does not match.
+    BeforeValidator(_no_function),
     Field(
         max_length=255,
         pattern=r"^((timm|local|clip):)?[a-zA-Z0-9][a-zA-Z0-9_.-]*$|^oip:https?://[a-zA-Z0-9_.:/-]+$",

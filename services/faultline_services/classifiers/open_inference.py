@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import httpx
 import numpy as np
@@ -17,6 +17,7 @@ from faultline_services.remembered_pass import Floats
 # 64 rows of ImageNet-21k's 21,841 classes are 35 MB at 25 characters a number.
 MAX_ANSWER_BYTES = 64 * 2**20
 LARGEST_SIDE = 1024
+LONGEST_MESSAGE = 300
 # Remote models say nothing of their preprocessing; nearly all of them were trained with these.
 IMAGENET_MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
 IMAGENET_STD = np.array([0.229, 0.224, 0.225], dtype=np.float32)
@@ -53,10 +54,24 @@ class ModelMetadata(BaseModel):
         return None
 
 
+class Row(NamedTuple):
+    """The numbers answered for one picture, or in what words the server says that it has none."""
+
+    numbers: Floats
+    error: str | None = None
+
+
 class _Output(BaseModel):
     name: str
     shape: list[int]
     data: list[Any]
+    parameters: dict[str, Any] = {}
+
+    def error_of(self, index: int) -> str | None:
+        """What the server says went wrong with one picture: ``errors`` by its place among the parameters."""
+        errors = self.parameters.get("errors")
+        found = errors.get(str(index)) if isinstance(errors, dict) else None
+        return found[:LONGEST_MESSAGE] if isinstance(found, str) else None
 
 
 class _Answer(BaseModel):
@@ -82,7 +97,7 @@ class OpenInference:
             picture = (picture.astype(np.float32) / 255.0 - IMAGENET_MEAN) / IMAGENET_STD
         return np.transpose(picture, (2, 0, 1)) if self._layout == "channels-first" else picture
 
-    def infer(self, pictures: list[Picture]) -> list[Floats]:
+    def infer(self, pictures: list[Picture]) -> list[Row]:
         """Return one row of the first output for each picture."""
         batch = np.stack(pictures)
         wanted = self.metadata.inputs[0]
@@ -108,7 +123,7 @@ class OpenInference:
             return "channels-last", shape[1], shape[2]
         raise BadBackendOutput(f"{self._url!r} takes {self._datatype} {shape}, which is no batch of pictures")
 
-    def _rows(self, output: _Output, n: int) -> list[Floats]:
+    def _rows(self, output: _Output, n: int) -> list[Row]:
         try:
             # What overflows becomes infinite, and infinite rows are refused one by one.
             with np.errstate(over="ignore"):
@@ -119,7 +134,7 @@ class OpenInference:
             raise BadBackendOutput(f"{self._url!r} answered with shape {output.shape} for {n} pictures")
         if values.size != n * output.shape[1]:
             raise BadBackendOutput(f"{self._url!r} answered {values.size} numbers for shape {output.shape}")
-        return list(values.reshape(n, -1))
+        return [Row(row, output.error_of(index)) for index, row in enumerate(values.reshape(n, -1))]
 
     def _read(self, method: str, url: str, body: dict[str, Any] | None, kind: type[Body]) -> Body:
         try:

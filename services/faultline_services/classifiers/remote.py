@@ -16,7 +16,7 @@ from faultline_core.errors import BadBackendOutput, ClassMapMismatch, UnknownMod
 from faultline_core.images import decode_image
 from faultline_services.classifiers.class_map import HeadClasses, LabelMap
 from faultline_services.classifiers.classifier import OverClasses
-from faultline_services.classifiers.open_inference import OpenInference, Picture
+from faultline_services.classifiers.open_inference import OpenInference, Picture, Row
 from faultline_services.outcomes import settle
 from faultline_services.remembered_pass import Arrays, Floats, PassResult
 
@@ -32,7 +32,10 @@ def require_allowed(url: str, hosts: Sequence[str]) -> None:
     """Raise UnknownModel unless ``url`` names a model on one of ``hosts``, given with or without a port."""
     parts = urlsplit(url)
     if not {parts.netloc, parts.hostname} & set(hosts):
-        raise UnknownModel(f"the host of {url!r} is not on the list of remote classifiers")
+        raise UnknownModel(
+            f"the host of {url!r} is not on the list of remote classifiers: "
+            f"the services' FAULTLINE_SERVICES_OIP_HOSTS must have {parts.hostname!r}"
+        )
     # The list trusts a host to serve models; its other paths are no business of a caller's.
     if not _MODEL_PATH.fullmatch(parts.path):
         raise UnknownModel(f"{url!r} names no model: its path must end in /v2/models/<name>")
@@ -93,13 +96,16 @@ class RemoteClassifier:
             images,
             prepare=read,
             run=self._remote.infer,
-            finish=lambda _, row: _arrays(row),
+            finish=lambda _, row: _arrays(row, self.identity.id),
             batch=self._batch,
         )
         return PassResult(outcomes, len(images))
 
 
-def _arrays(row: Floats) -> Arrays:
+def _arrays(answer: Row, name: str) -> Arrays:
+    if answer.error is not None:
+        raise BadBackendOutput(f"{name!r} failed on this picture: {answer.error}")
+    row = answer.numbers
     if not np.isfinite(row).all():
         raise BadBackendOutput("the remote classifier answered with numbers that are not finite")
     if row.min() >= 0 and abs(float(row.sum()) - 1.0) <= ROW_SUM_TOLERANCE:

@@ -11,6 +11,7 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.errors import FaultlineError, ModelFormatRefused, UnknownModel
 from faultline_core.suite import ClassifiersSuite
+from faultline_core.types import NEVER_SERVED
 from faultline_services.classifiers.class_map import read_class_map, read_label_map
 from faultline_services.classifiers.classifier import Classifier
 from faultline_services.classifiers.onnx_file import ONNX_FILE
@@ -61,6 +62,8 @@ class Sources:
             ClassMapMismatch: its class map is missing or broken.
         """
         scheme, _, name = spec.partition(":") if ":" in spec else ("", "", spec)
+        if scheme == "py":
+            raise UnknownModel(f"{spec!r}: {NEVER_SERVED}")
         if scheme not in self._schemes:
             raise UnknownModel(f"no classifier is named {spec!r}")
         return self._schemes[scheme](name)

@@ -203,6 +203,14 @@ def test_paths_and_foreign_schemes_are_no_names(spec: str, root: Path, store: Bl
         engine.classify(request)
 
 
+def test_no_server_runs_a_python_function(engine: ClassifiersEngine, store: BlobStore) -> None:
+    request = ClassifyRequest.model_construct(
+        classifier="py:os:system", images=[picture(store, 0)], classes=list(CLASSES), features=False
+    )
+    with pytest.raises(UnknownModel, match="never on a server"):
+        engine.classify(request)
+
+
 @pytest.mark.parametrize("classes", [("boat", "zeppelin"), ("boat", "BOAT")])
 def test_a_class_without_its_own_place_in_the_head_is_a_mismatch(
     classes: tuple[str, ...], engine: ClassifiersEngine, store: BlobStore

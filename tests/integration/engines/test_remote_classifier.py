@@ -186,6 +186,26 @@ def test_one_picture_answered_with_nan_fails_alone(store: BlobStore) -> None:
     assert [code_of(one) for one in outcomes] == [None, "bad-backend-output"]
 
 
+def test_a_picture_that_the_server_failed_on_fails_alone_in_its_words(store: BlobStore) -> None:
+    data = [0.5, 0.2, 0.3, None, None, None]
+    output = {"name": "y", "shape": [2, 3], "data": data, "parameters": {"errors": {"1": "ValueError: dark"}}}
+    engine = remote(store, lambda _: httpx.Response(200, json={"outputs": [output]}))
+    fine, failed = ask(engine, [picture(store, 0), picture(store, 1)], "sea")
+    assert fine.unwrap().probabilities == pytest.approx([0.5])
+    assert failed.problem is not None
+    assert failed.problem.code == "bad-backend-output"
+    assert failed.problem.detail.endswith("failed on this picture: ValueError: dark")
+
+
+@pytest.mark.parametrize("errors", [["1"], {"0": 7}, "dark", {"0": "x" * 10_000}])
+def test_words_of_a_server_are_bounded_and_only_words(errors: object, store: BlobStore) -> None:
+    output = {"name": "y", "shape": [1, 3], "data": [0.5, 0.2, 0.3], "parameters": {"errors": errors}}
+    (found,) = ask(
+        remote(store, lambda _: httpx.Response(200, json={"outputs": [output]})), [picture(store)], "sea"
+    )
+    assert found.problem is None or len(found.problem.detail) < 500
+
+
 @pytest.mark.parametrize("width", [2, 4])
 def test_a_head_of_another_width_than_its_labels_is_no_prediction(width: int, store: BlobStore) -> None:
     engine = remote(store, lambda _: rows([1.0 / width] * width, [1, width]))

@@ -95,6 +95,7 @@ async def test_a_body_that_is_no_request_is_a_named_problem(gateway: FakeGateway
         ({"classifiers": ["steady", "steady"]}, 422, "invalid-request"),
         ({"classifiers": ["local:../../etc"]}, 422, "invalid-request"),
         ({"classifiers": ["file:///etc/passwd"]}, 422, "invalid-request"),
+        ({"classifiers": ["py:mymodel:predict"]}, 422, "invalid-request"),
         ({"edit_types": ["moon"]}, 422, "unknown-edit-type"),
         ({"edit_types": []}, 422, "invalid-request"),
         ({"max_edits_per_image": 0}, 422, "invalid-request"),
