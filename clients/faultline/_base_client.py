@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
 import httpx
 
+from faultline._local_functions import LocalFunctions
 from faultline._retries import RetryPolicy
 from faultline_core.errors import InvalidRequest
 
-H = TypeVar("H")
+H = TypeVar("H", bound=httpx.Client | httpx.AsyncClient)
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 DEFAULT_TIMEOUT_S = 60.0
@@ -35,6 +36,17 @@ class BaseClient(ABC, Generic[H]):
         self.retries = retries or RetryPolicy()
         # A client that was brought along keeps its address, key and time-out: whoever made it chose them.
         self._http = self._connect(_url(base_url), timeout, _headers(api_key)) if http is None else http
+        self._functions = LocalFunctions()
+
+    def served(self, classifiers: Sequence[str]) -> list[str]:
+        """Serve the Python functions among ``classifiers`` until this client is closed.
+
+        Returns what the gateway is to be told: an address on this machine for each ``py:module:function``.
+
+        Raises:
+            InvalidRequest: the gateway is on another machine, or a function cannot be used.
+        """
+        return self._functions.served(classifiers, self._http.base_url)
 
     @abstractmethod
     def _connect(self, base_url: httpx.URL, timeout: float, headers: Mapping[str, str]) -> H: ...

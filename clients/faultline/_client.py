@@ -72,7 +72,8 @@ class Client(BaseClient[httpx.Client]):
             yield response
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, and serve no Python function any more."""
+        self._functions.close()
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -138,7 +139,8 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
                 yield response
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, and serve no Python function any more."""
+        self._functions.close()
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:

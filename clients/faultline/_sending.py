@@ -1,7 +1,8 @@
-"""What a resource asks of its client: send a call, or open it as a stream."""
+"""What a resource asks of its client: send a call, open it as a stream, serve a function."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Protocol, TypeVar
 
@@ -25,6 +26,10 @@ class Sender(Protocol):
         """Open as a stream."""
         ...
 
+    def served(self, classifiers: Sequence[str]) -> list[str]:
+        """Serve the Python functions among them, and say how a gateway calls each."""
+        ...
+
 
 class AsyncSender(Protocol):
     """The asyncio client."""
@@ -35,4 +40,8 @@ class AsyncSender(Protocol):
 
     def stream(self, call: Call[T]) -> AbstractAsyncContextManager[httpx.Response]:
         """Open as a stream."""
+        ...
+
+    def served(self, classifiers: Sequence[str]) -> list[str]:
+        """Serve the Python functions among them, and say how a gateway calls each."""
         ...

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -14,6 +15,9 @@ from faultline._client import Client
 from faultline._gate import Exit, exit_for_error
 from faultline_core.contract.runs import Run
 from faultline_core.errors import FaultlineError, InvalidRequest
+
+Url = Annotated[str | None, typer.Option("--url", envvar="FAULTLINE_URL", help="The gateway.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
 def say(text: str) -> None:

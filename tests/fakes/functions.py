@@ -1,0 +1,42 @@
+"""Modules with a classifier of the user's own, written down for one test."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+Write = Callable[[str], str]
+"""From the text of a module with a function ``predict`` to its spec."""
+
+LIGHT = """
+import numpy
+classes = ["dark", "light"]
+input_size = (4, 6)
+def predict(pictures):
+    assert pictures.dtype == numpy.uint8 and pictures.shape[1:] == (4, 6, 3), pictures.shape
+    light = pictures.mean(axis=(1, 2, 3)) / 255.0
+    return numpy.stack([1 - light, light], axis=1)
+"""
+"""How light a picture is."""
+
+_numbers = count()
+
+
+def writing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Put modules into ``folder``, where Python finds them until the test is over."""
+    monkeypatch.syspath_prepend(str(folder))
+    names: list[str] = []
+
+    def write(text: str) -> str:
+        # A name is imported once a process.
+        names.append(f"written_model_{next(_numbers)}")
+        (folder / f"{names[-1]}.py").write_text(text, encoding="utf-8")
+        return f"py:{names[-1]}:predict"
+
+    yield write
+    for name in names:
+        sys.modules.pop(name, None)

@@ -1,0 +1,326 @@
+"""A classifier that is the user's own function: what it has to keep to, and how it is served on loopback."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from fakes.functions import LIGHT, Write, writing
+from fakes.sdk import Session, run_answer
+from faultline import AsyncClient, Client, _classifier_commands
+from faultline._function_server import FunctionServer
+from faultline._gate import Exit
+from faultline._local_functions import LocalFunctions
+from faultline._python_function import PythonFunction
+from faultline.cli import app
+from faultline_core.errors import InvalidRequest
+
+HERE = httpx.URL("http://127.0.0.1:8080")
+DARK, WHITE = bytes(4 * 6 * 3), bytes([255]) * (4 * 6 * 3)
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    yield from writing(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def server(module: Write) -> Iterator[FunctionServer]:
+    made = FunctionServer(PythonFunction(module(LIGHT)))
+    yield made
+    made.close()
+
+
+def returning(expression: str, before: str = "") -> str:
+    """A module whose function returns this."""
+    text = f"import numpy\ninput_size = (4, 6)\n{before}\n"
+    return f"{text}def predict(pictures):\n    n = len(pictures)\n    return {expression}\n"
+
+
+def posted(server: FunctionServer, body: object, verb: str = "/infer", **headers: str) -> httpx.Response:
+    url = server.spec.removeprefix("oip:") + verb
+    content = body if isinstance(body, bytes) else json.dumps(body)
+    with httpx.Client(trust_env=False) as client:
+        return client.post(url, content=content, headers=headers)
+
+
+def asking(pixels: bytes, **changes: object) -> dict[str, Any]:
+    n = len(pixels) // len(DARK)
+    tensor = {"name": "pictures", "datatype": "UINT8", "shape": [n, 4, 6, 3], "data": list(pixels)}
+    return {"inputs": [tensor | changes]}
+
+
+def test_a_function_answers_each_picture(module: Write) -> None:
+    function = PythonFunction(module(LIGHT))
+    assert function.rows(DARK + WHITE, 2) == [[1.0, 0.0], [0.0, 1.0]]
+    assert (function.classes, function.n_classes, function.size) == (["dark", "light"], 2, (4, 6))
+
+
+def test_a_mapping_brings_its_own_class_names(module: Write) -> None:
+    function = PythonFunction(module(returning('{"sea": numpy.full(n, 0.25), "boat": [0.75] * n}')))
+    assert function.classes == ["sea", "boat"]
+    assert function.rows(DARK, 1) == [[0.25, 0.75]]
+
+
+def test_the_names_of_the_module_order_a_mapping(module: Write) -> None:
+    text = returning('{"sea": [0.25] * n, "boat": [0.75] * n}', 'classes = ("boat", "sea")')
+    assert PythonFunction(module(text)).rows(DARK, 1) == [[0.75, 0.25]]
+
+
+def test_without_names_the_classes_are_the_dataset_s(module: Write) -> None:
+    function = PythonFunction(module("def predict(x):\n    return [[0.5, 0.5]] * len(x)\n"))
+    assert function.classes is None
+    assert function.size == (224, 224)
+
+
+def test_a_function_may_write_to_its_pictures(module: Write) -> None:
+    function = PythonFunction(module(returning("[[1.0]] * n if not pictures.fill(0) else None")))
+    assert function.rows(DARK, 1) == [[1.0]]
+
+
+FAILING = """
+import numpy
+input_size = (4, 6)
+def predict(pictures):
+    if (pictures == 255).all(axis=(1, 2, 3)).any():
+        raise ValueError("too\\n light")
+    return numpy.full((len(pictures), 2), 0.5)
+"""
+
+
+def test_a_picture_that_the_function_fails_on_fails_alone(module: Write) -> None:
+    rows = PythonFunction(module(FAILING)).rows(DARK + WHITE + DARK, 3)
+    assert rows == [[0.5, 0.5], "ValueError: too light", [0.5, 0.5]]
+
+
+BAD_AFTER_GREY = {
+    "exit": ("exit(3) if (pictures[0] == 0).all() else [[1.0]] * n", "SystemExit: 3"),
+    "nan": ("[[float('nan')]] * n if (pictures[0] == 0).all() else [[1.0]] * n", "no probabilities"),
+    "negative": ("[[-1.0, 2.0]] * n if (pictures[0] == 0).all() else [[1.0, 0.0]] * n", "no probabilities"),
+    "logits": ("[[3.0, 2.0]] * n if (pictures[0] == 0).all() else [[1.0, 0.0]] * n", "no probabilities"),
+    "wider": ("[[0.5, 0.5]] * n if (pictures[0] == 0).all() else [[1.0]] * n", "2 classes, and 1 before"),
+    "fewer rows": ("[] if (pictures[0] == 0).all() else [[1.0]] * n", "shape"),
+    "words": ("[['a']] * n if (pictures[0] == 0).all() else [[1.0]] * n", "ValueError"),
+    "other names": ("{'a' if (pictures[0] == 0).all() else 'b': [1.0] * n}", "the classes"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_AFTER_GREY)
+def test_what_is_no_answer_is_that_picture_s_problem(case: str, module: Write) -> None:
+    expression, named = BAD_AFTER_GREY[case]
+    failed, fine = PythonFunction(module(returning(expression))).rows(DARK + WHITE, 2)
+    assert isinstance(failed, str)
+    assert named in failed
+    assert isinstance(fine, list)
+
+
+UNUSABLE = {
+    "raises": (returning("1 / 0"), "two grey pictures: ZeroDivisionError"),
+    "one row": (returning("[[1.0]]"), "shape (1, 1) for 2 pictures"),
+    "names and width": (returning("[[1.0]] * n", 'classes = ["a", "b"]'), "returned 1 classes"),
+    "names twice": (returning("[[1.0]] * n", 'classes = ["a", "a"]'), "distinct"),
+    "names in a string": (returning("[[1.0]] * n", 'classes = "ab"'), "distinct"),
+    "names of a mapping": (returning("{1: [1.0] * n}"), "distinct"),
+    "size": ("input_size = 224\ndef predict(x): ...\n", "input_size"),
+    "large size": ("input_size = (2000, 2000)\ndef predict(x): ...\n", "input_size"),
+    "no function": ("predicts = 1\n", "no function 'predict'"),
+    "no callable": ("predict = 1\n", "no function 'predict'"),
+    "syntax": ("def predict(:\n", "SyntaxError"),
+    "fails on import": ("raise RuntimeError('no weights')\n", "RuntimeError: no weights"),
+    "exits on import": ("exit(1)\n", "SystemExit"),
+}
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_a_function_that_cannot_be_used_is_refused_at_once(case: str, module: Write) -> None:
+    text, named = UNUSABLE[case]
+    spec = module(text)
+    with pytest.raises(InvalidRequest) as refused:
+        PythonFunction(spec)
+    assert named in refused.value.detail
+    assert spec in refused.value.detail
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["py:", "py:model", "py:model:", "py::f", "py:a/b:f", "py:../m:f", "py:m:f:g", "py:m:f()", "py:m\n:f"],
+)
+def test_only_a_module_and_a_function_make_a_spec(spec: str) -> None:
+    with pytest.raises(InvalidRequest, match="py:module:function"):
+        PythonFunction(spec)
+
+
+def test_a_module_that_is_not_there_is_named() -> None:
+    with pytest.raises(InvalidRequest, match="'absent_model' cannot be imported"):
+        PythonFunction("py:absent_model:predict")
+
+
+def test_another_text_is_another_version(module: Write) -> None:
+    versions = {PythonFunction(module(LIGHT + "#" * changed)).version for changed in (0, 0, 1)}
+    assert len(versions) == 2
+
+
+def test_it_is_served_by_the_protocol(server: FunctionServer) -> None:
+    url = server.spec.removeprefix("oip:")
+    with httpx.Client(trust_env=False) as client:
+        metadata = client.get(url).json()
+        assert client.get(url.partition("/versions")[0]).json() == metadata
+        assert client.get(f"http://{server.host}/v2/health/ready").json() == {"ready": True}
+    assert metadata["inputs"] == [{"name": "pictures", "datatype": "UINT8", "shape": [-1, 4, 6, 3]}]
+    assert metadata["outputs"][0]["parameters"] == {"labels": ["dark", "light"]}
+    (output,) = posted(server, asking(DARK + WHITE)).json()["outputs"]
+    assert (output["shape"], output["data"]) == ([2, 2], [1.0, 0.0, 0.0, 1.0])
+    assert "parameters" not in output
+
+
+def test_a_failed_picture_has_words_and_no_numbers(module: Write) -> None:
+    server = FunctionServer(PythonFunction(module(FAILING)))
+    try:
+        (output,) = posted(server, asking(WHITE + DARK)).json()["outputs"]
+        assert output["data"] == [None, None, 0.5, 0.5]
+        assert output["parameters"] == {"errors": {"0": "ValueError: too light"}}
+        assert posted(server, asking(DARK)).status_code == 200
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"{", b"[]", b"null", b"[" * 100_000, {}, {"inputs": []}, {"inputs": [1]},
+        asking(b""), asking(DARK, shape=[2, 4, 6, 3]), asking(DARK, shape=[1, 6, 4, 3]),
+        asking(DARK, shape=[-1, 4, 6, 3]), asking(DARK, shape=[]), asking(DARK, shape="1463"),
+        asking(DARK, datatype="FP32"), asking(DARK, data=[256] * len(DARK)),
+        asking(DARK, data=[0.5] * len(DARK)),
+        asking(DARK, data=10**9), asking(DARK, data="a" * len(DARK)), asking(DARK, data={}),
+    ],
+)  # fmt: skip
+def test_a_body_that_is_no_request_is_refused_and_the_server_goes_on(
+    body: object, server: FunctionServer
+) -> None:
+    answer = posted(server, body)
+    assert (answer.status_code, list(answer.json())) == (400, ["error"])
+    assert posted(server, asking(DARK)).status_code == 200
+
+
+def test_nothing_else_is_served(server: FunctionServer) -> None:
+    with httpx.Client(trust_env=False, base_url=f"http://{server.host}") as client:
+        for path in ("/", "/v2/models/other", "/v2/models/../../etc/passwd", "/v2/repository/index"):
+            assert client.get(path).status_code == 404
+    assert posted(server, asking(DARK), "/explain").status_code == 404
+
+
+def test_a_page_that_calls_this_machine_by_another_name_is_refused(server: FunctionServer) -> None:
+    assert posted(server, asking(DARK), host="evil.test").status_code == 403
+
+
+@pytest.mark.parametrize("length", [str(10**12), "-1", "many", ""])
+def test_a_body_without_end_is_refused_unread(length: str, server: FunctionServer) -> None:
+    connection = http.client.HTTPConnection(server.host)
+    connection.putrequest("POST", server.spec.partition(server.host)[2] + "/infer")
+    connection.putheader("content-length", length)
+    connection.endheaders()
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
+def test_a_port_that_is_taken_is_said(server: FunctionServer, module: Write) -> None:
+    port = int(server.host.rpartition(":")[2])
+    with pytest.raises(InvalidRequest, match=f"port {port}"):
+        FunctionServer(PythonFunction(module(LIGHT)), port)
+
+
+def test_the_gateway_is_told_an_address_and_the_server_ends_with_the_client(kind: str, module: Write) -> None:
+    spec = module(LIGHT)
+    session = Session(kind, run_answer(), run_answer())
+    session.client._http.base_url = HERE
+    for _ in range(2):
+        session(lambda c: c.stress_tests.create(dataset="demo", classifiers=["steady", spec], seed=0))
+    (steady, told), again = (json.loads(request.content)["classifiers"] for request in session.seen)
+    assert (steady, again) == ("steady", ["steady", told])
+    name = spec.removeprefix("py:").replace(":", ".")
+    assert f"/v2/models/{name}/versions/" in told
+    url = told.removeprefix("oip:")
+    with httpx.Client(trust_env=False) as client:
+        assert client.get(url).status_code == 200
+        session(lambda c: c.close())
+        # A connection that is still open is answered, too, and then closed.
+        assert client.get(url).status_code == 503
+        with pytest.raises(httpx.ConnectError):
+            client.get(url)
+
+
+@pytest.mark.parametrize("host", ["gateway.example", "10.0.0.7", "[2001:db8::1]", "127.0.0.1.example"])
+def test_a_gateway_on_another_machine_is_refused_before_anything_runs(host: str) -> None:
+    with pytest.raises(InvalidRequest, match="is on another"):
+        LocalFunctions().served(["py:absent_model:predict"], httpx.URL(f"http://{host}:8080"))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "[::1]"])
+def test_a_gateway_on_this_machine_may_ask(host: str, module: Write) -> None:
+    functions = LocalFunctions()
+    (told,) = functions.served([module(LIGHT)], httpx.URL(f"https://{host}"))
+    functions.close()
+    assert told.startswith("oip:http://127.0.0.1:")
+
+
+def test_other_classifiers_go_to_any_gateway() -> None:
+    named = ["steady", "timm:resnet50", "oip:http://a.test/v2/models/m"]
+    assert LocalFunctions().served(named, httpx.URL("https://gateway.example")) == named
+
+
+async def test_both_clients_serve_functions(module: Write) -> None:
+    spec = module(LIGHT)
+    with Client(str(HERE)) as client:
+        assert client.served([spec])[0].startswith("oip:")
+    async with AsyncClient(str(HERE)) as client_too:
+        assert client_too.served([spec])[0].startswith("oip:")
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_the_command_serves_until_interrupted(
+    module: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def rest() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_classifier_commands, "_rest", rest)
+    shown = invoke("classifiers", "serve", module(LIGHT))
+    assert shown.exit_code == Exit.PASSED
+    assert shown.stdout.startswith("oip:http://127.0.0.1:")
+    assert "stopped" in shown.stderr
+
+
+def test_the_command_finds_modules_of_the_working_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [path for path in __import__("sys").path if path])
+    (tmp_path / "model_beside_the_shell.py").write_text(LIGHT, encoding="utf-8")
+    monkeypatch.setattr(_classifier_commands, "_rest", lambda: None)
+    shown = invoke("classifiers", "serve", "py:model_beside_the_shell:predict")
+    assert shown.exit_code == Exit.PASSED
+
+
+def test_a_detached_command_cannot_serve() -> None:
+    shown = invoke("stress-test", "--dataset", "demo", "--classifier", "py:absent_model:predict", "--detach")
+    assert shown.exit_code == Exit.USAGE
+    assert "faultline classifiers serve py:absent_model:predict" in shown.stderr
+
+
+def test_a_function_that_cannot_be_used_is_a_mistake_in_usage() -> None:
+    shown = invoke("stress-test", "--dataset", "demo", "--classifier", "py:absent_model:predict")
+    assert shown.exit_code == Exit.USAGE
+    assert "absent_model" in shown.stderr
