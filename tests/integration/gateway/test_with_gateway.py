@@ -90,7 +90,7 @@ def test_a_stress_test_goes_from_creation_to_report(journey: Journey) -> None:
     events = list(run.events())
     assert events[-1].state == run.wait().run.state == "completed"
     items = list(run.items())
-    assert [item.ordinal for item in items] == list(range(2 * 3))
+    assert [item.ordinal for item in items] == list(range(2 * 4))
     summary = run.summary()
     assert summary.counts["planned"] == len(items)
     assert set(summary.models) == {"steady"}
