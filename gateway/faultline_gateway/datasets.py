@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.datasets import RejectedSource, SourcesAdded, SourceUpload
@@ -27,6 +25,7 @@ from faultline_core.errors import (
 )
 from faultline_core.images import decode_image, encode_raw
 from faultline_gateway.ledger import Ledger, NewSource
+from faultline_gateway.texts import check_caption, check_text, check_words, twin_key, twins, visible
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
 SMALLEST_SIDE = 8
@@ -53,15 +52,33 @@ class RawSource:
     pointer: str | None = None
 
 
+class _Note(BaseModel):
+    """A line of ``metadata.jsonl``; fields that are other people's are left alone."""
+
+    file_name: str
+    label: str | None = None
+    caption: str | None = None
+
+
 def take_in(
-    sources: Iterable[RawSource], store: BlobStore, classes: Sequence[str] | None
+    sources: Iterable[RawSource],
+    store: BlobStore,
+    classes: Sequence[str] | None,
+    *,
+    labels: Sequence[str] = (),
 ) -> tuple[list[NewSource], list[RejectedSource]]:
-    """Store each readable picture as plain pixels, without its metadata, and name those that were refused."""
+    """Store each readable picture as plain pixels, without its metadata, and name those that were refused.
+
+    Where no ``classes`` are fixed, a label may not look like one of ``labels`` or of the pictures before it.
+    """
+    known = {twin_key(label): label for label in labels}
     taken: list[NewSource] = []
     rejected: list[RejectedSource] = []
     for source in sources:
         try:
+            _require_distinct(source.label, known)
             taken.append(_admit(source, store, classes))
+            known[twin_key(source.label)] = source.label
         except RequestError as error:
             rejected.append(_rejected(source, error))
     return taken, rejected
@@ -70,9 +87,15 @@ def take_in(
 def _rejected(source: RawSource, error: RequestError) -> RejectedSource:
     field = error.pointer or "/content_base64"
     return RejectedSource(
-        filename=_printable(source.filename), code=error.code, detail=error.detail,
+        filename=visible(source.filename), code=error.code, detail=error.detail,
         pointer=None if source.pointer is None else source.pointer + field,
     )  # fmt: skip
+
+
+def _require_distinct(label: str, known: Mapping[str, str]) -> None:
+    if (other := known.get(twin_key(label), label)) != label:
+        told = f"nobody can tell the label {visible(label)!r} from the class {other!r}"
+        raise ClassMapMismatch(told, pointer="/label")
 
 
 def _uploaded(uploads: Sequence[SourceUpload]) -> Iterator[RawSource]:
@@ -93,8 +116,9 @@ def add_uploads(name: str, uploads: Sequence[SourceUpload], ledger: Ledger, stor
         UnknownDataset: no dataset has this name.
         RequestError: none of the pictures can be taken; its ``parts`` tell why, one by one.
     """
-    classes = ledger.dataset(name).classes if ledger.has_fixed_classes(name) else None
-    taken, rejected = take_in(_uploaded(uploads), store, classes)
+    labels = ledger.dataset(name).classes
+    classes = labels if ledger.has_fixed_classes(name) else None
+    taken, rejected = take_in(_uploaded(uploads), store, classes, labels=labels)
     if not taken:
         raise _refusal_of_all(rejected)
     return SourcesAdded(added=ledger.add_sources(name, taken), rejected=rejected)
@@ -114,21 +138,27 @@ def checked_classes(classes: Sequence[str] | None) -> list[str] | None:
     """Return a dataset's class names, or None where its labels shall decide.
 
     Raises:
-        ClassMapMismatch: there is none, one is no printable name, or two differ by case at most.
+        ClassMapMismatch: there is none, one is no plain name, or two look alike.
     """
     if classes is None:
         return None
     for name in classes:
-        if not 0 < len(name) <= LONGEST_LABEL or _printable(name).strip() != name:
-            raise ClassMapMismatch(f"{name[:40]!r} is no class name", pointer="/classes")
+        _require_class_name(name)
     # A prediction's index must name one class, and a reader must be able to tell which.
-    twice = [name for name, times in Counter(map(str.casefold, classes)).items() if times > 1]
-    if twice or not classes:
-        told = (
-            f"the class {twice[0]!r} is listed twice" if twice else "an empty list of classes fits no label"
-        )
+    alike = twins(classes)
+    if alike or not classes:
+        told = f"nobody can tell {alike[0]!r} from {alike[1]!r}" if alike else "an empty list fits no label"
         raise ClassMapMismatch(told, pointer="/classes")
     return list(classes)
+
+
+def _require_class_name(name: str) -> None:
+    try:
+        check_words(name, field="class", most=LONGEST_LABEL)
+    except InvalidRequest as error:
+        raise ClassMapMismatch(error.detail, pointer="/classes") from error
+    if name.strip() != name:
+        raise ClassMapMismatch(f"the class {name!r} begins or ends with a space", pointer="/classes")
 
 
 def read_folder(folder: Path) -> Iterator[RawSource]:
@@ -146,7 +176,7 @@ def read_folder(folder: Path) -> Iterator[RawSource]:
         name = path.relative_to(folder).as_posix()
         if path.suffix.lower() in SUFFIXES and path.is_file() and (path.parent != folder or name in notes):
             note = notes.get(name, {})
-            label = note.get("label") or path.parent.name
+            label = note.get("label", path.parent.name)
             yield RawSource(filename=name, label=label, caption=note.get("caption"), content=_read(path))
 
 
@@ -167,7 +197,8 @@ def register_folder(
     sources = read_folder(folder)
     # A caption that somebody wrote is not what the captioner would say: a run has one kind or the other.
     wanted = sources if with_captions else (replace(source, caption=None) for source in sources)
-    taken, rejected = take_in(wanted, store, classes)
+    labels = next((found.classes for found in ledger.dataset_list() if found.name == name), [])
+    taken, rejected = take_in(wanted, store, classes, labels=classes or labels)
     # Judged before the dataset is made: a folder of rubbish leaves no empty dataset behind.
     if not taken:
         raise DatasetEmpty(f"no picture could be read from {str(folder)!r}")
@@ -179,18 +210,12 @@ def register_folder(
 
 
 def _admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None) -> NewSource:
-    for field, text, most in (
-        ("filename", source.filename, LONGEST_FILENAME),
-        ("label", source.label, LONGEST_LABEL),
-        ("caption", source.caption, LONGEST_CAPTION),
-    ):
-        if text is not None and _printable(text) != text:
-            raise InvalidRequest(
-                f"the {field} {_printable(text)!r} has control characters", pointer=f"/{field}"
-            )
-        if text is not None and len(text) > most:
-            told = f"the {field} {text[:40]!r}... has more than {most} characters"
-            raise InvalidRequest(told, pointer=f"/{field}")
+    check_text(source.filename, field="filename", most=LONGEST_FILENAME)
+    check_words(source.label, field="label", most=LONGEST_LABEL)
+    if source.label.strip() != source.label:
+        raise InvalidRequest(f"the label {source.label!r} begins or ends with a space", pointer="/label")
+    if source.caption is not None:
+        check_caption(source.caption, most=LONGEST_CAPTION)
     if _is_path_elsewhere(source.filename):
         raise InvalidRequest(f"{source.filename!r} is a path where a file name belongs", pointer="/filename")
     if classes is not None and source.label not in classes:
@@ -207,19 +232,19 @@ def _admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None) -
         raise InvalidRequest(f"{source.filename!r} has {width} x {height} pixels, too few to show anything")
     return NewSource(
         image=store.put(encode_raw(pixels)), label=source.label, filename=source.filename,
-        caption=source.caption, width=width, height=height,
+        caption=_composed(source.caption), width=width, height=height,
     )  # fmt: skip
+
+
+def _composed(caption: str | None) -> str | None:
+    # One spelling of each letter: what an edit changes is told word by word.
+    return None if caption is None else unicodedata.normalize("NFC", caption)
 
 
 def _is_path_elsewhere(filename: str) -> bool:
     # Windows' reading knows both slashes and drives: an export unpacked there must stay in its folder too.
     path = PureWindowsPath(filename)
     return bool(path.anchor) or ".." in path.parts
-
-
-def _printable(text: str) -> str:
-    """Drop control, surrogate and direction-changing characters: they hide what a report shows."""
-    return "".join(letter for letter in text if unicodedata.category(letter) not in ("Cc", "Cf", "Cs"))
 
 
 def _from_base64(text: str) -> bytes | None:
@@ -244,11 +269,12 @@ def _read_metadata(path: Path) -> dict[str, dict[str, str]]:
     if not path.is_file():
         return {}
     notes: dict[str, dict[str, str]] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         try:
-            note = json.loads(line)
-            notes[note["file_name"]] = {key: note[key] for key in ("label", "caption") if note.get(key)}
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            if line.strip():
+                note = _Note.model_validate_json(line)
+                notes[note.file_name] = note.model_dump(include={"label", "caption"}, exclude_none=True)
+        except ValidationError as error:
             raise InvalidRequest(f"line {number} of {str(path)!r} names no picture") from error
     return notes
 

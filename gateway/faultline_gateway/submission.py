@@ -6,8 +6,10 @@ import asyncio
 
 from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_tests import StressTestCreate
+from faultline_core.errors import ClassMapMismatch
 from faultline_gateway.idempotency import fingerprint
 from faultline_gateway.parts import GatewayParts
+from faultline_gateway.texts import twins
 from faultline_gateway.workflows.stress_test import plan
 
 
@@ -27,6 +29,10 @@ async def submit(create: StressTestCreate, parts: GatewayParts, key: str | None)
 
 async def _plan_and_store(create: StressTestCreate, parts: GatewayParts, key: str | None, seal: str) -> str:
     dataset = await asyncio.to_thread(parts.ledger.dataset, create.dataset)
+    if alike := twins(dataset.classes):
+        raise ClassMapMismatch(
+            f"nobody can tell {alike[0]!r} from {alike[1]!r} of {dataset.name!r}", pointer="/dataset"
+        )
     sources = await asyncio.to_thread(parts.ledger.sources, create.dataset)
     config, items = await plan(
         create, dataset=dataset, sources=sources, suite=parts.suite, services=parts.services
