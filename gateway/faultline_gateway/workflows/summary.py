@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import EditTypeSummary, StressTestConfig, StressTestSummary
 from faultline_core.types import Cost
+from faultline_gateway.workflows.by_class import summarize_classes
 from faultline_gateway.workflows.estimates import Estimator
 from faultline_gateway.workflows.evidence import Evidence
 from faultline_gateway.workflows.failure_tags import count_failure_modes
@@ -43,6 +44,7 @@ def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
         config=run.resolved_config,
         failure_modes=count_failure_modes(items, estimator),
         excluded_sources=len(config.excluded),
+        classes=summarize_classes(items, seen, config.classes, estimator),
     )
 
 

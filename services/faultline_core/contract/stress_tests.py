@@ -199,6 +199,33 @@ class FailureMode(ResponseBody):
     example_items: list[str] = []
 
 
+class ClassFigures(ResponseBody):
+    """One classifier on one class: acc@1 of the same sources before and after, and change of p(true class).
+
+    Each source weighs 1; ``n_images`` counts the kept edits of these ``n_sources`` sources.
+    """
+
+    original: Estimate
+    counterfactual: Estimate
+    delta_p: Estimate
+    n_images: int
+    n_sources: int
+
+
+class ClassSummary(ResponseBody):
+    """Yield and accuracy of one class (LANCE, figures 7 and 8).
+
+    ``yield`` is the share of decided edits that were kept; ``example_item`` the kept edit that costs a
+    classifier most, empty where none was kept.
+    """
+
+    planned: int
+    kept: int
+    yields: Estimate = Field(alias="yield", serialization_alias="yield")
+    models: dict[str, ClassFigures]
+    example_item: str = ""
+
+
 class StressTestSummary(ResponseBody):
     """``GET /v1/stress-tests/{id}/summary`` and ``demo/summary.json``.
 
@@ -222,6 +249,7 @@ class StressTestSummary(ResponseBody):
     config: dict[str, Any]
     failure_modes: dict[str, FailureMode] = {}
     excluded_sources: int = 0
+    classes: dict[str, ClassSummary] = {}
 
     def __str__(self) -> str:
         lines = [
