@@ -14,12 +14,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from faultline_core.contract.base import REQUEST_ID_HEADER
 from faultline_core.errors import (
-    DeadlineExceeded,
     FaultlineError,
     InternalError,
     InvalidRequest,
     PayloadTooLarge,
+    RequestTimeout,
     Unauthorized,
+    UnsupportedMedia,
 )
 from faultline_gateway.errors import problem_response
 from faultline_gateway.metrics import Metrics
@@ -53,6 +54,7 @@ class Edge:
             self._check_caller(request)
             # Read whole before the application sees it: the limit holds whatever the headers announce.
             body = await _read_body(request, receive, self._settings.max_body_bytes)
+            _check_media(request, body)
             await self._app(scope, _Replay(body, receive), answer)
         except Exception as error:  # whatever nobody named must leave as a problem too, and tell nothing
             # Half an answer cannot be mended: a connection that breaks is the only honest end.
@@ -104,7 +106,19 @@ async def _read_body(request: Request, receive: Receive, most: int) -> bytes:
         async with asyncio.timeout(BODY_SECONDS):
             return await _gather_body(receive, most)
     except TimeoutError as error:
-        raise DeadlineExceeded(f"the body did not come within {BODY_SECONDS:g} s") from error
+        raise RequestTimeout(f"the body did not come within {BODY_SECONDS:g} s") from error
+
+
+def _check_media(request: Request, body: bytes) -> None:
+    """Refuse a body that is no plain JSON before anything reads it: none is inflated, no form is parsed."""
+    if not body:
+        return
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity"):
+        raise UnsupportedMedia(f"a body comes as it is, not in the encoding {encoding[:40]!r}")
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
+        raise UnsupportedMedia(f"a body is application/json, not {media[:40]!r}")
 
 
 async def _gather_body(receive: Receive, most: int) -> bytes:

@@ -24,6 +24,7 @@ from faultline_gateway.datasets import register_folder
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.service_clients import HttpHealth, calling_services, services_of
 from faultline_gateway.settings import GatewaySettings, settings_of_process
+from faultline_gateway.slow_clients import HTTP_PROTOCOL
 from faultline_gateway.worker import Worker
 
 USAGE_ERROR = 2
@@ -92,7 +93,7 @@ async def _serving(settings: GatewaySettings) -> None:
         # No access log: it would hold the names of datasets and runs; the edge counts requests instead.
         config = uvicorn.Config(
             app, host=settings.host, port=settings.port, timeout_graceful_shutdown=GRACE_SECONDS,
-            access_log=False, server_header=False, log_config=None,
+            access_log=False, server_header=False, log_config=None, http=HTTP_PROTOCOL,
         )  # fmt: skip
         _let_signals_pass()
         await uvicorn.Server(config).serve()

@@ -18,6 +18,7 @@ FaultlineError
 │  ├─ MethodNotAllowed           method-not-allowed     405
 │  ├─ Unauthorized               unauthorized           401
 │  ├─ PayloadTooLarge            payload-too-large      413
+│  ├─ RequestTimeout             request-timeout        408  headers or body came too slowly
 │  ├─ RateLimited                rate-limited           429  retry later
 │  ├─ QuotaExceeded              quota-exceeded         429
 │  ├─ IdempotencyConflict        idempotency-conflict   422  same key, other body
@@ -192,6 +193,14 @@ class PayloadTooLarge(RequestError):
     code = "payload-too-large"
     status = 413
     title = "The body is too large"
+
+
+class RequestTimeout(RequestError):
+    """The request came too slowly to be waited for."""
+
+    code = "request-timeout"
+    status = 408
+    title = "The request did not come in time"
 
 
 class RateLimited(RequestError):

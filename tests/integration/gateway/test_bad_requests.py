@@ -136,7 +136,7 @@ async def test_a_body_that_never_comes_is_not_waited_for(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(edge, "BODY_SECONDS", 0.01)
-    problem(await gateway.http.post(ROOT, content=trickle()), 504, "deadline-exceeded")
+    problem(await gateway.http.post(ROOT, content=trickle()), 408, "request-timeout")
 
 
 async def test_a_failure_that_nobody_named_tells_nothing_of_its_insides(

@@ -48,6 +48,7 @@ async def test_the_application_reads_the_body_whole_and_then_the_connection() ->
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         heard.extend([await receive(), await receive()])
 
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     parts: list[Message] = [
         {"type": "http.request", "body": b"ab", "more_body": True},
         {"type": "http.request", "body": b"cd", "more_body": False},
@@ -60,7 +61,7 @@ async def test_the_application_reads_the_body_whole_and_then_the_connection() ->
     async def send(message: Message) -> None:
         raise AssertionError("nothing is to be sent")
 
-    scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"host", b"localhost")]}
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
     await edge_before(application)(scope, receive, send)
     assert heard == [
         {"type": "http.request", "body": b"abcd", "more_body": False},

@@ -1,0 +1,108 @@
+"""Clients that send one byte at a time: whoever does not finish in time is told so and let go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from faultline_core.contract.base import Problem
+from faultline_gateway import slow_clients
+from faultline_gateway.slow_clients import HTTP_PROTOCOL
+
+REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def hello(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that takes longer than headers may."""
+    await asyncio.sleep(3 * slow_clients.HEADER_SECONDS)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+def uvicorn_protocol() -> Callable[[], asyncio.Protocol]:
+    config, state = uvicorn.Config(hello, http=HTTP_PROTOCOL, log_config=None, lifespan="off"), ServerState()
+    config.load()
+    protocol: Any = HTTP_PROTOCOL
+    return partial(protocol, config=config, server_state=state, app_state={})
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[Connection]:
+    server = await asyncio.get_running_loop().create_server(uvicorn_protocol(), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    yield reader, writer
+    writer.close()
+    server.close()
+    await server.wait_closed()
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slow_clients, "HEADER_SECONDS", 0.05)
+
+
+def refusal(answer: bytes) -> Problem:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 408 ")
+    assert b"content-type: application/problem+json" in head
+    return Problem.model_validate_json(body)
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", REQUEST[:-2]])
+async def test_headers_that_do_not_come_in_time_are_not_waited_for(sent: bytes) -> None:
+    async with connected() as (reader, writer):
+        writer.write(sent)
+        assert refusal(await reader.read()).code == "request-timeout"
+
+
+class Line(asyncio.Transport):
+    """A connection that remembers what was written and whether it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Remember."""
+        self.written += bytes(data)
+
+    def close(self) -> None:
+        """Hang up."""
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        """Whether somebody has."""
+        return self.closed
+
+
+async def test_each_further_byte_buys_no_time() -> None:
+    # Over a bare line: a socket that is closed with bytes unread may take the answer with it.
+    protocol, line = uvicorn_protocol()(), Line()
+    protocol.connection_made(line)
+    protocol.data_received(REQUEST[:-2] + b"x: ")
+    for _ in range(1000):
+        if line.closed:
+            break
+        protocol.data_received(b"y")
+        await asyncio.sleep(0.01)
+    assert refusal(line.written).code == "request-timeout"
+    protocol.connection_lost(None)
+
+
+async def test_an_answer_may_take_its_time_and_the_connection_is_kept() -> None:
+    async with connected() as (reader, writer):
+        for _ in range(2):
+            writer.write(REQUEST)
+            assert (await reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200 ")
+        writer.write(REQUEST[:-2])
+        assert refusal(await reader.read()).code == "request-timeout"
