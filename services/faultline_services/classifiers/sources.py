@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 
 import httpx
@@ -105,15 +106,19 @@ class Sources:
 
     def _of_remote(self, url: str) -> Loaded[Classifier]:
         require_allowed(url, self._options.oip_hosts)
-        # A proxy named in the environment would see the pictures, and is on nobody's list.
-        client = httpx.Client(timeout=REMOTE_TIMEOUT_S, trust_env=False, transport=self._transport)
         model = RemoteClassifier(
-            url, client=client, label_map=self._label_map, store=self._store, batch=self._suite.batch
+            url, client=self._remotes, label_map=self._label_map, store=self._store, batch=self._suite.batch
         )
         return Loaded(model, model.size_bytes)
 
     def _timm(self, network: Network) -> Loaded[Classifier]:
         model = TimmClassifier(
+    @cached_property
+    def _remotes(self) -> httpx.Client:
+        # One for all: a connection to a server that is gone is dropped when any other is asked.
+        # A proxy named in the environment would see the pictures, and is on nobody's list.
+        return httpx.Client(timeout=REMOTE_TIMEOUT_S, trust_env=False, transport=self._transport)
+
             network,
             label_map=self._label_map,
             store=self._store,
