@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     order = order_of(given)
     began = time.monotonic()
     entrants = contestants(order)
-    with serving(order.state / STACK, order.models, given.url) as service:
+    with serving(order.state / STACK, order.models, given.url, given.port) as service:
         made = measured(Campaign(order, entrants, service))
     text = merged(given.out, order.preset, made).model_dump_json(indent=2)
     given.out.parent.mkdir(parents=True, exist_ok=True)

@@ -72,6 +72,15 @@ def test_a_bug_is_found_by_an_insight_on_its_own_classifier_in_its_own_test() ->
     assert found_chances([mine, others, later], trials) == [mine]
 
 
+def test_bugs_of_one_classifier_are_no_independent_trials() -> None:
+    several = [planted(classifier=name) for name in ("one", "two", "three", "four") for _ in range(10)]
+    truths = {"one": LEANING_ON_WATER, "two": LEANING_ON_WATER}
+    found = figures(several, [trial(*(insight(classifier=name) for name in truths), truths=truths)])
+    assert (found.recall.estimate, found.recall.n) == (0.5, 40)
+    assert found.recall.low is not None
+    assert found.recall.low < 0.2
+
+
 def test_recall_counts_strong_bugs_apart() -> None:
     found = figures([planted(0.6), planted(0.2, classifier="other")], [trial(insight())])
     assert (found.recall_of_strong.estimate, found.recall_of_strong.n) == (1.0, 1)

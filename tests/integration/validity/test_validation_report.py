@@ -19,7 +19,15 @@ from validation.detection import bug_reports
 from validation.labelling import asked_of
 from validation.labels import Labelled
 from validation.order import Order, generator
-from validation.report import Absent, FilterFigures, PresetReport, Reconstruction, Validity
+from validation.report import (
+    Absent,
+    FilterFigures,
+    PresetReport,
+    Reconstruction,
+    SimulatedFigures,
+    Simulation,
+    Validity,
+)
 from validation.sources import image_of
 
 ROOT = Path(__file__).parents[3]
@@ -159,6 +167,39 @@ def test_edits_of_the_random_baseline_count_in_no_figure_of_edits(made: PresetRe
 def without_baselines(made: PresetReport) -> PresetReport:
     own = {name: one for name, one in made.agreement.items() if name == "faultline"}
     return made.model_copy(update={"aims": [], "agreement": own})
+
+
+def test_the_simulation_stands_beside_the_presets_with_its_own_aims(
+    made: PresetReport, tmp_path: Path
+) -> None:
+    found = command.merged(tmp_path / "validity.json", "quick", made)
+    assert found.simulation is not None
+    assert set(found.simulation.sources) == {"10", "20", "40"}
+    covered = [aim for aim in found.simulation_aims if "coverage" in aim.name]
+    assert len(covered) == sum(len(one.coverage) for one in found.simulation.sources.values())
+    alone = command.merged(tmp_path / "validity.json", "quick", made, simulated=tmp_path / "none.json")
+    assert (alone.simulation, alone.simulation_aims) == (None, [])
+
+
+@pytest.mark.parametrize(("value", "met"), [(0.92, False), (0.95, True), (0.98, False)])
+def test_intervals_may_cover_neither_too_seldom_nor_too_often(value: float, met: bool) -> None:
+    one = Estimate(estimate=value, low=value, high=value, n=1000)
+    low = Estimate(estimate=0.07, low=0.06, high=0.08, n=1000)
+    figures = SimulatedFigures(
+        coverage={"drop": one},
+        false_alarm=low,
+        any_false_alarm_after_holm=low,
+        false_discovery_share=low,
+        harmful_clusters_found=one,
+        detectable_drop_found=one,
+    )
+    found = aims.of_simulation(Simulation(replicates=1000, seed=0, sources={"20": figures}))
+    assert [aim.met for aim in found] == [met, False, False, True]
+
+
+def test_figures_of_an_edit_type_need_thirty_edits(made: PresetReport) -> None:
+    found = next(aim for aim in made.aims if aim.name.startswith("success of kept background"))
+    assert (found.met, found.reached.n) == (False, 20)
 
 
 def test_an_aim_is_met_missed_or_unknown() -> None:

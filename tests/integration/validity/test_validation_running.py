@@ -12,7 +12,7 @@ from fakes.sdk import Answer, Script, a_run, an_event, ok, run_answer, stream_an
 from fakes.validity import item, scene
 from faultline import Client, StressTest
 from validation.running import collected, start, take_up, watched
-from validation.serving import MODELS_FOLDER, ModelsStack
+from validation.serving import MODELS_FOLDER, ModelsStack, Service
 
 
 def client(*answers: Answer) -> tuple[Client, Script]:
@@ -25,6 +25,12 @@ def test_services_are_told_where_further_classifiers_lie(tmp_path: Path) -> None
     stack = ModelsStack(state=tmp_path, models=tmp_path / "classifiers")
     assert stack.environment()[MODELS_FOLDER] == str(tmp_path / "classifiers")
     assert stack.environment()["FAULTLINE_STATE_DIR"] == str(tmp_path)
+
+
+def test_another_s_gateway_on_our_port_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ModelsStack, "up", lambda _: None)
+    with pytest.raises(SystemExit, match=r"another gateway answers at http://127\.0\.0\.1:9000"):
+        Service(tmp_path, tmp_path, port=9000).client()
 
 
 def test_a_stress_test_is_begun_under_its_key() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from fakes.validity import scene
@@ -37,7 +38,9 @@ def test_a_swapped_class_is_never_good() -> None:
 
 def test_precision_counts_what_passes_and_recall_what_is_good() -> None:
     good, bad = proposal("background", "sand"), proposal("colour", "blue")
-    found = judged_filter([good, good, good, bad, bad], [True, True, False, True, False])
+    found = judged_filter(
+        [good, good, good, bad, bad], [True, True, False, True, False], np.random.default_rng(0)
+    )
     assert found.precision.estimate == pytest.approx(2 / 3)
     assert found.precision.n == 3
     assert found.recall.estimate == pytest.approx(2 / 3)

@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping
 from faultline_core.types import EDIT_TYPES, Estimate
 
 from .measures import UNKNOWN
-from .report import Agreement, Aim, Compared, Detection, EditFigures, Margin, Reconstruction
+from .report import Agreement, Aim, Compared, Detection, EditFigures, Margin, Reconstruction, Simulation
 
 RECALL, PRECISION = 0.8, 0.8
 ALARMED_CONTROLS = 0.2
 CELLS, SPEARMAN, SPEARMAN_WITHIN = 40, 0.7, 0.5
 KEPT, KEPT_OF_A_TYPE = 0.3, 0.15
+JUDGED = 30
 CHANGED, CHANGED_HIGH, NET = 0.03, 0.06, 0.01
+COVERAGE = (0.93, 0.97)
+ERROR, DISCOVERY = 0.05, 0.1
 NO_MARGIN = Margin(spearman=UNKNOWN, mean_absolute_error=UNKNOWN)
 
 
@@ -70,13 +73,19 @@ def beats(name: str, other: Compared) -> list[Aim]:
 
 
 def of_edits(edits: Mapping[str, EditFigures]) -> list[Aim]:
-    """Enough edits kept, of every type."""
-    types = [
-        at_least(f"{name} edits kept", edits[name].kept, KEPT_OF_A_TYPE)
-        for name in EDIT_TYPES
-        if name in edits
+    """Enough edits kept, and enough of every type for figures of its own."""
+    present = [name for name in EDIT_TYPES if name in edits]
+    shares = [at_least(f"{name} edits kept", edits[name].kept, KEPT_OF_A_TYPE) for name in present]
+    numbers = [
+        Aim(
+            name=f"success of kept {name} edits stands on enough of them",
+            aim=f"n >= {JUDGED}",
+            reached=edits[name].success,
+            met=edits[name].success.n >= JUDGED,
+        )
+        for name in present
     ]
-    return [at_least("edits kept", edits["all"].kept, KEPT), *types]
+    return [at_least("edits kept", edits["all"].kept, KEPT), *shares, *numbers]
 
 
 def of_reconstruction(found: Reconstruction) -> list[Aim]:
@@ -94,3 +103,31 @@ def of_reconstruction(found: Reconstruction) -> list[Aim]:
             lambda value: abs(value) <= NET,
         ),
     ]
+
+
+def of_simulation(simulated: Simulation) -> list[Aim]:
+    """Intervals that cover as often as they say, and error rates that hold within what chance allows."""
+    found = []
+    for n, figures in simulated.sources.items():
+        found += [
+            _aim(
+                f"interval coverage on {n} sources: {name}",
+                f"{COVERAGE[0]:g} to {COVERAGE[1]:g}",
+                reached,
+                lambda value: COVERAGE[0] <= value <= COVERAGE[1],
+            )
+            for name, reached in figures.coverage.items()
+        ]
+        rates = {
+            "false alarms": (figures.false_alarm, ERROR),
+            "any false alarm of a family": (figures.any_false_alarm_after_holm, ERROR),
+            "false discoveries": (figures.false_discovery_share, DISCOVERY),
+        }
+        found += [_held(f"{name} on {n} sources", *rate) for name, rate in rates.items()]
+    return found
+
+
+def _held(name: str, reached: Estimate, level: float) -> Aim:
+    # A test at its exact level lies above it in half of all simulations: the interval decides.
+    met = None if reached.low is None else reached.low <= level
+    return Aim(name=name, aim=f"lower bound <= {level:g}", reached=reached, met=met)

@@ -110,6 +110,8 @@ class Campaign:
         """The stress test of each seed; which bugs are planted is settled and on disk before it begins."""
         settled = self.bugs
         assert all(report.true_drop.n for report in settled)
+        for seed, scenes in self.scenes.items():
+            kept(self._folder(seed) / SOURCES, SEEN, partial(_told, scenes))
         return {
             seed: kept(self._folder(seed) / TESTED, FINISHED, partial(self._test, seed))
             for seed in self.order.seeds
@@ -121,8 +123,6 @@ class Campaign:
         path.parent.mkdir(parents=True, exist_ok=True)
         about = question_key(self.order, self.scenes[seed], self.entrants)
         write_atomically(path.with_name(ABOUT), about.encode())
-        shown = {name: one.attributes() for name, one in by_image(self.scenes[seed]).items()}
-        write_atomically(path.with_name(SOURCES), SEEN.dump_json(shown))
         return collected(watched(take_up(client, kept(path, _RUN_ID, partial(self._begin, client, seed)))))
 
     def _begin(self, client: Client, seed: int) -> str:
@@ -209,7 +209,7 @@ class Campaign:
         captions = list(told.values())[:CAPTIONS]
         path = self._folder(seed) / "text-filter.json"
         with self.timed("text filter"):
-            return kept(path, _FILTER, lambda: served_text_filter.measure(captions, SUITE_WEIGHTS))
+            return kept(path, _FILTER, partial(_measured_filter, captions))
 
     @contextmanager
     def timed(self, piece: str) -> Iterator[None]:
@@ -235,6 +235,14 @@ class Campaign:
 
     def _folder(self, seed: int) -> Path:
         return self.order.state / "runs" / f"{self.order.preset}-{seed}-{self._keys[seed]}"
+
+
+def _told(scenes: Sequence[Scene]) -> SeenById:
+    return {name: scene.attributes() for name, scene in by_image(scenes).items()}
+
+
+def _measured_filter(captions: Sequence[tuple[str, str]]) -> FilterFigures:
+    return served_text_filter.measure(captions, SUITE_WEIGHTS, generator("text filter"))
 
 
 def _judge() -> str:

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+from . import aims
 from .order import Order
-from .report import PresetReport, Validity
+from .report import PresetReport, Simulation, Validity
+from .serving import PORT
 from .sources import Habits
 from .truth import LEAST_SOURCES
 
 ROOT = Path(__file__).resolve().parents[3]
 STATE = ROOT / ".faultline/validity"
 OUT = ROOT / "demo/validity.json"
+SIMULATION = ROOT / "demo/simulation.json"
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -30,6 +33,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--state", type=Path, default=STATE, help="where finished pieces are kept")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--url", help="a gateway that runs already, instead of starting one")
+    parser.add_argument("--port", type=int, default=PORT, help="of the gateway; the services take the next")
     parser.add_argument("--least", type=int, default=LEAST_SOURCES, help="sources that a cell needs")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--smoke", action="store_true", help="train missing classifiers for a few steps only")
@@ -58,7 +62,12 @@ def order_of(given: argparse.Namespace) -> Order:
     )
 
 
-def merged(out: Path, preset: str, made: PresetReport) -> Validity:
-    """The report with one preset's part made anew and the others as they were."""
+def merged(out: Path, preset: str, made: PresetReport, simulated: Path = SIMULATION) -> Validity:
+    """The report with one preset's part made anew and the others as they were, beside the simulation."""
     known = Validity.model_validate_json(out.read_bytes()).presets if out.exists() else {}
-    return Validity(presets=known | {preset: made})
+    simulation = Simulation.model_validate_json(simulated.read_bytes()) if simulated.exists() else None
+    return Validity(
+        presets=known | {preset: made},
+        simulation=simulation,
+        simulation_aims=[] if simulation is None else aims.of_simulation(simulation),
+    )

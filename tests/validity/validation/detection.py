@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from faultline_miniature.world.scene import VALUES
 from .changes import Change, by_source
 from .contestants import Contestant
 from .matching import Meaning, meanings, members
-from .measures import share
+from .measures import clustered_share, share
 from .report import BugReport, Detection, Finding, Verdict
 from .truth import PLANTED_LOW, Truth, is_planted, true_drop
 
@@ -27,6 +27,7 @@ EFFECTS: Mapping[str, tuple[float, float]] = {
     "0.5-1": (0.5, 1.01),
 }
 PERMUTATIONS = 500
+ANY_DROP = 2.0
 
 
 @dataclass(frozen=True)
@@ -175,25 +176,29 @@ def detection(
     controls: Sequence[str],
     generator: np.random.Generator,
 ) -> tuple[Detection, list[Chance]]:
-    """All figures of finding bugs, and the bugs that were found."""
+    """All figures of finding bugs, and the bugs that were found; shares resample classifiers."""
     findings = [finding(insight, trial, planted, generator) for trial in trials for insight in trial.insights]
     found = found_chances(planted, trials)
     tested = list(dict.fromkeys(name for trial in trials for name in trial.truths))
     alarmed = {one.classifier for one in findings if one.verdict == "false-alarm"}
+
+    def recall(least: float, below: float) -> Estimate:
+        wanted = [one for one in planted if least <= one.drop < below]
+        return clustered_share(((one.classifier, one in found) for one in wanted), generator)
+
+    def of_findings(hit: Callable[[Finding], bool]) -> Estimate:
+        return clustered_share(((one.classifier, hit(one)) for one in findings), generator)
+
     figures = Detection(
-        recall_of_strong=_recall(planted, found, STRONG, 2.0),
-        recall=_recall(planted, found, 0.0, 2.0),
-        recall_by_true_drop={name: _recall(planted, found, *span) for name, span in EFFECTS.items()},
+        recall_of_strong=recall(STRONG, ANY_DROP),
+        recall=recall(0.0, ANY_DROP),
+        recall_by_true_drop={name: recall(*span) for name, span in EFFECTS.items()},
         recall_when_permuted=recall_when_permuted(planted, trials, generator),
-        precision=share([one.verdict == "true" for one in findings]),
-        named_a_bug=share([bool(one.bugs) for one in findings]),
-        false_alarms=share([one.verdict == "false-alarm" for one in findings]),
+        precision=of_findings(lambda one: one.verdict == "true"),
+        named_a_bug=of_findings(lambda one: bool(one.bugs)),
+        false_alarms=of_findings(lambda one: one.verdict == "false-alarm"),
         controls_with_a_false_alarm=share([name in alarmed for name in controls]),
         classifiers_with_a_false_alarm=share([name in alarmed for name in tested]),
         findings=findings,
     )
     return figures, found
-
-
-def _recall(planted: Sequence[Chance], found: Sequence[Chance], least: float, below: float) -> Estimate:
-    return share([one in found for one in planted if least <= one.drop < below])

@@ -7,26 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from faultline_core.contract.runs import Item
-from faultline_core.statistics import bootstrap_mean, bootstrap_ratio
+from faultline_core.statistics import bootstrap_mean
 from faultline_core.types import EDIT_TYPES, Estimate
 from faultline_miniature.world.grammar import parse
 from faultline_miniature.world.scene import Scene, is_withheld
 
 from .changes import Change, by_source
 from .judging import Judgement
+from .measures import clustered_share
 from .report import Apart, EditFigures, FilterFigures, Selection
 from .truth import Truth
-
-Pairs = Iterable[tuple[str, bool]]
-
-
-def share_by_source(pairs: Pairs, generator: np.random.Generator) -> Estimate:
-    """A share of pictures, sources resampled, from (source, hit) of each."""
-    counts: dict[str, tuple[int, int]] = {}
-    for source, hit in pairs:
-        hits, n = counts.get(source, (0, 0))
-        counts[source] = (hits + hit, n + 1)
-    return bootstrap_ratio(counts, generator)
 
 
 def edit_figures(
@@ -38,10 +28,10 @@ def edit_figures(
 
     def of(measure: Callable[[Judgement], bool], *, kept: bool = False) -> Estimate:
         chosen = [one for one in made if one.kept or not kept]
-        return share_by_source(((one.source, measure(one)) for one in chosen), generator)
+        return clustered_share(((one.source, measure(one)) for one in chosen), generator)
 
     return EditFigures(
-        kept=share_by_source(((item.source_id, item.state == "done") for item in ended), generator),
+        kept=clustered_share(((item.source_id, item.state == "done") for item in ended), generator),
         success=of(lambda one: one.success, kept=True),
         fidelity=of(lambda one: one.fidelity, kept=True),
         label=of(lambda one: one.label, kept=True),
@@ -95,8 +85,8 @@ def image_gate(judgements: Iterable[Judgement], generator: np.random.Generator) 
     """The picture gate against the oracle, over all edits that became pictures."""
     made = [one for one in judgements if one.edit_type in EDIT_TYPES]
     return FilterFigures(
-        precision=share_by_source(((one.source, one.good) for one in made if one.kept), generator),
-        recall=share_by_source(((one.source, one.kept) for one in made if one.good), generator),
+        precision=clustered_share(((one.source, one.good) for one in made if one.kept), generator),
+        recall=clustered_share(((one.source, one.kept) for one in made if one.good), generator),
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from faultline_core.statistics import proportion
+from faultline_core.statistics import bootstrap_ratio, proportion
 from faultline_core.types import Estimate
 
 Floats = NDArray[np.float64]
@@ -25,6 +25,15 @@ UNKNOWN = Estimate(estimate=None, low=None, high=None, n=0)
 def share(hits: Sequence[bool]) -> Estimate:
     """A proportion of independent trials."""
     return proportion(sum(hits), len(hits))
+
+
+def clustered_share(pairs: Iterable[tuple[str, bool]], generator: np.random.Generator) -> Estimate:
+    """A share of trials from (cluster, hit) of each, clusters resampled: trials of one may agree."""
+    counts: dict[str, tuple[int, int]] = {}
+    for cluster, hit in pairs:
+        hits, n = counts.get(cluster, (0, 0))
+        counts[cluster] = (hits + hit, n + 1)
+    return bootstrap_ratio(counts, generator)
 
 
 def spearman(first: Floats, second: Floats) -> float | None:

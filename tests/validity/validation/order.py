@@ -22,7 +22,7 @@ from .roster import SUITE
 from .sources import Habits, distribution_of, image_of, scenes_of
 from .truth import LEAST_SOURCES
 
-ABOUT, SOURCES, TESTED = "question.key", "sources.json", "tested.json"
+ABOUT, SOURCES, TESTED = "test.key", "sources.json", "tested.json"
 """In the folder of a run: what was asked, of which scenes, and what came of it once it has finished."""
 
 
@@ -117,8 +117,12 @@ def newest_run(order: Order, seed: int, scenes: Sequence[Scene], entrants: Itera
 def analysis_key() -> str:
     """What names the code that makes a summary of finished items: all of core and gateway."""
     folders = [Path(package.__file__ or "").parent for package in (faultline_core, faultline_gateway)]
-    files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
-    return cache_key(code={str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files})[:16]
+    code = {
+        str(path.relative_to(folder.parent)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for folder in folders
+        for path in sorted(folder.rglob("*.py"))
+    }
+    return cache_key(code=code)[:16]
 
 
 @cache

@@ -10,8 +10,8 @@ from faultline_core.contract.runs import Item
 from faultline_core.statistics import bootstrap_mean, mean_by_source
 from faultline_core.types import Estimate
 
-from .edit_figures import share_by_source
 from .judging import Judgement
+from .measures import clustered_share
 from .report import Reconstruction
 
 Outcome = tuple[str, bool, bool]
@@ -44,9 +44,9 @@ def reconstruction(
         changed=_changed(together, generator),
         net=bootstrap_mean(list(net.values()), generator),
         changed_by_classifier={name: _changed(found, generator) for name, found in by_classifier.items()},
-        fidelity=share_by_source(((one.source, one.fidelity) for one in shown), generator),
+        fidelity=clustered_share(((one.source, one.fidelity) for one in shown), generator),
     )
 
 
 def _changed(found: Sequence[Outcome], generator: np.random.Generator) -> Estimate:
-    return share_by_source(((source, before != after) for source, before, after in found), generator)
+    return clustered_share(((source, before != after) for source, before, after in found), generator)

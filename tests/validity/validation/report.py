@@ -218,7 +218,28 @@ class PresetReport(Part):
     reconstruction: Reconstruction
 
 
+class SimulatedFigures(Part):
+    """What the tool's statistics do on sources made by chance, whose truth is known."""
+
+    coverage: dict[str, Estimate]
+    false_alarm: Estimate
+    any_false_alarm_after_holm: Estimate
+    false_discovery_share: Estimate
+    harmful_clusters_found: Estimate
+    detectable_drop_found: Estimate
+
+
+class Simulation(Part):
+    """`demo/simulation.json`: coverage of intervals and error rates, by number of sources."""
+
+    replicates: int
+    seed: int
+    sources: dict[str, SimulatedFigures]
+
+
 class Validity(Part):
-    """The report, by preset."""
+    """The report, by preset, and beside it the simulation with what it was to reach."""
 
     presets: dict[str, PresetReport]
+    simulation: Simulation | None = None
+    simulation_aims: list[Aim] = []

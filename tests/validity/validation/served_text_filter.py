@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 from tqdm import tqdm
 
 from faultline_core.blobs import BlobStore
@@ -18,6 +19,7 @@ from faultline_core.contract.perturber import PerturbItem, PerturbRequest
 from faultline_core.contract.scorer import EmbedTextsRequest
 from faultline_core.filters import names_label, text_filter
 from faultline_core.perturbations import Span, difference
+from faultline_core.subjective import subjective_word
 from faultline_core.suite import Suite, load_suite
 from faultline_core.types import EDIT_TYPES
 from faultline_services.perturber.engine import PerturberEngine
@@ -52,7 +54,8 @@ def passed(engine: ScorerEngine, suite: Suite, proposals: Sequence[Proposal]) ->
         words = difference(one.caption, one.edited)
         removed = _phrases(words.removed_text, words.removed)
         added = _phrases(words.added_text, words.added)
-        yield not names_label(removed, added, one.label) and _unlike(engine, suite, one.label, removed, added)
+        refused = names_label(removed, added, one.label) or subjective_word(added, removed, one.edited)
+        yield not refused and _unlike(engine, suite, one.label, removed, added)
 
 
 def _phrases(whole: str, spans: Sequence[Span]) -> list[str]:
@@ -77,7 +80,9 @@ def _unlike(
     return verdict.reason is None
 
 
-def measure(captions: Sequence[tuple[str, str]], weights: Path) -> FilterFigures:
+def measure(
+    captions: Sequence[tuple[str, str]], weights: Path, generator: np.random.Generator
+) -> FilterFigures:
     """Propose, filter and judge, by the suite's models below ``weights``."""
     suite = load_suite("miniature")
     assert suite.perturber is not None
@@ -85,4 +90,4 @@ def measure(captions: Sequence[tuple[str, str]], weights: Path) -> FilterFigures
     with tempfile.TemporaryDirectory() as folder:
         scorer = ScorerEngine.load(suite.scorer, weights, BlobStore(folder))
         proposals = proposed(perturber, captions)
-        return judged_filter(proposals, list(passed(scorer, suite, proposals)))
+        return judged_filter(proposals, list(passed(scorer, suite, proposals)), generator)

@@ -23,8 +23,8 @@ from .truth import Pictures
 STACK = "stack"
 """Where a validation's own stack keeps its state, below the validation's."""
 MODELS_FOLDER = "FAULTLINE_SERVICES_MODELS_FOLDER"
-PORT, SERVICES_PORT = 8180, 8181
-"""Beside a stack of `make up`, not on it."""
+PORT = 8180
+"""Beside a stack of `make up`, not on it; the services take the port after it."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,22 @@ class ModelsStack(Stack):
 class Service:
     """A gateway to ask, started when it is first needed and stopped at the end."""
 
-    def __init__(self, state: Path, models: Path, url: str | None = None) -> None:
-        self._stack = ModelsStack(state=state, port=PORT, services_port=SERVICES_PORT, models=models)
+    def __init__(self, state: Path, models: Path, url: str | None = None, port: int = PORT) -> None:
+        self._stack = ModelsStack(state=state, port=port, services_port=port + 1, models=models)
         self._url = url
         self._client: Client | None = None
 
     def client(self) -> Client:
-        """A client of a gateway that answers."""
+        """A client of a gateway that answers.
+
+        Raises:
+            SystemExit: somebody else's gateway answers on the port.
+        """
         if self._client is None:
             if self._url is None:
                 self._stack.up()
+                if not self._stack.running():
+                    raise SystemExit(f"another gateway answers at {self._stack.url}: choose a --port")
             self._client = Client(self._url or self._stack.url)
         return self._client
 
@@ -87,9 +93,9 @@ async def _generated(settings: GatewaySettings, request: GenerateRequest) -> Gen
 
 
 @contextmanager
-def serving(state: Path, models: Path, url: str | None = None) -> Iterator[Service]:
+def serving(state: Path, models: Path, url: str | None = None, port: int = PORT) -> Iterator[Service]:
     """A service for the time of a validation; with a ``url`` one that runs already."""
-    service = Service(state, models, url)
+    service = Service(state, models, url, port)
     with ended_by_signals():
         try:
             yield service

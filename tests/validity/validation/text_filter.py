@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from faultline_core.types import EditType
 from faultline_miniature.training.edit_pairs import succeeds
 from faultline_miniature.world.grammar import parse
 
-from .measures import share
+from .measures import clustered_share
 from .report import FilterFigures
 
 
@@ -29,10 +31,12 @@ class Proposal:
         return kept and succeeds(self.caption, self.edited, self.edit_type)
 
 
-def judged_filter(proposals: Sequence[Proposal], passes: Sequence[bool]) -> FilterFigures:
-    """Precision and recall of a filter whose answers are ``passes``."""
+def judged_filter(
+    proposals: Sequence[Proposal], passes: Sequence[bool], generator: np.random.Generator
+) -> FilterFigures:
+    """Precision and recall of a filter whose answers are ``passes``; captions are resampled."""
     pairs = list(zip(proposals, passes, strict=True))
     return FilterFigures(
-        precision=share([one.is_good for one, passed in pairs if passed]),
-        recall=share([passed for one, passed in pairs if one.is_good]),
+        precision=clustered_share(((one.caption, one.is_good) for one, passed in pairs if passed), generator),
+        recall=clustered_share(((one.caption, passed) for one, passed in pairs if one.is_good), generator),
     )
