@@ -17,6 +17,8 @@ _MARKER = re.compile(
 )
 _QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "`": "`"}
 _SECTION = "###"
+# One number a cost: words weigh more than all places together, so fewer words never lose to fewer places.
+_ONE_PLACE, _ONE_WORD, _NEVER = 1, 1 << 32, 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,25 +132,22 @@ def _kept(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
     return pairs
 
 
-def _suffix_costs(before: Sequence[str], after: Sequence[str]) -> dict[bool, list[list[tuple[int, int]]]]:
-    """Cheapest (words changed, places opened) of every pair of suffixes, outside and inside a place."""
-    rows, columns = len(before) + 1, len(after) + 1
-    cost = {inside: [[(0, 0)] * columns for _ in range(rows)] for inside in (False, True)}
-    for i in reversed(range(rows)):
-        for j in reversed(range(columns)):
-            steps = []
-            if i < len(before):
-                steps.append(cost[True][i + 1][j])
-            if j < len(after):
-                steps.append(cost[True][i][j + 1])
-            for inside in (True, False) if steps else ():
-                # Pairs compare words first, places second: fewer words never lose to fewer places.
-                changed, places = min(steps)
-                options = [(changed + 1, places + (not inside))]
-                if i < len(before) and j < len(after) and before[i] == after[j]:
-                    options.append(cost[False][i + 1][j + 1])
-                cost[inside][i][j] = min(options)
-    return cost
+def _suffix_costs(before: Sequence[str], after: Sequence[str]) -> dict[bool, list[list[int]]]:
+    """Cheapest cost, in words and places, of every pair of suffixes, outside and inside a place."""
+    rows, columns = len(before), len(after)
+    outside = [[0] * (columns + 1) for _ in range(rows + 1)]
+    inside = [[0] * (columns + 1) for _ in range(rows + 1)]
+    for i in range(rows, -1, -1):
+        for j in range(columns, -1, -1):
+            if i == rows and j == columns:
+                continue
+            removed = inside[i + 1][j] if i < rows else _NEVER
+            added = inside[i][j + 1] if j < columns else _NEVER
+            changed = _ONE_WORD + min(removed, added)
+            kept = outside[i + 1][j + 1] if i < rows and j < columns and before[i] == after[j] else _NEVER
+            inside[i][j] = min(changed, kept)
+            outside[i][j] = min(changed + _ONE_PLACE, kept)
+    return {False: outside, True: inside}
 
 
 def compact_prompt(perturbation_type: PerturbationType, caption: str) -> str:
