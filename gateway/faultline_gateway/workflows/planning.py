@@ -20,8 +20,8 @@ from faultline_gateway.version import VERSION
 from faultline_gateway.work_items import PlannedItem
 from faultline_gateway.workflows.exclusion import leave_out
 
-# Those whose next version could move a figure.
-_RECORDED_LIBRARIES = ("numpy", "scipy", "pydantic")
+# Of those whose next version could move a figure.
+_VERSIONS = {name: metadata.version(name) for name in ("numpy", "scipy", "pydantic")}
 
 
 async def plan(
@@ -84,7 +84,7 @@ def resolve(create: StressTestCreate, *, dataset: Dataset, suite: Suite) -> Stre
         gate=suite.scorer.gate,
         text=suite.scorer.text,
         models=_model_names(suite, suite.perturber.model),
-        versions={"faultline": VERSION} | {name: metadata.version(name) for name in _RECORDED_LIBRARIES},
+        versions={"faultline": VERSION} | _VERSIONS,
         dataset_digest=dataset.digest,
         classes=list(dataset.classes),
         objectionable=suite.scorer.objectionable,
