@@ -10,7 +10,7 @@ FaultlineError
 │  ├─ UnknownDataset             unknown-dataset        404
 │  ├─ UnknownModel               unknown-model          404
 │  ├─ UnknownEditType            unknown-edit-type      422
-│  ├─ ModelFormatRefused         model-format-refused   422  weights that are not safetensors
+│  ├─ ModelFormatRefused         model-format-refused   422  neither safetensors nor plain ONNX
 │  ├─ ClassMapMismatch           class-map-mismatch     422  a label the classifier's class map lacks
 │  ├─ PromptTooLong              prompt-too-long        422  does not fit the editor's text encoder
 │  ├─ PolicyRefused              policy-refused         422
@@ -136,7 +136,7 @@ class UnknownEditType(RequestError):
 
 
 class ModelFormatRefused(RequestError):
-    """Weights are read from safetensors only."""
+    """Weights are read from safetensors only; a classifier under test may be plain ONNX."""
 
     code = "model-format-refused"
     title = "The model file is refused"
