@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +11,13 @@ from faultline_core.contract.runs import Item, ItemResult, PredictionPair
 from faultline_gateway.reports.captions import Segment, mark
 from faultline_gateway.reports.numbers import percent, signed
 from faultline_gateway.reports.pictures import Album, Inline
+from faultline_gateway.workflows.objectionable import OBJECTIONABLE
 
 HARDEST = 12
 SAMPLED = 12
 FILTERED = 6
+EXAMPLES = 24
+"""Beyond those shown anyway; a row whose example is not shown links to the item itself."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Pair:
     """An original, the picture made from it, and what became of them."""
 
     item: str
+    ordinal: int
     label: str
     kind: str
     before: Inline | None
@@ -57,31 +61,52 @@ class Pair:
 
 @dataclass(frozen=True)
 class Gallery:
-    """The hardest counterfactuals, a random sample of the rest, and some that the gate stopped."""
+    """The hardest counterfactuals, a random sample of the rest, what tables name, some that were stopped."""
 
     hardest: list[Pair]
     sampled: list[Pair]
+    examples: list[Pair]
     filtered: list[Pair]
     kept: int
+
+    @property
+    def shown(self) -> set[str]:
+        """The items that have a place here."""
+        return {pair.item for pair in (*self.hardest, *self.sampled, *self.examples, *self.filtered)}
 
 
 Made = tuple[Item, ItemResult]
 """An item and what it made."""
 
 
-def build_gallery(items: Sequence[Item], album: Album, *, run: str, seed: int) -> Gallery:
-    """Choose the pairs: the hardest are the exception, so an honest sample stands beside them."""
+def build_gallery(
+    items: Sequence[Item], album: Album, *, run: str, seed: int, named: Sequence[str] = ()
+) -> Gallery:
+    """Choose the pairs: the hardest are the exception, so an honest sample stands beside them.
+
+    ``named`` are the items that tables speak of, the most important first.
+    """
     edits = [(item, item.result) for item in items if item.kind == "edit" and item.result is not None]
     kept = [made for made in edits if made[0].state == "done"]
-    stopped = [made for made in edits if made[0].state == "filtered"]
+    # Nobody should have to look at the others.
+    stopped = [made for made in edits if made[0].state == "filtered" and made[0].reason != OBJECTIONABLE]
     ranked = sorted(kept, key=lambda made: min((change for _, change in _changes(made[1])), default=0.0))
     generator = np.random.default_rng(seed)
+    hardest, sampled = ranked[:HARDEST], _draw(ranked[HARDEST:], SAMPLED, generator)
+    examples = _further(kept, named, {item.id for item, _ in (*hardest, *sampled)})
     return Gallery(
-        hardest=[pair(made, album, run) for made in ranked[:HARDEST]],
-        sampled=[pair(made, album, run) for made in _draw(ranked[HARDEST:], SAMPLED, generator)],
+        hardest=[pair(made, album, run) for made in hardest],
+        sampled=[pair(made, album, run) for made in sampled],
+        examples=[pair(made, album, run) for made in examples],
         filtered=[pair(made, album, run) for made in _draw(stopped, FILTERED, generator)],
         kept=len(kept),
     )
+
+
+def _further(kept: Sequence[Made], named: Sequence[str], shown: Collection[str]) -> list[Made]:
+    by_id = {item.id: (item, result) for item, result in kept}
+    wanted = [name for name in dict.fromkeys(named) if name in by_id and name not in shown]
+    return [by_id[name] for name in wanted[:EXAMPLES]]
 
 
 def _draw(made: Sequence[Made], number: int, generator: np.random.Generator) -> list[Made]:
@@ -100,6 +125,7 @@ def pair(made: Made, album: Album, run: str) -> Pair:
     changes = sorted(_changes(result), key=lambda change: change[1])
     return Pair(
         item=item.id,
+        ordinal=item.ordinal,
         label=item.label,
         kind=item.edit_type or item.kind,
         before=album.original(item.source_image),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from faultline_core.types import Estimate
 from faultline_gateway.reports.numbers import signed
@@ -14,6 +15,7 @@ LABEL_WIDTH = 160
 RIGHT_MARGIN = 24
 DOT_STEP = 15
 GROUP_GAP = 12
+TWO_LINES = 38
 TOP = 8
 AXIS_HEIGHT = 26
 
@@ -32,13 +34,14 @@ class Dot:
 
 @dataclass(frozen=True)
 class Band:
-    """A group of dots under one label."""
+    """A group of dots under one label; ``note`` is a second, smaller line of it."""
 
     label: str
     y: float
     top: float
     height: float
     dots: list[Dot]
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,13 +103,14 @@ def plot(
     *,
     zero: float | None = None,
     percent: bool = False,
+    notes: Mapping[str, str] = MappingProxyType({}),
 ) -> Plot:
     """Lay out group → series → figure; figures that do not exist leave no dot."""
     series = list(dict.fromkeys(name for figures in groups.values() for name in figures))
     bands: list[Band] = []
     y = float(TOP)
     for label, figures in groups.items():
-        band = _band(label, figures, series, axis, y)
+        band = _band(label, figures, series, axis, y, notes.get(label, ""))
         bands.append(band)
         y += band.height
     ticks = [(axis.place(value), f"{value:.0%}" if percent else signed(value, 2)) for value in axis.ticks()]
@@ -120,8 +124,11 @@ def plot(
     )
 
 
-def _band(label: str, figures: Mapping[str, Estimate], series: Sequence[str], axis: Axis, top: float) -> Band:
-    height = max(1, len(figures)) * DOT_STEP + GROUP_GAP
+def _band(
+    label: str, figures: Mapping[str, Estimate], series: Sequence[str], axis: Axis, top: float, note: str
+) -> Band:
+    rows = max(1, len(figures)) * DOT_STEP + GROUP_GAP
+    height = max(rows, TWO_LINES) if note else rows
     dots: list[Dot] = []
     for row, (name, figure) in enumerate(figures.items()):
         if figure.estimate is None or figure.low is None or figure.high is None:
@@ -132,8 +139,8 @@ def _band(label: str, figures: Mapping[str, Estimate], series: Sequence[str], ax
                 x=axis.place(figure.estimate),
                 low=axis.place(figure.low),
                 high=axis.place(figure.high),
-                y=top + GROUP_GAP / 2 + DOT_STEP * (row + 0.5),
+                y=top + (height - len(figures) * DOT_STEP) / 2 + DOT_STEP * (row + 0.5),
                 title=f"{label}, {name}: {figure}",
             )
         )
-    return Band(label=label, y=top + height / 2, top=top, height=height, dots=dots)
+    return Band(label=label, y=top + height / 2, top=top, height=height, dots=dots, note=note)

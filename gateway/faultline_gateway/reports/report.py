@@ -12,7 +12,9 @@ from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import AccuracyRow, Insight, ModelSummary, StressTestSummary
 from faultline_core.types import Estimate
 from faultline_gateway.reports import numbers
+from faultline_gateway.reports.classes import class_accuracy_plot, class_sentences, yield_plot
 from faultline_gateway.reports.gallery import Gallery, Pair, build_gallery, pair
+from faultline_gateway.reports.links import item_links, named_items
 from faultline_gateway.reports.pictures import Album
 from faultline_gateway.reports.plots import Plot, fitted_axis, plot
 from faultline_gateway.workflows.estimates import FILTERS
@@ -92,6 +94,7 @@ def render(
     It makes no request when opened, and pictures that are gone leave a gap instead of an error.
     """
     album = Album(picture)
+    gallery = _gallery(summary, items, album)
     context = {
         "summary": summary,
         "run": run,
@@ -101,7 +104,11 @@ def render(
         "sensitivity": sensitivity_plot(summary),
         "insights": _insights(summary, items, album, run.id),
         "more_insights": summary.insights[SHOWN_INSIGHTS:],
-        "gallery": _gallery(summary, items, album),
+        "gallery": gallery,
+        "links": item_links(items, gallery.shown),
+        "class_yields": yield_plot(summary),
+        "class_accuracy": class_accuracy_plot(summary, _plotted(summary)),
+        "class_sentences": class_sentences(summary),
         "filters": filter_rows(summary),
         "weights": _weights(items),
         "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
@@ -193,4 +200,5 @@ def _insights(
 
 
 def _gallery(summary: StressTestSummary, items: Sequence[Item], album: Album) -> Gallery:
-    return build_gallery(items, album, run=summary.run_id, seed=summary.seed)
+    named = named_items(summary, SHOWN_INSIGHTS)
+    return build_gallery(items, album, run=summary.run_id, seed=summary.seed, named=named)

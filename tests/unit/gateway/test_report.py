@@ -52,9 +52,9 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        self.loads += [
-            value or "" for name, value in attrs if name in ("src", "href", "srcset", "data", "action")
-        ]
+        # A link loads nothing until somebody follows it.
+        loading = [attr for attr in LOADING if (tag, attr) != ("a", "href")]
+        self.loads += [value or "" for name, value in attrs if name in loading]
         if tag not in ("meta", "img", "line", "circle"):
             self.open.append(tag)
 
