@@ -20,8 +20,8 @@ _ALIKE = 6
 class Clustering:
     """Which cluster each edit belongs to, and the edit that each cluster is named by.
 
-    ``labels`` holds n numbers below the number of clusters, ``names`` the index of the edit nearest to
-    each centre.
+    ``labels`` holds n numbers below the number of clusters, ``names`` the index of the edit of each
+    cluster that is nearest to its centre.
     """
 
     labels: tuple[int, ...]
@@ -53,4 +53,6 @@ def cluster_edits(
 
 def _nearest(features: Floats, found: KMeans) -> tuple[int, ...]:
     distances = np.linalg.norm(features[:, None, :] - found.cluster_centers_[None, :, :], axis=2)
-    return tuple(int(index) for index in distances.argmin(axis=0))
+    # An edit of another cluster may lie nearer to this centre than any of its own.
+    outside = found.labels_[:, None] != np.arange(len(found.cluster_centers_))[None, :]
+    return tuple(int(index) for index in np.where(outside, np.inf, distances).argmin(axis=0))

@@ -19,7 +19,8 @@ ANY = ""
 LEAST_HARM = 0.01
 """A hint moves p(true class) by so much at least; less is noise that happens to point down."""
 
-_NO_WORDS = 2
+_ALIKE = 2
+_NO_WORDS = 3
 _BRIDGED_WORDS = 2
 _COVERED = 0.5
 
@@ -44,20 +45,31 @@ class Effect:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A class, an edit type and its words; ``ANY`` where they differ from edit to edit."""
+    """A class, an edit type and its words; ``ANY`` where they differ from edit to edit.
+
+    With more than one of ``changes``, distinct changes of words, it is a cluster that the words name.
+    """
 
     object_class: str
     edit_type: EditType
     removed: str
     added: str
+    changes: int = 1
 
     @property
     def vagueness(self) -> int:
-        """How many of its words are left open."""
-        return (self.removed == ANY) + (self.added == ANY)
+        """How little it says: 0 and 1 words left open, 2 an example of them, 3 none."""
+        if self.changes > 1:
+            return _ALIKE
+        left_open = (self.removed == ANY) + (self.added == ANY)
+        return _NO_WORDS if left_open == _ALIKE else left_open
 
     def in_words(self) -> str:
         """The change as one reads it: “on the grass” becomes “in the snow”."""
+        alike = f" and changes like it ({self.changes} different ones)" if self.changes > 1 else ""
+        return self._named() + alike
+
+    def _named(self) -> str:
         if self.removed and self.added:
             return f"“{self.removed}” becomes “{self.added}”"
         if self.added:
@@ -65,6 +77,14 @@ class Pattern:
         if self.removed:
             return f"“{self.removed}” is taken away or replaced"
         return f"the {self.edit_type} changes"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Edits whose words changed alike, by their ids, and the pattern that names them."""
+
+    pattern: Pattern
+    items: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -98,17 +118,23 @@ class Group:
         return min(self.effects, key=lambda effect: effect.delta_p)
 
 
-def group_by_words(effects: Iterable[Effect], *, least_sources: int = LEAST_SOURCES) -> list[Group]:
+def group_by_words(
+    effects: Iterable[Effect], clusters: Iterable[Cluster] = (), *, least_sources: int = LEAST_SOURCES
+) -> list[Group]:
     """Every class x words of one classifier, whatever came of it: the family that is tested.
 
-    Words are taken exactly, then by what was added or removed alone, then by edit type alone; groups of
-    the same edits are one, under the words that say most. Groups are formed from words only, never
-    from outcomes, and those of fewer than ``least_sources`` sources are left out.
+    Words are taken exactly, then by what was added or removed alone, then by ``clusters`` of like
+    changes, then by edit type alone; groups of the same edits are one, under the words that say most.
+    Groups are formed from words only, never from outcomes, and those of fewer than ``least_sources``
+    sources are left out.
     """
     groups: dict[Pattern, dict[str, Effect]] = {}
-    for effect in effects:
+    by_item = {effect.item: effect for effect in effects}
+    for effect in by_item.values():
         for pattern in _patterns(effect):
             groups.setdefault(pattern, {})[effect.item] = effect
+    for cluster in clusters:
+        groups[cluster.pattern] = {item: by_item[item] for item in sorted(cluster.items & by_item.keys())}
     told: dict[tuple[EditType, frozenset[str]], Group] = {}
     for pattern, found in sorted(groups.items(), key=lambda pair: pair[0].vagueness):
         group = Group(pattern, tuple(found.values()))

@@ -222,8 +222,14 @@ def _by_source(features: Floats, codes: _Indices, side: _Indices, block: int) ->
     both = np.stack([side == 0, side == 1], axis=1).astype(np.float64)
     # Few pictures beside very many stay in one block, whose kernel may not fit in memory at once.
     for rows in np.array_split(np.arange(codes.size), -(-(codes.size**2) // block**2)):
-        apart = codes[rows, None] != codes[None, :]
         base = features[rows] @ features.T / features.shape[1] + 1.0
-        np.add.at(sums, (codes[rows], side[rows]), np.where(apart, base * base * base, 0.0) @ both)
-        np.add.at(counts, (codes[rows], side[rows]), apart @ both)
+        kernel = base * base
+        kernel *= base
+        np.add.at(sums, (codes[rows], side[rows]), kernel @ both)
+        np.add.at(counts, (codes[rows], side[rows]), both.sum(axis=0))
+        # Taken away again: pairs of one source are few, and a mask would cost more than the kernel.
+        first, second = np.nonzero(codes[rows, None] == codes[None, :])
+        same = (codes[rows][first], side[rows][first], side[second])
+        np.subtract.at(sums, same, kernel[first, second])
+        np.subtract.at(counts, same, 1.0)
     return sums, counts

@@ -23,6 +23,11 @@ def signed(value: float | None, digits: int = 3) -> str:
     return (MINUS if value < 0 else "+") + text
 
 
+def decimal(value: float | None, digits: int = 1) -> str:
+    """A number that has no sign."""
+    return NOTHING if value is None else f"{value:.{digits}f}"
+
+
 def share_interval(figure: Estimate) -> str:
     """The interval of a share in per cent."""
     if figure.low is None or figure.high is None:

@@ -14,6 +14,7 @@ from faultline_core.types import Estimate
 from faultline_gateway.reports import numbers
 from faultline_gateway.reports.classes import class_accuracy_plot, class_sentences, yield_plot
 from faultline_gateway.reports.gallery import Gallery, Pair, build_gallery, pair
+from faultline_gateway.reports.interventions import shown_interventions
 from faultline_gateway.reports.links import item_links, named_items
 from faultline_gateway.reports.pictures import Album
 from faultline_gateway.reports.plots import Plot, fitted_axis, plot
@@ -46,6 +47,7 @@ _PASSED = {
     "kept": "kept, of all edits that were decided",
     "lance-r.proposal": "random baseline: a word of the caption could be replaced",
     "lance-r.new-word": "random baseline: the picture is nearer to the new word than to the old",
+    "intervention.applicable": "own edits: the caption has the words that are replaced",
 }
 
 _environment = Environment(
@@ -65,6 +67,7 @@ _environment.filters |= {
     "duration": numbers.duration,
     "count": numbers.count,
     "p_value": numbers.p_value,
+    "decimal": numbers.decimal,
 }
 
 
@@ -104,6 +107,9 @@ def render(
         "sensitivity": sensitivity_plot(summary),
         "insights": _insights(summary, items, album, run.id),
         "more_insights": summary.insights[SHOWN_INSIGHTS:],
+        "shown_insights": SHOWN_INSIGHTS,
+        "interventions": shown_interventions(summary, items, album, _plotted(summary)),
+        "chosen_kept": sum(found.kept for found in summary.interventions),
         "gallery": gallery,
         "links": item_links(items, gallery.shown),
         "class_yields": yield_plot(summary),
@@ -168,10 +174,16 @@ def filter_rows(summary: StressTestSummary) -> list[FilterRow]:
     """The filters in the order they are applied, then what they leave, in all and by edit type."""
     order = [*FILTERS.values(), *(name for name in summary.yields if name not in FILTERS.values())]
     return [
-        FilterRow(name.replace(".", ": "), _PASSED.get(name, ""), share, _stopped(share))
+        FilterRow(name.replace(".", ": "), _meaning(name), share, _stopped(share))
         for name in order
         if (share := summary.yields.get(name)) is not None
     ]
+
+
+def _meaning(name: str) -> str:
+    """What passing a filter means; those of interventions judge as the filters of edits do."""
+    alike = name.removeprefix("intervention.")
+    return _PASSED.get(name) or (f"own edits: {_PASSED[alike]}" if alike in _PASSED else "")
 
 
 def _stopped(share: Estimate) -> int:

@@ -27,7 +27,7 @@ EDIT_TYPES = Family("classifier x edit type, Holm at 0.05", 0.05, holm)
 
 
 def clusters_of(classifier: str) -> Family:
-    """Every class x cluster of words of one classifier, shown in the summary or not.
+    """Every class x words or cluster of words of one classifier, shown in the summary or not.
 
     A classifier that hardly wavers lets drops of a thousandth be told from 0: an insight takes 0.05.
     """

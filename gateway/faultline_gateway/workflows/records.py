@@ -23,8 +23,8 @@ from faultline_gateway.work_items import LeasedItem
 from faultline_gateway.workflows.attempt import Attempt, together
 from faultline_gateway.workflows.pictures import Draft
 
-LANGUAGE_MODEL = "language-model"
-"""Under which ``models`` of a result names what weighed its caption."""
+CLIP, LANGUAGE_MODEL = "clip", "language-model"
+"""Under which ``models`` of a result names what embedded picture and words, and what weighed the caption."""
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -45,12 +45,12 @@ async def add_records(
             "scorer", services.scorer.embed_images, EmbedImagesRequest(images=images)
         )
         attempt.share(response.cost)
-        return dict(zip(images, attempt.outcomes("clip", response, len(images)), strict=True))
+        return dict(zip(images, attempt.outcomes(CLIP, response, len(images)), strict=True))
 
     async def read(texts: list[str]) -> Mapping[str, Outcome[Embedding]]:
         response = await attempt.call("scorer", services.scorer.embed_texts, EmbedTextsRequest(texts=texts))
         attempt.share(response.cost)
-        return dict(zip(texts, attempt.outcomes("clip", response, len(texts)), strict=True))
+        return dict(zip(texts, attempt.outcomes(CLIP, response, len(texts)), strict=True))
 
     async def weigh(texts: list[str]) -> Mapping[str, Outcome[TextLikelihood]]:
         request = LikelihoodsRequest(texts=texts)

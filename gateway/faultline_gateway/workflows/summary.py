@@ -14,6 +14,8 @@ from faultline_gateway.workflows.evidence import Evidence
 from faultline_gateway.workflows.failure_tags import count_failure_modes
 from faultline_gateway.workflows.model_rows import by_edit_type, summarize_models
 from faultline_gateway.workflows.objectionable import OBJECTIONABLE
+from faultline_gateway.workflows.perplexity import summarize_perplexity
+from faultline_gateway.workflows.realism import summarize_realism
 from faultline_gateway.workflows.told_insights import tell_insights
 from faultline_gateway.workflows.verdict import verdict
 
@@ -44,6 +46,8 @@ def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
         config=run.resolved_config,
         failure_modes=count_failure_modes(items, estimator),
         excluded_sources=len(config.excluded),
+        realism=summarize_realism(items, estimator),
+        perplexity=summarize_perplexity(items, estimator),
         classes=summarize_classes(items, seen, config.classes, estimator),
     )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from faultline_core.contract.stress_tests import Insight
-from faultline_core.insights import Group, group_by_words, rank_insights
+from faultline_core.insights import Cluster, Group, group_by_words, rank_insights
+from faultline_gateway.workflows.edit_clusters import edit_clusters
 from faultline_gateway.workflows.estimates import Estimator
 from faultline_gateway.workflows.evidence import Evidence
 from faultline_gateway.workflows.hypotheses import Hypotheses, clusters_of
@@ -16,7 +17,8 @@ MOST_HINTS = 50
 
 def tell_insights(seen: Sequence[Evidence], estimator: Estimator) -> list[Insight]:
     """List every finding, and the strongest hints, each part worst first over all classifiers."""
-    told = [insight for each in seen for insight in _of_classifier(each, estimator)]
+    clusters = edit_clusters(seen, estimator)
+    told = [insight for each in seen for insight in _of_classifier(each, clusters, estimator)]
     found = [insight for insight in told if insight.significant]
     hints = [insight for insight in told if not insight.significant]
     return [*_worst_first(found), *_worst_first(hints)[:MOST_HINTS]]
@@ -26,8 +28,8 @@ def _worst_first(insights: Sequence[Insight]) -> list[Insight]:
     return sorted(insights, key=lambda insight: insight.delta_p.estimate or 0.0)
 
 
-def _of_classifier(seen: Evidence, estimator: Estimator) -> list[Insight]:
-    groups = {_figure(seen.classifier, group): group for group in group_by_words(seen.effects)}
+def _of_classifier(seen: Evidence, clusters: Sequence[Cluster], estimator: Estimator) -> list[Insight]:
+    groups = {_figure(seen.classifier, group): group for group in group_by_words(seen.effects, clusters)}
     contrasts = {figure: seen.placebo_effects.contrast(group.drops) for figure, group in groups.items()}
     hypotheses = Hypotheses(clusters_of(seen.classifier), contrasts, estimator)
     found = {groups[figure].pattern for figure in hypotheses.found}
@@ -39,8 +41,9 @@ def _of_classifier(seen: Evidence, estimator: Estimator) -> list[Insight]:
 
 def _figure(classifier: str, group: Group) -> str:
     pattern = group.pattern
-    words = (classifier, pattern.object_class, pattern.edit_type, pattern.removed, pattern.added)
-    return "insight/" + "/".join(words)
+    words = [classifier, pattern.object_class, pattern.edit_type, pattern.removed, pattern.added]
+    alike = [f"and {pattern.changes - 1} like it"] if pattern.changes > 1 else []
+    return "insight/" + "/".join([*words, *alike])
 
 
 def _insight(classifier: str, group: Group, hypotheses: Hypotheses, estimator: Estimator) -> Insight:
@@ -59,4 +62,6 @@ def _insight(classifier: str, group: Group, hypotheses: Hypotheses, estimator: E
         sentence=insight_sentence(classifier, group.pattern, delta_p, tested),
         n_sources=delta_p.n,
         n_images=len(group.effects),
+        cluster_size=group.pattern.changes,
+        cluster_items=[effect.item for effect in group.effects] if group.pattern.changes > 1 else [],
     )

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 
 from faultline_core.contract.base import RequestBody, ResponseBody
 from faultline_core.contract.editor import EditorPreset
+from faultline_core.contract.realism import PerplexitySummary, RealismSummary
 from faultline_core.types import EDIT_TYPES, ClassifierSpec, Cost, EditType, Estimate, Name, Seed, Selection
 
 SourceName = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -249,6 +250,8 @@ class StressTestSummary(ResponseBody):
     config: dict[str, Any]
     failure_modes: dict[str, FailureMode] = {}
     excluded_sources: int = 0
+    realism: RealismSummary | None = None
+    perplexity: PerplexitySummary | None = None
     classes: dict[str, ClassSummary] = {}
 
     def __str__(self) -> str:

@@ -56,3 +56,16 @@ def test_no_edit_makes_no_cluster() -> None:
 def test_the_same_generator_gives_the_same_clusters() -> None:
     removed, added = changes(6, 5, spread=0.8)
     assert cluster_edits(removed, added, generator(3)) == cluster_edits(removed, added, generator(3))
+
+
+def test_a_cluster_is_named_by_one_of_its_own() -> None:
+    """A stray edit of a tight cluster may lie nearer to the centre of a wide one than any of that one's."""
+    wide = 10.0 * np.concatenate([np.eye(5), -np.eye(5)])
+    wide = np.concatenate([np.zeros((10, 1)), wide], axis=1)
+    tight = np.zeros((31, 6))
+    tight[:, 0] = [5.6, *[11.0] * 30]
+    # Features are differences without sign, so all is moved where no number is negative.
+    added = np.concatenate([wide, tight]) + 20.0
+    found = cluster_edits(np.zeros_like(added), added, generator(), clusters=2)
+    assert sorted(len(found.members(cluster)) for cluster in range(2)) == [10, 31]
+    assert all(found.labels[name] == cluster for cluster, name in enumerate(found.names))

@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from faultline_core.insights import ANY, Effect, Group, Pattern, group_by_words, phrase, rank_insights
+from faultline_core.insights import (
+    ANY,
+    Cluster,
+    Effect,
+    Group,
+    Pattern,
+    group_by_words,
+    phrase,
+    rank_insights,
+)
 
 
 def effect(
@@ -135,3 +144,36 @@ def test_a_pattern_reads_as_words(removed: str, added: str, expected: str) -> No
 )
 def test_a_phrase_bridges_short_gaps_and_no_long_ones(runs: list[tuple[int, int]], expected: str) -> None:
     assert phrase("A photo of a red sled on the grass.", runs) == expected
+
+
+def like_water() -> tuple[list[Effect], Cluster]:
+    """Three wet edits that share no word, beside three dry ones of the same kind."""
+    wet = [effect(source, -0.5, f"from {source}", f"water {source}") for source in range(3)]
+    dry = [effect(source, 0.0, f"at {source}", f"thing {source}") for source in range(3)]
+    pattern = Pattern("sled", "background", "from 1", "water 1", changes=3)
+    return [*wet, *dry], Cluster(pattern, frozenset(one.item for one in wet))
+
+
+def test_changes_that_are_alike_make_a_group_where_their_words_make_none() -> None:
+    effects, cluster = like_water()
+    [group] = rank_insights(group_by_words(effects, [cluster]))
+    assert group.pattern == cluster.pattern
+    assert group.mean == pytest.approx(-0.5)
+    assert group.pattern.in_words() == "“from 1” becomes “water 1” and changes like it (3 different ones)"
+
+
+def test_a_cluster_is_told_before_all_edits_of_its_kind_and_after_words_that_say_the_same() -> None:
+    effects, cluster = like_water()
+    everything = replace(cluster, items=frozenset(one.item for one in effects))
+    assert ANY not in [group.pattern.removed for group in group_by_words(effects, [everything])]
+    snow = [effect(source, -0.5, f"place {source}") for source in range(3)]
+    alike = Cluster(replace(cluster.pattern, added="snow"), frozenset(one.item for one in snow))
+    assert [group.pattern for group in group_by_words(snow, [alike])] == [
+        Pattern("sled", "background", ANY, "snow")
+    ]
+
+
+def test_edits_of_a_cluster_that_a_classifier_never_saw_are_no_part_of_its_group() -> None:
+    effects, cluster = like_water()
+    groups = group_by_words(effects[1:], [cluster])
+    assert all(group.pattern.changes == 1 for group in groups)

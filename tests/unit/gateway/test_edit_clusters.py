@@ -1,0 +1,117 @@
+"""Clusters of like changes among the insights: what open vocabulary needs to be heard at all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fakes.recorder import recorded_run
+from fakes.results import Ledgered, fake_config
+from faultline_core.contract.features import FeatureVector, WordFeatures
+from faultline_core.contract.perturber import WordSpan
+from faultline_core.contract.runs import Item
+from faultline_core.contract.stress_tests import Insight, StressTestSummary
+from faultline_gateway.workflows.stress_test import summarize
+
+WIDTH = 8
+HARMLESS, HARMFUL = {"steady": 0.9, "leaning": 0.9}, {"steady": 0.9, "leaning": 0.5}
+
+
+def near(axis: int, draws: np.random.Generator) -> FeatureVector:
+    """A unit vector close to an axis."""
+    vector = np.eye(WIDTH)[axis] + draws.normal(0.0, 0.05, WIDTH)
+    return FeatureVector.of((vector / np.linalg.norm(vector)).tolist())
+
+
+def says(item: Item, added: str, features: FeatureVector | None, weights: str = "clip@1") -> Item:
+    """The same item, its edit putting ``added`` to the end of the caption."""
+    assert item.result is not None
+    words = None if features is None else WordFeatures(added=features)
+    update = {
+        "edited_caption": f"{item.result.caption} {added}",
+        "removed": [],
+        "added": [WordSpan(words=[added], start=9)],
+        "word_features": words,
+        "models": {"clip": weights},
+    }
+    return item.model_copy(update={"result": item.result.model_copy(update=update)})
+
+
+def open_vocabulary(*, recorded: bool = True, weights: str = "clip@1") -> list[Item]:
+    """30 sources, each with a water word of its own, which harms, and some other word, which does not."""
+    draws = np.random.default_rng(5)
+    ledgered, items = Ledgered(), []
+    for index in range(30):
+        source = f"source-{index}"
+        items += [ledgered.add(source, "reconstruction"), ledgered.add(source, "placebo")]
+        wet = ledgered.add(source, edit_type="background", after=HARMFUL)
+        dry = ledgered.add(source, edit_type="background", after=HARMLESS)
+        axes = (0, 1 + index % 4)
+        water, other = (near(axis, draws) if recorded else None for axis in axes)
+        items += [says(wet, f"water{index}", water, weights), says(dry, f"thing{index}", other)]
+    return items
+
+
+def summary(items: list[Item]) -> StressTestSummary:
+    return summarize(recorded_run(fake_config(), items), items)
+
+
+def found(made: StressTestSummary) -> list[Insight]:
+    return [insight for insight in made.insights if insight.significant]
+
+
+def test_thirty_different_words_for_water_are_found_as_one_cluster_and_not_one_by_one() -> None:
+    items = open_vocabulary()
+    [insight] = found(summary(items))
+    assert (insight.classifier, insight.object_class, insight.edit_type) == ("leaning", "sled", "background")
+    assert insight.added.startswith("water")
+    assert (insight.cluster_size, insight.n_sources, insight.n_images) == (30, 30, 30)
+    assert insight.delta_p.estimate == pytest.approx(-0.4)
+    assert f"when “{insight.added}” is brought in and changes like it (30 different ones)" in insight.sentence
+    added = {item.id: item.result.added[0].words[0] for item in items if item.result and item.result.added}
+    assert all(added[item].startswith("water") for item in insight.cluster_items)
+    assert len(insight.cluster_items) == 30
+
+
+def test_without_recorded_features_only_the_kind_of_change_as_a_whole_is_left() -> None:
+    [insight] = found(summary(open_vocabulary(recorded=False)))
+    assert (insight.removed, insight.added, insight.cluster_size) == ("", "", 1)
+    assert insight.cluster_items == []
+    assert insight.delta_p.estimate == pytest.approx(-0.2)
+
+
+def test_clusters_belong_to_the_family_that_is_corrected() -> None:
+    sizes = [found(summary(open_vocabulary(recorded=flag)))[0].family_size for flag in (False, True)]
+    # The other four clusters have fewer than 20 sources: no members.
+    assert sizes == [1, 2]
+
+
+def test_what_came_of_an_edit_moves_no_cluster() -> None:
+    items = open_vocabulary()
+    [before] = found(summary(items))
+    for place in range(0, len(items), 3):
+        result = items[place].result
+        assert result is not None
+        update = {"predictions": result.original_predictions}
+        items[place] = items[place].model_copy(update={"result": result.model_copy(update=update)})
+    [after] = [one for one in summary(items).insights if one.cluster_size > 1]
+    assert sorted(after.cluster_items) == sorted(before.cluster_items)
+    assert after.added == before.added
+
+
+def test_the_order_of_items_moves_no_cluster() -> None:
+    items = open_vocabulary()
+    [one], [other] = found(summary(items)), found(summary(items[::-1]))
+    assert sorted(one.cluster_items) == sorted(other.cluster_items)
+    assert (one.added, one.cluster_size) == (other.added, other.cluster_size)
+
+
+def test_features_of_other_weights_are_not_compared() -> None:
+    items = [
+        says(item, f"other{item.id}", FeatureVector.of([0.6, 0.8]), weights="clip@2")
+        if item.result is not None and item.source_id == "source-0" and item.kind == "edit"
+        else item
+        for item in open_vocabulary()
+    ]
+    [insight] = [one for one in found(summary(items)) if one.cluster_size > 1]
+    assert (insight.cluster_size, insight.n_sources) == (29, 29)
