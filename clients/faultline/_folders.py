@@ -80,12 +80,19 @@ def read_captions(path: Path) -> dict[str, str]:
     for number, line in enumerate(lines, start=1):
         try:
             note = json.loads(line)
-            captions[str(note["file_name"])] = str(note["caption"])
-        except (ValueError, TypeError, KeyError) as error:
+            captions[_text(note["file_name"])] = _text(note["caption"])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise InvalidRequest(
                 f'line {number} of {str(path)!r} is not {{"file_name": ..., "caption": ...}}'
             ) from error
     return captions
+
+
+def _text(value: object) -> str:
+    # A null would become the caption "None"; half a character, which JSON can write, could not be sent.
+    if not isinstance(value, str) or not value.strip() or value.encode(errors="replace").decode() != value:
+        raise ValueError("no text")
+    return value
 
 
 def folder_digest(pictures: Sequence[Picture]) -> str:

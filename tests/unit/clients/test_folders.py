@@ -66,8 +66,13 @@ def test_captions_are_read_from_json_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["no json", "[]", '"text"', '{"file_name": "1.png"}', '{"caption": "x"}', ""]
-)
+    "line",
+    [
+        "no json", "[]", '"text"', '{"file_name": "1.png"}', '{"caption": "x"}', "", "[" * 10**5,
+        '{"file_name": "1.png", "caption": null}', '{"file_name": "1.png", "caption": 3}',
+        '{"file_name": "1.png", "caption": " "}', '{"file_name": "1.png", "caption": "\\ud800"}',
+    ],
+)  # fmt: skip
 def test_a_line_that_is_no_caption_is_named_by_its_number(tmp_path: Path, line: str) -> None:
     good = json.dumps({"file_name": "bus/1.png", "caption": "a bus"})
     (tmp_path / "captions.jsonl").write_text(f"{good}\n{line}\n{good}\n")
