@@ -36,6 +36,8 @@ class GatewaySettings(BaseModel):
     port: int = Field(default=8080, ge=1, le=65535)
     api_keys: tuple[SecretStr, ...] = ()
     max_body_bytes: int = Field(default=32_000_000, ge=1024)
+    # What a ledger of one file pages through in 50 ms, and its plan still fits into memory.
+    max_items_per_run: int = Field(default=1_000_000, ge=1)
     call_seconds: float = Field(default=600.0, gt=0)
     # Times the three attempts of an item it exceeds the ten minutes that a cluster's restart may take.
     patience_seconds: float = Field(default=210.0, ge=0)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+from faultline_core.contract.datasets import Dataset
 from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_tests import StressTestCreate
-from faultline_core.errors import ClassMapMismatch
+from faultline_core.errors import ClassMapMismatch, QuotaExceeded
 from faultline_gateway.idempotency import fingerprint
 from faultline_gateway.parts import GatewayParts
 from faultline_gateway.texts import twins
+from faultline_gateway.workflows.planning import items_per_source
 from faultline_gateway.workflows.stress_test import plan
 
 
@@ -18,6 +20,7 @@ async def submit(create: StressTestCreate, parts: GatewayParts, key: str | None)
 
     Raises:
         IdempotencyConflict: the key was used with another body.
+        QuotaExceeded: it would have more items than a run may.
         UnknownDataset, DatasetEmpty, UnknownModel, ClassMapMismatch, InvalidRequest: it cannot be planned.
     """
     # Looked up before planning: a repetition must not depend on services that are away by now.
@@ -29,6 +32,7 @@ async def submit(create: StressTestCreate, parts: GatewayParts, key: str | None)
 
 async def _plan_and_store(create: StressTestCreate, parts: GatewayParts, key: str | None, seal: str) -> str:
     dataset = await asyncio.to_thread(parts.ledger.dataset, create.dataset)
+    _require_quota(create, dataset, parts.settings.max_items_per_run)
     if alike := twins(dataset.classes):
         raise ClassMapMismatch(
             f"nobody can tell {alike[0]!r} from {alike[1]!r} of {dataset.name!r}", pointer="/dataset"
@@ -46,3 +50,10 @@ async def _plan_and_store(create: StressTestCreate, parts: GatewayParts, key: st
         fingerprint=seal,
         idempotency_key=key,
     )
+
+
+def _require_quota(create: StressTestCreate, dataset: Dataset, most: int) -> None:
+    # By multiplication and before anything is read: the plan of such a run would not fit into memory.
+    sources = min(dataset.n_sources, create.limit or dataset.n_sources)
+    if (wanted := sources * items_per_source(create)) > most:
+        raise QuotaExceeded(f"the run would have {wanted} items, more than {most}", pointer="/limit")

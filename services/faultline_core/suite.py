@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.stress_tests import GateThresholds, TextThresholds
@@ -19,7 +19,7 @@ from faultline_core.errors import UnknownModel
 
 class _SuitePart(BaseModel):
     # A mistyped limit must not quietly mean its default.
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class CaptionerSuite(_SuitePart):
@@ -39,6 +39,12 @@ class CaptionerSuite(_SuitePart):
     text_limit: int = Field(default=70, ge=1)
     batch: int = Field(default=16, ge=1)
 
+    @model_validator(mode="after")
+    def _ordered(self) -> CaptionerSuite:
+        if self.min_tokens > self.max_tokens:
+            raise ValueError("min_tokens is larger than max_tokens")
+        return self
+
 
 class PerturberSuite(_SuitePart):
     """LLaMA weights, the LoRA adapter on them, sampling."""
@@ -57,7 +63,8 @@ class EditorSuite(_SuitePart):
     """Stable-Diffusion-class weights and the presets offered on them."""
 
     model: str
-    resolution: int = Field(ge=8)
+    # Autoencoders halve a side three times; no model that we load was trained beyond 1024.
+    resolution: int = Field(ge=8, le=2048, multiple_of=8)
     batch: int = Field(default=8, ge=1)
     default_preset: str = "quick"
     presets: dict[str, EditorPreset]

@@ -50,6 +50,12 @@ def require_safetensors(folder: Path) -> None:
         require_readable(file)
 
 
+def stays_inside(folder: Path, root: Path) -> bool:
+    """Tell whether a folder lies under ``root`` with all it holds, wherever links among it lead."""
+    inside = root.resolve()
+    return all(path.resolve().is_relative_to(inside) for path in (folder, *folder.rglob("*")))
+
+
 def folder_revision(folder: Path) -> str:
     """Return the digest of every file a model is read from, weights, configurations and vocabularies."""
     # By content, not by name or time: a copied folder must find what was cached for the first.

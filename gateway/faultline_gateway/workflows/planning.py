@@ -12,12 +12,13 @@ from faultline_core.blobs import cache_key
 from faultline_core.contract.classifiers import ClassifierDescription, ClassifyRequest
 from faultline_core.contract.datasets import Dataset, Source
 from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate
-from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, UnknownModel
+from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, RequestError, UnknownModel
 from faultline_core.suite import Suite
 from faultline_core.types import EDIT_TYPES, EditType, ItemKind
 from faultline_gateway.ports import Services
 from faultline_gateway.version import VERSION
 from faultline_gateway.work_items import PlannedItem
+from faultline_gateway.workflows.chosen_words import check_interventions
 from faultline_gateway.workflows.exclusion import leave_out
 
 # Of those whose next version could move a figure.
@@ -27,14 +28,16 @@ _VERSIONS = {name: metadata.version(name) for name in ("numpy", "scipy", "pydant
 async def plan(
     create: StressTestCreate, *, dataset: Dataset, sources: Sequence[Source], suite: Suite, services: Services
 ) -> tuple[StressTestConfig, list[PlannedItem]]:
-    """Resolve the request and plan its items: each source's edits, one reconstruction, one placebo, LANCE-R.
+    """Resolve the request and plan its items: each source's edits, controls, LANCE-R and interventions.
 
     Raises:
         DatasetEmpty: no source is left to test on.
         ClassMapMismatch: a label lies outside the dataset's classes or a classifier's class map.
         UnknownModel: a classifier or the suite's perturber does not exist.
-        InvalidRequest: the suite's editor has no such preset, or no source has a name to be excluded.
+        InvalidRequest: the suite's editor has no such preset, no source has a name to be excluded, or an
+            intervention is no plain text.
     """
+    check_interventions(create.interventions)
     left, excluded = leave_out(sources, create.exclude)
     chosen = choose_sources(left, dataset.classes, create.limit)
     if not chosen:
@@ -115,7 +118,12 @@ async def _check_classifiers(
             )
         # A known class map settles it without a call; any other model has to show that it can.
         if not _covers(known.get(spec), dataset.classes):
-            await _probe(spec, dataset.classes, example, services)
+            try:
+                await _probe(spec, dataset.classes, example, services)
+            except RequestError as error:
+                # The service's place is one of its own request, which our caller never saw.
+                error.pointer = f"/classifiers/{index}"
+                raise
 
 
 def _covers(classifier: ClassifierDescription | None, classes: Sequence[str]) -> bool:
@@ -128,6 +136,11 @@ async def _probe(spec: str, classes: Sequence[str], example: Source, services: S
     """Settle by one prediction what a list cannot: that the model loads and its head maps to our classes."""
     request = ClassifyRequest(classifier=spec, images=[example.image], classes=list(classes))
     await services.classifiers.classify(request)
+
+
+def items_per_source(create: StressTestCreate) -> int:
+    """Return how many items each source is planned with."""
+    return len(_slots(create, ""))
 
 
 def slots_per_type(create: StressTestCreate, source_id: str) -> dict[EditType, int]:
@@ -147,8 +160,8 @@ def derive_seed(seed: int, *names: str | int) -> int:
 
 def _plan_items(config: StressTestConfig, sources: Sequence[Source]) -> list[PlannedItem]:
     # Of the stored configuration: an upgrade in the middle of a run gives no item another key. How many
-    # baseline edits go beside them changes no other item.
-    apart = {"request": {"lance_r_edits_per_image"}}
+    # baseline edits go beside them, or which interventions, changes no other item.
+    apart = {"request": {"lance_r_edits_per_image", "interventions"}}
     config_hash = cache_key(config=config.model_dump(mode="json", exclude=apart))
     items: list[PlannedItem] = []
     for source in sources:
@@ -157,7 +170,7 @@ def _plan_items(config: StressTestConfig, sources: Sequence[Source]) -> list[Pla
                 source=source.id,
                 object_class=source.label,
                 edit_type=edit_type or kind,
-                slot=slot,
+                slot=config.request.interventions[slot].key if kind == "intervention" else slot,
                 seed=config.request.seed,
                 config=config_hash,
             )
@@ -190,4 +203,7 @@ def _slots(create: StressTestCreate, source_id: str) -> list[tuple[ItemKind, Edi
     baseline: list[tuple[ItemKind, EditType | None, int]] = [
         ("lance-r", None, slot) for slot in range(create.lance_r_edits_per_image)
     ]
-    return controls + edits + baseline
+    chosen: list[tuple[ItemKind, EditType | None, int]] = [
+        ("intervention", None, slot) for slot in range(len(create.interventions))
+    ]
+    return controls + edits + baseline + chosen

@@ -24,7 +24,7 @@ from faultline_services.classifiers.timm_network import Network, TimmClassifier
 from faultline_services.classifiers.timm_zoo import Fetch, hub_weights, load_zoo
 from faultline_services.classifiers.zero_shot import ZeroShotClassifier
 from faultline_services.model_cache import Loaded
-from faultline_services.model_folder import model_folder
+from faultline_services.model_folder import model_folder, stays_inside
 from faultline_services.weights import PUBLISHED_PREFIX, clip_folder
 
 REMOTE_TIMEOUT_S = 30.0
@@ -91,6 +91,8 @@ class Sources:
         if folders is None or "/" in name or not (folders / name).is_dir():
             raise UnknownModel(f"no folder of the models folder is named {name!r}")
         folder, spec = model_folder(folders, name), f"local:{name}"
+        if not stays_inside(folder, folders):
+            raise UnknownModel(f"{spec!r} is or holds a link out of the models folder")
         if not (folder / ONNX_FILE).is_file():
             return self._timm(load_folder(folder, spec))
         if (folder / WEIGHTS).is_file():
@@ -111,14 +113,14 @@ class Sources:
         )
         return Loaded(model, model.size_bytes)
 
-    def _timm(self, network: Network) -> Loaded[Classifier]:
-        model = TimmClassifier(
     @cached_property
     def _remotes(self) -> httpx.Client:
         # One for all: a connection to a server that is gone is dropped when any other is asked.
         # A proxy named in the environment would see the pictures, and is on nobody's list.
         return httpx.Client(timeout=REMOTE_TIMEOUT_S, trust_env=False, transport=self._transport)
 
+    def _timm(self, network: Network) -> Loaded[Classifier]:
+        model = TimmClassifier(
             network,
             label_map=self._label_map,
             store=self._store,
@@ -150,9 +152,11 @@ class Sources:
 
     def _local_descriptions(self) -> Iterator[ClassifierDescription]:
         folders = self._options.models_folder
-        for folder in sorted(folders.iterdir()) if folders is not None and folders.is_dir() else ():
+        if folders is None or not folders.is_dir():
+            return
+        for folder in sorted(folders.iterdir()):
             described = _described(folder, folder.name, f"local:{folder.name}")
-            if described is not None:
+            if described is not None and stays_inside(folder, folders):
                 yield described
 
 

@@ -446,6 +446,18 @@ def test_a_file_among_the_folders_of_models_is_no_classifier(
         ask(engine, "local:notes.txt", [picture(store, 0)])
 
 
+def test_a_link_out_of_the_models_folder_is_no_classifier(
+    root: Path, store: BlobStore, tmp_path: Path
+) -> None:
+    save_timm(tmp_path / "models" / "mine", CLASSES)
+    save_timm(tmp_path / "outside", CLASSES)
+    (tmp_path / "models" / "link").symlink_to(tmp_path / "outside")
+    engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(models_folder=tmp_path / "models"))
+    assert "local:link" not in {one.spec for one in engine.list_classifiers().classifiers}
+    with pytest.raises(UnknownModel, match="out of the models folder"):
+        ask(engine, "local:link", [picture(store, 0)])
+
+
 def test_a_class_name_that_makes_no_prompt_is_a_mismatch(engine: ClassifiersEngine, store: BlobStore) -> None:
     with pytest.raises(ClassMapMismatch, match="no usable prompt"):
         ask(engine, "zero-shot", [picture(store, 0)], ("boat", "sled with dogs " * 20))

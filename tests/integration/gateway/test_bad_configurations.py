@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,3 +107,64 @@ async def test_a_typo_within_a_picture_is_named_by_its_place(gateway: FakeGatewa
     found = problem(answer, 422, "invalid-request")
     assert [one.pointer for one in found.errors] == ["/sources/1/captoin"]
     assert len(gateway.ledger.sources("demo")) == 4
+
+
+async def test_a_run_of_more_items_than_allowed_exceeds_the_quota_whatever_else_is_wrong(
+    tmp_path: Path,
+) -> None:
+    async with fake_gateway(tmp_path, max_items_per_run=30) as gateway:
+        await gateway.upload("demo", 1)
+        fits = {"max_edits_per_image": 4, "lance_r_edits_per_image": 1}
+        assert (await gateway.http.post(ROOT, json=BODY | fits)).status_code == 202
+        for wrong in ({}, {"classifiers": ["nobody"]}, {"preset": "nobody"}):
+            body = BODY | {"max_edits_per_image": 5} | wrong
+            found = problem(await gateway.http.post(ROOT, json=body), 429, "quota-exceeded")
+            assert found.errors[0].pointer == "/limit"
+            assert "32 items" in found.detail
+        assert (await gateway.http.post(ROOT, json=BODY | {"limit": 3})).status_code == 202
+        assert len(gateway.ledger.run_list().runs) == 2
+
+
+MODELS: dict[str, tuple[str, int, str]] = {
+    "an unknown name": ("nobody", 404, "unknown-model"),
+    "a name of another case": ("Steady", 404, "unknown-model"),
+    "a path upwards": ("../../etc/passwd", 422, "invalid-request"),
+    "a path upwards of a folder": ("local:../../etc/passwd", 422, "invalid-request"),
+    "two dots": ("local:..", 422, "invalid-request"),
+    "an encoded path": ("local:..%2f..%2fetc", 422, "invalid-request"),
+    "a path downwards": ("local:mine/sub", 422, "invalid-request"),
+    "an absolute path": ("/etc/passwd", 422, "invalid-request"),
+    "an absolute path of a folder": ("local:/etc", 422, "invalid-request"),
+    "a file's URL": ("file:///etc/passwd", 422, "invalid-request"),
+    "a fragment": ("timm:resnet50#x", 422, "invalid-request"),
+    "a query": ("timm:resnet50?x", 422, "invalid-request"),
+    "a NUL": ("steady\x00", 422, "invalid-request"),
+    "a line break": ("steady\n", 422, "invalid-request"),
+    "a unicode slash": ("local:..\u2215etc", 422, "invalid-request"),
+    "a full-width slash": ("local:..\uff0fetc", 422, "invalid-request"),
+    "full-width dots": ("local:\uff0e\uff0e", 422, "invalid-request"),
+    "a backslash": ("local:..\\windows", 422, "invalid-request"),
+    "a Windows drive": ("C:\\models", 422, "invalid-request"),
+    "a Windows device": ("local:con", 404, "unknown-model"),
+    "a Windows device with a suffix": ("local:NUL.safetensors", 404, "unknown-model"),
+    "a home": ("local:~root", 422, "invalid-request"),
+    "300 characters": ("x" * 300, 422, "invalid-request"),
+    "a megabyte": ("x" * 10**6, 422, "invalid-request"),
+    "nothing": ("", 422, "invalid-request"),
+    "nothing behind a scheme": ("local:", 422, "invalid-request"),
+    "a scheme of timm's own": ("timm:local-dir:/etc", 422, "invalid-request"),
+    "TorchScript": ("torchscript:net", 422, "invalid-request"),
+    "a pickle": ("pickle:net", 422, "invalid-request"),
+    "a link of the file system's processes": ("local:/proc/self/root", 422, "invalid-request"),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+async def test_a_model_that_is_none_is_refused_and_not_stored(gateway: FakeGateway, kind: str) -> None:
+    wanted, status, code = MODELS[kind]
+    before = gateway.ledger.run_list()
+    answer = await gateway.http.post(ROOT, json=BODY | {"classifiers": ["steady", wanted]})
+    found = problem(answer, status, code)
+    assert [one.pointer for one in found.errors] == ["/classifiers/1"]
+    assert len(answer.content) < 1000
+    assert gateway.ledger.run_list() == before

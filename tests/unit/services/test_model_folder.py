@@ -10,7 +10,7 @@ from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
 from faultline_core.errors import ModelFormatRefused, UnknownModel
 from faultline_services import model_folder as module
-from faultline_services.model_folder import folder_revision, model_folder, require_safetensors
+from faultline_services.model_folder import folder_revision, model_folder, require_safetensors, stays_inside
 
 FILES = {
     "model.safetensors": (2).to_bytes(8, "little") + b"{}",
@@ -85,6 +85,27 @@ def test_a_folder_of_pickles_is_refused(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(ModelFormatRefused, match="'net'"):
         require_safetensors(folder)
+
+
+def test_a_folder_stays_inside_unless_a_link_leads_out(folder: Path) -> None:
+    root = folder.parent / "models"
+    root.mkdir()
+    folder = folder.rename(root / "net")
+    (root.parent / "outside").mkdir()
+    (root.parent / "outside" / "config.json").touch()
+    assert stays_inside(folder, root)
+    (folder / "again.json").symlink_to(folder / "config.json")
+    assert stays_inside(folder, root)
+    (root / "link").symlink_to(root.parent / "outside")
+    assert not stays_inside(root / "link", root)
+    (folder / "vocab.json").symlink_to(root.parent / "outside" / "config.json")
+    assert not stays_inside(folder, root)
+
+
+def test_a_link_that_leads_nowhere_or_round_in_circles_ends(folder: Path) -> None:
+    (folder / "nowhere").symlink_to(folder / "gone")
+    (folder / "loop").symlink_to(folder)
+    assert stays_inside(folder, folder.parent)
 
 
 def test_a_copy_has_the_revision_of_its_original(folder: Path, tmp_path: Path) -> None:
