@@ -8,11 +8,13 @@ from typing import Self
 
 from httpx_sse import EventSource
 
+from faultline._follow_up import follow_up, insight_of, needs_example
 from faultline._following import Following
 from faultline._paging import pages, pages_async
 from faultline._sending import AsyncSender, Sender
 from faultline._stress_test_calls import (
     cancel_call,
+    create_call,
     get_call,
     items_call,
     picture_call,
@@ -22,7 +24,7 @@ from faultline._stress_test_calls import (
     wait_calls,
 )
 from faultline_core.contract.runs import Item, Run, RunEvent
-from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_core.contract.stress_tests import Insight, StressTestSummary
 from faultline_core.types import FINAL_RUN_STATES
 
 
@@ -116,6 +118,22 @@ class StressTest(_Handle):
         self.run = self._sender.send(resume_call(self.id))
         return self
 
+    def apply(self, insight: Insight | int, *, seed: int | None = None) -> StressTest:
+        """Start a stress test that makes an insight's change, and no other, in every picture of the dataset.
+
+        ``insight`` is one of the summary's, or its number there from 1. ``seed`` is the run's plus one
+        unless given. A classifier ``py:...`` has to be served still.
+
+        Raises:
+            InvalidRequest: there is no such insight, or its words cannot be told.
+        """
+        summary = self.summary()
+        found, example = insight_of(summary, insight), None
+        if needs_example(found):
+            example = next((item for item in self.items() if item.id == found.example_item), None)
+        body = follow_up(summary, found, example, seed)
+        return StressTest(self._sender, self._sender.send(create_call(body, None)))
+
 
 class AsyncStressTest(_Handle):
     """A stress test, followed by awaitable calls."""
@@ -181,3 +199,14 @@ class AsyncStressTest(_Handle):
         """Take failed and cancelled items up again."""
         self.run = await self._sender.send(resume_call(self.id))
         return self
+
+    async def apply(self, insight: Insight | int, *, seed: int | None = None) -> AsyncStressTest:
+        """Start a stress test of an insight's change alone; as `StressTest.apply`."""
+        summary = await self.summary()
+        found, example = insight_of(summary, insight), None
+        if needs_example(found):
+            example = await anext(
+                (item async for item in self.items() if item.id == found.example_item), None
+            )
+        body = follow_up(summary, found, example, seed)
+        return AsyncStressTest(self._sender, await self._sender.send(create_call(body, None)))

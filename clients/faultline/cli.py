@@ -26,7 +26,8 @@ from faultline._terminal import (
     show_runs,
     write_report,
 )
-from faultline_core.contract.stress_tests import StressTestCreate
+from faultline_core.contract.interventions import interventions_of
+from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate
 from faultline_core.errors import InvalidRequest, UnknownEditType
 from faultline_core.types import EDIT_TYPES, EditType, Selection
 
@@ -115,6 +116,13 @@ def stress_test(
         list[str] | None, typer.Option(help="An edit type. Repeatable; default: all.")
     ] = None,
     max_edits_per_image: Annotated[int, typer.Option(help="Edits planned for each picture.")] = 5,
+    edit: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An edit of your own, such as 'husky=>schnauzer,poodle', '=>in the snow' or "
+            "'in the rain=>'. Repeatable; with --max-edits-per-image 0 nothing else is edited."
+        ),
+    ] = None,
     lance_r_edits_per_image: Annotated[
         int, typer.Option(help="Edits of the random baseline for each picture; 0 leaves it out.")
     ] = 1,
@@ -154,6 +162,7 @@ def stress_test(
             classifiers=_classifier_commands.reachable(client, classifier, detach=detach),
             edit_types=_edit_types(list(edit_type or EDIT_TYPES)),
             max_edits_per_image=max_edits_per_image,
+            interventions=interventions_of(edit or []),
             lance_r_edits_per_image=lance_r_edits_per_image,
             preset=preset,
             selection=cast("Selection", selection),
@@ -169,6 +178,31 @@ def stress_test(
             return
         ours = body.classifiers != classifier
         raise typer.Exit(_see_through(run, report, as_json, gate, ours=ours))
+
+
+@app.command()
+def apply(
+    run_id: RunId,
+    insight: Annotated[
+        int, typer.Option(help="Which of the run's insights, counted as in its report, from 1.")
+    ],
+    seed: Annotated[int | None, typer.Option(help="Default: the run's seed plus one.")] = None,
+    report: Report = None,
+    detach: Annotated[bool, typer.Option(help="Print the new run's id and leave.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Apply an insight's edit to the run's whole dataset: its report tells the effect by class."""
+    with connected(url) as client:
+        check_writable(report)
+        run = client.stress_tests.apply(run_id, insight, seed=seed)
+        asked = StressTestConfig.model_validate(run.run.resolved_config).request
+        told = ", ".join(one.in_words() for one in asked.interventions)
+        complain(f"run {run.id}: {told} in all of {run.run.dataset}, seed {asked.seed}")
+        if detach:
+            show(run.run, run.id, as_json)
+            return
+        raise typer.Exit(_see_through(run, report, as_json, None))
 
 
 @app.command()

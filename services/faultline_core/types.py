@@ -12,8 +12,11 @@ EditType = Literal["subject", "object", "background", "adjective", "domain"]
 PerturbationType = Literal["subject", "object", "background", "adjective", "domain", "placebo"]
 """What the perturber can be asked for: an edit type, or a placebo (wording changed, meaning kept)."""
 
-ItemKind = Literal["edit", "reconstruction", "placebo", "lance-r"]
-"""What one item of a stress test makes; ``lance-r`` is LANCE's random baseline (section 4.1)."""
+ItemKind = Literal["edit", "reconstruction", "placebo", "lance-r", "intervention"]
+"""What one item of a stress test makes.
+
+``lance-r`` is LANCE's random baseline (section 4.1), ``intervention`` an edit that the user chose.
+"""
 
 ItemState = Literal["pending", "leased", "done", "filtered", "failed", "cancelled"]
 RunState = Literal[

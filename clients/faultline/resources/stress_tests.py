@@ -12,8 +12,9 @@ from faultline._paging import pages, pages_async
 from faultline._runs import AsyncStressTest, StressTest
 from faultline._sending import AsyncSender, Sender
 from faultline._stress_test_calls import create_call, get_call, list_call
+from faultline_core.contract.interventions import Intervention, interventions_of
 from faultline_core.contract.runs import Run
-from faultline_core.contract.stress_tests import StressTestCreate
+from faultline_core.contract.stress_tests import Insight, StressTestCreate
 from faultline_core.types import EDIT_TYPES, EditType, Selection
 
 H = TypeVar("H")
@@ -29,6 +30,7 @@ class _Taking(ABC, Generic[H]):
         classifiers: Sequence[str],
         edit_types: Sequence[EditType] = EDIT_TYPES,
         max_edits_per_image: int = 5,
+        interventions: Sequence[str | Intervention] = (),
         lance_r_edits_per_image: int = 1,
         preset: str = "quick",
         selection: Selection = "paper",
@@ -40,13 +42,19 @@ class _Taking(ABC, Generic[H]):
     ) -> H:
         """Start a stress test; it goes on whether or not anybody waits for it.
 
-        A classifier ``py:module:function`` is served by this client until the client is closed.
+        A classifier ``py:module:function`` is served by this client until the client is closed. An
+        intervention replaces words of your choice, ``"husky=>schnauzer,poodle"`` one for each after the
+        arrow; ``"=>in the snow"`` appends, ``"in the rain=>"`` takes out.
+
+        Raises:
+            InvalidRequest: an intervention cannot be read.
         """
         body = StressTestCreate(
             dataset=dataset,
             classifiers=self._served(classifiers),
             edit_types=list(edit_types),
             max_edits_per_image=max_edits_per_image,
+            interventions=interventions_of(interventions),
             lance_r_edits_per_image=lance_r_edits_per_image,
             preset=preset,
             selection=selection,
@@ -79,6 +87,10 @@ class StressTests(_Taking[StressTest]):
         for page in pages(self._sender, list_call):
             yield from page.runs
 
+    def apply(self, run_id: str, insight: Insight | int, *, seed: int | None = None) -> StressTest:
+        """Apply an insight of a run to its whole dataset, as `StressTest.apply`."""
+        return self.get(run_id).apply(insight, seed=seed)
+
     def _served(self, classifiers: Sequence[str]) -> builtins.list[str]:
         return self._sender.served(classifiers)
 
@@ -97,6 +109,10 @@ class AsyncStressTests(_Taking[Coroutine[Any, Any, AsyncStressTest]]):
         async for page in pages_async(self._sender, list_call):
             for run in page.runs:
                 yield run
+
+    async def apply(self, run_id: str, insight: Insight | int, *, seed: int | None = None) -> AsyncStressTest:
+        """Apply an insight of a run to its whole dataset, as `AsyncStressTest.apply`."""
+        return await (await self.get(run_id)).apply(insight, seed=seed)
 
     def _served(self, classifiers: Sequence[str]) -> builtins.list[str]:
         return self._sender.served(classifiers)

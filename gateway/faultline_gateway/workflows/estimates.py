@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -30,6 +30,14 @@ FILTERS: dict[str, str] = {
     "objectionable": "objectionable",
 }
 """Reason of a filtered edit → the filter's name in ``yield``, in the order they are applied."""
+
+INTERVENTION_FILTERS: dict[str, str] = {
+    "not-applicable": "applicable",
+    **{reason: name for reason, name in FILTERS.items() if reason.startswith(("label", "gate", "obj"))},
+}
+"""The same of an intervention, whose words no other filter judges."""
+
+_CHOSEN = "intervention."
 
 _ACCURACY = (0.0, 1.0)
 _CHANGE = (-1.0, 1.0)
@@ -87,19 +95,12 @@ class Estimator:
     def yields(self, items: Iterable[Item], *, unused: Collection[str] = ()) -> dict[str, Estimate]:
         """Share of the edits reaching each filter that pass it, then the share kept, in all and by type.
 
-        LANCE-R has other filters: its shares stand under names of their own, where the run has any.
+        LANCE-R and interventions have other filters: their shares stand under names of their own, where
+        the run has any.
         """
         decided = [item for item in items if item.state in ("done", "filtered")]
         judged = [item for item in decided if item.kind == "edit"]
-        used = [reason for reason in FILTERS if reason not in unused]
-        order = [*used, *sorted({item.reason for item in judged if item.reason} - set(used))]
-        stopped = [(item, order.index(item.reason) if item.reason else len(order)) for item in judged]
-        passed = {
-            FILTERS.get(reason, reason): self._share(
-                reason, [(item, stop > stage) for item, stop in stopped if stop >= stage]
-            )
-            for stage, reason in enumerate(order)
-        }
+        passed = self._passed(judged, FILTERS, unused)
         kept = [(item, item.state == "done") for item in judged]
         types = dict.fromkeys(item.edit_type for item in judged)
         by_type = {
@@ -109,7 +110,29 @@ class Estimator:
             for edit_type in types
         }
         baseline = self._baseline_yields([item for item in decided if item.kind == "lance-r"])
-        return {**passed, "kept": self._share("kept", kept), **by_type, **baseline}
+        chosen = self._chosen_yields([item for item in decided if item.kind == "intervention"], unused)
+        return {**passed, "kept": self._share("kept", kept), **by_type, **baseline, **chosen}
+
+    def _passed(
+        self, judged: Sequence[Item], filters: Mapping[str, str], unused: Collection[str], prefix: str = ""
+    ) -> dict[str, Estimate]:
+        """The share of the items reaching each filter, named as in ``filters``, that pass it."""
+        used = [reason for reason in filters if reason not in unused]
+        order = [*used, *sorted({item.reason for item in judged if item.reason} - set(used))]
+        stopped = [(item, order.index(item.reason) if item.reason else len(order)) for item in judged]
+        return {
+            prefix + filters.get(reason, reason): self._share(
+                prefix + reason, [(item, stop > stage) for item, stop in stopped if stop >= stage]
+            )
+            for stage, reason in enumerate(order)
+        }
+
+    def _chosen_yields(self, judged: Sequence[Item], unused: Collection[str]) -> dict[str, Estimate]:
+        if not judged:
+            return {}
+        kept = self._share("kept.intervention", [(item, item.state == "done") for item in judged])
+        passed = self._passed(judged, INTERVENTION_FILTERS, unused, _CHOSEN)
+        return {**passed, "kept.intervention": kept}
 
     def _baseline_yields(self, judged: Sequence[Item]) -> dict[str, Estimate]:
         made = [item for item in judged if item.reason != "no-edit"]

@@ -70,6 +70,7 @@ class Evidence:
     reconstructions: Sequence[Shot]
     placebos: Sequence[Shot]
     lance_r: Sequence[Shot] = ()
+    interventions: Sequence[Shot] = ()
 
     @classmethod
     def of(cls, items: Sequence[Item], classifier: str) -> Evidence:
@@ -80,11 +81,12 @@ class Evidence:
             shots(items, classifier, "reconstruction"),
             shots(items, classifier, "placebo"),
             shots(items, classifier, "lance-r"),
+            shots(items, classifier, "intervention"),
         )
 
     @property
     def everything(self) -> list[Shot]:
-        """Edits and controls; the random baseline stands beside them and moves none of their figures."""
+        """Edits and controls; baseline and interventions stand beside them and move none of their figures."""
         return [*self.edits, *self.reconstructions, *self.placebos]
 
     @cached_property

@@ -26,6 +26,7 @@ _CRITERIA: Mapping[ItemKind, tuple[GateReason, ...]] = MappingProxyType(
         # It changes no meaning: there is no direction to follow and no caption to be nearer to.
         "placebo": ("gate-image-image", "gate-image-text"),
         "lance-r": LANCE_R_REASONS,
+        "intervention": GATE_REASONS,
     }
 )
 

@@ -31,7 +31,7 @@ def summarize_models(
         {
             f"{each.classifier}/{edit_type}": each.contrast(each.of_type(edit_type))
             for each in seen
-            for edit_type in config.request.edit_types
+            for edit_type in config.request.tested_types
         },
         estimator,
     )
@@ -61,7 +61,7 @@ def by_edit_type(
         edit_type: estimator.sensitivity(
             f"{figure}/{edit_type}", [shot for shot in edits if shot.item.edit_type == edit_type]
         )
-        for edit_type in config.request.edit_types
+        for edit_type in config.request.tested_types
     }
 
 

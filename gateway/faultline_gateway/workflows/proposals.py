@@ -22,7 +22,7 @@ _SPARE_VARIANTS = 7
 
 _MOST_VARIANTS = 16
 _PLACEBO_VARIANTS = 4
-_LONGEST_CAPTION = 4000
+LONGEST_CAPTION = 4000
 """Characters, as the contract's texts; the captioner's own limit in tokens lies far below."""
 
 
@@ -130,6 +130,6 @@ def _plausible(service: str, text: str) -> str:
     # A runaway model writes without end or in control characters; no service's request takes the first and
     # PostgreSQL's JSON refuses NUL, so both would surface far from who is to blame.
     hidden = any(unicodedata.category(letter) == "Cc" and not letter.isspace() for letter in text)
-    if hidden or len(text) > _LONGEST_CAPTION:
+    if hidden or len(text) > LONGEST_CAPTION:
         raise BadBackendOutput(f"the {service} answered no caption but {len(text)} characters: {text[:40]!r}")
     return text

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from faultline_core.contract.stress_tests import Tested
+from faultline_core.contract.interventions import Intervention
+from faultline_core.contract.stress_tests import EditTypeSummary, Tested
 from faultline_core.insights import Pattern
 from faultline_core.significance import LEAST_SOURCES
 from faultline_core.types import Estimate
@@ -14,6 +15,21 @@ def insight_sentence(classifier: str, pattern: Pattern, delta_p: Estimate, teste
         f"{classifier} on {pattern.object_class!r}: when {pattern.in_words()}, p({pattern.object_class}) "
         f"changes by {in_words(delta_p)}{_standing(tested)}."
     )
+
+
+def intervention_sentence(classifier: str, one: Intervention, found: EditTypeSummary) -> str:
+    """Name the user's own edit and its effect, and say whether a drop beyond the controls was shown."""
+    if found.delta_p.n == 0:
+        return f"{classifier}: when {one.in_words()}, no picture was kept, so nothing can be said."
+    change = f"{classifier}: when {one.in_words()}, p(true class) changes by {in_words(found.delta_p)}"
+    if found.significant and found.p_adjusted is not None:
+        p = p_in_words(found.p_adjusted)
+        return f"{change}, {p} beyond the controls, corrected for {found.family_size} tested."
+    if found.p is None:
+        return f"{change}; without placebos to hold it against, nothing is shown."
+    if found.status == "insufficient":
+        return f"{change}; a test takes {LEAST_SOURCES} sources, so nothing is shown."
+    return f"{change}; not shown beyond the controls."
 
 
 def _standing(tested: Tested) -> str:

@@ -8,6 +8,7 @@ from faultline_core.errors import FaultlineError, InternalError, LeaseLost
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedGroup, LeasedItem, Recorder
 from faultline_gateway.workflows.attempt import Attempt, RunCancelledError, Store
+from faultline_gateway.workflows.chosen_edits import make_chosen_edits
 from faultline_gateway.workflows.gate import pass_gate
 from faultline_gateway.workflows.objectionable import drop_objectionable
 from faultline_gateway.workflows.pictures import edit, reconstruct
@@ -53,6 +54,7 @@ async def _make_counterfactuals(attempt: Attempt, source: LeasedItem, services: 
     proposals = await draw_proposals(attempt, source, caption, services)
     edits = await keep_edits(attempt, source.label, proposals, services)
     edits += await replace_random_words(attempt, source, caption, services)
+    edits += await make_chosen_edits(attempt, source, caption)
     # The reconstruction goes first: it leaves the inversion in the cache that every edit starts from.
     control = await reconstruct(attempt, source, caption, services)
     sweeps = await edit(attempt, source, caption, edits, services)

@@ -12,6 +12,7 @@ from faultline_gateway.workflows.by_class import summarize_classes
 from faultline_gateway.workflows.estimates import Estimator
 from faultline_gateway.workflows.evidence import Evidence
 from faultline_gateway.workflows.failure_tags import count_failure_modes
+from faultline_gateway.workflows.interventions import summarize_interventions
 from faultline_gateway.workflows.model_rows import by_edit_type, summarize_models
 from faultline_gateway.workflows.objectionable import OBJECTIONABLE
 from faultline_gateway.workflows.perplexity import summarize_perplexity
@@ -27,15 +28,17 @@ def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
     seen = [Evidence.of(items, spec) for spec in config.request.classifiers]
     models = summarize_models(seen, config, estimator)
     insights = tell_insights(seen, estimator)
+    interventions = summarize_interventions(items, seen, config, estimator)
     counts = _counts(items)
     return StressTestSummary(
         run_id=run.id,
         dataset=run.dataset,
         seed=config.request.seed,
-        verdict=verdict(models, insights, counts),
+        verdict=verdict(models, insights, counts, interventions),
         models=models,
         edit_types=_over_models(seen, config, estimator),
         insights=insights,
+        interventions=interventions,
         counts=counts,
         **{"yield": estimator.yields(items, unused=_unused_filters(config))},
         dropped=dict(Counter(item.reason or "unknown" for item in items if item.state == "filtered")),
@@ -46,9 +49,9 @@ def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
         config=run.resolved_config,
         failure_modes=count_failure_modes(items, estimator),
         excluded_sources=len(config.excluded),
+        classes=summarize_classes(items, seen, config.classes, estimator),
         realism=summarize_realism(items, estimator),
         perplexity=summarize_perplexity(items, estimator),
-        classes=summarize_classes(items, seen, config.classes, estimator),
     )
 
 

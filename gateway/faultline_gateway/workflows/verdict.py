@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from faultline_core.contract.stress_tests import Insight, ModelSummary
+from faultline_core.contract.stress_tests import Insight, InterventionSummary, ModelSummary
 from faultline_core.significance import LEAST_SOURCES
 from faultline_core.types import Estimate
 from faultline_gateway.workflows.sentences import excludes_zero, in_words, number, p_in_words
@@ -16,20 +16,31 @@ MOST_CHANGED = 0.06
 """The upper bound that the share of answers changed by reconstruction alone must stay below."""
 
 _SWAMPING_SHARE = 0.5
+_MOST_CHOSEN = 8
 
 
 def verdict(
-    models: Mapping[str, ModelSummary], insights: Sequence[Insight], counts: Mapping[str, int]
+    models: Mapping[str, ModelSummary],
+    insights: Sequence[Insight],
+    counts: Mapping[str, int],
+    interventions: Sequence[InterventionSummary] = (),
 ) -> str:
-    """Say for each model what was found, one line each, worst first, then the strongest insight."""
+    """Say for each model what was found, one line each, worst first, then the strongest insight.
+
+    The user's own edits come last; in a run of these alone nothing else is said.
+    """
     if all(model.counterfactual.n_images == 0 for model in models.values()):
-        return (
-            f"No verdict: of {counts['planned']} planned items no edit survived with its control, "
-            "so nothing can be said about these classifiers."
-        )
-    worst_first = sorted(models.items(), key=lambda pair: -(pair[1].drop.estimate or 0.0))
-    sentences = [_judge(name, model) for name, model in worst_first]
-    sentences += [*_most_harmful_type(models), *_untold_cells(models), *_strongest(insights)]
+        if not any(one.kept for one in interventions):
+            return (
+                f"No verdict: of {counts['planned']} planned items no edit survived with its control, "
+                "so nothing can be said about these classifiers."
+            )
+        sentences = []
+    else:
+        worst_first = sorted(models.items(), key=lambda pair: -(pair[1].drop.estimate or 0.0))
+        sentences = [_judge(name, model) for name, model in worst_first]
+        sentences += [*_most_harmful_type(models), *_untold_cells(models), *_strongest(insights)]
+    sentences += _chosen(interventions)
     unfinished = counts["failed"] + counts["cancelled"] + counts.get("pending", 0)
     if unfinished:
         sentences.append(
@@ -37,6 +48,20 @@ def verdict(
             "they are in no figure."
         )
     return "\n".join(sentences)
+
+
+def _chosen(interventions: Sequence[InterventionSummary]) -> list[str]:
+    """What the user's own edits did: all of it where that is little, otherwise what was shown."""
+    told = [
+        (sentence, model.significant)
+        for one in interventions
+        for sentence, model in zip(one.sentences, one.models.values(), strict=True)
+    ]
+    if len(told) <= _MOST_CHOSEN:
+        return [sentence for sentence, _ in told]
+    shown = [sentence for sentence, significant in told if significant]
+    rest = len(told) - len(shown)
+    return [*shown, f"For {rest} of {len(told)} pairs of classifier and chosen edit no drop was shown."]
 
 
 def _strongest(insights: Sequence[Insight]) -> list[str]:

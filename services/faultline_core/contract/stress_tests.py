@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from faultline_core.contract.base import RequestBody, ResponseBody
 from faultline_core.contract.editor import EditorPreset
+from faultline_core.contract.interventions import Intervention
 from faultline_core.contract.realism import PerplexitySummary, RealismSummary
 from faultline_core.types import EDIT_TYPES, ClassifierSpec, Cost, EditType, Estimate, Name, Seed, Selection
 
@@ -26,13 +27,15 @@ class StressTestCreate(RequestBody):
     joins the list of subjective words that no edit may bring in; ``exclude`` names sources, by id or
     file name, that nothing shall be made from.
     ``lance_r_edits_per_image`` edits of the random baseline LANCE-R go beside each source's edits and
-    change none of them; 0 leaves it out.
+    change none of them; 0 leaves it out. Each of the ``interventions``, changes of words that the user
+    chose, is made in every caption that it applies to, with ``max_edits_per_image`` 0 alone.
     """
 
     dataset: Name
     classifiers: list[ClassifierSpec] = Field(min_length=1, max_length=64)
     edit_types: list[EditType] = Field(default=list(EDIT_TYPES), min_length=1, max_length=5)
-    max_edits_per_image: int = Field(default=5, ge=1, le=50)
+    interventions: list[Intervention] = Field(default=[], max_length=16)
+    max_edits_per_image: int = Field(default=5, ge=0, le=50)
     lance_r_edits_per_image: int = Field(default=1, ge=0, le=16)
     preset: Name = "quick"
     selection: Selection = "paper"
@@ -47,6 +50,26 @@ class StressTestCreate(RequestBody):
         if len(set(values)) != len(values):
             raise ValueError("values must be distinct")
         return values
+
+    @field_validator("interventions")
+    @classmethod
+    def _each_once(cls, values: list[Intervention]) -> list[Intervention]:
+        if len({each.key for each in values}) != len(values):
+            raise ValueError("values must be distinct")
+        return values
+
+    @field_validator("max_edits_per_image")
+    @classmethod
+    def _edits_something(cls, number: int, info: ValidationInfo) -> int:
+        # Interventions that are wrong themselves are missing here, and have an error of their own.
+        if number == 0 and info.data.get("interventions") == []:
+            raise ValueError("without interventions it is 1 at least")
+        return number
+
+    @property
+    def tested_types(self) -> list[EditType]:
+        """The edit types that edits are planned of."""
+        return list(self.edit_types) if self.max_edits_per_image else []
 
 
 class GateThresholds(RequestBody):
@@ -168,6 +191,27 @@ class EditTypeSummary(Tested):
     n_sources: int = 0
 
 
+class InterventionSummary(ResponseBody):
+    """What one intervention did, by classifier; it enters no figure but these.
+
+    Of ``planned`` items, one a source, the caption of some has nothing to replace (``not-applicable``) or
+    the filters stop them; ``yield`` is the share of decided ones that were kept. ``classes`` holds the
+    change of p(true class) by class and classifier (LANCE, fig. 9), ``sentences`` what the tests allow to
+    say. ``example_item`` is the kept item that costs a classifier most, empty where none was kept.
+    """
+
+    removed: str
+    added: str
+    planned: int
+    kept: int
+    not_applicable: int
+    yields: Estimate = Field(alias="yield", serialization_alias="yield")
+    models: dict[str, EditTypeSummary]
+    classes: dict[str, dict[str, Estimate]]
+    sentences: list[str]
+    example_item: str = ""
+
+
 class Insight(Tested):
     """A change that moves a classifier on one class, in words, with its effect and an example item.
 
@@ -250,23 +294,25 @@ class StressTestSummary(ResponseBody):
     config: dict[str, Any]
     failure_modes: dict[str, FailureMode] = {}
     excluded_sources: int = 0
+    interventions: list[InterventionSummary] = []
+    classes: dict[str, ClassSummary] = {}
     realism: RealismSummary | None = None
     perplexity: PerplexitySummary | None = None
-    classes: dict[str, ClassSummary] = {}
 
     def __str__(self) -> str:
-        lines = [
-            self.verdict,
-            "",
-            f"{'classifier':24} {'original':>28} {'reconstruction':>28} {'counterfactual':>28}",
-        ]
+        counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
+        hints = (insight.sentence for insight in self.insights[:10])
+        return "\n".join([self.verdict, "", *self._accuracy(), f"items: {counts}", *hints])
+
+    def _accuracy(self) -> list[str]:
+        """A line a classifier; a run of the user's own edits alone has none."""
+        if self.interventions and not self.edit_types:
+            return []
+        lines = [f"{'classifier':24} {'original':>28} {'reconstruction':>28} {'counterfactual':>28}"]
         for name, model in self.models.items():
             rows = (model.original.acc1, model.reconstruction.acc1, model.counterfactual.acc1)
             lines.append(f"{name:24} " + " ".join(f"{row!s:>28}" for row in rows))
-        counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
-        return "\n".join(
-            [*lines, "", f"items: {counts}", *(insight.sentence for insight in self.insights[:10])]
-        )
+        return [*lines, ""]
 
 
 ModelSummary.model_rebuild()

@@ -14,6 +14,7 @@ import pytest
 from fakes.sdk import Session, a_run, a_summary, figure, ok, run_answer, summary_answer
 from faultline_core.contract.base import IDEMPOTENCY_HEADER
 from faultline_core.contract.datasets import SourceUpload
+from faultline_core.contract.interventions import Intervention
 
 RUNS = "/v1/stress-tests"
 REF = "a" * 64
@@ -39,6 +40,7 @@ def create(client: Any) -> Any:
         classifiers=["leaning-resnet"],
         edit_types=["domain"],
         max_edits_per_image=2,
+        interventions=["bus=>tram,taxi", Intervention(added="in the snow")],
         lance_r_edits_per_image=3,
         preset="lance",
         selection="released",
@@ -54,6 +56,10 @@ CREATED = {
     "dataset": "demo", "classifiers": ["leaning-resnet"], "edit_types": ["domain"], "max_edits_per_image": 2,
     "lance_r_edits_per_image": 3, "preset": "lance", "selection": "released", "limit": 7, "seed": 3,
     "refused_words": ["rusty"], "exclude": ["bus/1.png"],
+    "interventions": [
+        {"removed": "bus", "added": "tram"}, {"removed": "bus", "added": "taxi"},
+        {"removed": "", "added": "in the snow"},
+    ],
 }  # fmt: skip
 
 

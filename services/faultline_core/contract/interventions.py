@@ -1,0 +1,84 @@
+"""A user's own change of words, as a body and as one writes it in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from faultline_core.contract.base import RequestBody
+from faultline_core.errors import InvalidRequest
+from faultline_core.perturbations import words
+
+ARROW = "=>"
+
+Phrase = Annotated[str, Field(max_length=200)]
+
+
+class Intervention(RequestBody):
+    """Replace ``removed`` by ``added`` wherever a caption has it (LANCE, fig. 11).
+
+    An empty ``removed`` appends the added words to every caption, an empty ``added`` takes the removed
+    ones out. Words are whole words; case does not count.
+    """
+
+    removed: Phrase = ""
+    added: Phrase = ""
+
+    @field_validator("removed", "added")
+    @classmethod
+    def _is_words(cls, value: str) -> str:
+        value = " ".join(value.split())
+        if value and not words(value):
+            raise ValueError(f"{value!r} holds no word")
+        return value
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Intervention:
+        if not self.removed and not self.added:
+            raise ValueError("an intervention removes words, adds some, or both")
+        if self.key[0] == self.key[1]:
+            raise ValueError(f"{self.removed!r} is replaced by the same words")
+        return self
+
+    @property
+    def key(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What makes two interventions the same: their words, case aside."""
+        removed, added = ([word.key for word in words(text)] for text in (self.removed, self.added))
+        return tuple(removed), tuple(added)
+
+    def in_words(self) -> str:
+        """The change as one reads it: “husky” becomes “poodle”."""
+        if self.removed and self.added:
+            return f"“{self.removed}” becomes “{self.added}”"
+        return f"“{self.added}” is added" if self.added else f"“{self.removed}” is taken out"
+
+
+def interventions_of(given: Iterable[str | Intervention]) -> list[Intervention]:
+    """Read interventions as written, such as ``"husky=>schnauzer,poodle"``, leaving typed ones as they are.
+
+    Raises:
+        InvalidRequest: a line is no intervention.
+    """
+    found: list[Intervention] = []
+    for each in given:
+        found += [each] if isinstance(each, Intervention) else _parsed(each)
+    return found
+
+
+def _parsed(line: str) -> list[Intervention]:
+    """One intervention for each of the comma-separated words after the arrow."""
+    removed, arrow, added = line.partition(ARROW)
+    choices = [choice.strip() for choice in added.split(",")]
+    wrong = not arrow or ARROW in added or (len(choices) > 1 and not all(choices))
+    if wrong or (not removed.strip() and not added.strip()):
+        raise InvalidRequest(
+            f"{line!r} is no edit: write 'old words{ARROW}new words, or other ones', "
+            f"'{ARROW}words to add' or 'words to take out{ARROW}'"
+        )
+    try:
+        return [Intervention(removed=removed.strip(), added=choice) for choice in choices]
+    except ValidationError as error:
+        said = "; ".join(problem["msg"].removeprefix("Value error, ") for problem in error.errors())
+        raise InvalidRequest(f"{line!r} is no edit: {said}") from error
