@@ -18,6 +18,7 @@ from faultline_core.types import EDIT_TYPES, EditType, ItemKind
 from faultline_gateway.ports import Services
 from faultline_gateway.version import VERSION
 from faultline_gateway.work_items import PlannedItem
+from faultline_gateway.workflows.chosen_words import check_interventions
 from faultline_gateway.workflows.exclusion import leave_out
 
 # Of those whose next version could move a figure.
@@ -27,14 +28,16 @@ _VERSIONS = {name: metadata.version(name) for name in ("numpy", "scipy", "pydant
 async def plan(
     create: StressTestCreate, *, dataset: Dataset, sources: Sequence[Source], suite: Suite, services: Services
 ) -> tuple[StressTestConfig, list[PlannedItem]]:
-    """Resolve the request and plan its items: each source's edits, one reconstruction, one placebo, LANCE-R.
+    """Resolve the request and plan its items: each source's edits, controls, LANCE-R and interventions.
 
     Raises:
         DatasetEmpty: no source is left to test on.
         ClassMapMismatch: a label lies outside the dataset's classes or a classifier's class map.
         UnknownModel: a classifier or the suite's perturber does not exist.
-        InvalidRequest: the suite's editor has no such preset, or no source has a name to be excluded.
+        InvalidRequest: the suite's editor has no such preset, no source has a name to be excluded, or an
+            intervention is no plain text.
     """
+    check_interventions(create.interventions)
     left, excluded = leave_out(sources, create.exclude)
     chosen = choose_sources(left, dataset.classes, create.limit)
     if not chosen:
@@ -157,8 +160,8 @@ def derive_seed(seed: int, *names: str | int) -> int:
 
 def _plan_items(config: StressTestConfig, sources: Sequence[Source]) -> list[PlannedItem]:
     # Of the stored configuration: an upgrade in the middle of a run gives no item another key. How many
-    # baseline edits go beside them changes no other item.
-    apart = {"request": {"lance_r_edits_per_image"}}
+    # baseline edits go beside them, or which interventions, changes no other item.
+    apart = {"request": {"lance_r_edits_per_image", "interventions"}}
     config_hash = cache_key(config=config.model_dump(mode="json", exclude=apart))
     items: list[PlannedItem] = []
     for source in sources:
@@ -167,7 +170,7 @@ def _plan_items(config: StressTestConfig, sources: Sequence[Source]) -> list[Pla
                 source=source.id,
                 object_class=source.label,
                 edit_type=edit_type or kind,
-                slot=slot,
+                slot=config.request.interventions[slot].key if kind == "intervention" else slot,
                 seed=config.request.seed,
                 config=config_hash,
             )
@@ -200,4 +203,7 @@ def _slots(create: StressTestCreate, source_id: str) -> list[tuple[ItemKind, Edi
     baseline: list[tuple[ItemKind, EditType | None, int]] = [
         ("lance-r", None, slot) for slot in range(create.lance_r_edits_per_image)
     ]
-    return controls + edits + baseline
+    chosen: list[tuple[ItemKind, EditType | None, int]] = [
+        ("intervention", None, slot) for slot in range(len(create.interventions))
+    ]
+    return controls + edits + baseline + chosen
