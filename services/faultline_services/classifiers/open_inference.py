@@ -17,6 +17,7 @@ from faultline_services.remembered_pass import Floats
 # 64 rows of ImageNet-21k's 21,841 classes are 35 MB at 25 characters a number.
 MAX_ANSWER_BYTES = 64 * 2**20
 LARGEST_SIDE = 1024
+FLOATS = ("FP16", "BF16", "FP32", "FP64")
 LONGEST_MESSAGE = 300
 # Remote models say nothing of their preprocessing; nearly all of them were trained with these.
 IMAGENET_MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
@@ -63,6 +64,7 @@ class Row(NamedTuple):
 
 class _Output(BaseModel):
     name: str
+    datatype: str = "FP32"
     shape: list[int]
     data: list[Any]
     parameters: dict[str, Any] = {}
@@ -124,6 +126,9 @@ class OpenInference:
         raise BadBackendOutput(f"{self._url!r} takes {self._datatype} {shape}, which is no batch of pictures")
 
     def _rows(self, output: _Output, n: int) -> list[Row]:
+        # Whole numbers are the classes that won, or quantised: as odds they would be wrong without a word.
+        if output.datatype not in FLOATS:
+            raise BadBackendOutput(f"{self._url!r} answered {output.datatype!r}, which holds no odds")
         try:
             # What overflows becomes infinite, and infinite rows are refused one by one.
             with np.errstate(over="ignore"):

@@ -74,8 +74,8 @@ def ask(engine: ClassifiersEngine, images: list[str], *classes: str) -> list[Out
     return engine.classify(request).outcomes
 
 
-def rows(data: list[Any], shape: list[int]) -> httpx.Response:
-    output = {"name": "y", "datatype": "FP32", "shape": shape, "data": data}
+def rows(data: list[Any], shape: list[int], datatype: str = "FP32") -> httpx.Response:
+    output = {"name": "y", "datatype": datatype, "shape": shape, "data": data}
     return httpx.Response(200, json={"outputs": [output]})
 
 
@@ -141,6 +141,14 @@ def test_a_bad_picture_is_not_sent(store: BlobStore) -> None:
         (rows([0.5, 0.2, 0.3], [1, 1, 3]), BadBackendOutput),
         (rows([], [1, 0]), BadBackendOutput),
         (rows([0.5, 0.2, 0.3], [1, -3]), BadBackendOutput),
+        (rows([0.5, 0.2, 0.3], [-1, -3]), BadBackendOutput),
+        (rows([0.5, 0.2, 0.3], [1, 2**31]), BadBackendOutput),
+        (rows([0.5, 0.2, 0.3], [2**31, 2**33]), BadBackendOutput),
+        (rows([0.5, 0.2, 0.3], [1, 2**80]), BadBackendOutput),
+        (rows([2, 0, 1], [1, 3], "INT64"), BadBackendOutput),
+        (rows([True, False, False], [1, 3], "BOOL"), BadBackendOutput),
+        (rows(["sea", "boat", "tram"], [1, 3], "BYTES"), BadBackendOutput),
+        (rows([0.5, 0.2, 0.3], [1, 3], "float"), BadBackendOutput),
         (rows([[0.5], [0.2, 0.3]], [1, 3]), BadBackendOutput),
         (rows([10**400, 0.2, 0.3], [1, 3]), BadBackendOutput),
         (httpx.Response(200, json={"outputs": []}), BadBackendOutput),
@@ -258,6 +266,8 @@ def test_an_address_that_is_none_is_a_service_out_of_reach(store: BlobStore) -> 
         {"inputs": METADATA["inputs"] * 2},
         {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3, -1, -1]}]},
         {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3, 100_000, 100_000]}]},
+        {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3, 2**31, 2**31]}]},
+        {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3, -SIDE, -SIDE]}]},
         {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 1, SIDE, SIDE]}]},
         {"inputs": [{"name": "x", "datatype": "INT64", "shape": [-1, 3, SIDE, SIDE]}]},
         {"outputs": []},

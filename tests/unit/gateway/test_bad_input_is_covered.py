@@ -119,6 +119,12 @@ def test_a_group_has_one_place_and_a_group_for_later_its_reason() -> None:
     assert all(reason for table in TABLES.values() for reason in table.LATER.values())
 
 
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_has_every_group_that_it_promises(table: str) -> None:
+    found = TABLES[table]
+    assert {f"B{number}" for number in found.PROMISED} <= {*found.GROUPS, *found.LATER}
+
+
 def test_a_test_that_is_not_there_is_noticed() -> None:
     there = "test_a_bad_file_is_named_under_its_code_and_leaves_nothing_in_the_store"
     assert _exists(there)
