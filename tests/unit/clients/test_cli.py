@@ -21,7 +21,7 @@ from faultline.cli import app
 from faultline_core.errors import UnknownModel
 
 ANSI = re.compile(r"\x1b\[")
-VERBS = ("stress-test", "wait", "cancel", "resume", "runs", "datasets", "classifiers", "services")
+VERBS = ("stress-test", "apply", "wait", "cancel", "resume", "runs", "datasets", "classifiers", "services")
 DATASET = {
     "name": "mine", "classes": ["bus"], "n_sources": 2, "digest": "d", "created_at": "2026-01-01T00:00:00Z",
 }  # fmt: skip
@@ -297,6 +297,8 @@ USAGE = {
     "edit type twice": (["--edit-type", "domain", "--edit-type", "domain"], "distinct"),
     "classifier": (["--classifier", "../../etc/passwd"], "classifiers"),
     "edits": (["--max-edits-per-image", "0"], "max_edits_per_image"),
+    "an edit": (["--edit", "husky"], "'husky'"),
+    "an edit of nothing": (["--edit", "dog=>Dog"], "'dog=>Dog'"),
     "limit": (["--limit", "0"], "limit"),
     "seed": (["--seed", "-1"], "seed"),
     "preset": (["--preset", "../x"], "preset"),
