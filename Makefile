@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOURCES := clients gateway services tests demo
+CODE := clients gateway services tests demo
 STATE := .faultline
 UNIT_TESTS := $(sort $(shell find tests/unit -name 'test_*.py'))
 TENSOR_TESTS := $(filter $(addprefix tests/unit/,clients/% core/editing/% core/test_torchvision% demo/% docs/% services/%),$(UNIT_TESTS))
@@ -32,14 +32,14 @@ lock: $(STAMP) ## freeze the versions that are installed now
 	$(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+cpu$$//' | LC_ALL=C sort -f > requirements.lock
 
 check: $(STAMP) ## lint, format, types, import contracts
-	$(BIN)/ruff check $(SOURCES)
-	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/lint-imports
-	$(BIN)/mypy $(SOURCES)
+	$(BIN)/mypy $(CODE)
 
 format: $(STAMP) ## mend format and imports
-	$(BIN)/ruff check --fix $(SOURCES)
-	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
 
 test: $(STAMP) system unit integration ## every test
 
@@ -62,8 +62,8 @@ coverage: $(STAMP) ## unit and integration tests under coverage
 demo: $(STAMP) ## stress-test four classifiers on the miniature world: demo/report.html, demo/summary.json
 	$(BIN)/python demo/run.py
 
-validate: $(STAMP) ## hold stress tests against rendered truth: demo/validity.json (SEEDS= SOURCES= PRESET= CLASSIFIERS=DIR BUGS=FILE)
-	PYTHONPATH=demo $(BIN)/python tests/validity/validate.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SOURCES),--sources $(SOURCES)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLASSIFIERS),--classifiers $(CLASSIFIERS)) $(if $(BUGS),--bugs $(BUGS))
+validate: $(STAMP) ## hold stress tests against rendered truth: demo/validity.json (SEEDS= SOURCES= PRESET= CLASSIFIERS=DIR BUGS=FILE AGAIN=1)
+	PYTHONPATH=demo $(BIN)/python tests/validity/validate.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SOURCES),--sources $(SOURCES)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLASSIFIERS),--classifiers $(CLASSIFIERS)) $(if $(BUGS),--bugs $(BUGS)) $(if $(AGAIN),--again)
 
 up: $(STAMP) ## start services and gateway on 127.0.0.1:8080 and leave them running
 	$(BIN)/python demo/stack.py up

@@ -134,14 +134,14 @@ def test_pictures_that_were_drawn_are_not_drawn_again(tmp_path: Path) -> None:
 
     def draw(request: GenerateRequest) -> Pictures:
         asked.append(request.items[0].prompt)
-        if asked[-1] == "killed":
+        if request.items[0].prompt == "killed":
             raise KeyboardInterrupt
         return np.full((len(request.items), 2, 2, 3), len(asked), dtype=np.uint8)
 
     with pytest.raises(KeyboardInterrupt):
         pictures_of(["first", "killed"], tmp_path, draw)
     found = pictures_of(["first", "second"], tmp_path, draw)
-    assert asked == ["first", "killed", "second"]
+    assert sorted(asked) == ["first", "killed", "second"]
     assert found["first"].shape == (PICTURES, 2, 2, 3)
 
 

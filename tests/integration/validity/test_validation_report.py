@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -224,3 +225,17 @@ def test_the_order_is_what_the_command_line_says(tmp_path: Path) -> None:
     order = command.order_of(given)
     assert (order.seeds, order.sources, order.preset, order.edits) == ((0, 2), 16, "lance", 10)
     assert order.models == tmp_path / "classifiers"
+
+
+@pytest.mark.parametrize(
+    ("given", "sources", "again"), [((), 400, False), (("SOURCES=40", "PRESET=lance", "AGAIN=1"), 40, True)]
+)
+def test_the_verb_gives_arguments_that_are_understood(
+    given: tuple[str, ...], sources: int, again: bool
+) -> None:
+    told = subprocess.run(
+        ["make", "-n", "validate", *given], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    line = next(line for line in told.stdout.splitlines() if "validate.py" in line)
+    found = command.parsed(line.partition("validate.py")[2].split())
+    assert (found.sources, found.again) == (sources, again)

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 
 from fakes.sdk import Answer, Script, a_run, an_event, ok, run_answer, stream_answer
+from fakes.service_http import answering, caller_over
 from fakes.validity import item, scene
 from faultline import Client, StressTest
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.editor import GenerateItem, GenerateRequest
+from faultline_core.images import encode_raw
+from faultline_gateway.service_calls import ServiceCaller
+from faultline_gateway.settings import GatewaySettings
+from validation import serving
 from validation.running import collected, start, take_up, watched
 from validation.serving import MODELS_FOLDER, ModelsStack, Service
+
+MODEL = {"id": "editor", "revision": "1"}
 
 
 def client(*answers: Answer) -> tuple[Client, Script]:
@@ -31,6 +43,31 @@ def test_another_s_gateway_on_our_port_is_not_asked(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(ModelsStack, "up", lambda _: None)
     with pytest.raises(SystemExit, match=r"another gateway answers at http://127\.0\.0\.1:9000"):
         Service(tmp_path, tmp_path, port=9000).client()
+
+
+def test_pictures_are_drawn_by_the_stack_s_own_editor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Service, "client", lambda _: None)
+    shown = np.arange(2 * 4 * 4 * 3, dtype=np.uint8).reshape(2, 4, 4, 3)
+    store = BlobStore(str(tmp_path / "store"))
+    outcomes = [{"value": {"image": store.put(encode_raw(one))}} for one in shown]
+    handler, seen = answering(httpx.Response(200, json={"outcomes": outcomes, "model": MODEL}))
+
+    @asynccontextmanager
+    async def calling(settings: GatewaySettings) -> AsyncIterator[ServiceCaller]:
+        yield caller_over(handler, services_url=settings.services_url)
+
+    monkeypatch.setattr(serving, "calling_services", calling)
+    items = [GenerateItem(prompt="a photo of a boat", seed=seed) for seed in (1, 2)]
+    found = Service(tmp_path, tmp_path, port=9000).draw(GenerateRequest(items=items))
+    assert np.array_equal(found, shown)
+    assert str(seen[0].url) == "http://127.0.0.1:9001/editor/v1/generate"
+
+
+def test_nobody_draws_behind_another_s_gateway(tmp_path: Path) -> None:
+    assert Service(tmp_path, tmp_path).draws
+    assert not Service(tmp_path, tmp_path, url="http://gateway.test").draws
 
 
 def test_a_stress_test_is_begun_under_its_key() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +27,9 @@ Drawn = Mapping[str, Mapping[str, Floats]]
 
 Draw = Callable[[GenerateRequest], Pictures]
 """The editor's text-to-image: one picture a prompt and seed."""
+
+AT_ONCE = 2
+"""Requests at a time: the editor runs on two cores."""
 
 PICTURES = 20
 STEPS = 8
@@ -70,12 +74,19 @@ def request_of(prompt: str) -> GenerateRequest:
 
 def pictures_of(prompts: Sequence[str], folder: Path, draw: Draw) -> dict[str, Pictures]:
     """The pictures of each prompt, uint8 [PICTURES, 64, 64, 3]; kept in ``folder`` as soon as drawn."""
-    found: dict[str, Pictures] = {}
-    for prompt in tqdm(prompts, desc="class names"):
+
+    def one(prompt: str) -> Pictures:
         request = request_of(prompt)
         path = folder / f"{cache_key(request=request)[:16]}.npy"
-        found[prompt] = kept_array(path, partial(draw, request))
-    return found
+        return kept_array(path, partial(draw, request))
+
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
+        made = list(tqdm(pool.map(one, prompts), total=len(prompts), desc="class names"))
+    finally:
+        # What is being drawn is kept; what was not begun is left to the next attempt.
+        pool.shutdown(cancel_futures=True)
+    return dict(zip(prompts, made, strict=True))
 
 
 def drawn_by(entrants: Sequence[Contestant], pictures: Mapping[str, Pictures], folder: Path) -> Drawn:
