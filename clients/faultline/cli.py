@@ -26,8 +26,8 @@ from faultline._terminal import (
     show_runs,
     write_report,
 )
-from faultline_core.contract.interventions import interventions_of
-from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate
+from faultline_core.contract.interventions import Intervention, interventions_of
+from faultline_core.contract.stress_tests import StressTestCreate
 from faultline_core.errors import InvalidRequest, UnknownEditType
 from faultline_core.types import EDIT_TYPES, EditType, Selection
 
@@ -196,9 +196,9 @@ def apply(
     with connected(url) as client:
         check_writable(report)
         run = client.stress_tests.apply(run_id, insight, seed=seed)
-        asked = StressTestConfig.model_validate(run.run.resolved_config).request
-        told = ", ".join(one.in_words() for one in asked.interventions)
-        complain(f"run {run.id}: {told} in all of {run.run.dataset}, seed {asked.seed}")
+        asked = run.run.resolved_config["request"]
+        told = ", ".join(one.in_words() for one in map(Intervention.model_validate, asked["interventions"]))
+        complain(f"run {run.id}: {told} in all of {run.run.dataset}, seed {asked['seed']}")
         if detach:
             show(run.run, run.id, as_json)
             return

@@ -35,7 +35,8 @@ def verdict(
                 f"No verdict: of {counts['planned']} planned items no edit survived with its control, "
                 "so nothing can be said about these classifiers."
             )
-        sentences = []
+        proposed = any(model.edit_types for model in models.values())
+        sentences = ["No proposed edit survived with its control."] if proposed else []
     else:
         worst_first = sorted(models.items(), key=lambda pair: -(pair[1].drop.estimate or 0.0))
         sentences = [_judge(name, model) for name, model in worst_first]

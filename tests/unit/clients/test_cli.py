@@ -18,6 +18,7 @@ from fakes.sdk import Script, a_run, a_summary, figure, ok, problem, run_answer,
 from faultline import Client
 from faultline._gate import Exit
 from faultline.cli import app
+from faultline_core.contract.stress_tests import Insight
 from faultline_core.errors import UnknownModel
 
 ANSI = re.compile(r"\x1b\[")
@@ -117,7 +118,23 @@ def test_without_a_verb_the_help_is_shown() -> None:
     assert all(verb in shown.output for verb in VERBS)
 
 
+INSIGHT = Insight(
+    classifier="steady", object_class="bus", edit_type="background", removed="grass", added="snow",
+    delta_p=figure(-0.5, -0.6, -0.4), example_item="i1", sentence="It falls.",
+)  # fmt: skip
+
+
+def applied() -> list[httpx.Response]:
+    """The answers of a follow-up: the run, its insights, the new run, and how that ends."""
+    asked = {"dataset": "demo", "classifiers": ["steady"], "seed": 4}
+    told = a_summary(steady=figure()).model_copy(update={"insights": [INSIGHT], "config": {"request": asked}})
+    resolved = {"request": {**asked, "interventions": [{"removed": "grass", "added": "snow"}]}}
+    created = a_run(run_id="run-2").model_copy(update={"resolved_config": resolved})
+    return [run_answer(), summary_answer(told), ok(created.model_dump_json()), *done()[1:]]
+
+
 JSON_OF = {
+    "apply": (("apply", "run-1", "--insight", "1"), applied),
     "stress-test": (("stress-test", "--dataset", "demo", "--classifier", "a"), done),
     "detached": (
         ("stress-test", "--dataset", "demo", "--classifier", "a", "--detach"), lambda: [run_answer()]
@@ -196,6 +213,21 @@ def test_the_commands_defaults_are_the_sdk_s(play: Play) -> None:
     with Client() as client:
         client.stress_tests.create(dataset="demo", classifiers=["leaning-resnet"], seed=0)
     assert script.seen[0].content == script.seen[-1].content
+
+
+def test_a_follow_up_says_what_it_does_and_under_which_seed(play: Play) -> None:
+    script = play(*applied())
+    shown = run("apply", "run-1", "--insight", "1", "--seed", "4")
+    assert shown.exit_code == 0
+    assert "run run-2: “grass” becomes “snow” in all of demo, seed 4" in shown.stderr
+    assert json.loads(script.seen[2].content)["seed"] == 4
+
+
+def test_a_follow_up_of_no_insight_is_refused(play: Play) -> None:
+    play(*applied())
+    shown = run("apply", "run-1", "--insight", "2")
+    assert shown.exit_code == Exit.USAGE
+    assert "run run-1 has no insight 2: it has 1" in shown.stderr
 
 
 @pytest.mark.parametrize("how", ["option", "variable"])

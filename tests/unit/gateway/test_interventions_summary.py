@@ -73,9 +73,8 @@ def test_classes_are_told_apart_and_the_hardest_picture_is_the_example() -> None
     assert set(snow.classes) == {"sled", "bus"}
     assert set(fog.classes) == {"sled"}
     assert snow.classes["sled"]["leaning"].estimate == pytest.approx(-0.7)
-    assert (snow.classes["bus"]["leaning"].estimate, snow.classes["bus"]["leaning"].n) == (
-        pytest.approx(-0.8), 1,
-    )  # fmt: skip
+    assert snow.classes["bus"]["leaning"].estimate == pytest.approx(-0.8)
+    assert snow.classes["bus"]["leaning"].n == 1
     assert snow.example_item == item.id
 
 
@@ -115,6 +114,12 @@ def test_a_run_of_interventions_alone_is_judged_by_them() -> None:
     assert made.verdict.splitlines() == [s for one in made.interventions for s in one.sentences]
     assert "nan" not in str(made)
     assert "counterfactual" not in str(made)
+
+
+def test_where_no_proposed_edit_survived_the_chosen_ones_are_told_all_the_same() -> None:
+    first, *rest = summary(applied(3), edits=5).verdict.splitlines()
+    assert first == "No proposed edit survived with its control."
+    assert len(rest) == 4
 
 
 def test_without_a_kept_picture_there_is_no_verdict() -> None:

@@ -1,0 +1,44 @@
+"""Edits of one's own and the follow-up of an insight, from the SDK through the gateway to the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fakes.gateway import FakeGateway, fake_gateway
+from faultline import AsyncClient, AsyncStressTest
+
+CLASSIFIERS = ["steady", "leaning"]
+
+
+async def finished(gateway: FakeGateway, run: AsyncStressTest) -> AsyncStressTest:
+    """The run after a worker has done what is planned."""
+    await gateway.worker().work_off()
+    return await run.wait()
+
+
+async def test_an_insight_is_found_and_then_applied_to_the_whole_dataset(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        sources = (await gateway.upload("demo", 3))["added"]
+        client = AsyncClient(http=gateway.http)
+        first = await client.stress_tests.create(
+            dataset="demo", classifiers=CLASSIFIERS, edit_types=["background"], max_edits_per_image=3,
+            interventions=["red=>blue", "=>in the snow", "in the rain=>"], seed=3,
+        )  # fmt: skip
+        found = await (await finished(gateway, first)).summary()
+        assert [one.not_applicable for one in found.interventions] == [0, 0, sources]
+        assert found.counts["planned"] == sources * (2 + 3 + 1 + 3)
+        assert found.insights[0].added == "in the snow"
+
+        applied = await finished(gateway, await first.apply(found.insights[0]))
+        summary = await applied.summary()
+        assert applied.run.state == "completed"
+        assert {item.kind async for item in applied.items()} == {"reconstruction", "placebo", "intervention"}
+        assert (summary.seed, summary.counts["planned"]) == (4, 3 * sources)
+        [one] = summary.interventions
+        assert (one.removed, one.added) == (found.insights[0].removed, "in the snow")
+        changes = {name: figures["leaning"].estimate for name, figures in one.classes.items()}
+        assert len(changes) > 1
+        assert all(change is not None and change < -0.7 for change in changes.values())
+        report = await applied.report()
+        assert f"“{one.removed}” becomes “in the snow”" in report
+        assert "No edit survived" not in report
