@@ -1,0 +1,58 @@
+"""A tiny suite of classifiers, its engine's requests and answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fakes.tiny_models.clip import save_clip
+from fakes.tiny_models.timm import save_timm
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.base import Outcome
+from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
+from faultline_core.images import encode_raw
+from faultline_core.suite import ClassifiersSuite
+from faultline_services.classifiers.engine import ClassifiersEngine
+
+CLASSES = ("boat", "tram", "sled", "night", "sea")
+
+
+SUITE = ClassifiersSuite(
+    models={"resnet": "classifiers/resnet", "gone": "classifiers/gone"},
+    zero_shot={"zero-shot": "clip"},
+    batch=2,
+)
+
+
+def picture(store: BlobStore, seed: int) -> str:
+    patches = np.random.default_rng(seed).integers(0, 256, (3, 3, 3), dtype=np.uint8)
+    return store.put(encode_raw(patches.repeat(14, axis=0).repeat(16, axis=1)))
+
+
+def ask(
+    engine: ClassifiersEngine,
+    classifier: str,
+    images: list[str],
+    classes: tuple[str, ...] = CLASSES,
+    *,
+    features: bool = False,
+) -> ClassifyResponse:
+    return engine.classify(
+        ClassifyRequest(classifier=classifier, images=images, classes=list(classes), features=features)
+    )
+
+
+def predictions(response: ClassifyResponse) -> list[Prediction]:
+    return [outcome.unwrap() for outcome in response.outcomes]
+
+
+def code_of(outcome: Outcome[Any]) -> str | None:
+    return None if outcome.problem is None else outcome.problem.code
+
+
+def save_suite(folder: Path) -> None:
+    """Write a timm network and a CLIP, as the model libraries save them."""
+    save_timm(folder / "classifiers" / "resnet", CLASSES)
+    save_clip(folder / "clip")

@@ -1,0 +1,135 @@
+"""Classes of a dataset, of a class map and of a network's head: matched by name or refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fakes.tiny_classifiers import SUITE, ask, picture, predictions, save_suite
+from faultline_core.blobs import BlobStore
+from faultline_core.errors import (
+    BadBackendOutput,
+    ClassMapMismatch,
+    InvalidRequest,
+)
+from faultline_services.classifiers.class_map import HeadClasses, read_class_map, read_label_map
+from faultline_services.classifiers.engine import ClassifiersEngine
+from faultline_services.classifiers.options import ClassifierOptions
+from faultline_services.classifiers.timm_folder import load_folder
+from faultline_services.classifiers.timm_network import TimmClassifier
+from faultline_services.classifiers.timm_zoo import imagenet_classes
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("suite")
+    save_suite(folder)
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BlobStore:
+    return BlobStore(str(tmp_path / "store"))
+
+
+@pytest.fixture
+def engine(root: Path, store: BlobStore) -> ClassifiersEngine:
+    return ClassifiersEngine.load(SUITE, root, store, ClassifierOptions())
+
+
+@pytest.mark.parametrize("classes", [("boat", "zeppelin"), ("boat", "BOAT")])
+def test_a_class_without_its_own_place_in_the_head_is_a_mismatch(
+    classes: tuple[str, ...], engine: ClassifiersEngine, store: BlobStore
+) -> None:
+    with pytest.raises(ClassMapMismatch):
+        ask(engine, "resnet", [picture(store, 0)], classes)
+
+
+def test_a_class_asked_for_twice_is_refused(engine: ClassifiersEngine, store: BlobStore) -> None:
+    with pytest.raises(InvalidRequest, match="twice"):
+        ask(engine, "resnet", [picture(store, 0)], ("boat", "boat"))
+
+
+def test_a_label_map_sums_the_head_classes_it_names(root: Path, store: BlobStore, tmp_path: Path) -> None:
+    file = tmp_path / "labels.json"
+    file.write_text(json.dumps({"vehicle": ["boat", "tram"]}), encoding="utf-8")
+    engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(label_map=file))
+    image = picture(store, 5)
+    (whole,) = predictions(ask(engine, "resnet", [image]))
+    (mapped,) = predictions(ask(engine, "resnet", [image], ("vehicle", "sled")))
+    assert mapped.probabilities[0] == pytest.approx(sum(whole.probabilities[:2]))
+    assert mapped.probabilities[1] == pytest.approx(whole.probabilities[2])
+
+
+def test_imagenet_classes_answer_to_synonyms_and_wordnet_ids() -> None:
+    head = imagenet_classes()
+    assert len(head) == 1000
+    assert head.selection(["tench", "n01443537", "Great White Shark"], {}).rows == ((0,), (1,), (2,))
+    with pytest.raises(ClassMapMismatch, match="crane"):
+        head.selection(["crane"], {})
+
+
+def test_fifteen_classes_on_a_thousand_way_head_keep_their_own_mass() -> None:
+    head = imagenet_classes()
+    names = [head.own_names[row] for row in range(0, 990, 66)]
+    odds = np.full(1000, 0.001, dtype=np.float32)
+    assert len(names) == 15
+    assert head.selection(names, {})(odds) == pytest.approx(np.full(15, 0.001))
+
+
+def test_a_class_name_that_makes_no_prompt_is_a_mismatch(engine: ClassifiersEngine, store: BlobStore) -> None:
+    with pytest.raises(ClassMapMismatch, match="no usable prompt"):
+        ask(engine, "zero-shot", [picture(store, 0)], ("boat", "sled with dogs " * 20))
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"boat": "tram"}', '{"boat": []}', '{"boat": [1]}', None])
+def test_a_label_map_that_is_none_is_refused_by_name(text: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "labels.json"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    with pytest.raises(ClassMapMismatch, match=r"labels\.json"):
+        read_label_map(file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{", '{"boat": 0}', '{"-1": "boat"}', '{"0": "boat", "7": "tram"}', "[]", '["boat", 1]', '"boat"',
+        '["boat", null]', '["boat", "boat"]', '["Boat", "boat"]', '["ice_bear", "ice bear"]', '["boat", ""]',
+    ],
+)  # fmt: skip
+def test_a_class_map_is_a_list_of_names(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "class_map.json"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ClassMapMismatch, match=r"class_map\.json"):
+        read_class_map(file)
+
+
+def test_a_label_map_must_choose_where_the_head_has_two_of_a_name() -> None:
+    head = HeadClasses((("crane",), ("crane",), ("boat",)))
+    with pytest.raises(ClassMapMismatch, match="2 classes"):
+        head.selection(["crane"], {})
+
+
+def test_two_classes_may_not_share_a_row_of_the_head() -> None:
+    head = HeadClasses((("boat",), ("tram",)))
+    with pytest.raises(ClassMapMismatch, match="shares"):
+        head.selection(["boat", "vessel"], {"vessel": ["boat"]})
+
+
+def test_one_class_may_not_count_a_row_twice() -> None:
+    head = HeadClasses((("boat",), ("tram",)))
+    with pytest.raises(ClassMapMismatch, match="shares"):
+        head.selection(["vessel"], {"vessel": ["boat", "Boat"]})
+
+
+def test_a_head_of_another_width_than_its_class_map_is_no_answer(root: Path, store: BlobStore) -> None:
+    network = load_folder(root / "classifiers" / "resnet", "resnet")
+    narrow = replace(network, head=HeadClasses((("boat",), ("tram",))))
+    classifier = TimmClassifier(narrow, label_map={}, store=store, batch=2, device="cpu")
+    with pytest.raises(BadBackendOutput, match="for 2 classes"):
+        classifier.predict([picture(store, 0)])

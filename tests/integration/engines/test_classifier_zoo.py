@@ -1,0 +1,129 @@
+"""The zoo's networks: where their weights come from, and which are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+from fakes.spoilt_checkpoints import long_header, spoil_weight
+from fakes.tiny_classifiers import SUITE, ask, picture, predictions, save_suite
+from fakes.tiny_models.timm import save_timm
+from faultline_core.blobs import BlobStore
+from faultline_core.errors import (
+    ModelFormatRefused,
+    UnknownModel,
+)
+from faultline_services.classifiers import timm_zoo
+from faultline_services.classifiers.engine import ClassifiersEngine
+from faultline_services.classifiers.options import ClassifierOptions
+from faultline_services.classifiers.sources import Sources
+from faultline_services.classifiers.timm_zoo import imagenet_classes
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("suite")
+    save_suite(folder)
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BlobStore:
+    return BlobStore(str(tmp_path / "store"))
+
+
+@pytest.fixture
+def engine(root: Path, store: BlobStore) -> ClassifiersEngine:
+    return ClassifiersEngine.load(SUITE, root, store, ClassifierOptions())
+
+
+@pytest.mark.parametrize("spoil", [long_header, spoil_weight("fc.bias", float("nan"))])
+def test_a_spoilt_file_of_the_zoo_is_refused(
+    spoil: Callable[[Path], None], root: Path, store: BlobStore, tmp_path: Path
+) -> None:
+    save_timm(tmp_path / "zoo", imagenet_classes().own_names)
+    spoil(tmp_path / "zoo")
+    sources = Sources(
+        SUITE, root, store, ClassifierOptions(), fetch=lambda _: tmp_path / "zoo" / "model.safetensors"
+    )
+    with pytest.raises(ModelFormatRefused):
+        sources.load("timm:test_resnet.r160_in1k")
+
+
+def test_the_zoo_is_fetched_by_repository_and_read_from_safetensors(
+    root: Path, store: BlobStore, tmp_path: Path
+) -> None:
+    names = imagenet_classes().own_names
+    save_timm(tmp_path / "zoo", names)
+    asked: list[str] = []
+
+    def fetch(repository: str) -> Path:
+        asked.append(repository)
+        return tmp_path / "zoo" / "model.safetensors"
+
+    sources = Sources(SUITE, root, store, ClassifierOptions(), fetch=fetch)
+    engine = ClassifiersEngine(sources, cache_bytes=10**9)
+    found = ask(engine, "timm:test_resnet.r160_in1k", [picture(store, 0)], ("tench", "goldfish"))
+    assert asked == ["timm/test_resnet.r160_in1k"]
+    assert len(predictions(found)[0].probabilities) == 2
+
+
+def test_a_suite_may_forbid_the_zoo(root: Path, store: BlobStore) -> None:
+    suite = SUITE.model_copy(update={"allow_timm": False})
+    engine = ClassifiersEngine.load(suite, root, store, ClassifierOptions())
+    with pytest.raises(UnknownModel, match="allow"):
+        ask(engine, "timm:test_resnet", [picture(store, 0)])
+
+
+class Hub:
+    """Stands for the hub's download: remembers whether the network was allowed, then answers or raises."""
+
+    def __init__(self, *answers: str | Exception) -> None:
+        self.answers = list(answers)
+        self.local_only: list[bool] = []
+
+    def __call__(self, repository: str, name: str, *, local_files_only: bool) -> str:
+        assert name == "model.safetensors"
+        self.local_only.append(local_files_only)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def test_weights_on_this_machine_are_not_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = Hub("/cache/model.safetensors")
+    monkeypatch.setattr(timm_zoo, "hf_hub_download", hub)
+    assert timm_zoo.hub_weights("timm/net") == Path("/cache/model.safetensors")
+    assert hub.local_only == [True]
+
+
+def test_weights_are_fetched_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = Hub(LocalEntryNotFoundError("not here"), "/cache/model.safetensors")
+    monkeypatch.setattr(timm_zoo, "hf_hub_download", hub)
+    timm_zoo.hub_weights("timm/net")
+    assert hub.local_only == [True, False]
+
+
+def test_a_hub_out_of_reach_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = LocalEntryNotFoundError("no network")
+    monkeypatch.setattr(timm_zoo, "hf_hub_download", Hub(nowhere, nowhere))
+    with pytest.raises(UnknownModel, match="out of reach"):
+        timm_zoo.hub_weights("timm/net")
+
+
+def test_a_repository_without_safetensors_is_not_read_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = httpx.Response(404, request=httpx.Request("GET", "https://hub.test/net"))
+    refused = HfHubHTTPError("no such file", response=answer)
+    monkeypatch.setattr(timm_zoo, "hf_hub_download", Hub(LocalEntryNotFoundError("not here"), refused))
+    with pytest.raises(UnknownModel, match=r"no model\.safetensors"):
+        timm_zoo.hub_weights("timm/net")
+
+
+def test_a_network_of_another_head_than_imagenets_is_refused() -> None:
+    with pytest.raises(UnknownModel, match="ImageNet-1k"):
+        timm_zoo.load_zoo("vit_base_patch16_224.augreg_in21k", Path)

@@ -1,0 +1,107 @@
+"""A user's checkpoint that is broken, incomplete or hostile, by the service's own loader."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fakes.spoilt_checkpoints import (
+    break_weights,
+    configured,
+    fewer_classes,
+    long_header,
+    name_classes,
+    no_class_map,
+    pickle_weights,
+    reshape_weight,
+    spoil_weight,
+    write_class_map,
+    write_config,
+)
+from fakes.tiny_classifiers import CLASSES, SUITE, ask, picture, predictions, save_suite
+from fakes.tiny_models.timm import save_timm
+from faultline_core.blobs import BlobStore
+from faultline_core.errors import (
+    ClassMapMismatch,
+    FaultlineError,
+    ModelFormatRefused,
+    UnknownModel,
+)
+from faultline_services.classifiers.engine import ClassifiersEngine
+from faultline_services.classifiers.options import ClassifierOptions
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("suite")
+    save_suite(folder)
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BlobStore:
+    return BlobStore(str(tmp_path / "store"))
+
+
+@pytest.fixture
+def engine(root: Path, store: BlobStore) -> ClassifiersEngine:
+    return ClassifiersEngine.load(SUITE, root, store, ClassifierOptions())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error"),
+    [
+        (break_weights, ModelFormatRefused),
+        (configured(model_args={"checkpoint_path": "/tmp/pickle.pth"}), ModelFormatRefused),
+        (configured(model_args={"pretrained": True}), ModelFormatRefused),
+        (configured(model_args={"num_classes": 7}), ModelFormatRefused),
+        (configured(model_args=["rm"]), ModelFormatRefused),
+        (configured(architecture="local-dir:/etc"), UnknownModel),
+        (configured(architecture=None), UnknownModel),
+        (configured(pretrained_cfg={"mean": "grey"}), ModelFormatRefused),
+        (configured(pretrained_cfg={"no such setting": 1}), ModelFormatRefused),
+        (write_config("[1]"), ModelFormatRefused),
+        (pickle_weights, ModelFormatRefused),
+        (fewer_classes, ClassMapMismatch),
+        (name_classes(*CLASSES, "moon"), ClassMapMismatch),
+        (name_classes(*CLASSES[:4], "boat"), ClassMapMismatch),
+        (name_classes(*CLASSES[:4], "Boat"), ClassMapMismatch),
+        (name_classes(*CLASSES[:4], "boat_"), ClassMapMismatch),
+        (name_classes(*CLASSES[:4], " "), ClassMapMismatch),
+        (name_classes(*CLASSES[:4], "\ud800"), ClassMapMismatch),
+        (spoil_weight("fc.weight", float("nan")), ModelFormatRefused),
+        (spoil_weight("fc.bias", float("inf")), ModelFormatRefused),
+        (reshape_weight("fc.weight", (len(CLASSES), 1)), ModelFormatRefused),
+        (reshape_weight("fc.bias", (1, len(CLASSES))), ModelFormatRefused),
+        (long_header, ModelFormatRefused),
+        (write_config("[" * 10**5), ModelFormatRefused),
+        (no_class_map, ClassMapMismatch),
+        (write_config(json.dumps({"architecture": "lenet"})), UnknownModel),
+        (write_config("["), ModelFormatRefused),
+        (configured(model_args={"rm": "-rf"}), ModelFormatRefused),
+    ],
+)
+def test_a_spoilt_checkpoint_is_refused(
+    spoil: Callable[[Path], None], error: type[FaultlineError], root: Path, store: BlobStore, tmp_path: Path
+) -> None:
+    save_timm(tmp_path / "models" / "mine", CLASSES)
+    spoil(tmp_path / "models" / "mine")
+    engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(models_folder=tmp_path / "models"))
+    with pytest.raises(error):
+        ask(engine, "local:mine", [picture(store, 0)])
+
+
+def test_a_spoilt_checkpoint_costs_the_others_nothing(root: Path, store: BlobStore, tmp_path: Path) -> None:
+    for name, spoil in (("broken", long_header), ("deep", write_class_map("[" * 10**5)), ("mine", None)):
+        save_timm(tmp_path / "models" / name, CLASSES)
+        if spoil is not None:
+            spoil(tmp_path / "models" / name)
+    engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(models_folder=tmp_path / "models"))
+    for refused in ("local:broken", "local:deep"):
+        with pytest.raises(FaultlineError):
+            ask(engine, refused, [picture(store, 0)])
+    assert len(predictions(ask(engine, "local:mine", [picture(store, 0)]))) == 1
+    assert "local:deep" not in {one.spec for one in engine.list_classifiers().classifiers}
