@@ -90,3 +90,11 @@ def test_without_words_members_are_all_kept_edits_of_the_class_and_type() -> Non
 def test_both_sides_must_agree_where_both_are_told() -> None:
     edits = [change(0), change(1, added="sand")]
     assert members(insight("on the water", "on the sand"), edits) == edits[1:]
+
+
+def test_a_cluster_speaks_of_its_own_edits_whatever_its_middle_is_called() -> None:
+    edits = [change(0), change(1, removed="sand"), change(2), change(3, kept=False)]
+    cluster = insight("on the water", "").model_copy(
+        update={"cluster_items": [edits[0].item, edits[1].item, edits[3].item]}
+    )
+    assert members(cluster, edits) == edits[:2]

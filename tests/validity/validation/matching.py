@@ -72,7 +72,13 @@ def meanings(insight: Insight) -> list[Meaning]:
 
 
 def members(insight: Insight, changes: Iterable[Change]) -> list[Change]:
-    """Kept edits that an insight speaks of: by its words, or all of its class and type without words."""
+    """Kept edits that an insight speaks of: by its words, or all of its class and type without words.
+
+    A cluster of like changes lists its edits: its words are those of the one in its middle.
+    """
+    if insight.cluster_items:
+        listed = set(insight.cluster_items)
+        return [change for change in changes if change.kept and change.item in listed]
     said = meanings(insight)
     alike = (insight.object_class, insight.edit_type)
     return [
