@@ -31,10 +31,15 @@ def _migrated() -> bytes:
         return (Path(folder) / "ledger.db").read_bytes()
 
 
-def new_ledger(folder: Path, clock: Callable[[], float] = time.time) -> Ledger:
-    """An empty ledger in ``folder``; migrating once for all tests saves most of their time."""
+def migrated_file(folder: Path) -> str:
+    """The URL of an empty ledger in ``folder``; migrating once for all tests saves most of their time."""
     (folder / "ledger.db").write_bytes(_migrated())
-    return Ledger(f"sqlite:///{folder / 'ledger.db'}", clock=clock)
+    return f"sqlite:///{folder / 'ledger.db'}"
+
+
+def new_ledger(folder: Path, clock: Callable[[], float] = time.time) -> Ledger:
+    """An empty ledger in ``folder``."""
+    return Ledger(migrated_file(folder), clock=clock)
 
 
 @dataclass

@@ -1,19 +1,24 @@
-"""A PostgreSQL server of our own for a test: in a scratch folder, on a free port, gone afterwards."""
+"""A PostgreSQL server of our own for the tests: in a scratch folder, on a free port, gone afterwards."""
 
 from __future__ import annotations
 
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
+from itertools import count
 from pathlib import Path
 
 import psycopg
+
+from faultline_gateway.ledger import Ledger
 
 START_SECONDS = 60.0
 
@@ -43,25 +48,65 @@ def can_run_postgres() -> bool:
     return postgres_binary("initdb") is not None and server_user() in users | {None}
 
 
+class PostgresServer:
+    """A running server; each database it gives is new."""
+
+    def __init__(self, port: int) -> None:
+        self._address = f"postgresql://faultline@127.0.0.1:{port}"
+        self._numbers = count()
+
+    def url(self, database: str = "postgres") -> str:
+        """The URL of a database that is there."""
+        return f"{self._address}/{database}"
+
+    def run(self, statement: str) -> None:
+        """Execute a statement as the server's owner, outside any transaction."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    def empty_database(self, options: str = "") -> str:
+        """Make a database without a table and return its URL."""
+        name = f"ledger_{next(self._numbers)}"
+        self.run(f"CREATE DATABASE {name} {options}")
+        return self.url(name)
+
+    def migrated_database(self) -> str:
+        """Make a database with the ledger's tables and return its URL."""
+        return self.empty_database(f"TEMPLATE {self._migrated}")
+
+    @cached_property
+    def _migrated(self) -> str:
+        # Copied for each test: the files of a database are copied faster than its tables are made.
+        url = self.empty_database()
+        Ledger(url).close()
+        return url.rpartition("/")[2]
+
+
 @contextmanager
-def postgres() -> Iterator[str]:
-    """Run a server and give the URL of its database."""
+def postgres() -> Iterator[PostgresServer]:
+    """Run a server whose order of letters is a language's, unlike SQLite's."""
     folder, port = Path(tempfile.mkdtemp(prefix="faultline-pg-")), free_port()
     if (user := server_user()) is not None:
         shutil.chown(folder, user)
     data = folder / "data"
-    _run(["initdb", "--pgdata", str(data), "--username", "faultline", "--auth", "trust", "--no-sync"])
+    _run([
+        "initdb", "--pgdata", str(data), "--username", "faultline", "--auth", "trust", "--no-sync",
+        "--encoding", "UTF8", "--locale", "C.UTF-8", "--locale-provider", "icu", "--icu-locale", "en",
+    ])  # fmt: skip
     command = [
         str(postgres_binary("postgres")), "-D", str(data), "-p", str(port), "-k", str(folder),
-        "-c", "listen_addresses=127.0.0.1",
+        # No test takes the power away, and none needs the disk's word.
+        "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off",
     ]  # fmt: skip
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, user=server_user())
     try:
-        _wait(f"postgresql://faultline@127.0.0.1:{port}/postgres", server)
-        yield f"postgresql://faultline@127.0.0.1:{port}/postgres"
+        opened = PostgresServer(port)
+        _wait(opened.url(), server)
+        yield opened
     finally:
-        server.terminate()
+        # At once: what waits for a client that a test left behind would wait for ever.
+        server.send_signal(signal.SIGINT)
         server.wait(timeout=30)
         shutil.rmtree(folder, ignore_errors=True)
 

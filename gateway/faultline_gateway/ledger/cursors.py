@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 
 from faultline_core.errors import InvalidRequest
 
@@ -21,7 +22,8 @@ def read_pair(cursor: str) -> tuple[float, str]:
         InvalidRequest: the cursor is not one of ours.
     """
     match _position(cursor):
-        case [float(moment) | int(moment), str(name)]:
+        # Neither database compares a time that is not finite or, as a truth value, no time at all.
+        case [float(moment), str(name)] if math.isfinite(moment):
             return moment, name
     raise _refusal(cursor)
 

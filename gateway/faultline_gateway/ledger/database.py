@@ -11,16 +11,22 @@ from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DataError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from faultline_core.errors import BackendUnavailable, FaultlineError, InvalidRequest, StorageFull
 
 BUSY_SECONDS = 10.0
-"""How long a writer waits for SQLite's one write lock; transactions take about 3 ms."""
+"""How long a writer waits for SQLite's one lock or for a row's in PostgreSQL; transactions take 3 ms."""
+
+IDLE_SECONDS = 60.0
+"""PostgreSQL ends a transaction that stands still so long: its machine has gone, its locks must not stay."""
 
 POOL_SIZE = 20
 """Connections kept open; the routes' threads are 40 and most of them wait for a socket."""
+
+DISK_FULL = "53100"
+"""PostgreSQL's code for it."""
 
 MIGRATION_LOCK = 0x6661756C
 """PostgreSQL advisory lock under which one of several starting processes migrates."""
@@ -32,13 +38,23 @@ class Database:
     def __init__(self, url: str) -> None:
         self.engine = _engine(url)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
-        self.migrate()
+        # Of several statements PostgreSQL would otherwise show each the state of its own moment.
+        snapshot = (
+            {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        )
+        self._readers = self.engine.execution_options(faultline_read_only=True, **snapshot)
+        try:
+            self.migrate()
+        except BaseException:
+            # Nobody gets this object, so nobody else could close what it has opened.
+            self.close()
+            raise
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Read one consistent state; on SQLite this never waits for writers."""
-        with _translated(), self.engine.connect() as connection:
-            yield connection.execution_options(faultline_read_only=True)
+        """Read one consistent state; this never waits for writers."""
+        with _translated(), self._readers.connect() as connection:
+            yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -53,6 +69,7 @@ class Database:
         config.set_main_option("path_separator", "os")
         with self.writing() as connection:
             if not self.is_sqlite:
+                _refuse_encoding(connection)
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
@@ -66,8 +83,7 @@ def _engine(url: str) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() == "postgresql":
         address = parsed.set(drivername="postgresql+psycopg")
-        # Asked before use: a server that restarted leaves dead connections in the pool.
-        return create_engine(address, pool_pre_ping=True, pool_size=POOL_SIZE)
+        return _postgresql_engine(address)
     if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
         raise InvalidRequest(
             f"the ledger lives in a SQLite file or in PostgreSQL, not in {_masked(parsed)!r}"
@@ -76,6 +92,20 @@ def _engine(url: str) -> Engine:
     engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS}, pool_size=POOL_SIZE)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _postgresql_engine(address: URL) -> Engine:
+    engine = create_engine(
+        address,
+        # The server's own defaults may be others; writers hold row locks and read again what they locked.
+        isolation_level="READ COMMITTED",
+        connect_args={"client_encoding": "utf8"},
+        # Asked before use: a server that restarted leaves dead connections in the pool.
+        pool_pre_ping=True,
+        pool_size=POOL_SIZE,
+    )
+    event.listen(engine, "connect", _prepare_postgresql)
     return engine
 
 
@@ -92,6 +122,26 @@ def _prepare_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None
     cursor.close()
 
 
+def _prepare_postgresql(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+    waits = {"lock_timeout": BUSY_SECONDS, "idle_in_transaction_session_timeout": IDLE_SECONDS}
+    cursor = connection.cursor()
+    for name, seconds in waits.items():
+        cursor.execute(f"SET {name} = {round(seconds * 1000)}")
+    # What was acknowledged must survive a power cut, as on SQLite; stronger settings of the server stay.
+    cursor.execute("SHOW synchronous_commit")
+    if cursor.fetchone() == ("off",):
+        cursor.execute("SET synchronous_commit = on")
+    cursor.close()
+    connection.commit()
+
+
+def _refuse_encoding(connection: Connection) -> None:
+    # Others refuse letters that labels have, or count a label's length in bytes.
+    encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
+    if encoding != "UTF8":
+        raise InvalidRequest(f"the ledger's database must have the encoding UTF8, not {encoding}")
+
+
 def _begin_sqlite(connection: Connection) -> None:
     # Two that read first and turn writers midway would each wait for the other, and one would fail.
     read_only = connection.get_execution_options().get("faultline_read_only", False)
@@ -104,12 +154,14 @@ def _translated() -> Iterator[None]:
         yield
     except OperationalError as error:
         raise _translation(error) from error
+    except DataError as error:
+        raise InvalidRequest(f"the ledger cannot keep this: {str(error.orig).splitlines()[0]}") from error
 
 
 def _translation(error: OperationalError) -> FaultlineError:
     reason = str(error.orig)
-    # Neither driver gives this a type of its own.
-    if "disk is full" in reason or "No space left" in reason:
+    # SQLite's driver gives this no type of its own; PostgreSQL may say it in any language.
+    if "disk is full" in reason or getattr(error.orig, "sqlstate", None) == DISK_FULL:
         return StorageFull("the ledger's disk is full")
     return BackendUnavailable(
         f"the ledger does not answer: {reason.splitlines()[0] if reason else 'no reason'}"

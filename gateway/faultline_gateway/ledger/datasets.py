@@ -91,8 +91,9 @@ class Datasets(LedgerPart):
     def dataset_list(self) -> list[Dataset]:
         """Return every dataset by name."""
         with self._database.reading() as connection:
-            found = connection.execute(select(schema.datasets).order_by(_datasets.name)).mappings()
-            return [rows.dataset(row) for row in found]
+            found = connection.execute(select(schema.datasets)).mappings()
+            # Sorted here: PostgreSQL's order of letters is that of the language it was set up for.
+            return sorted((rows.dataset(row) for row in found), key=lambda dataset: dataset.name)
 
     def sources(self, name: str) -> list[Source]:
         """Return the sources of a dataset in the order they were added."""

@@ -65,19 +65,16 @@ class Leases(LedgerPart):
             # Idle workers ask twice a second each; without work they must not queue for the write lock.
             if self._candidate(connection, run_id) is None:
                 return None
-        with self._database.writing() as connection:
-            # On PostgreSQL another worker may take the candidate between the look and the lock: look again.
-            while (found := self._candidate(connection, run_id)) is not None:
-                run = rows.locked_run(connection, found["run_id"])
-                self._fail_exhausted(connection, run, found["source_id"])
-                leased = self._lease(connection, found, worker, self._clock() + seconds)
-                if leased:
-                    self._mark_served(connection, run["id"])
-                    config = rows.config(run)
-                    return LeasedGroup(
-                        run_id=run["id"], config=config, source_id=found["source_id"], items=leased
-                    )
-        return None
+        while True:
+            # A transaction a look: on PostgreSQL another worker may take the candidate between look and lock,
+            # and who then locked a second run could wait for one who waits for the first.
+            with self._database.writing() as connection:
+                found = self._candidate(connection, run_id)
+                if found is None:
+                    return None
+                group = self._lease_found(connection, found, worker, seconds)
+            if group is not None:
+                return group
 
     def renew(self, group: LeasedGroup, seconds: float) -> list[str]:
         """Prolong the leases that are still ours and return their item ids.
@@ -128,6 +125,18 @@ class Leases(LedgerPart):
             .order_by(schema.runs.c.served_at, schema.runs.c.created_at, schema.runs.c.id, _items.ordinal)
         )
         return rows.first(connection, query if run_id is None else query.where(_items.run_id == run_id))
+
+    def _lease_found(
+        self, connection: Connection, found: RowMapping, worker: str, seconds: float
+    ) -> LeasedGroup | None:
+        run = rows.locked_run(connection, found["run_id"])
+        self._fail_exhausted(connection, run, found["source_id"])
+        leased = self._lease(connection, found, worker, self._clock() + seconds)
+        if not leased:
+            return None
+        self._mark_served(connection, run["id"])
+        config = rows.config(run)
+        return LeasedGroup(run_id=run["id"], config=config, source_id=found["source_id"], items=leased)
 
     def _lease(
         self, connection: Connection, found: RowMapping, worker: str, until: float

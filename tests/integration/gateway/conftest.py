@@ -1,4 +1,4 @@
-"""A ledger of its own for each test that wants one, on a clock that the test sets."""
+"""A ledger of its own for each test that wants one, on either database, on a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -7,8 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from fakes.ledgers import Clock, new_ledger
+from fakes.ledgers import Clock, migrated_file
+from fakes.postgres import PostgresServer, can_run_postgres, postgres
 from faultline_gateway.ledger import Ledger
+
+DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """One server for all tests; each takes a database of its own."""
+    if not can_run_postgres():
+        pytest.skip("no PostgreSQL server is installed; as root `make system` installs Debian's")
+    with postgres() as server:
+        yield server
 
 
 @pytest.fixture
@@ -17,9 +29,34 @@ def clock() -> Clock:
     return Clock()
 
 
+@pytest.fixture(params=DATABASES)
+def database(request: pytest.FixtureRequest) -> str:
+    """Which database the test runs on."""
+    kind: str = request.param
+    return kind
+
+
 @pytest.fixture
-def ledger(tmp_path: Path, clock: Clock) -> Iterator[Ledger]:
-    """An empty ledger in a file."""
-    ledger = new_ledger(tmp_path, clock)
-    yield ledger
-    ledger.close()
+def empty_url(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database without a table."""
+    if database == "sqlite":
+        return f"sqlite:///{tmp_path / 'deep' / 'ledger.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return server.empty_database()
+
+
+@pytest.fixture
+def url(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database at the newest schema without a row."""
+    if database == "sqlite":
+        return migrated_file(tmp_path)
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return server.migrated_database()
+
+
+@pytest.fixture
+def ledger(url: str, clock: Clock) -> Iterator[Ledger]:
+    """An empty ledger."""
+    opened = Ledger(url, clock=clock)
+    yield opened
+    opened.close()

@@ -3,42 +3,124 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import text
+from sqlalchemy import func, select, text
 
-from fakes.ledgers import create_run
-from faultline_core.errors import BackendUnavailable, InvalidRequest, StorageFull
-from faultline_gateway.ledger import Ledger, database, schema
+from fakes.ledgers import create_run, lease
+from faultline_core.contract.runs import ItemResult
+from faultline_core.errors import BackendUnavailable, InvalidRequest, NotFound, StorageFull
+from faultline_gateway.ledger import Done, Failed, Ledger, database, rows, schema
 from faultline_gateway.ledger.database import Database
 
+LARGEST_INTEGER = 2**31 - 1
 
-def url_in(folder: Path) -> str:
+
+def sqlite_url(folder: Path) -> str:
     return f"sqlite:///{folder / 'deep' / 'ledger.db'}"
 
 
-def test_the_migrations_make_exactly_the_tables_that_the_code_uses(tmp_path: Path) -> None:
-    opened = Database(url_in(tmp_path))
-    with opened.reading() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
-        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "0001"
+@pytest.fixture
+def other(url: str) -> Iterator[Database]:
+    """The same database as another process has it."""
+    opened = Database(url)
+    yield opened
     opened.close()
 
 
-def test_opening_again_keeps_everything(tmp_path: Path) -> None:
-    first = Ledger(url_in(tmp_path))
+def test_the_migrations_make_exactly_the_tables_that_the_code_uses(empty_url: str) -> None:
+    opened = Database(empty_url)
+    with opened.reading() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "0002"
+    opened.close()
+
+
+def test_opening_again_keeps_everything(empty_url: str) -> None:
+    first = Ledger(empty_url)
     run_id = create_run(first)
     first.close()
-    second = Ledger(url_in(tmp_path))
+    second = Ledger(empty_url)
     assert second.run(run_id).request_counts.total == 9
     second.close()
 
 
+def test_a_locked_row_is_a_passing_trouble(
+    url: str, other: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    ledger = Ledger(url)
+    run_id = create_run(ledger)
+    with other.writing() as connection:
+        rows.locked_run(connection, run_id)
+        with pytest.raises(BackendUnavailable, match="lock"):
+            ledger.cancel(run_id)
+    assert ledger.cancel(run_id).state == "cancelled"
+    ledger.close()
+
+
+def test_a_reader_does_not_wait_for_a_writer(
+    url: str, other: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    ledger = Ledger(url)
+    run_id = create_run(ledger)
+    with other.writing() as connection:
+        rows.locked_run(connection, run_id)
+        assert ledger.run(run_id).state == "queued"
+    ledger.close()
+
+
+def test_a_reader_sees_one_state_whatever_is_written_meanwhile(ledger: Ledger, other: Database) -> None:
+    create_run(ledger)
+    counted = select(func.count()).select_from(schema.items)
+    with other.reading() as connection:
+        before = connection.execute(counted).scalar_one()
+        create_run(ledger)
+        assert connection.execute(counted).scalar_one() == before == 9
+    with other.reading() as connection:
+        assert connection.execute(counted).scalar_one() == 18
+
+
+def test_text_that_no_database_keeps_is_kept_in_part(ledger: Ledger) -> None:
+    run_id = create_run(ledger, sources=1, per_source=2)
+    first, second = lease(ledger).items
+    ledger.finish(first.id, first.fence, Failed(code="internal-error", detail="a\0b \ud800"))
+    ledger.finish(second.id, second.fence, Done(result=ItemResult(image="a" * 64, caption="a\0b")))
+    failed, finished = ledger.items(run_id)
+    assert failed.detail == "a\ufffdb ?"
+    assert finished.result is not None
+    assert finished.result.caption == "a\0b"
+    with pytest.raises(NotFound):
+        ledger.run(f"{run_id}\0")
+
+
+def test_events_are_numbered_beyond_what_31_bits_hold(database: str, ledger: Ledger, other: Database) -> None:
+    first = create_run(ledger)
+    jump = {
+        "sqlite": "UPDATE sqlite_sequence SET seq = :last WHERE name = 'events'",
+        "postgresql": "SELECT setval('events_id_seq', :last)",
+    }
+    with other.writing() as connection:
+        connection.execute(text(jump[database]), {"last": LARGEST_INTEGER})
+    run_id = create_run(ledger)
+    assert ledger.last_event(run_id).id == LARGEST_INTEGER + 1
+    assert ledger.events(run_id, after=LARGEST_INTEGER) == [ledger.last_event(run_id)]
+    assert ledger.events(first, after=LARGEST_INTEGER) == []
+
+
+def test_datasets_are_listed_in_the_order_of_their_letters_codes(ledger: Ledger) -> None:
+    for name in ("apple", "Zebra", "_x", "Apple", "b-1", "b1"):
+        ledger.create_dataset(name, None)
+    assert [one.name for one in ledger.dataset_list()] == ["Apple", "Zebra", "_x", "apple", "b-1", "b1"]
+
+
 def test_sqlite_syncs_every_commit_and_keeps_references(tmp_path: Path) -> None:
-    opened = Database(url_in(tmp_path))
+    opened = Database(sqlite_url(tmp_path))
     with opened.reading() as connection:
         pragmas = ("journal_mode", "synchronous", "foreign_keys")
         found = [connection.execute(text(f"PRAGMA {name}")).scalar() for name in pragmas]
@@ -46,8 +128,8 @@ def test_sqlite_syncs_every_commit_and_keeps_references(tmp_path: Path) -> None:
     assert found == ["wal", 2, 1]
 
 
-def test_a_writer_takes_the_lock_when_it_begins(tmp_path: Path) -> None:
-    opened = Database(url_in(tmp_path))
+def test_a_writer_takes_sqlites_lock_when_it_begins(tmp_path: Path) -> None:
+    opened = Database(sqlite_url(tmp_path))
     other = sqlite3.connect(tmp_path / "deep" / "ledger.db", timeout=0)
     with opened.writing(), pytest.raises(sqlite3.OperationalError, match="locked"):
         other.execute("BEGIN IMMEDIATE")
@@ -55,29 +137,8 @@ def test_a_writer_takes_the_lock_when_it_begins(tmp_path: Path) -> None:
     opened.close()
 
 
-def test_a_locked_database_is_a_passing_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Database(url_in(tmp_path)).close()
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.01)
-    other = sqlite3.connect(tmp_path / "deep" / "ledger.db")
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(BackendUnavailable, match="locked"):
-        Database(url_in(tmp_path))
-    other.close()
-
-
-def test_a_reader_does_not_wait_for_a_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.01)
-    ledger = Ledger(url_in(tmp_path))
-    run_id = create_run(ledger)
-    other = sqlite3.connect(tmp_path / "deep" / "ledger.db")
-    other.execute("BEGIN IMMEDIATE")
-    assert ledger.run(run_id).state == "queued"
-    other.close()
-    ledger.close()
-
-
-def test_a_full_disk_is_named(tmp_path: Path) -> None:
-    opened = Database(url_in(tmp_path))
+def test_a_full_disk_below_sqlite_is_named(tmp_path: Path) -> None:
+    opened = Database(sqlite_url(tmp_path))
     with opened.writing() as connection:
         connection.execute(text("CREATE TABLE filler (data BLOB)"))
         connection.execute(text("PRAGMA max_page_count = 60"))

@@ -11,28 +11,15 @@ from pathlib import Path
 import pytest
 
 from fakes.ledger_worker import acknowledged, submit, work
-from fakes.ledgers import create_run, done, finish_all, lease
-from fakes.postgres import can_run_postgres, postgres
+from fakes.ledgers import create_run
 from fakes.processes import PATIENCE_SECONDS, Start, child_processes, look_until
 from faultline_core.blobs import BlobStore
-from faultline_core.errors import LeaseLost
 from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.ledger import Ledger, NewSource, StoredAnswer
+from faultline_gateway.ledger import Ledger
 
 PROCESSES = 8
 KILLS = {"sqlite": 20, "postgresql": 5}
 LEASE_SECONDS = 2.0
-
-needs_postgres = pytest.mark.skipif(not can_run_postgres(), reason="there is no PostgreSQL server to run")
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=[pytest.mark.postgres, needs_postgres])])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'ledger.db'}"
-        return
-    with postgres() as address:
-        yield address
 
 
 @pytest.fixture
@@ -122,37 +109,12 @@ def test_runs_acknowledged_by_a_killed_process_are_all_there_with_all_items(
 
 
 def test_eight_processes_that_open_an_empty_database_at_once_all_find_it_ready(
-    url: str, tmp_path: Path, start: Start
+    empty_url: str, tmp_path: Path, start: Start
 ) -> None:
-    processes = [start(submit, url, tmp_path / "log", 1) for _ in range(PROCESSES)]
+    processes = [start(submit, empty_url, tmp_path / "log", 1) for _ in range(PROCESSES)]
     for process in processes:
         process.join(timeout=PATIENCE_SECONDS)
     assert [process.exitcode for process in processes] == [0] * PROCESSES
-    ledger = Ledger(url)
+    ledger = Ledger(empty_url)
     assert {run.id for run in ledger.run_list().runs} == set(acknowledged(tmp_path / "log"))
-    ledger.close()
-
-
-def test_a_run_can_be_cancelled_resumed_and_paged_on_either_database(url: str) -> None:
-    ledger = Ledger(url)
-    run_id = create_run(ledger, sources=3, per_source=2, key="once")
-    assert create_run(ledger, key="once") == run_id
-    group = lease(ledger)
-    ledger.finish(group.items[0].id, group.items[0].fence, done())
-    assert ledger.renew(group, 30) == [group.items[1].id]
-    ledger.cancel(run_id)
-    with pytest.raises(LeaseLost):
-        ledger.finish(group.items[1].id, group.items[1].fence, done())
-    ledger.resume(run_id)
-    finish_all(ledger)
-    assert ledger.run(run_id).state == "completed"
-    assert [item.ordinal for item in ledger.items(run_id, chunk=4)] == list(range(6))
-    assert ledger.events(run_id, after=0)[-1] == ledger.last_event(run_id)
-    assert ledger.audit(run_id) == []
-    ledger.create_dataset("demo", ["sled"])
-    source = NewSource(image="a" * 64, label="sled", filename="a", caption=None, width=8, height=8)
-    assert [ledger.add_sources("demo", [source]) for _ in "12"] == [1, 0]
-    assert ledger.claim("scope", "key", "f") is None
-    ledger.answer("scope", "key", StoredAnswer(200, "{}"))
-    assert ledger.claim("scope", "key", "f") == StoredAnswer(200, "{}")
     ledger.close()
