@@ -19,7 +19,9 @@ from faultline_core.blobs import BlobStore
 from faultline_core.errors import BackendError
 from faultline_gateway.ledger import Ledger, NewSource
 
-KILLS = 20
+KILLS = {"sqlite": 20, "postgresql": 6}
+SOURCES = 8
+ITEMS_A_SOURCE = 8  # an edit of each of five types, reconstruction, placebo, LANCE-R
 
 
 def answers(url: str) -> bool:
@@ -40,15 +42,17 @@ def fill(ledger: Ledger, store: BlobStore) -> None:
     ledger.add_sources("demo", sources)
 
 
-def test_runs_submitted_while_the_gateway_is_killed_are_there_once_a_key(tmp_path: Path) -> None:
+def test_runs_submitted_while_the_gateway_is_killed_are_there_once_a_key(
+    database: str, url: str, tmp_path: Path
+) -> None:
     draw = random.Random(7)
-    database, port = f"sqlite:///{tmp_path / 'ledger.db'}", free_port()
-    ledger, address = Ledger(database), f"http://127.0.0.1:{port}"
+    port, kills = free_port(), KILLS[database]
+    ledger, address = Ledger(url), f"http://127.0.0.1:{port}"
     fill(ledger, BlobStore(str(tmp_path / "store")))
     promised: dict[str, str] = {}
     with child_processes() as start, Client(address, retries=RetryPolicy(attempts=1)) as client:
-        for attempt in range(KILLS):
-            gateway = start(serve, database, tmp_path, port)
+        for attempt in range(kills):
+            gateway = start(serve, url, tmp_path, port)
             look_until(partial(answers, address))
             for number in range(draw.randrange(1, 5)):
                 key = f"{attempt // 2}-{number}"
@@ -63,9 +67,9 @@ def test_runs_submitted_while_the_gateway_is_killed_are_there_once_a_key(tmp_pat
                 assert promised.setdefault(key, run.id) == run.id
             gateway.kill()
             gateway.join()
-    assert len(promised) >= KILLS // 2
+    assert len(promised) >= kills // 2
     assert len(set(promised.values())) == len(promised)
     for run_id in promised.values():
-        assert ledger.run(run_id).request_counts.pending == 8 * 7
+        assert ledger.run(run_id).request_counts.pending == SOURCES * ITEMS_A_SOURCE
         assert ledger.audit(run_id) == []
     ledger.close()
