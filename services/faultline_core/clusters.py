@@ -38,11 +38,12 @@ def cluster_edits(
     """K-means on how the features of the removed and of the added words differ.
 
     ``removed`` and ``added`` (n, d) are features of the words, zeros where there are none. What is
-    clustered is |removed - added| (n, d), whose sum is the L1 distance that the paper names: the
-    distance alone would put unlike changes of one size together. Fewer clusters where there are
-    fewer distinct edits. Outcomes have no part in it, so effects may be tested on the clusters.
+    clustered is added - removed (n, d). The L1 distance that the paper names is the size of it alone:
+    it would put unlike changes of one size together, and a change with its reverse, of which one
+    harms where the other does not. Fewer clusters where there are fewer distinct edits. Outcomes
+    have no part in it, so effects may be tested on the clusters.
     """
-    features = np.abs(np.asarray(removed, dtype=np.float64) - np.asarray(added, dtype=np.float64))
+    features = np.asarray(added, dtype=np.float64) - np.asarray(removed, dtype=np.float64)
     if features.size == 0:
         return Clustering((), ())
     distinct = len(np.unique(features.round(_ALIKE), axis=0))

@@ -20,7 +20,7 @@ LEAST_HARM = 0.01
 """A hint moves p(true class) by so much at least; less is noise that happens to point down."""
 
 _ALIKE = 2
-_NO_WORDS = 3
+_ONE_SIDE, _NO_WORDS = 1, 3
 _BRIDGED_WORDS = 2
 _COVERED = 0.5
 
@@ -147,8 +147,8 @@ def rank_insights(groups: Iterable[Group], found: Collection[Pattern] = ()) -> l
     """The harmful groups, those ``found`` by their test before mere hints, each worst first.
 
     A group is left out when those chosen before it cover half of it or more, and a hint when it hurts
-    less than ``LEAST_HARM``. All edits of a type together are chosen last, so that they do not stand in
-    for the words that make the difference.
+    less than ``LEAST_HARM``. Clusters of like changes are chosen after exact words, and all edits of a
+    type together last, so that they do not stand in for the words that make the difference.
     """
     harmful = [group for group in groups if group.pattern in found or group.mean <= -LEAST_HARM]
     ranked = sorted(harmful, key=lambda group: (group.pattern not in found, *_precedence(group)))
@@ -156,9 +156,9 @@ def rank_insights(groups: Iterable[Group], found: Collection[Pattern] = ()) -> l
     return sorted(chosen, key=lambda group: (group.pattern not in found, group.mean))
 
 
-def _precedence(group: Group) -> tuple[bool, float, int]:
+def _precedence(group: Group) -> tuple[int, float, int]:
     vagueness = group.pattern.vagueness
-    return vagueness == _NO_WORDS, group.mean, vagueness
+    return max(vagueness, _ONE_SIDE), group.mean, vagueness
 
 
 def _patterns(effect: Effect) -> Iterator[Pattern]:

@@ -177,3 +177,12 @@ def test_edits_of_a_cluster_that_a_classifier_never_saw_are_no_part_of_its_group
     effects, cluster = like_water()
     groups = group_by_words(effects[1:], [cluster])
     assert all(group.pattern.changes == 1 for group in groups)
+
+
+def test_words_that_recur_are_told_rather_than_a_worse_cluster_that_holds_them() -> None:
+    water = [effect(source, -0.4, "water", f"place {source}") for source in range(3)]
+    others = [effect(source, -0.9, f"lake {source}", f"thing {source}") for source in range(3)]
+    pattern = Pattern("sled", "background", "lake 1", "thing 1", changes=6)
+    cluster = Cluster(pattern, frozenset(one.item for one in (*water, *others[:2])))
+    [first, *_] = rank_insights(group_by_words([*water, *others], [cluster]))
+    assert (first.pattern.removed, first.pattern.changes) == ("water", 1)
