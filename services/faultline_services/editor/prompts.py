@@ -37,13 +37,13 @@ class PromptEncoder:
             PromptTooLong: it has more tokens than the text encoder reads.
         """
         prompt = self._tokenized(text)
-        # CLIP pools at the first mark of the end: what follows it would be ignored without a word.
-        if not set(self._tokenizer.all_special_ids).isdisjoint(prompt.ids[1:-1]):
-            raise InvalidRequest(f"{text!r} holds what the text encoder's tokenizer does not read as words")
         if len(prompt.ids) > self.length:
             raise PromptTooLong(
                 f"{text!r} has {len(prompt.ids)} tokens; the text encoder reads {self.length}"
             )
+        # CLIP pools at the first mark of the end: what follows it would be ignored without a word.
+        if not set(self._tokenizer.all_special_ids).isdisjoint(prompt.ids[1:-1]):
+            raise InvalidRequest(f"{text!r} holds what the text encoder's tokenizer does not read as words")
         return prompt
 
     def _tokenized(self, text: str) -> TokenizedPrompt:
