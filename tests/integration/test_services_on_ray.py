@@ -150,8 +150,10 @@ def test_a_second_launcher_on_the_same_port_refuses(cluster: Cluster) -> None:
 def replica(cluster: Cluster, service: str) -> int | None:
     """The process of a service's replica among the descendants of the launcher that this test started."""
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and f"ray::ServeReplica:{service}" in _text(entry / "cmdline"):
-            return int(entry.name) if _descends(int(entry.name), cluster.process.pid) else None
+        named = entry.name.isdigit() and f"ray::ServeReplica:{service}" in _text(entry / "cmdline")
+        # Another cluster on this machine has replicas of the same name.
+        if named and _descends(int(entry.name), cluster.process.pid):
+            return int(entry.name)
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.bad_files import PICTURE
 from faultline import Client, FaultlineError
 from faultline_core.contract.datasets import SourceUpload
 from faultline_core.contract.runs import Item
@@ -127,10 +129,13 @@ def test_what_cannot_be_tested_is_refused_by_name(client: Client) -> None:
 
 def test_one_bad_file_fails_alone(client: Client) -> None:
     client.datasets.create(name="mixed")
-    uploads = [SourceUpload(filename="bad.png", label="bus", content_base64="bm8gcGljdHVyZQ==")]
-    added = client.datasets.add("mixed", uploads)
-    assert added.added == 0
-    assert added.rejected[0].code == ImageUndecodable.code
+    bad = SourceUpload(filename="bad.png", label="bus", content_base64="bm8gcGljdHVyZQ==")
+    good = SourceUpload(filename="good.png", label="bus", content_base64=base64.b64encode(PICTURE).decode())
+    added = client.datasets.add("mixed", [bad, good])
+    assert added.added == 1
+    assert [(one.filename, one.code) for one in added.rejected] == [("bad.png", ImageUndecodable.code)]
+    with pytest.raises(ImageUndecodable, match=r"'bad\.png'"):
+        client.datasets.add("mixed", [bad])
 
 
 def test_every_service_says_it_is_ready(client: Client) -> None:
