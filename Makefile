@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 CODE := clients gateway services tests demo
 STATE := .faultline
 UNIT_TESTS := $(sort $(shell find tests/unit -name 'test_*.py'))
-TENSOR_TESTS := $(filter $(addprefix tests/unit/,clients/% core/editing/% core/test_torchvision% demo/% docs/% services/%),$(UNIT_TESTS))
+TENSOR_TESTS := $(filter $(addprefix tests/unit/,clients/% core/editing/% core/test_torchvision% demo/% docs/% gateway/test_report_% miniature/test_training_stage% services/%),$(UNIT_TESTS))
 # Some libraries' loggers do not propagate: pytest hangs its handlers on each, three times a test.
 UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 

@@ -237,6 +237,7 @@ def test_a_port_that_is_taken_is_said(server: FunctionServer, module: Write) -> 
         FunctionServer(PythonFunction(module(LIGHT)), port)
 
 
+@pytest.mark.parametrize("kind", ["sync", "async"])
 def test_the_gateway_is_told_an_address_and_the_server_ends_with_the_client(kind: str, module: Write) -> None:
     spec = module(LIGHT)
     session = Session(kind, run_answer(), run_answer())
