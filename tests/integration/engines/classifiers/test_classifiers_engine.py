@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from fakes.spoilt_checkpoints import no_class_map
-from fakes.tiny_classifiers import CLASSES, SUITE, ask, code_of, picture, predictions, save_suite
+from fakes.tiny_classifiers import CLASSES, SUITE, ask, code_of, picture, predictions
 from fakes.tiny_models.timm import plain_logits, save_timm
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.classifiers import ClassifyRequest
@@ -22,23 +22,6 @@ from faultline_services.classifiers.engine import ClassifiersEngine
 from faultline_services.classifiers.options import ClassifierOptions
 from faultline_services.classifiers.timm_folder import load_folder
 from faultline_services.classifiers.zero_shot import prompt_of
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("suite")
-    save_suite(folder)
-    return folder
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> BlobStore:
-    return BlobStore(str(tmp_path / "store"))
-
-
-@pytest.fixture
-def engine(root: Path, store: BlobStore) -> ClassifiersEngine:
-    return ClassifiersEngine.load(SUITE, root, store, ClassifierOptions())
 
 
 def test_predictions_are_the_softmax_of_the_networks_own_head(

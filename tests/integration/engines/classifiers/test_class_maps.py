@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fakes.tiny_classifiers import SUITE, ask, picture, predictions, save_suite
+from fakes.tiny_classifiers import SUITE, ask, picture, predictions
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import (
     BadBackendOutput,
@@ -22,23 +22,6 @@ from faultline_services.classifiers.options import ClassifierOptions
 from faultline_services.classifiers.timm_folder import load_folder
 from faultline_services.classifiers.timm_network import TimmClassifier
 from faultline_services.classifiers.timm_zoo import imagenet_classes
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("suite")
-    save_suite(folder)
-    return folder
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> BlobStore:
-    return BlobStore(str(tmp_path / "store"))
-
-
-@pytest.fixture
-def engine(root: Path, store: BlobStore) -> ClassifiersEngine:
-    return ClassifiersEngine.load(SUITE, root, store, ClassifierOptions())
 
 
 @pytest.mark.parametrize("classes", [("boat", "zeppelin"), ("boat", "BOAT")])

@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
 from fakes.spoilt_checkpoints import long_header, spoil_weight
-from fakes.tiny_classifiers import SUITE, ask, picture, predictions, save_suite
+from fakes.tiny_classifiers import SUITE, ask, picture, predictions
 from fakes.tiny_models.timm import save_timm
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import (
@@ -22,23 +22,6 @@ from faultline_services.classifiers.engine import ClassifiersEngine
 from faultline_services.classifiers.options import ClassifierOptions
 from faultline_services.classifiers.sources import Sources
 from faultline_services.classifiers.timm_zoo import imagenet_classes
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("suite")
-    save_suite(folder)
-    return folder
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> BlobStore:
-    return BlobStore(str(tmp_path / "store"))
-
-
-@pytest.fixture
-def engine(root: Path, store: BlobStore) -> ClassifiersEngine:
-    return ClassifiersEngine.load(SUITE, root, store, ClassifierOptions())
 
 
 @pytest.mark.parametrize("spoil", [long_header, spoil_weight("fc.bias", float("nan"))])

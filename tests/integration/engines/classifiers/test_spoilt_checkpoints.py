@@ -21,7 +21,7 @@ from fakes.spoilt_checkpoints import (
     write_class_map,
     write_config,
 )
-from fakes.tiny_classifiers import CLASSES, SUITE, ask, picture, predictions, save_suite
+from fakes.tiny_classifiers import CLASSES, SUITE, ask, picture, predictions
 from fakes.tiny_models.timm import save_timm
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import (
@@ -32,23 +32,6 @@ from faultline_core.errors import (
 )
 from faultline_services.classifiers.engine import ClassifiersEngine
 from faultline_services.classifiers.options import ClassifierOptions
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("suite")
-    save_suite(folder)
-    return folder
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> BlobStore:
-    return BlobStore(str(tmp_path / "store"))
-
-
-@pytest.fixture
-def engine(root: Path, store: BlobStore) -> ClassifiersEngine:
-    return ClassifiersEngine.load(SUITE, root, store, ClassifierOptions())
 
 
 @pytest.mark.parametrize(
