@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from faultline_core.contract.runs import Item
 from faultline_core.contract.stress_tests import ClassFigures, ClassSummary
 from faultline_gateway.workflows.estimates import Estimator
-from faultline_gateway.workflows.evidence import Evidence
+from faultline_gateway.workflows.evidence import Evidence, hardest
 
 
 def summarize_classes(
@@ -32,7 +32,7 @@ def _summarize(
         kept=len(kept),
         **{"yield": share},
         models={each.classifier: _figures(name, each, estimator) for each in seen},
-        example_item=_hardest(name, seen),
+        example_item=hardest(shot for each in seen for shot in each.edits if shot.item.label == name),
     )
 
 
@@ -52,11 +52,3 @@ def _figures(name: str, seen: Evidence, estimator: Estimator) -> ClassFigures:
         n_images=len(edits),
         n_sources=len({shot.source for shot in edits}),
     )
-
-
-def _hardest(name: str, seen: Sequence[Evidence]) -> str:
-    """The kept edit that costs any classifier most of p(true class)."""
-    changes = [
-        (shot.delta_p, shot.item.id) for each in seen for shot in each.edits if shot.item.label == name
-    ]
-    return min(changes, default=(0.0, ""))[1]

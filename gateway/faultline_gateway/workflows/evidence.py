@@ -61,6 +61,11 @@ def shots(items: Iterable[Item], classifier: str, kind: ItemKind) -> list[Shot]:
     return found
 
 
+def hardest(shots: Iterable[Shot]) -> str:
+    """The item whose picture costs most of p(true class); empty where there is none."""
+    return min(((shot.delta_p, shot.item.id) for shot in shots), default=(0.0, ""))[1]
+
+
 @dataclass(frozen=True)
 class Evidence:
     """All that one classifier said in a run."""

@@ -11,7 +11,7 @@ from faultline_core.p_values import holm
 from faultline_core.types import Estimate
 from faultline_gateway.workflows.chosen_edits import NOT_APPLICABLE
 from faultline_gateway.workflows.estimates import Estimator
-from faultline_gateway.workflows.evidence import Evidence, Shot
+from faultline_gateway.workflows.evidence import Evidence, Shot, hardest
 from faultline_gateway.workflows.hypotheses import Family, Hypotheses
 from faultline_gateway.workflows.sentences import intervention_sentence
 
@@ -81,7 +81,7 @@ def _summarize(
         models=models,
         classes=_by_class(one, found, estimator),
         sentences=[intervention_sentence(classifier, one, model) for classifier, model in models.items()],
-        example_item=_hardest(found),
+        example_item=hardest(shot for shots in found.values() for shot in shots),
     )
 
 
@@ -104,9 +104,3 @@ def _by_class(one: Intervention, found: _Found, estimator: Estimator) -> dict[st
         }
         for label in labels
     }
-
-
-def _hardest(found: _Found) -> str:
-    """The kept picture that costs any classifier most of p(true class)."""
-    changes = [(shot.delta_p, shot.item.id) for shots in found.values() for shot in shots]
-    return min(changes, default=(0.0, ""))[1]
