@@ -70,15 +70,15 @@ class Order:
 
 def train_classifier(order: Order, out: Path, work: Path, log: logging.Logger) -> dict[str, Any]:
     """Train, save in timm's format, measure what was saved and write its card; returns the figures."""
-    name = f"{order.architecture}-{order.seed}-{len(order.bugs)}"
+    steps = order.steps or _STEPS[order.architecture]
+    # The length is part of the name: a longer training's checkpoint is no beginning of a shorter one.
+    name = f"{order.architecture}-{order.seed}-{len(order.bugs)}-{steps}"
     scenes = _training_scenes(order)
     torch.manual_seed(order.seed)
     model = timm.create_model(
         order.architecture, num_classes=len(VALUES["object_class"]), **ARCHITECTURES[order.architecture]
     )
-    recipe = Recipe(
-        steps=order.steps or _STEPS[order.architecture], rate=_RATES[order.architecture], weight_decay=0.05
-    )
+    recipe = Recipe(steps=steps, rate=_RATES[order.architecture], weight_decay=0.05)
     work.mkdir(parents=True, exist_ok=True)
     checkpoint = Checkpoint(work, f"{out.name}-{name}.pt")
     fit(model, _loss(order, model, scenes, render_all(scenes)), recipe, checkpoint, log)
@@ -144,11 +144,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--work", type=Path, default=Path(".miniature/classifier"), help="folder for checkpoints"
     )
+    parser.add_argument("--steps", type=int, help="length of the training instead of the architecture's own")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--smoke", action="store_true", help="a few steps only")
     given = parser.parse_args(arguments)
     use_threads(given.threads)
-    order = Order(given.arch, tuple(read_bugs(given.bugs)) if given.bugs else (), given.seed)
+    bugs = tuple(read_bugs(given.bugs)) if given.bugs else ()
+    order = Order(given.arch, bugs, given.seed, steps=given.steps)
     log = logging.getLogger(__name__)
     figures = train_classifier(order.small() if given.smoke else order, given.out, given.work, log)
     write_atomically(given.out / "figures.json", (json.dumps(figures, indent=2) + "\n").encode())

@@ -224,7 +224,7 @@ def test_the_order_is_what_the_command_line_says(tmp_path: Path) -> None:
     )
     order = command.order_of(given)
     assert (order.seeds, order.sources, order.preset, order.edits) == ((0, 2), 16, "lance", 10)
-    assert order.models == tmp_path / "classifiers"
+    assert order.models == tmp_path / "classifiers-150-steps"
 
 
 @pytest.mark.parametrize(

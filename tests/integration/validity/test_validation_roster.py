@@ -66,6 +66,7 @@ def test_only_missing_classifiers_are_trained(tmp_path: Path, monkeypatch: pytes
         str(one.seed) for one in (wanted[0], wanted[2])
     ]
     assert all("--smoke" in given for given in asked)
+    assert {given[given.index("--steps") + 1] for given in asked} == {str(roster.STEPS)}
 
 
 def test_classifiers_of_a_folder_carry_the_bugs_of_the_named_file(tmp_path: Path) -> None:

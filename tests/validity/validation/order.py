@@ -50,7 +50,8 @@ class Order:
     def models(self) -> Path:
         """The folder that the services find further classifiers in."""
         # A rehearsal's classifiers must never pass for trained ones.
-        return self.classifiers or self.state / ("classifiers-smoke" if self.smoke else "classifiers")
+        made = "smoke" if self.smoke else f"{roster.STEPS}-steps"
+        return self.classifiers or self.state / f"classifiers-{made}"
 
     def scenes(self, entrants: Iterable[Contestant]) -> dict[int, list[Scene]]:
         """The sources of each seed."""
