@@ -14,33 +14,42 @@ from faultline_core.editing.denoiser import Cancellation, Denoiser, finite_rows,
 from faultline_core.editing.inversion import Inverted
 from faultline_core.editing.local_blend import START_FRACTION, BlendWords, blend, word_heat
 from faultline_core.editing.noise_schedule import Timetable
+from faultline_core.editing.sweep import Fork
 from faultline_core.errors import AttentionNotHooked
 from faultline_core.types import Cost
 
 
 @dataclass(frozen=True)
 class EditTask:
-    """One edited caption for one inverted picture: its embedding (L, D) and how attention is carried over."""
+    """One edited caption for one inverted picture: its embedding (L, D) and how attention is carried over.
+
+    With ``start`` it goes on from a fork that an earlier edit at larger values of the sweep has left.
+    """
 
     source: int
     text: Tensor
     cross: CrossEdit
     blend_words: BlendWords | None = None
+    start: Fork | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class EditSettings:
-    """Knobs of all edits of a call; ``self_replace`` is the sweep. ``batch`` bounds the targets of a call."""
+    """Knobs of all edits of a call; ``self_replace`` is the sweep. ``batch`` bounds the targets of a call.
+
+    ``fork_steps`` are steps before which injected targets are noted, for later edits to go on from.
+    """
 
     guidance: float
     cross_replace: float
     self_replace: tuple[float, ...]
     batch: int = 16
+    fork_steps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Edited:
-    """Clean latents (tasks, sweep, C, H, W), whether each task is finite, and what each task took.
+    """Clean latents (tasks, sweep, C, H, W), whether each task is finite, what each took, and its forks.
 
     A source row counts for the first task of its call that needs it, so the evaluations of all tasks add
     up to the evaluations made; calls are those a task took part in.
@@ -49,6 +58,7 @@ class Edited:
     latents: Tensor
     finite: Tensor
     costs: list[Cost]
+    forks: list[list[Fork]]
 
 
 @dataclass(frozen=True)
@@ -85,15 +95,17 @@ class _EditLoop:
         self._cross_steps = table.first(settings.cross_replace)
         self._self_steps = [table.first(fraction) for fraction in settings.self_replace]
         self._tallies = [_Tally() for _ in tasks]
+        self._forks: list[list[Fork]] = [[] for _ in tasks]
+        self._starts = [task.start.step if task.start is not None else 0 for task in tasks]
+        if max(self._starts) > min(self._self_steps):
+            raise ValueError(f"a start at step {max(self._starts)} is past the end of an injection")
 
     def run(self, cancelled: Cancellation) -> Edited:
-        sweep = tuple(range(len(self._self_steps)))
-        branches = [
-            _Branch(task=i, latents=self._inverted.trajectory[task.source, 0], sweep=sweep)
-            for i, task in enumerate(self._tasks)
-        ]
-        for index in range(self._table.steps):
+        branches: list[_Branch] = []
+        for index in range(min(self._starts), self._table.steps):
             raise_if_cancelled(cancelled)
+            branches += self._starting(index)
+            self._note_forks(branches, index)
             # Forked first and cut into calls then, so that no call exceeds the batch the memory was sized
             # for.
             forked = [part for branch in branches for part in self._fork(branch, index)]
@@ -101,6 +113,20 @@ class _EditLoop:
             chunks = [forked[start : start + batch] for start in range(0, len(forked), batch)]
             branches = [done for chunk in chunks for done in self._advance(chunk, index)]
         return self._collect(branches)
+
+    def _starting(self, index: int) -> Iterator[_Branch]:
+        sweep = tuple(range(len(self._self_steps)))
+        for number, (task, first) in enumerate(zip(self._tasks, self._starts, strict=True)):
+            if first == index and task.start is not None:
+                yield _Branch(number, task.start.latents, sweep, heats=task.start.heats)
+            elif first == index:
+                yield _Branch(number, self._inverted.trajectory[task.source, 0], sweep)
+
+    def _note_forks(self, branches: Sequence[_Branch], index: int) -> None:
+        if index in self._settings.fork_steps:
+            for branch in branches:
+                if branch.injected:
+                    self._forks[branch.task].append(Fork(index, branch.latents, branch.heats))
 
     def _fork(self, branch: _Branch, index: int) -> Iterator[_Branch]:
         """Part the sweep values whose injection ends here; until then they are one and the same path."""
@@ -211,7 +237,7 @@ class _EditLoop:
         rows = [torch.stack([found[task, value] for value in sweep]) for task in range(len(self._tasks))]
         latents = torch.stack(rows)
         costs = [Cost(unet_calls=t.calls, unet_evaluations=t.evaluations) for t in self._tallies]
-        return Edited(latents, finite_rows(latents), costs)
+        return Edited(latents, finite_rows(latents), costs, self._forks)
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 
 from faultline_core.errors import InvalidRequest
+from faultline_core.sweep import leading_steps
 
 BetaSchedule = Literal["linear", "scaled_linear"]
 PredictionType = Literal["epsilon", "v_prediction"]
@@ -83,5 +84,5 @@ class Timetable:
         return len(self.timesteps)
 
     def first(self, fraction: float) -> int:
-        """Number of leading steps that make up ``fraction`` of all; 0.29 of 100 is 29 whatever floats say."""
-        return int(fraction * self.steps + 1e-9)
+        """Number of leading steps that make up ``fraction`` of all."""
+        return leading_steps(fraction, self.steps)

@@ -1,0 +1,35 @@
+"""Forks of the sweep: where a target stands when injection ends for one value and goes on for others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from faultline_core.editing.noise_schedule import Timetable
+
+
+@dataclass(frozen=True)
+class Fork:
+    """A target before step ``step``, its self-attention injected in every step so far.
+
+    ``latents`` (C, H, W); ``heats`` (2, side, side) is what local blend has summed up, None without it.
+    All values of self_replace whose injection ends at ``step`` or later come through here, bit for bit:
+    an edit at any of them can go on from it (`EditTask.start`).
+    """
+
+    step: int
+    latents: Tensor
+    heats: Tensor | None = None
+
+
+def fork_steps(table: Timetable, values: Iterable[float]) -> tuple[int, ...]:
+    """Steps, ascending, before which ``values`` of self_replace let go of the source; never the first."""
+    return tuple(sorted({table.first(value) for value in values} - {0}))
+
+
+def latest_fork(forks: Sequence[Fork], table: Timetable, values: Iterable[float]) -> Fork | None:
+    """Return the fork furthest along that an edit at all of ``values`` still comes through, if any."""
+    end = min(table.first(value) for value in values)
+    return max((fork for fork in forks if fork.step <= end), key=lambda fork: fork.step, default=None)

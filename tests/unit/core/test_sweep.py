@@ -1,0 +1,95 @@
+"""The rounds of the sweep: every value once, and the choice that all values together would give."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faultline_core.filters import choose
+from faultline_core.sweep import leading_steps, rounds
+
+SWEEP = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+STEPS = 50
+FRACTIONS = st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.4, 0.5, 0.8, 0.81, 1.0]), min_size=1, max_size=6)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores that pass wherever the direction does."""
+
+    direction: float
+    image_image: float = 1.0
+    text_original: float = 1.0
+    text_edited: float = 1.0
+    text_edited_source: float = 0.0
+    words_added: float | None = None
+    words_removed: float | None = None
+
+
+@dataclass(frozen=True)
+class Half:
+    """Half of all directions pass."""
+
+    direction: float = 0.5
+    image_image: float = 0.0
+    image_text: float = 0.0
+    closer: bool = True
+
+
+def test_the_papers_rule_compares_all_values_in_one_round() -> None:
+    assert rounds(SWEEP, STEPS, "paper") == [SWEEP]
+
+
+def test_the_released_rule_tries_the_largest_first_one_at_a_time() -> None:
+    assert rounds((0.6, 0.4, 0.8), STEPS, "released") == [(0.8,), (0.6,), (0.4,)]
+
+
+def test_values_that_end_at_the_same_step_share_a_round() -> None:
+    assert rounds((0.4, 0.5, 0.8, 0.4), 4, "released") == [(0.8,), (0.5,), (0.4, 0.4)]
+    assert rounds((0.4, 0.45, 0.8), 5, "released") == [(0.8,), (0.4, 0.45)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(FRACTIONS, st.integers(1, 12), st.data())
+def test_the_choice_over_the_values_tried_is_the_choice_over_them_all(
+    sweep: list[float], steps: int, data: st.DataObject
+) -> None:
+    picture = {leading_steps(value, steps): data.draw(st.floats(0, 1)) for value in sweep}
+    scores = [Scored(picture[leading_steps(value, steps)]) for value in sweep]
+    whole = list(zip(sweep, scores, strict=True))
+    expected = choose(whole, Half(), "released")
+    tried: list[tuple[float, Scored]] = []
+    for values in rounds(sweep, steps, "released"):
+        assert not {value for value, _ in tried} & set(values)
+        tried = [each for each in whole if each in tried or each[0] in values]
+        if choose(tried, Half(), "released").failed is None:
+            break
+    choice = choose(tried, Half(), "released")
+    assert (tried[choice.index], choice.failed) == (whole[expected.index], expected.failed)
+
+
+def evaluations(fails: tuple[bool, ...]) -> int:
+    """Two a step from the fork on: all steps at first, then those after each next value's injection."""
+    ends = [leading_steps(values[0], STEPS) for values in rounds(SWEEP, STEPS, "released")]
+    taken = 2 * STEPS
+    for failed, end in zip(fails, ends[1:], strict=True):
+        if not failed:
+            return taken
+        taken += 2 * (STEPS - end)
+    return taken
+
+
+def test_a_gate_that_every_second_picture_passes_costs_128_evaluations_an_edit_of_300() -> None:
+    """100 + sum over k = 1..5 of 2^-k * 2 * (50 - end of the k-th next value) = 127.5."""
+    patterns = list(itertools.product([False, True], repeat=5))
+    assert sum(map(evaluations, patterns)) / len(patterns) == 127.5
+    assert max(map(evaluations, patterns)) == 300
+
+
+@pytest.mark.parametrize(("fraction", "steps"), [(0.29, 100), (0.57, 100), (0.8, 5)])
+def test_leading_steps_are_counted_as_decimals_say(fraction: float, steps: int) -> None:
+    assert leading_steps(fraction, steps) == round(fraction * steps)
