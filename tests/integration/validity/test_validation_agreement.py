@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from validation import aims
-from validation.agreement import comparison, covered, margin, ours
+from validation.agreement import beyond_reconstruction, comparison, covered, margin, ours
 from validation.changes import Cell, Row
 from validation.report import Absent
 
@@ -47,6 +48,17 @@ def test_estimates_that_are_all_too_large_rank_well_and_err() -> None:
     found = ours(rows([0.2 + level for level in LEVELS], LEVELS), np.random.default_rng(0), draws=40)
     assert found.spearman.estimate == pytest.approx(1.0)
     assert found.mean_absolute_error.estimate == pytest.approx(0.2)
+
+
+def test_agreement_beyond_reconstruction_reads_the_other_estimates_and_leaves_out_cells_without() -> None:
+    table = rows(LEVELS[::-1], LEVELS)
+    beyond = [
+        *(replace(row, beyond=row.true) for row in table[:-1]),
+        replace(table[-1], beyond=np.full(20, np.nan)),
+    ]
+    found = beyond_reconstruction(beyond, np.random.default_rng(0))
+    assert (found.spearman.estimate, found.spearman.n) == (pytest.approx(1.0), len(table) - 1)
+    assert found.mean_absolute_error.estimate == pytest.approx(0.0)
 
 
 def test_an_interval_contains_the_truth_or_not() -> None:

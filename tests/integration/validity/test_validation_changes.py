@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from fakes.validity import change, item, scene, truth
@@ -98,3 +99,15 @@ def test_withheld_combinations_are_known_before_and_after() -> None:
     entering = change(1, object_class="sled", removed="grass", added="sand")
     within = change(1, object_class="sled", removed="grass", added="road")
     assert [one.is_withheld(scenes) for one in (leaving, entering, within)] == [True, True, False]
+
+
+def test_the_drop_is_measured_from_the_reconstruction_of_the_same_picture_as_well() -> None:
+    edited = item(BEFORE, BEFORE.changed("background", "sand"), p=({"model": 0.9}, {"model": 0.2}))
+    rebuilt = item(BEFORE, None, kind="reconstruction", edit_type=None, p=({"model": 0.9}, {"model": 0.7}))
+    (found,) = changes_of([edited, rebuilt], {"b" * 64: 0})
+    assert found.estimated("model") == pytest.approx(0.7)
+    assert found.beyond("model") == pytest.approx(0.5)
+    row = rows_of([found], {"model": truth([BEFORE], {})}, least=1)[0]
+    assert row.beyond.tolist() == pytest.approx([0.5])
+    (alone,) = changes_of([edited], {"b" * 64: 0})
+    assert np.isnan(alone.beyond("model"))

@@ -12,7 +12,7 @@ from faultline_core.contract.stress_tests import Insight
 from faultline_miniature.world.scene import Scene
 
 from . import aims, edit_figures, oracle_error
-from .agreement import comparison
+from .agreement import beyond_reconstruction, comparison
 from .baselines import Guess, drawn_means, random_word_means, type_means
 from .changes import Change, Row, changes_of, rows_of
 from .contestants import Contestant
@@ -110,6 +110,7 @@ def report(pieces: Pieces) -> PresetReport:
         detection=detected,
         cells=len(rows),
         agreement=compared,
+        agreement_beyond_reconstruction=beyond_reconstruction(rows, generator("beyond reconstruction")),
         reliability_of_the_truth=split_half([row.true for row in rows], generator("reliability")),
         edits=edits,
         edits_corrected=_corrected(pieces, judgements),

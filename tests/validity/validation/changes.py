@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -37,10 +37,16 @@ class Change:
     kept: bool
     before: Mapping[str, PredictionPair]
     after: Mapping[str, PredictionPair]
+    rebuilt: Mapping[str, PredictionPair] = field(default_factory=dict)
 
     def estimated(self, classifier: str) -> float:
         """How far p(true class) fell in the edited picture."""
         return self.before[classifier].p_true - self.after[classifier].p_true
+
+    def beyond(self, classifier: str) -> float:
+        """The same fall, measured from the source's reconstruction; NaN where there is none."""
+        rebuilt = self.rebuilt.get(classifier)
+        return float("nan") if rebuilt is None else rebuilt.p_true - self.after[classifier].p_true
 
     def true(self, truth: Truth) -> float:
         """How far it falls when the same attribute of the source is changed by rendering."""
@@ -69,12 +75,14 @@ class Row:
     """A cell's drops by source, estimated and true, in the same order.
 
     ``pairs`` gives the share of each change, from one value to another, every source weighing 1.
+    ``beyond`` holds the estimates measured from reconstructions instead of sources, NaN where one lacks.
     """
 
     cell: Cell
     estimated: Floats
     true: Floats
     pairs: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    beyond: Floats = field(default_factory=lambda: np.empty(0))
 
 
 def asked(caption: str, edited: str) -> dict[str, tuple[str, str]]:
@@ -114,8 +122,16 @@ def change_of(item: Item, source: int) -> Change | None:
 
 def changes_of(items: Iterable[Item], index: Mapping[str, int]) -> list[Change]:
     """All edits that were made and ask for one attribute; ``index`` gives the source of a picture."""
-    found = (change_of(item, index[item.source_image]) for item in items)
-    return [change for change in found if change is not None]
+    every = list(items)
+    rebuilt = {
+        index[item.source_image]: item.result.predictions
+        for item in every
+        if item.kind == "reconstruction" and item.result is not None
+    }
+    found = (change_of(item, index[item.source_image]) for item in every)
+    return [
+        replace(change, rebuilt=rebuilt.get(change.source, {})) for change in found if change is not None
+    ]
 
 
 def by_source(pairs: Iterable[tuple[int, float]]) -> Floats:
@@ -162,6 +178,7 @@ def _row(cell: Cell, members: Sequence[Change], truth: Truth) -> Row:
         estimated=by_source((one.source, one.estimated(cell.classifier)) for one in members),
         true=by_source((one.source, one.true(truth)) for one in members),
         pairs=_pairs(members),
+        beyond=by_source((one.source, one.beyond(cell.classifier)) for one in members),
     )
 
 

@@ -206,6 +206,7 @@ class PresetReport(Part):
     detection: Detection
     cells: int
     agreement: dict[str, Compared]
+    agreement_beyond_reconstruction: Agreement | None = None
     reliability_of_the_truth: Estimate
     edits: dict[str, EditFigures]
     edits_corrected: dict[str, CorrectedFigures] | None = None
