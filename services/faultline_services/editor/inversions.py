@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import Tensor
 
-from faultline_core.blobs import BlobStore, cache_key
+from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.editing.denoiser import Cancellation, CountingDenoiser
 from faultline_core.editing.direct_inversion import direct_inversion
@@ -17,8 +15,8 @@ from faultline_core.editing.inversion import Inverted
 from faultline_core.editing.negative_prompt import negative_prompt_inversion
 from faultline_core.editing.noise_schedule import Timetable
 from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
-from faultline_core.errors import ArtifactCorrupt, ArtifactMissing
 from faultline_core.types import BlobRef, Cost, Inversion
+from faultline_services.editor.tensor_cache import TensorCache, Tensors
 
 CACHE_KIND = "inversion"
 CACHE_FORMAT = 1
@@ -56,30 +54,15 @@ class InversionCache:
     def __init__(
         self, store: BlobStore, *, model: dict[str, object], precision: str, device: torch.device
     ) -> None:
-        self._store = store
-        self._model = model | {"precision": precision}
+        self._cache = TensorCache(store, CACHE_KIND, CACHE_FORMAT, model, precision)
         self._device = device
-
-    def _key(self, source: Source, preset: EditorPreset) -> str:
-        return cache_key(
-            format=CACHE_FORMAT,
-            model=self._model,
-            image=source.image,
-            caption=source.caption,
-            preset=inversion_part(preset),
-        )
 
     def find(self, source: Source, preset: EditorPreset) -> Inverted | None:
         """Return an earlier inversion of equal inputs, unless it is gone or damaged: then it is made anew."""
-        ref = self._store.recall(CACHE_KIND, self._key(source, preset))
-        try:
-            tensors = None if ref is None else load(self._store.get(ref))
-        except (ArtifactCorrupt, ArtifactMissing, SafetensorError):
-            # It may expire between the two look-ups, and must not fail the items that share the call.
-            return None
+        tensors = self._cache.find(**_inputs(source, preset))
         return None if tensors is None else self._placed(tensors)
 
-    def _placed(self, tensors: dict[str, Tensor]) -> Inverted:
+    def _placed(self, tensors: Tensors) -> Inverted:
         return Inverted(
             tensors["trajectory"].to(self._device),
             tensors["uncond"].to(self._device),
@@ -89,11 +72,15 @@ class InversionCache:
     def keep(self, source: Source, preset: EditorPreset, inverted: Inverted) -> None:
         """Remember the inversion of one picture."""
         tensors = {
-            "trajectory": inverted.trajectory.cpu().contiguous(),
-            "uncond": inverted.uncond.cpu().contiguous(),
-            "inner_iterations": inverted.inner_iterations.contiguous(),
+            "trajectory": inverted.trajectory,
+            "uncond": inverted.uncond,
+            "inner_iterations": inverted.inner_iterations,
         }
-        self._store.remember(CACHE_KIND, self._key(source, preset), self._store.put(save(tensors)))
+        self._cache.keep(tensors, **_inputs(source, preset))
+
+
+def _inputs(source: Source, preset: EditorPreset) -> dict[str, object]:
+    return {"image": source.image, "caption": source.caption, "preset": inversion_part(preset)}
 
 
 def invert(
