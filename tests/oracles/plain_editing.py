@@ -132,8 +132,8 @@ def null_text(
             done += 1
             if loss.item() < tolerance + i * 2e-5:
                 break
-        with torch.no_grad():
-            uncond = call(model, z, t, current)
+        with torch.no_grad():  # both halves again, as the published code asks for them
+            uncond, cond = call(model, torch.cat([z, z]), t, torch.cat([current, text])).chunk(2)
             z = denoise(z, uncond + guidance * (cond - uncond), t, steps, velocity=velocity)
         result.embeddings.append(current.detach())
         result.iterations.append(done)
@@ -141,36 +141,50 @@ def null_text(
     return result
 
 
-@dataclass
-class PaperControl:
-    """Prompt-to-prompt on the batch [source uncond, target uncond, source cond, target cond]."""
+@dataclass(frozen=True)
+class Target:
+    """An edited caption's embedding (1, L, D), the maps it takes from the source's, and weights of words."""
 
+    text: Tensor
     carried: Carried
     gains: dict[int, float]
+
+
+@dataclass
+class PaperControl:
+    """Prompt-to-prompt on the batch [source uncond, targets uncond, source cond, targets cond]."""
+
+    targets: Sequence[Target]
     inject_self: bool
     edit_cross: bool
     watched: list[Tensor] = field(default_factory=list)
 
     def attend(self, site: AttentionSite, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Explicit maps, the last row's replaced."""
+        """Explicit maps; those of the targets' conditional rows are replaced."""
         maps = torch.softmax(query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1]), dim=-1)
-        source, target = maps[2], maps[3]
+        rows = list(maps)
+        first = len(self.targets) + 1
+        source = rows[first]
+        for number, target in enumerate(self.targets, start=first + 1):
+            if site.is_cross and self.edit_cross:
+                rows[number] = edited(source, rows[number], target)
+            elif not site.is_cross and self.inject_self and query.shape[2] <= 1024:
+                rows[number] = source
         if site.is_cross:
-            target = self._edited(source, target) if self.edit_cross else target
-            self.watched.append(torch.stack([source.mean(dim=0), target.mean(dim=0)]))
-        elif self.inject_self and query.shape[2] <= 1024:
-            target = source
-        return torch.stack([maps[0], maps[1], source, target]) @ value
+            self.watched.append(torch.stack([row.mean(dim=0) for row in rows[first:]]))
+        return torch.stack(rows) @ value
 
-    def _edited(self, source: Tensor, target: Tensor) -> Tensor:
-        edited = target.clone()
-        for j in range(target.shape[-1]):
-            if j in self.carried:
-                edited[..., j] = 0
-                for i, weight in self.carried[j]:
-                    edited[..., j] += weight * source[..., i]
-            edited[..., j] *= self.gains.get(j, 1.0)
-        return edited
+
+def edited(source: Tensor, own: Tensor, target: Target) -> Tensor:
+    """Maps (heads, queries, L) of a target: token by token the source's or its own, times its weight."""
+    result = own.clone()
+    for j in range(own.shape[-1]):
+        if j in target.carried:
+            result[..., j] = 0
+            for i, weight in target.carried[j]:
+                result[..., j] += weight * source[..., i]
+        result[..., j] *= target.gains.get(j, 1.0)
+    return result
 
 
 def local_mask(heat: Tensor) -> Tensor:
@@ -220,18 +234,40 @@ def prompt_to_prompt(
     blend: Blend | None = None,
     velocity: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Denoise source and target (1, C, H, W) together; ``pinned`` puts the source back on its path."""
+    """Denoise source and one target (1, C, H, W) together."""
+    both = prompt_to_prompts(
+        model, path, texts[0], nulls, [Target(texts[1], carried, gains)], guidance=guidance,
+        cross_steps=cross_steps, self_steps=self_steps, pinned=pinned, blend=blend, velocity=velocity,
+    )  # fmt: skip
+    return both[:1], both[1:]
+
+
+def prompt_to_prompts(
+    model: Denoiser,
+    path: Sequence[Tensor],
+    text: Tensor,
+    nulls: Sequence[Tensor],
+    targets: Sequence[Target],
+    *,
+    guidance: float,
+    cross_steps: int,
+    self_steps: int,
+    pinned: bool = False,
+    blend: Blend | None = None,
+    velocity: bool = False,
+) -> Tensor:
+    """Denoise source and E targets (1 + E, C, H, W) together; ``pinned`` puts the source back on its path."""
     steps = len(path) - 1
-    latents = torch.cat([path[-1], path[-1]])
+    latents = path[-1].repeat(1 + len(targets), 1, 1, 1)
     for i, t in enumerate(timesteps(steps)):
-        control = PaperControl(carried, gains, inject_self=i < self_steps, edit_cross=i < cross_steps)
-        text = torch.cat([nulls[i], nulls[i], texts[0], texts[1]])
+        control = PaperControl(targets, inject_self=i < self_steps, edit_cross=i < cross_steps)
+        texts = torch.cat([nulls[i]] * len(latents) + [text] + [target.text for target in targets])
         with torch.no_grad():
-            uncond, cond = call(model, torch.cat([latents, latents]), t, text, control).chunk(2)
+            uncond, cond = call(model, torch.cat([latents, latents]), t, texts, control).chunk(2)
         latents = denoise(latents, uncond + guidance * (cond - uncond), t, steps, velocity=velocity)
         if pinned:
             offset = path[steps - i - 1] - latents[:1]
             latents = torch.cat([latents[:1] + offset, latents[1:]])
         if blend is not None:
             latents = blend(control, latents, i, steps)
-    return latents[:1], latents[1:]
+    return latents
