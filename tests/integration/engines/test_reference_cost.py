@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from faultline_services.editor.unet_denoiser import UNetDenoiser
 
-STEPS, LENGTH, WIDTH, INNER = 5, 6, 16, 2
+STEPS, LENGTH, WIDTH, INNER = 2, 6, 16, 1
 CLEAN, TEXT, NULL = (
     draw(1, 4, 8, 8, seed=5, dtype=torch.float32),
     draw(1, LENGTH, WIDTH, seed=6, dtype=torch.float32),
@@ -49,18 +49,11 @@ def one_forward(reference: PlainUNet) -> int:
 def test_one_picture_costs_what_the_cost_model_says(reference: PlainUNet, one_forward: int) -> None:
     counted = flops(
         lambda: reference_run(
-            reference,
-            CLEAN,
-            TEXT,
-            NULL,
-            TARGETS,
-            parity="paper",
-            steps=STEPS,
-            inner_steps=INNER,
-            tolerance=0.0,
+            reference, CLEAN, TEXT, NULL, TARGETS, parity="paper", steps=STEPS, inner_steps=INNER,
+            tolerance=0.0, sweep=(0.5, 1.0),
         )
-    )
-    expected = reference_evaluations(steps=STEPS, inner=STEPS * INNER, sweep=6, edits=2)
+    )  # fmt: skip
+    expected = reference_evaluations(steps=STEPS, inner=STEPS * INNER, sweep=2, edits=2)
     assert counted / one_forward == pytest.approx(expected, rel=0.01)
 
 
