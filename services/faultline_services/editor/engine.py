@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import torch
-
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.contract.editor import (
@@ -36,22 +34,26 @@ from faultline_core.errors import PromptTooLong, ResourceExhausted
 from faultline_core.images import decode_image
 from faultline_core.suite import EditorSuite
 from faultline_core.types import BlobRef, Cost
+from faultline_services.editor.buckets import Buckets
 from faultline_services.editor.inversions import InversionCache, Source
 from faultline_services.editor.job import Job
 from faultline_services.editor.pictures import psnr_db
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
+from faultline_services.memory import is_out_of_memory
 
 
 class EditorEngine:
     """Makes pictures; deterministic, and independent of what shares a request.
 
-    Items run in batches of the suite's size and each ends in an outcome of its own. ``cancelled`` is
-    polled between diffusion steps and ends the call with Cancelled; inversions finished by then are kept.
-    Evaluations of the items add up to those of the response; a call shared by items counts for each.
+    Items run in batches of the suite's size, or of what fits into memory, and each ends in an outcome of its
+    own. ``cancelled`` is polled between diffusion steps and before each batch of decoding, and ends the call
+    with Cancelled; inversions finished by then are kept. Evaluations of the items add up to those of the
+    response, batches that did not fit apart; a call shared by items counts for each.
     """
 
     def __init__(self, pipeline: Pipeline, suite: EditorSuite, store: BlobStore) -> None:
-        self.pipeline, self.store, self._suite = pipeline, store, suite
+        self.pipeline, self.store = pipeline, store
+        self._buckets = Buckets(suite.batch)
         self._cache = InversionCache(
             store,
             model={"revision": pipeline.identity.revision, "resolution": suite.resolution},
@@ -97,7 +99,7 @@ class EditorEngine:
                 error = psnr_db(made, job.pictures[sources[index]])
                 return Reconstruction(image=refs[0], psnr_db=error, cost=cost)
 
-            outcomes = job.outcomes(len(sources), build)
+            outcomes = job.outcomes(len(sources), build, cancelled)
             return ReconstructResponse(outcomes=outcomes, model=self.identity, cost=job.cost())
 
     def edit(self, request: EditRequest, *, cancelled: Cancellation = never) -> EditResponse:
@@ -106,15 +108,20 @@ class EditorEngine:
             self._invert(job, [_source(item) for item in request.items], request.preset, cancelled)
             self._refuse_long(job, [item.edited_caption for item in request.items])
             good = [index for index in range(len(request.items)) if index not in job.problems]
-            if good:
-                self._edit(job, {i: request.items[i] for i in good}, request.preset, cancelled)
+
+            def work(indices: Sequence[int], batch: int) -> None:
+                chosen = {index: request.items[index] for index in indices}
+                self._edit(job, chosen, request.preset, cancelled, batch=batch)
+
+            targets = len(good) * len(request.preset.self_replace)
+            job.exhaust(self._buckets.of("edit").run_whole(good, targets, work) if good else [])
 
             def build(_: int, refs: list[BlobRef], cost: Cost) -> EditedImage:
                 pairs = zip(request.preset.self_replace, refs, strict=True)
                 variants = [EditVariant(self_replace=value, image=ref) for value, ref in pairs]
                 return EditedImage(variants=variants, cost=cost)
 
-            outcomes = job.outcomes(len(request.items), build)
+            outcomes = job.outcomes(len(request.items), build, cancelled)
             return EditResponse(outcomes=outcomes, model=self.identity, cost=job.cost())
 
     def generate(self, request: GenerateRequest, *, cancelled: Cancellation = never) -> GenerateResponse:
@@ -122,21 +129,27 @@ class EditorEngine:
         with self._job() as job:
             self._refuse_long(job, [item.prompt for item in request.items])
             good = [index for index in range(len(request.items)) if index not in job.problems]
-            for start in range(0, len(good), self._suite.batch):
-                self._generate(job, request, good[start : start + self._suite.batch], cancelled)
+
+            def work(indices: Sequence[int]) -> None:
+                self._generate(job, request, indices, cancelled)
+
+            job.exhaust(self._buckets.of("generate").run(good, work))
 
             def build(_: int, refs: list[BlobRef], cost: Cost) -> GeneratedImage:
                 return GeneratedImage(image=refs[0], cost=cost)
 
-            outcomes = job.outcomes(len(request.items), build)
+            outcomes = job.outcomes(len(request.items), build, cancelled)
             return GenerateResponse(outcomes=outcomes, model=self.identity, cost=job.cost())
 
     @contextmanager
     def _job(self) -> Iterator[Job]:
         try:
-            yield Job(self.pipeline, self.store, self._cache, batch=self._suite.batch)
-        except torch.OutOfMemoryError as error:
-            raise ResourceExhausted(f"out of memory at {self._suite.batch} pictures a batch") from error
+            yield Job(self.pipeline, self.store, self._cache, self._buckets)
+        except (RuntimeError, MemoryError) as error:
+            # What a smaller batch could not help: the request as a whole is too large.
+            if not is_out_of_memory(error):
+                raise
+            raise ResourceExhausted(f"out of memory beside the batches: {error}") from error
 
     def _invert(
         self, job: Job, sources: Sequence[Source], preset: EditorPreset, cancelled: Cancellation
@@ -155,7 +168,13 @@ class EditorEngine:
                 job.problems.setdefault(index, error)
 
     def _edit(
-        self, job: Job, items: dict[int, EditItem], preset: EditorPreset, cancelled: Cancellation
+        self,
+        job: Job,
+        items: dict[int, EditItem],
+        preset: EditorPreset,
+        cancelled: Cancellation,
+        *,
+        batch: int,
     ) -> None:
         # All edits of a picture read one trajectory; it is neither inverted nor stacked twice.
         sources = list(dict.fromkeys(_source(item) for item in items.values()))
@@ -170,7 +189,7 @@ class EditorEngine:
                 guidance=preset.guidance,
                 cross_replace=preset.cross_replace,
                 self_replace=preset.self_replace,
-                batch=self._suite.batch,
+                batch=batch,
             ),
             cancelled=cancelled,
         )

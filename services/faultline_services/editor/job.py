@@ -13,11 +13,12 @@ from torch import Tensor
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import Outcome, Problem
 from faultline_core.contract.editor import EditorPreset
-from faultline_core.editing.denoiser import Cancellation, CountingDenoiser
+from faultline_core.editing.denoiser import Cancellation, CountingDenoiser, raise_if_cancelled
 from faultline_core.editing.inversion import Inverted
-from faultline_core.errors import FaultlineError, NumericalFailure
+from faultline_core.errors import FaultlineError, NumericalFailure, ResourceExhausted
 from faultline_core.images import Pixels, decode_image, encode_raw
 from faultline_core.types import BlobRef, Cost
+from faultline_services.editor.buckets import Buckets
 from faultline_services.editor.inversions import InversionCache, Source, invert
 from faultline_services.editor.pictures import centre_crop
 from faultline_services.editor.pipeline import Pipeline
@@ -36,8 +37,8 @@ class Made:
 class Job:
     """The work of one request; what goes wrong with an item or its source stays with that item."""
 
-    def __init__(self, pipeline: Pipeline, store: BlobStore, cache: InversionCache, *, batch: int) -> None:
-        self._pipeline, self._store, self._cache, self._batch = pipeline, store, cache, batch
+    def __init__(self, pipeline: Pipeline, store: BlobStore, cache: InversionCache, buckets: Buckets) -> None:
+        self._pipeline, self._store, self._cache, self._buckets = pipeline, store, cache, buckets
         self._started = perf_counter()
         self._inversion_costs: dict[Source, Cost] = {}
         self._vae_passes = 0
@@ -63,8 +64,14 @@ class Job:
         known = {source: self._cache.find(source, preset) for source in self.pictures}
         self.inverted |= {source: found for source, found in known.items() if found is not None}
         missing = [source for source in self.pictures if source not in self.inverted]
-        for start in range(0, len(missing), self._batch):
-            self._invert(missing[start : start + self._batch], preset, cancelled)
+
+        def work(sources: Sequence[Source]) -> None:
+            self._invert(sources, preset, cancelled)
+
+        for source in self._buckets.of(f"invert {preset.inversion}").run(missing, work):
+            self.source_problems[source] = ResourceExhausted(
+                f"inverting {source.image!r} needs more memory than there is"
+            )
 
     def _invert(self, sources: Sequence[Source], preset: EditorPreset, cancelled: Cancellation) -> None:
         pipeline = self._pipeline
@@ -95,9 +102,16 @@ class Job:
         else:
             self.problems[index] = NumericalFailure(f"item {index} gave numbers that are not finite")
 
-    def outcomes(self, items: int, build: Callable[[int, list[BlobRef], Cost], T]) -> list[Outcome[T]]:
+    def exhaust(self, indices: Sequence[int]) -> None:
+        """Note the items of which not even one sample fits into memory."""
+        for index in indices:
+            self.problems[index] = ResourceExhausted(f"item {index} alone needs more memory than there is")
+
+    def outcomes(
+        self, items: int, build: Callable[[int, list[BlobRef], Cost], T], cancelled: Cancellation
+    ) -> list[Outcome[T]]:
         """Decode and store the pictures of every item made; ``build`` turns them into its value."""
-        pictures = self._decode()
+        pictures = self._decode(cancelled)
         whole = self.cost()
         found = []
         for index in range(items):
@@ -109,12 +123,19 @@ class Job:
             found.append(Outcome[T](value=build(index, refs, cost)))
         return found
 
-    def _decode(self) -> dict[int, list[Pixels]]:
-        if not self.made:
-            return {}
-        decoded = iter(self._pipeline.codec.decode(torch.cat([made.latents for made in self.made.values()])))
-        self._vae_passes += sum(made.latents.shape[0] for made in self.made.values())
-        return {index: [next(decoded) for _ in made.latents] for index, made in self.made.items()}
+    def _decode(self, cancelled: Cancellation) -> dict[int, list[Pixels]]:
+        rows = [(index, row) for index, made in self.made.items() for row in made.latents]
+        pictures: dict[int, list[Pixels]] = {index: [] for index in self.made}
+
+        def work(batch: Sequence[tuple[int, Tensor]]) -> None:
+            raise_if_cancelled(cancelled)
+            decoded = self._pipeline.codec.decode(torch.stack([latents for _, latents in batch]))
+            self._vae_passes += len(batch)
+            for (index, _), picture in zip(batch, decoded, strict=True):
+                pictures[index].append(picture)
+
+        self.exhaust([index for index, _ in self._buckets.of("decode").run(rows, work)])
+        return pictures
 
     def cost(self) -> Cost:
         """Everything the request took so far."""

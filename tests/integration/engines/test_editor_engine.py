@@ -2,7 +2,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
 from faultline_core.blobs import BlobStore
@@ -16,7 +15,7 @@ from faultline_core.contract.editor import (
     ReconstructItem,
     ReconstructRequest,
 )
-from faultline_core.errors import Cancelled, ModelFormatRefused, ResourceExhausted, UnknownModel
+from faultline_core.errors import Cancelled, ModelFormatRefused, UnknownModel
 from faultline_core.images import decode_image, encode_png, encode_raw
 from faultline_core.types import Cost, Inversion
 from faultline_services.editor.engine import EditorEngine
@@ -212,12 +211,13 @@ def test_cancellation_is_asked_for_before_every_step(
     item = EditItem(image=picture(store, 10), caption=CAPTION, edited_caption=EDITS[0])
     preset = QUICK.model_copy(update={"inversion": inversion, "self_replace": (0.5,), "inner_tolerance": 0.0})
     engine.edit(EditRequest(items=[item], preset=preset), cancelled=asked)
-    assert len(polls) == (passes + 1) * QUICK.steps
+    # And once before the picture is decoded.
+    assert len(polls) == (passes + 1) * QUICK.steps + 1
     polls.clear()
     engine.generate(
         GenerateRequest(items=[GenerateItem(prompt=CAPTION, seed=1)], steps=3, guidance=2.0), cancelled=asked
     )
-    assert len(polls) == 3
+    assert len(polls) == 3 + 1
 
 
 def test_a_cancelled_call_leaves_the_next_one_its_whole_answer(
@@ -270,17 +270,6 @@ def test_raw_pictures_are_read_too(engine: EditorEngine, store: BlobStore) -> No
     ]
     raw, png = engine.reconstruct(ReconstructRequest(items=items, preset=QUICK)).outcomes
     assert raw.unwrap().image == png.unwrap().image
-
-
-def test_a_batch_that_does_not_fit_into_memory_says_so(
-    engine: EditorEngine, store: BlobStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(latents: torch.Tensor) -> None:
-        raise torch.OutOfMemoryError("no room")
-
-    monkeypatch.setattr(engine.pipeline.codec, "decode", full)
-    with pytest.raises(ResourceExhausted, match="4 pictures a batch"):
-        engine.edit(EditRequest(items=edits(store), preset=QUICK))
 
 
 def test_a_unet_in_bfloat16_makes_nearly_the_same_edits(

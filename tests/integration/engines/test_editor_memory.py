@@ -1,0 +1,175 @@
+"""Requests larger than memory: made in smaller batches, with the answers of those batches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet, write_tiny_pipeline
+
+# isort: split
+from torch import Tensor
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.editor import (
+    EditItem,
+    EditorPreset,
+    EditRequest,
+    GenerateItem,
+    GenerateRequest,
+    ReconstructItem,
+    ReconstructRequest,
+)
+from faultline_core.editing.denoiser import AttentionControl
+from faultline_core.errors import ResourceExhausted
+from faultline_core.images import encode_png
+from faultline_core.types import Inversion
+from faultline_services.editor.engine import EditorEngine
+from faultline_services.editor.pipeline import Pipeline, load_pipeline
+from faultline_services.editor.unet_denoiser import UNetDenoiser
+
+CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
+PRESET = EditorPreset(steps=3, guidance=2.0, self_replace=(0.4, 0.7), inner_steps=2)
+
+
+class SmallCard(UNetDenoiser):
+    """A UNet on a card with room for ``rows`` samples, and for half of them with their gradient."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(tiny_unet())
+        self.rows = rows
+        self.largest = 0
+
+    def __call__(
+        self, latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None
+    ) -> Tensor:
+        rows = latents.shape[0] * (2 if text.requires_grad else 1)
+        if rows > self.rows:
+            raise torch.OutOfMemoryError(f"tried to allocate {rows} samples")
+        self.largest = max(self.largest, rows)
+        return super().__call__(latents, timestep, text, control)
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    folder = tmp_path_factory.mktemp("models")
+    write_tiny_pipeline(folder / "tiny")
+    return load_pipeline(SUITE, folder, device="cpu", dtype="float32")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BlobStore:
+    return BlobStore(str(tmp_path))
+
+
+def engine(pipeline: Pipeline, store: BlobStore, *, batch: int, rows: int = 1000) -> EditorEngine:
+    # One folder for each, or the second would be given the inversions of the first.
+    own = BlobStore(f"{store.root}/{batch}-{rows}")
+    card = replace(pipeline, denoiser=SmallCard(rows))
+    return EditorEngine(card, SUITE.model_copy(update={"batch": batch}), own)
+
+
+def pictures(engine: EditorEngine, count: int) -> list[str]:
+    drawn = np.random.default_rng(0).integers(0, 256, (count, RESOLUTION, RESOLUTION, 3), dtype=np.uint8)
+    return [engine.store.put(encode_png(pixels)) for pixels in drawn]
+
+
+def reconstructed(engine: EditorEngine, inversion: Inversion) -> list[str]:
+    items = [ReconstructItem(image=image, caption=CAPTION) for image in pictures(engine, 4)]
+    preset = PRESET.model_copy(update={"inversion": inversion})
+    response = engine.reconstruct(ReconstructRequest(items=items, preset=preset))
+    return [outcome.unwrap().image for outcome in response.outcomes]
+
+
+def edited(engine: EditorEngine, count: int = 4) -> list[str]:
+    items = [
+        EditItem(image=image, caption=CAPTION, edited_caption=EDITED) for image in pictures(engine, count)
+    ]
+    outcomes = engine.edit(EditRequest(items=items, preset=PRESET)).outcomes
+    return [variant.image for outcome in outcomes for variant in outcome.unwrap().variants]
+
+
+def generated(engine: EditorEngine) -> list[str]:
+    items = [GenerateItem(prompt=CAPTION, seed=seed) for seed in range(5)]
+    response = engine.generate(GenerateRequest(items=items, steps=2, guidance=2.0))
+    return [outcome.unwrap().image for outcome in response.outcomes]
+
+
+@pytest.mark.parametrize(("inversion", "rows"), [("direct", 2), ("negative-prompt", 2), ("null-text", 4)])
+def test_inversions_that_do_not_fit_are_made_in_smaller_batches(
+    pipeline: Pipeline, store: BlobStore, inversion: Inversion, rows: int
+) -> None:
+    assert reconstructed(engine(pipeline, store, batch=4, rows=rows), inversion) == reconstructed(
+        engine(pipeline, store, batch=2), inversion
+    )
+
+
+def test_edits_that_do_not_fit_are_made_in_smaller_calls(pipeline: Pipeline, store: BlobStore) -> None:
+    # Eight targets fill a call of 4 + 8 + 8 rows; four of them, of two pictures each, one of 4 + 4 + 4.
+    small = engine(pipeline, store, batch=8, rows=12)
+    assert edited(small) == edited(engine(pipeline, store, batch=4))
+    assert isinstance(small.pipeline.denoiser, SmallCard)
+    assert small.pipeline.denoiser.largest > 6
+
+
+def test_pictures_that_do_not_fit_are_generated_in_smaller_batches(
+    pipeline: Pipeline, store: BlobStore
+) -> None:
+    assert generated(engine(pipeline, store, batch=4, rows=4)) == generated(engine(pipeline, store, batch=2))
+
+
+def test_the_size_that_fits_is_found_once(pipeline: Pipeline, store: BlobStore) -> None:
+    small = engine(pipeline, store, batch=4, rows=4)
+    items = [GenerateItem(prompt=CAPTION, seed=seed) for seed in range(4)]
+    calls = [
+        small.generate(GenerateRequest(items=items, steps=2, guidance=2.0)).cost.unet_calls for _ in range(2)
+    ]
+    assert calls == [1 + 2 * 2, 2 * 2]
+
+
+def test_what_does_not_fit_alone_fails_with_its_name(pipeline: Pipeline, store: BlobStore) -> None:
+    small = engine(pipeline, store, batch=4, rows=2)
+    assert len(generated(small)) == 5
+    # A source and both halves of a target are three rows: the inversions fit, the edits do not.
+    with pytest.raises(ResourceExhausted, match="item 0 alone"):
+        edited(small, 2)
+    kept = ReconstructRequest(
+        items=[ReconstructItem(image=image, caption=CAPTION) for image in pictures(small, 2)], preset=PRESET
+    )
+    response = small.reconstruct(kept)
+    assert [outcome.problem for outcome in response.outcomes] == [None, None]
+    assert response.cost.unet_calls == 0
+
+
+def test_an_inversion_that_does_not_fit_alone_names_its_picture(pipeline: Pipeline, store: BlobStore) -> None:
+    small = engine(pipeline, store, batch=4, rows=0)
+    with pytest.raises(ResourceExhausted, match=pictures(small, 1)[0]):
+        reconstructed(small, "direct")
+
+
+@pytest.mark.parametrize("room", [2, 0])
+def test_pictures_are_decoded_in_batches_that_fit(
+    pipeline: Pipeline, store: BlobStore, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    codec = pipeline.codec
+    whole, sizes = codec.decode, list[int]()
+
+    def on_a_small_card(latents: Tensor) -> list[np.ndarray[tuple[int, ...], np.dtype[np.uint8]]]:
+        if len(latents) > room:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+        sizes.append(len(latents))
+        return whole(latents)
+
+    expected = edited(engine(pipeline, store, batch=2))
+    monkeypatch.setattr(codec, "decode", on_a_small_card)
+    small = engine(pipeline, store, batch=4)
+    if room == 0:
+        with pytest.raises(ResourceExhausted, match="item 0 alone"):
+            edited(small)
+    else:
+        assert len(edited(small)) == len(expected)
+        assert sizes == [2] * 4
