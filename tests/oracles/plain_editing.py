@@ -158,10 +158,12 @@ class PaperControl:
     inject_self: bool
     edit_cross: bool
     watched: list[Tensor] = field(default_factory=list)
+    map_bytes: int = 0
 
     def attend(self, site: AttentionSite, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Explicit maps; those of the targets' conditional rows are replaced."""
         maps = torch.softmax(query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1]), dim=-1)
+        self.map_bytes += maps.numel() * maps.element_size()
         rows = list(maps)
         first = len(self.targets) + 1
         source = rows[first]

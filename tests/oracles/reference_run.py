@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from faultline_core.editing.denoiser import Denoiser
+from faultline_core.editing.denoiser import AttentionControl, Denoiser
 from oracles.plain_editing import NullText, Target, invert, null_text, prompt_to_prompts
 
 Parity = Literal["released", "paper"]
@@ -76,6 +76,28 @@ def reference_run(
         chosen = [replace(target, gains={}) if unweighted else target for target in targets]
         pictures.append(denoised(chosen, value)[1:])
     return ReferenceRun(inversion, reconstruction, pictures)
+
+
+class Tally:
+    """A network that counts its calls, and the samples it evaluates forward and backward."""
+
+    def __init__(self, model: Denoiser) -> None:
+        self._model = model
+        self.calls = self.forward = self.backward = 0
+
+    @property
+    def evaluations(self) -> int:
+        """F: a backward pass through inputs and weights costs two forward ones."""
+        return self.forward + 2 * self.backward
+
+    def __call__(
+        self, latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None
+    ) -> Tensor:
+        """Predict for latents (B, C, H, W) at timestep (B,) given text (B, L, D)."""
+        self.calls += 1
+        self.forward += len(latents)
+        self.backward += len(latents) if torch.is_grad_enabled() else 0
+        return self._model(latents, timestep, text, control)
 
 
 def whole(steps: float) -> int:
