@@ -38,6 +38,10 @@ class CrossEdit:
         carried = source @ edit.mapper[:, None]
         return (carried * kept + target * (1 - kept)) * edit.gain[:, None, None]
 
+    def rows(self, start: int, stop: int) -> CrossEdit:
+        """Take some edits of a batch."""
+        return CrossEdit(self.mapper[start:stop], self.kept[start:stop], self.gain[start:stop])
+
     def to(self, like: Tensor) -> CrossEdit:
         """Move to the type and device of another tensor."""
         return CrossEdit(self.mapper.to(like), self.kept.to(like), self.gain.to(like))
@@ -130,7 +134,8 @@ class PromptToPrompt:
 
     def __post_init__(self) -> None:
         self._maps: dict[int, list[Tensor]] = {}
-        self._injected_rows = self.injected.nonzero().flatten()
+        # Told apart where the flags lie, on the host as a rule: a device would have to be waited for.
+        self._injected_rows = self.injected.nonzero().flatten().to(self.source_of.device)
 
     def attend(self, site: AttentionSite, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Attend as the edit wants it."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from faultline_core.editing.denoiser import (
-    AttentionControl,
-    Cancellation,
-    Denoiser,
-    never,
-    raise_if_cancelled,
-)
+from faultline_core.editing.denoiser import Cancellation, Denoiser, never
+from faultline_core.editing.driver import Driver
+from faultline_core.editing.evaluation import Evaluation, Owner, Walk
 from faultline_core.editing.noise_schedule import PredictionType, Timetable
 
 
@@ -50,23 +47,16 @@ def guide(uncond: Tensor, cond: Tensor, guidance: float) -> Tensor:
     return uncond + guidance * (cond - uncond)
 
 
-def predict(
-    denoiser: Denoiser,
-    table: Timetable,
-    index: int,
-    latents: Tensor,
-    text: Tensor,
-    control: AttentionControl | None = None,
-) -> Tensor:
-    """Evaluate the denoiser at step ``index`` for every row."""
-    timestep = torch.full((latents.shape[0],), table.timesteps[index], device=latents.device)
-    return denoiser(latents, timestep, text, control)
+def sampled(
+    table: Timetable, index: int, latents: Tensor, text: Tensor, owners: Sequence[Owner]
+) -> Evaluation:
+    """Ask for the plain output at step ``index`` of every row."""
+    return Evaluation(timestep=table.timesteps[index], latents=latents, text=text, owners=owners)
 
 
-@torch.no_grad()
-def ddim_inversion(
-    denoiser: Denoiser, table: Timetable, clean: Tensor, text: Tensor, *, cancelled: Cancellation = never
-) -> Tensor:
+def ddim_inversion_walk(
+    table: Timetable, clean: Tensor, text: Tensor, owners: Sequence[Owner]
+) -> Walk[Tensor]:
     """Walk clean latents (B, C, H, W) back to noise without guidance (Mokady et al. 2022, section 3.1).
 
     Returns:
@@ -74,9 +64,16 @@ def ddim_inversion(
     """
     visited = [clean]
     for index in reversed(range(table.steps)):
-        raise_if_cancelled(cancelled)
         # The noisier timestep is asked about the cleaner latents, the only ones known: an Euler step of the
         # ODE backwards, and the one approximation of the inversion. Its error falls with the number of steps.
-        output = predict(denoiser, table, index, visited[-1], text)
-        visited.append(inverse_step(table, index, visited[-1], output))
+        (answer,) = yield [sampled(table, index, visited[-1], text, owners)]
+        visited.append(inverse_step(table, index, visited[-1], answer.output))
     return torch.stack(visited[::-1], dim=1)
+
+
+def ddim_inversion(
+    denoiser: Denoiser, table: Timetable, clean: Tensor, text: Tensor, *, cancelled: Cancellation = never
+) -> Tensor:
+    """Run `ddim_inversion_walk` alone."""
+    owners = range(clean.shape[0])
+    return Driver(denoiser, cancelled=cancelled).run(ddim_inversion_walk(table, clean, text, owners))

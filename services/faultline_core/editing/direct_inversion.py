@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
-from faultline_core.editing.ddim import ddim_inversion
+from faultline_core.editing.ddim import ddim_inversion_walk
 from faultline_core.editing.denoiser import Cancellation, Denoiser, never
+from faultline_core.editing.driver import Driver
+from faultline_core.editing.evaluation import Owner, Walk
 from faultline_core.editing.inversion import Inverted, no_inner_iterations
 from faultline_core.editing.noise_schedule import Timetable
+
+
+def direct_walk(
+    table: Timetable, clean: Tensor, text: Tensor, null: Tensor, owners: Sequence[Owner]
+) -> Walk[Inverted]:
+    """Invert (B, C, H, W) given captions (B, L, D) and the empty prompt (L, D); no optimisation.
+
+    The method adds to the source branch whatever brings it back to the inversion path at each step, so the
+    branch *is* that path: reconstruction is exact, and guided source steps need not be computed at all.
+    """
+    trajectory = yield from ddim_inversion_walk(table, clean, text, owners)
+    # One embedding for all steps: fifty equal ones would be most of what the cache has to keep.
+    uncond = null.expand(clean.shape[0], 1, *null.shape).clone()
+    return Inverted(trajectory, uncond, no_inner_iterations(trajectory))
 
 
 def direct_inversion(
@@ -19,12 +37,6 @@ def direct_inversion(
     *,
     cancelled: Cancellation = never,
 ) -> Inverted:
-    """Invert (B, C, H, W) given captions (B, L, D) and the empty prompt (L, D); no optimisation.
-
-    The method adds to the source branch whatever brings it back to the inversion path at each step, so the
-    branch *is* that path: reconstruction is exact, and guided source steps need not be computed at all.
-    """
-    trajectory = ddim_inversion(denoiser, table, clean, text, cancelled=cancelled)
-    # One embedding for all steps: fifty equal ones would be most of what the cache has to keep.
-    uncond = null.expand(clean.shape[0], 1, *null.shape).clone()
-    return Inverted(trajectory, uncond, no_inner_iterations(trajectory))
+    """Run `direct_walk` alone."""
+    owners = range(clean.shape[0])
+    return Driver(denoiser, cancelled=cancelled).run(direct_walk(table, clean, text, null, owners))

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from faultline_core.editing.ddim import guide, predict, step
-from faultline_core.editing.denoiser import Cancellation, Denoiser, never, raise_if_cancelled
+from faultline_core.editing.ddim import guide, sampled, step
+from faultline_core.editing.denoiser import Cancellation, Denoiser, never
+from faultline_core.editing.driver import Driver
+from faultline_core.editing.evaluation import Owner, Walk
 from faultline_core.editing.noise_schedule import Timetable
 
 
@@ -19,7 +21,23 @@ def starting_noise(seeds: Sequence[int], shape: tuple[int, int, int]) -> Tensor:
     return torch.stack(draws)
 
 
-@torch.no_grad()
+def generate_walk(
+    table: Timetable,
+    noise: Tensor,
+    text: Tensor,
+    null: Tensor,
+    *,
+    guidance: float,
+    owners: Sequence[Owner],
+) -> Walk[Tensor]:
+    """Denoise (B, C, H, W) under prompts (B, L, D) and the empty prompt (L, D) into clean latents."""
+    latents, nulls = noise, null.expand(text.shape)
+    for index in range(table.steps):
+        uncond, cond = yield [sampled(table, index, latents, words, owners) for words in (nulls, text)]
+        latents = step(table, index, latents, guide(uncond.output, cond.output, guidance))
+    return latents
+
+
 def generate(
     denoiser: Denoiser,
     table: Timetable,
@@ -30,11 +48,6 @@ def generate(
     guidance: float,
     cancelled: Cancellation = never,
 ) -> Tensor:
-    """Denoise (B, C, H, W) under prompts (B, L, D) and the empty prompt (L, D) into clean latents."""
-    latents = noise
-    both = torch.cat([null.expand(text.shape), text])
-    for index in range(table.steps):
-        raise_if_cancelled(cancelled)
-        uncond, cond = predict(denoiser, table, index, torch.cat([latents, latents]), both).chunk(2)
-        latents = step(table, index, latents, guide(uncond, cond, guidance))
-    return latents
+    """Run `generate_walk` alone."""
+    walk = generate_walk(table, noise, text, null, guidance=guidance, owners=range(noise.shape[0]))
+    return Driver(denoiser, cancelled=cancelled).run(walk)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from faultline_core.editing.ddim import ddim_inversion, guide, predict, step
-from faultline_core.editing.denoiser import Cancellation, Denoiser, never, raise_if_cancelled
+from faultline_core.editing.branches import Branches, EditSettings, SourceRows
+from faultline_core.editing.ddim import ddim_inversion_walk, guide, sampled, step, step_coefficients
+from faultline_core.editing.denoiser import Cancellation, Denoiser, never
+from faultline_core.editing.driver import Driver
+from faultline_core.editing.evaluation import Evaluation, Objective, Owner, Walk
 from faultline_core.editing.inversion import Inverted
 from faultline_core.editing.noise_schedule import Timetable
 
@@ -41,33 +45,46 @@ class NullTextSettings:
 
 @dataclass(frozen=True)
 class _OuterStep:
-    """What outer step ``index`` holds fixed for the pictures still optimised (rows of equal order)."""
+    """What outer step ``index`` holds fixed for the pictures still optimised (rows of equal order).
 
-    denoiser: Denoiser
+    The guided step misses the wanted latents by ``scale * output + offset``: it is linear in what the
+    network answers to the null embedding.
+    """
+
     table: Timetable
     index: int
-    guidance: float
     latents: Tensor
-    cond: Tensor
-    wanted: Tensor
+    offset: Tensor
+    scale: float
+    owners: Sequence[Owner]
 
-    def losses_and_gradient(self, null: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean squared error of each picture's guided step (B,), and its gradient in its own embedding."""
-        with torch.enable_grad():
-            leaf = null.detach().requires_grad_()
-            uncond = predict(self.denoiser, self.table, self.index, self.latents, leaf)
-            reached = step(self.table, self.index, self.latents, guide(uncond, self.cond, self.guidance))
-            losses = (reached - self.wanted).square().flatten(1).mean(dim=1)
-            # Rows share nothing, so the gradient of the sum holds each picture's own, in one backward pass.
-            (gradient,) = torch.autograd.grad(losses.sum(), leaf)
-        return losses.detach(), gradient
+    @classmethod
+    def of(
+        cls,
+        table: Timetable,
+        index: int,
+        path: tuple[Tensor, Tensor],
+        cond: Tensor,
+        guidance: float,
+        owners: Sequence[Owner],
+    ) -> _OuterStep:
+        """Set out from, and aim at, ``path``, given the captions' outputs ``cond``."""
+        latents, wanted = path
+        a, b = step_coefficients(table.levels[index], table.levels[index + 1], table.prediction)
+        # a * latents + b * (u + w * (c - u)) - wanted, sorted by the null output u.
+        offset = a * latents + b * guidance * cond - wanted
+        return cls(table, index, latents, offset, b * (1.0 - guidance), owners)
 
-    def keep(self, rows: Tensor) -> _OuterStep:
+    def asked(self, null: Tensor, *, read: bool) -> Evaluation:
+        """Ask for the mean square of the miss and its gradient in each picture's own embedding."""
+        asked = sampled(self.table, self.index, self.latents, null, self.owners)
+        return replace(asked, objective=Objective(self.scale, self.offset, read))
+
+    def keep(self, rows: Sequence[int]) -> _OuterStep:
         """Go on with some of the pictures."""
-        return _OuterStep(
-            self.denoiser, self.table, self.index, self.guidance,
-            self.latents[rows], self.cond[rows], self.wanted[rows],
-        )  # fmt: skip
+        chosen = list(rows)
+        owners = [self.owners[row] for row in chosen]
+        return replace(self, latents=self.latents[chosen], offset=self.offset[chosen], owners=owners)
 
 
 def _adam_update(
@@ -82,9 +99,7 @@ def _adam_update(
     return first, second, first / (1.0 - BETA_FIRST**count) / spread
 
 
-def _optimise(
-    outer: _OuterStep, null: Tensor, settings: NullTextSettings, cancelled: Cancellation
-) -> tuple[Tensor, Tensor]:
+def _optimise(outer: _OuterStep, null: Tensor, settings: NullTextSettings) -> Walk[tuple[Tensor, Tensor]]:
     """Run the inner iterations of one outer step; return embeddings (B, L, D) and their counts (B,).
 
     A picture leaves the batch after the update whose loss was under the tolerance, as published; one look
@@ -93,26 +108,65 @@ def _optimise(
     # Rows are written in place, and the step before has this very tensor among its results.
     null = null.clone()
     counts = torch.zeros(null.shape[0], dtype=torch.int64)
-    active = torch.arange(null.shape[0], device=null.device)
+    active = list(range(null.shape[0]))
     first, second = torch.zeros_like(null), torch.zeros_like(null)
     for iteration in range(1, settings.inner_steps + 1):
-        raise_if_cancelled(cancelled)
-        losses, gradient = outer.losses_and_gradient(null[active])
-        first, second, direction = _adam_update(first, second, gradient, iteration)
+        last = iteration == settings.inner_steps
+        # After the last update nothing hangs on the loss.
+        (answer,) = yield [outer.asked(null[active], read=not last)]
+        assert answer.gradient is not None
+        first, second, direction = _adam_update(first, second, answer.gradient, iteration)
         null[active] = null[active] - settings.learning_rate_at(outer.index) * direction
-        counts[active.cpu()] = iteration
+        counts[active] = iteration
         # "Not below" rather than "at least": NaN compares false both ways and must not count as converged.
-        going_on = (~(losses < settings.tolerance_at(outer.index))).nonzero().flatten()
-        if going_on.numel() == 0:
+        going_on = [
+            row for row, loss in enumerate(answer.values) if not loss < settings.tolerance_at(outer.index)
+        ]
+        if not going_on:
             break
         # Rows are dropped only when one has ended: indexing copies the latents.
-        if going_on.numel() < active.numel():
-            active, first, second = active[going_on], first[going_on], second[going_on]
+        if len(going_on) < len(active):
+            active, first, second = [active[row] for row in going_on], first[going_on], second[going_on]
             outer = outer.keep(going_on)
     return null, counts
 
 
-@torch.no_grad()
+def null_text_walk(
+    table: Timetable,
+    clean: Tensor,
+    text: Tensor,
+    null: Tensor,
+    settings: NullTextSettings,
+    owners: Sequence[Owner],
+    branches: Branches,
+) -> Walk[Inverted]:
+    """Invert (B, C, H, W) given captions (B, L, D) and the empty prompt (L, D), and take branches along.
+
+    The optimised branch *is* the source branch of prompt-to-prompt: its evaluation under the caption
+    serves the inversion and the attention of its edits, so an edit on the way never evaluates a source.
+    """
+    wanted = yield from ddim_inversion_walk(table, clean, text, owners)
+    latents, current = wanted[:, 0], null.expand(clean.shape[0], *null.shape)
+    visited, nulls, counts = [latents], [], []
+    for index in range(table.steps):
+        branches.part(index, visited[0])
+        # Without the null text in it, so once a step and not once an inner iteration.
+        answers = yield branches.conditional(index, SourceRows(latents, text, owners))
+        cond = torch.cat([answer.output[:1] for answer in answers])
+        path = latents, wanted[:, index + 1]
+        outer = _OuterStep.of(table, index, path, cond, settings.guidance, owners)
+        # Each step starts from the embedding the step before ended with (algorithm 1).
+        current, iterations = yield from _optimise(outer, current, settings)
+        asked = sampled(table, index, latents, current, owners)
+        uncond, *targets = yield [asked, *branches.unconditional(index, current)]
+        latents = step(table, index, latents, guide(uncond.output, cond, settings.guidance))
+        branches.advance(index, answers, targets, latents)
+        visited.append(latents)
+        nulls.append(current)
+        counts.append(iterations)
+    return Inverted(torch.stack(visited, 1), torch.stack(nulls, 1), torch.stack(counts, 1))
+
+
 def null_text_inversion(
     denoiser: Denoiser,
     table: Timetable,
@@ -123,24 +177,12 @@ def null_text_inversion(
     *,
     cancelled: Cancellation = never,
 ) -> Inverted:
-    """Invert (B, C, H, W) given captions (B, L, D) and the empty prompt (L, D).
+    """Run `null_text_walk` alone.
 
     Pictures share the network calls but nothing else: each has its own embedding, optimiser state and
     early stop. Only the embedding gets a gradient, so freeze the weights.
     """
-    wanted = ddim_inversion(denoiser, table, clean, text, cancelled=cancelled)
-    latents, current = wanted[:, 0], null.expand(clean.shape[0], *null.shape)
-    visited, nulls, counts = [latents], [], []
-    for index in range(table.steps):
-        raise_if_cancelled(cancelled)
-        # Without the null text in it, so once a step and not once an inner iteration.
-        cond = predict(denoiser, table, index, latents, text)
-        outer = _OuterStep(denoiser, table, index, settings.guidance, latents, cond, wanted[:, index + 1])
-        # Each step starts from the embedding the step before ended with (algorithm 1).
-        current, iterations = _optimise(outer, current, settings, cancelled)
-        uncond = predict(denoiser, table, index, latents, current)
-        latents = step(table, index, latents, guide(uncond, cond, settings.guidance))
-        visited.append(latents)
-        nulls.append(current)
-        counts.append(iterations)
-    return Inverted(torch.stack(visited, 1), torch.stack(nulls, 1), torch.stack(counts, 1))
+    none = EditSettings(guidance=settings.guidance, cross_replace=0.0, self_replace=())
+    branches, owners = Branches(table, (), none, ()), range(clean.shape[0])
+    walk = null_text_walk(table, clean, text, null, settings, owners, branches)
+    return Driver(denoiser, cancelled=cancelled).run(walk)

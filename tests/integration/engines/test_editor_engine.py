@@ -197,9 +197,9 @@ def test_cancellation_ends_the_call_and_keeps_finished_inversions(
 
 
 @pytest.mark.parametrize(
-    ("inversion", "passes"), [("direct", 1), ("negative-prompt", 2), ("null-text", 2 + QUICK.inner_steps)]
+    ("inversion", "passes"), [("direct", 1), ("negative-prompt", 2), ("null-text", 3 + QUICK.inner_steps)]
 )
-def test_cancellation_is_asked_for_before_every_step(
+def test_cancellation_is_asked_for_before_every_call(
     engine: EditorEngine, store: BlobStore, inversion: Inversion, passes: int
 ) -> None:
     polls: list[bool] = []

@@ -3,11 +3,11 @@ import torch
 from diffusers import DDIMScheduler
 from torch import Tensor
 
-from faultline_core.editing.ddim import ddim_inversion, guide, inverse_step, predict, step
+from faultline_core.editing.ddim import ddim_inversion, guide, inverse_step, step
 from faultline_core.editing.denoiser import AttentionControl
 from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
 from faultline_core.errors import Cancelled
-from oracles.plain_editing import invert
+from oracles.plain_editing import call, invert
 from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw, linear
 
 PREDICTIONS: tuple[PredictionType, ...] = ("epsilon", "v_prediction")
@@ -54,7 +54,7 @@ def test_inversion_and_denoising_cancel_for_a_model_that_ignores_its_latents(
     clean, text = draw(2, 3, 4, 4, seed=3), draw(2, LENGTH, WIDTH, seed=4)
     latents = ddim_inversion(by_time, table, clean, text)[:, 0]
     for index in range(20):
-        latents = step(table, index, latents, predict(by_time, table, index, latents, text))
+        latents = step(table, index, latents, call(by_time, latents, table.timesteps[index], text))
     assert torch.allclose(latents, clean, atol=1e-10)
 
 
@@ -66,7 +66,7 @@ def test_the_round_trip_error_falls_with_the_number_of_steps(prediction: Predict
         table = NoiseSchedule(prediction=prediction).timetable(steps)
         latents = ddim_inversion(model, table, clean, text)[:, 0]
         for index in range(steps):
-            latents = step(table, index, latents, predict(model, table, index, latents, text))
+            latents = step(table, index, latents, call(model, latents, table.timesteps[index], text))
         errors.append(float((latents - clean).abs().max()))
     assert errors[0] > 2 * errors[1] > 4 * errors[2]
 

@@ -101,10 +101,12 @@ def test_evaluations_are_those_after_each_fork(passing: tuple[int, int, int]) ->
     targets = sum(2 * (STEPS - first) for last in passing for first in firsts[: last + 1])
     sources = 0
     for number, (first, end) in enumerate(zip(firsts, ends, strict=True)):
-        plain = {TASKS[i].source for i, last in enumerate(passing) if last >= number}
-        # Attention is looked at while it is carried over; a blended edit looks to its end.
-        looked = STEPS if passing[2] >= number else max(end, round(CROSS * STEPS))
-        sources += len(plain) * max(0, looked - first)
+        trying = [TASKS[i] for i, last in enumerate(passing) if last >= number]
+        blended = {task.source for task in trying if task.blend_words is not None}
+        for source in {task.source for task in trying}:
+            # Attention is looked at while it is carried over; a blended edit looks to its end.
+            looked = STEPS if source in blended else max(end, round(CROSS * STEPS))
+            sources += max(0, looked - first)
     assert lazily(passing)[1] == targets + sources
     # All values of the sweep at once take as many of the targets' evaluations as if none ever passes.
     assert targets <= 3 * 2 * (STEPS + sum(STEPS - end for end in ends[1:]))

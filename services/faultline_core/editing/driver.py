@@ -1,0 +1,128 @@
+"""The driver of trajectories: what several of them need next is joined into as few denoiser calls as fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from faultline_core.editing.denoiser import Cancellation, Denoiser, never, raise_if_cancelled
+from faultline_core.editing.evaluation import Answer, Evaluation, Owner, T, Walk
+from faultline_core.editing.joined_call import JoinedCall, Piece
+from faultline_core.types import Cost
+
+
+class Driver:
+    """Runs walks in step with each other and keeps account of what each owner took.
+
+    A call holds both guided halves of ``batch`` samples, or ``batch`` samples whose gradient is wanted;
+    None sets no bound. ``cancelled`` is polled before every call.
+    """
+
+    def __init__(
+        self, denoiser: Denoiser, *, batch: int | None = None, cancelled: Cancellation = never
+    ) -> None:
+        self._denoiser, self._batch, self._cancelled = denoiser, batch, cancelled
+        self._calls: Counter[Owner] = Counter()
+        self._rows: Counter[Owner] = Counter()
+        self._backward: Counter[Owner] = Counter()
+
+    def cost(self, owner: Owner) -> Cost:
+        """Return the calls an owner took part in, and the samples evaluated on its account."""
+        return Cost(
+            unet_calls=self._calls[owner],
+            unet_evaluations=self._rows[owner],
+            unet_backward_evaluations=self._backward[owner],
+        )
+
+    def run(self, walk: Walk[T]) -> T:
+        """Run one walk to its end.
+
+        Raises:
+            AttentionNotHooked: the denoiser has no attention that could be controlled.
+            Cancelled: the caller asked to stop.
+        """
+        return self.run_all([walk])[0]
+
+    @torch.no_grad()
+    def run_all(self, walks: Sequence[Walk[T]]) -> list[T]:
+        """Run walks beside each other: what they need at the same time shares its calls."""
+        results: dict[int, T] = {}
+        answers: dict[int, Sequence[Answer]] = {}
+        while len(results) < len(walks):
+            needs: dict[int, Sequence[Evaluation]] = {}
+            for number, walk in enumerate(walks):
+                if number in results:
+                    continue
+                try:
+                    needs[number] = walk.send(answers[number]) if number in answers else next(walk)
+                except StopIteration as ended:
+                    results[number] = ended.value
+            flat = iter(self._answer([need for each in needs.values() for need in each]))
+            answers = {number: [next(flat) for _ in each] for number, each in needs.items()}
+        return [results[number] for number in range(len(walks))]
+
+    def _answer(self, evaluations: Sequence[Evaluation]) -> list[Answer]:
+        found: dict[int, list[Answer]] = {id(evaluation): [] for evaluation in evaluations}
+        plain = [each for each in evaluations if each.objective is None]
+        optimised = [each for each in evaluations if each.objective is not None]
+        batch = self._batch or max((len(each.owners) for each in evaluations), default=1) * len(evaluations)
+        # Guidance doubles the samples of a batch; a backward pass keeps about as much again in memory.
+        for pieces in [*_packed(plain, 2 * batch), *_packed(optimised, batch)]:
+            raise_if_cancelled(self._cancelled)
+            self._charge(pieces)
+            for piece, answer in zip(pieces, JoinedCall(pieces).answers(self._denoiser), strict=True):
+                found[id(piece.evaluation)].append(answer)
+        return [Answer.join(found[id(evaluation)]) for evaluation in evaluations]
+
+    def _charge(self, pieces: Sequence[Piece]) -> None:
+        """Note the call for everyone who takes part in it, before it is made: what fails is paid for, too."""
+        payers = [payer for piece in pieces for payer in piece.payers]
+        self._calls.update(set(payers))
+        self._rows.update(payers)
+        if pieces[0].evaluation.objective is not None:
+            self._backward.update(payers)
+
+
+def _packed(evaluations: Sequence[Evaluation], capacity: int) -> list[list[Piece]]:
+    """Pack evaluations of one kind into calls of at most ``capacity`` rows (a source and a target at least).
+
+    What hangs together comes first and stays together where it can; the rest fills the room that is left.
+    """
+    calls: list[list[Piece]] = []
+    for piece in (piece for each in evaluations if each.carry is not None for piece in _cut(each, capacity)):
+        if calls and _room(calls[-1], capacity) >= piece.size and _alike(calls[-1][0], piece):
+            calls[-1].append(piece)
+        else:
+            calls.append([piece])
+    place = 0
+    for evaluation in (each for each in evaluations if each.carry is None):
+        start, end = 0, len(evaluation.owners)
+        while start < end:
+            if place == len(calls):
+                calls.append([])
+            stop = min(start + max(_room(calls[place], capacity), 0), end)
+            if stop > start:
+                calls[place].append(Piece(evaluation, start, stop))
+            else:
+                place += 1
+            start = stop
+    return calls
+
+
+def _cut(evaluation: Evaluation, capacity: int) -> Iterator[Piece]:
+    """Cut an evaluation that exceeds a call; its source goes with each part of the targets."""
+    step, end = max(capacity - 1, 1), len(evaluation.owners)
+    for start in range(1, end, step):
+        yield Piece(evaluation, start, min(start + step, end))
+
+
+def _room(call: Sequence[Piece], capacity: int) -> int:
+    return capacity - sum(piece.size for piece in call)
+
+
+def _alike(one: Piece, other: Piece) -> bool:
+    """Whether one control can serve both: cross-attention is edited in all targets of a call, or in none."""
+    carries = one.evaluation.carry, other.evaluation.carry
+    return len({carry.cross is None for carry in carries if carry is not None}) == 1
