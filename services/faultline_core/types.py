@@ -6,6 +6,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from faultline_core.quantities import scaled
+
 EditType = Literal["subject", "object", "background", "adjective", "domain"]
 """The five factors of visual variation (LANCE, section 3.1); weather belongs to background."""
 
@@ -96,7 +98,13 @@ class Estimate(BaseModel):
 
 
 class Cost(BaseModel):
-    """What making something took: counts are exact, seconds depend on the machine."""
+    """What making something took: counts are exact, seconds depend on the machine.
+
+    ``unet_evaluations`` counts samples and ``unet_calls`` the batches they went in, ``flops`` is the
+    arithmetic of the diffusion pipeline's evaluations and autoencoder passes (a multiply-add is two),
+    ``attention_map_bytes`` the size of the attention maps that controls computed outside of a fused kernel,
+    and ``host_syncs`` says how often the diffusion loops waited for the device to read a result.
+    """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -105,9 +113,18 @@ class Cost(BaseModel):
     unet_backward_evaluations: int = 0
     vae_passes: int = 0
     clip_passes: int = 0
+    flops: int = 0
+    attention_map_bytes: int = 0
+    host_syncs: int = 0
     seconds: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
         # By name, so that a count added later cannot be forgotten in the sum.
         mine, theirs = self.model_dump(), other.model_dump()
         return Cost.model_validate({name: mine[name] + theirs[name] for name in mine})
+
+    def __str__(self) -> str:
+        return (
+            f"{self.unet_evaluations:,} F (UNet evaluations) and {self.unet_backward_evaluations:,} backward"
+            f" in {self.unet_calls:,} calls, {scaled(self.flops, 'FLOP')}"
+        )

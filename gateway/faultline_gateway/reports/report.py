@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import AccuracyRow, Insight, ModelSummary, StressTestSummary
+from faultline_core.quantities import scaled
 from faultline_core.types import Estimate
 from faultline_gateway.reports import numbers
 from faultline_gateway.reports.classes import class_accuracy_plot, class_sentences, yield_plot
@@ -68,6 +69,7 @@ _environment.filters |= {
     "count": numbers.count,
     "p_value": numbers.p_value,
     "decimal": numbers.decimal,
+    "scaled": scaled,
 }
 
 

@@ -302,7 +302,8 @@ class StressTestSummary(ResponseBody):
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
         hints = (insight.sentence for insight in self.insights[:10])
-        return "\n".join([self.verdict, "", *self._accuracy(), f"items: {counts}", *hints])
+        paid = [f"items: {counts}", f"cost: {self.cost}"]
+        return "\n".join([self.verdict, "", *self._accuracy(), *paid, *hints])
 
     def _accuracy(self) -> list[str]:
         """A line a classifier; a run of the user's own edits alone has none."""

@@ -122,6 +122,7 @@ class PromptToPrompt:
     The unconditional rows are never touched. ``source_of`` (T,) names the source row of each target,
     ``cross`` edits the maps while that is on (None when it is off), ``injected`` (T,) says which targets
     take the source's self-attention, ``heat`` collects maps for local blend where there is one.
+    ``row_map_bytes`` is the size of the maps that were computed for each source and each target.
     """
 
     source_of: Tensor
@@ -131,11 +132,17 @@ class PromptToPrompt:
     collect: bool = False
     cross_sites: int = 0
     self_sites: int = 0
+    row_map_bytes: int = 0
 
     def __post_init__(self) -> None:
         self._maps: dict[int, list[Tensor]] = {}
         # Told apart where the flags lie, on the host as a rule: a device would have to be waited for.
         self._injected_rows = self.injected.nonzero().flatten().to(self.source_of.device)
+
+    @property
+    def map_bytes(self) -> int:
+        """Bytes of all attention maps computed so far outside of a fused kernel."""
+        return self.row_map_bytes * (self.sources + self.source_of.shape[0])
 
     def attend(self, site: AttentionSite, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Attend as the edit wants it."""
@@ -164,6 +171,8 @@ class PromptToPrompt:
         head, tail = self.sources, self._first_conditional(query)
         source = _maps(query[:head], key[:head])
         target = _maps(query[tail:], key[tail:])
+        # A row's share: heads x queries x keys, alike for sources and targets.
+        self.row_map_bytes += target[0].numel() * target.element_size()
         if self.cross is not None:
             target = self.cross(source[self.source_of], target)
         if collect:

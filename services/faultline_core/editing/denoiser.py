@@ -27,6 +27,11 @@ class AttentionSite:
 class AttentionControl(Protocol):
     """Computes the attention of every layer during one denoiser call, in place of the plain one."""
 
+    @property
+    def map_bytes(self) -> int:
+        """Bytes of the attention maps computed so far outside of a fused kernel."""
+        ...
+
     def attend(self, site: AttentionSite, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Return the attended values; all tensors are (batch, heads, positions, width)."""
         ...
@@ -48,24 +53,67 @@ class Denoiser(Protocol):
         ...
 
 
-class CountingDenoiser:
-    """A denoiser that counts its calls and the samples it evaluates, forward and backward."""
+@dataclass(frozen=True)
+class EvaluationFlops:
+    """Floating-point operations of evaluating one sample, and of its gradient in the text embedding."""
 
-    def __init__(self, denoiser: Denoiser) -> None:
+    forward: int = 0
+    backward: int = 0
+
+    def priced(self, cost: Cost) -> Cost:
+        """Add the operations of all evaluations in ``cost``."""
+        taken = cost.unet_evaluations * self.forward + cost.unet_backward_evaluations * self.backward
+        return cost.model_copy(update={"flops": cost.flops + taken})
+
+
+class CountingDenoiser:
+    """A denoiser that counts its calls, the samples it evaluates, the maps its controls form, and waits.
+
+    ``flops`` prices an evaluation; without it the count of operations stays 0.
+    """
+
+    def __init__(self, denoiser: Denoiser, flops: EvaluationFlops = EvaluationFlops()) -> None:
         self._denoiser = denoiser
-        self.cost = Cost()
+        self._flops = flops
+        self._calls = self._evaluations = self._backward = self._map_bytes = 0
+        self.host_syncs = 0
+
+    @property
+    def cost(self) -> Cost:
+        """Everything counted so far."""
+        counted = Cost(
+            unet_calls=self._calls,
+            unet_evaluations=self._evaluations,
+            unet_backward_evaluations=self._backward,
+            attention_map_bytes=self._map_bytes,
+            host_syncs=self.host_syncs,
+        )
+        return self._flops.priced(counted)
 
     def __call__(
         self, latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None
     ) -> Tensor:
         rows = latents.shape[0]
-        # A backward pass costs about as much again: it is counted beside the forward one, not as one of them.
-        tracked = torch.is_grad_enabled() and (text.requires_grad or latents.requires_grad)
         # Before the call, so that an evaluation that raises is paid for, too.
-        self.cost += Cost(
-            unet_calls=1, unet_evaluations=rows, unet_backward_evaluations=rows if tracked else 0
-        )
-        return self._denoiser(latents, timestep, text, control)
+        self._calls += 1
+        self._evaluations += rows
+        # A backward pass costs about as much again: it is counted beside the forward one, not as one of them.
+        if torch.is_grad_enabled() and (text.requires_grad or latents.requires_grad):
+            self._backward += rows
+        if control is None:
+            return self._denoiser(latents, timestep, text)
+        before = control.map_bytes
+        try:
+            return self._denoiser(latents, timestep, text, control)
+        finally:
+            self._map_bytes += control.map_bytes - before
+
+
+def read_on_host(denoiser: Denoiser, result: Tensor) -> Tensor:
+    """Copy ``result`` to the host, which waits for the device; a CountingDenoiser counts the wait."""
+    if isinstance(denoiser, CountingDenoiser):
+        denoiser.host_syncs += 1
+    return result.cpu()
 
 
 def never() -> bool:

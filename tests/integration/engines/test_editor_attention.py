@@ -39,6 +39,8 @@ def words(*ids: int) -> TokenizedPrompt:
 class Recorder:
     """Plain attention that writes down where it was asked."""
 
+    map_bytes = 0
+
     def __init__(self) -> None:
         self.sites: list[AttentionSite] = []
 
@@ -67,6 +69,8 @@ def test_a_control_sees_every_layer_once(denoiser: UNetDenoiser) -> None:
 
 def test_a_control_leaves_its_seat_when_the_call_fails(denoiser: UNetDenoiser) -> None:
     class Broken:
+        map_bytes = 0
+
         def attend(self, site: AttentionSite, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             raise ArithmeticError(site.name)
 
@@ -86,7 +90,7 @@ def test_a_unet_without_attention_is_refused() -> None:
         up_block_types=("UpBlock2D", "UpBlock2D"),
         mid_block_type=None,
     )
-    with pytest.raises(AttentionNotHooked, match="0 attention layers"):
+    with pytest.raises(AttentionNotHooked, match="0 self- and 0 cross-attention layers"):
         attach(bare)
 
 

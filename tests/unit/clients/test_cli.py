@@ -20,6 +20,7 @@ from faultline._gate import Exit
 from faultline.cli import app
 from faultline_core.contract.stress_tests import Insight
 from faultline_core.errors import UnknownModel
+from faultline_core.types import Cost
 
 ANSI = re.compile(r"\x1b\[")
 VERBS = ("stress-test", "apply", "wait", "cancel", "resume", "runs", "datasets", "classifiers", "services")
@@ -179,6 +180,16 @@ def test_the_summary_s_json_has_the_keys_of_its_schema(play: Play) -> None:
     assert "yield" in body
     assert "yields" not in body
     assert body["models"]["steady"]["original"]["acc1"].keys() == {"estimate", "low", "high", "n"}
+
+
+def test_a_run_s_cost_is_told_in_json_and_in_words(play: Play) -> None:
+    play(*done())
+    cost = json.loads(stress_test("--json").stdout)["cost"]
+    assert {"unet_evaluations", "flops", "attention_map_bytes", "host_syncs"} <= cost.keys()
+    play(*done())
+    told = [line for line in stress_test().stdout.splitlines() if line.startswith("cost: ")]
+    assert told == [f"cost: {Cost.model_validate(cost)}"]
+    assert "FLOP" in told[0]
 
 
 def test_a_service_that_is_not_ready_says_why(play: Play) -> None:

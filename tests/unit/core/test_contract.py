@@ -259,6 +259,17 @@ def test_costs_add_up_field_by_field() -> None:
     assert total == Cost(unet_calls=3, unet_evaluations=4, clip_passes=3, seconds=1.5)
 
 
+def test_costs_stay_exact_beyond_what_a_float_can_count() -> None:
+    evaluation = Cost(flops=2**62 + 1, attention_map_bytes=2**53 + 1, host_syncs=1)
+    read_back = Cost.model_validate_json((evaluation + evaluation).model_dump_json())
+    assert read_back == Cost(flops=2**63 + 2, attention_map_bytes=2**54 + 2, host_syncs=2)
+
+
+def test_a_cost_from_before_the_counters_reads_as_nothing_counted() -> None:
+    old = Cost.model_validate({"unet_calls": 2, "unet_evaluations": 7, "seconds": 0.5})
+    assert (old.flops, old.attention_map_bytes, old.host_syncs) == (0, 0, 0)
+
+
 def test_a_summary_speaks_of_yield_on_the_wire() -> None:
     schema = stress.StressTestSummary.model_json_schema(by_alias=True)
     assert "yield" in schema["properties"]

@@ -12,7 +12,7 @@ from fakes.recorder import recorded_run
 from fakes.results import EDITED, Ledgered, fake_config
 from faultline_core.contract.perturber import WordSpan
 from faultline_core.errors import ArtifactCorrupt
-from faultline_core.types import Estimate
+from faultline_core.types import Cost, Estimate
 from faultline_gateway.reports.captions import mark
 from faultline_gateway.reports.numbers import count, duration, percent, points_interval, signed
 from faultline_gateway.reports.pictures import Album, shrink
@@ -100,6 +100,24 @@ def test_the_verdict_comes_first_and_every_part_is_there() -> None:
     assert places[1:] == sorted(places[1:])
     for word in ("bad-backend-output", "gate-direction", "UNet evaluations", "self_replace", "n=6"):
         assert word in text
+
+
+def test_cost_is_told_in_evaluations_and_in_operations() -> None:
+    ledgered = Ledgered()
+    ledgered.add("source", "reconstruction")
+    cost = Cost(
+        unet_evaluations=1200, unet_backward_evaluations=34, flops=963_928_129_536_000,
+        attention_map_bytes=7_500_000_000, host_syncs=56,
+    )  # fmt: skip
+    result = ledgered.items[0].result
+    assert result is not None
+    ledgered.items[0] = ledgered.items[0].model_copy(
+        update={"result": result.model_copy(update={"cost": cost})}
+    )
+    text = text_of(report(ledgered))
+    for told in ("× branches) 1 200", "backward evaluations 34", "autoencoder 964 TFLOP",
+                 "fused kernel 7.50 GB", "diffusion loops 56"):  # fmt: skip
+        assert told in text
 
 
 def test_pictures_stand_before_and_after_with_their_edited_words_marked() -> None:

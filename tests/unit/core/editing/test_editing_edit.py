@@ -22,7 +22,6 @@ from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
 from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
 from faultline_core.errors import AttentionNotHooked, Cancelled
-from faultline_core.types import Cost
 from oracles.plain_editing import Blend, Carried, invert, null_text, prompt_to_prompt
 from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw, linear
 
@@ -222,7 +221,7 @@ def test_sweep_values_share_their_path_until_injection_ends() -> None:
     branches = [1] * 1 + [2] * 1 + [3] * 3
     sources = [1] * 4 + [0] * 1
     expected = sum(3 * 2 * n for n in branches) + sum(2 * s for s in sources)
-    assert counting.cost == Cost(unet_calls=STEPS, unet_evaluations=expected)
+    assert (counting.cost.unet_calls, counting.cost.unet_evaluations) == (STEPS, expected)
     assert sum(cost.unet_evaluations for cost in result.costs) == expected
     assert [cost.unet_calls for cost in result.costs] == [STEPS] * 3
 
