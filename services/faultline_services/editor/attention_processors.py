@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -91,20 +91,44 @@ def attach(unet: UNet2DConditionModel) -> ControlSeat:
     """Put our processor on every attention layer of the transformer blocks.
 
     Raises:
-        AttentionNotHooked: there is no such layer, or diffusers did not take one of the processors.
+        AttentionNotHooked: self- or cross-attention is missing, or a layer is not what its name says or is of
+            another kind than those of transformer blocks, or diffusers did not take one of the processors.
     """
     seat = ControlSeat()
     sites = attention_sites(unet)
     processors = {f"{site.name}.processor": SiteProcessor(site, seat) for site in sites}
     known = unet.attn_processors
-    if not sites or not processors.keys() <= known.keys():
-        missing = sorted(processors.keys() - known.keys())
-        raise AttentionNotHooked(
-            f"{len(sites)} attention layers found, no place for a processor at {missing!r}"
-        )
+    _refuse_unexpected(unet, sites, [name.removesuffix(".processor") for name in known])
     unet.set_attn_processor({**known, **processors})
     # Asked of the model again: diffusers has renamed layers before, and then edits silently did nothing.
     hooked = [name for name, taken in unet.attn_processors.items() if isinstance(taken, SiteProcessor)]
     if len(hooked) != len(sites):
         raise AttentionNotHooked(f"{len(hooked)} of {len(sites)} attention layers took our processor")
     return seat
+
+
+def _refuse_unexpected(
+    unet: UNet2DConditionModel, sites: Sequence[AttentionSite], places: Sequence[str]
+) -> None:
+    """Refuse a model of which an edit would control too little, or something other than it means to."""
+    cross = sum(site.is_cross for site in sites)
+    found = f"{len(sites) - cross} self- and {cross} cross-attention layers in transformer blocks"
+    # Layers of other blocks would compute on by themselves, and the edit would leave the source's layout.
+    others = sorted(set(places) - {site.name for site in sites})
+    closed = sorted({site.name for site in sites} - set(places))
+    modules = dict(unet.named_modules())
+    # Some releases of the library say it of a layer; one that says nothing is taken at its name.
+    misnamed = [
+        site.name
+        for site in sites
+        if getattr(modules[site.name], "is_cross_attention", site.is_cross) is not site.is_cross
+    ]
+    for names, fault in (
+        (others, "others that no edit controls"),
+        (closed, "no place for a processor"),
+        (misnamed, "which are not what their names say"),
+    ):
+        if names:
+            raise AttentionNotHooked(f"{found}, {len(names)} {fault}: {', '.join(map(repr, names[:4]))}")
+    if cross == 0 or cross == len(sites):
+        raise AttentionNotHooked(f"{found}; an edit needs both")

@@ -17,6 +17,7 @@ from transformers import AutoTokenizer, CLIPTextModel
 
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.editing.noise_schedule import NoiseSchedule
+from faultline_core.errors import AttentionNotHooked
 from faultline_core.suite import EditorSuite
 from faultline_services.editor.pictures import LatentCodec
 from faultline_services.editor.prompts import PromptEncoder
@@ -47,7 +48,7 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
     Raises:
         UnknownModel: there is no such folder.
         ModelFormatRefused: its weights are not safetensors.
-        AttentionNotHooked: its UNet has no attention that edits could control.
+        AttentionNotHooked: its UNet has not the attention layers that edits control.
     """
     folder = pipeline_folder(root, suite.model)
     unet_dtype: torch.dtype = getattr(torch, dtype)
@@ -65,7 +66,7 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
     side = suite.resolution // 2 ** (len(vae.config.block_out_channels) - 1)
     return Pipeline(
         identity=ModelIdentity(id=suite.model, revision=folder_revision(folder)),
-        denoiser=UNetDenoiser(unet.to(place)),
+        denoiser=_denoiser(unet.to(place), suite.model),
         schedule=schedule_from_config(config),
         prompts=prompts,
         codec=LatentCodec(vae.to(place), resolution=suite.resolution, batch=suite.batch),
@@ -73,3 +74,14 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
         null=prompts.encode([""])[0],
         device=place,
     )
+
+
+def _denoiser(unet: UNet2DConditionModel, model: str) -> UNetDenoiser:
+    try:
+        return UNetDenoiser(unet)
+    except AttentionNotHooked as error:
+        config = unet.config
+        blocks = [*config.down_block_types, config.mid_block_type, *config.up_block_types]
+        raise AttentionNotHooked(
+            f"the UNet of {model!r}, of {', '.join(map(str, blocks))}, has {error.detail}"
+        ) from error
