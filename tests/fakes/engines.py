@@ -270,7 +270,7 @@ class FakeEditor(_Fake):
         def redraw(item: EditItem) -> EditedImage:
             self._look(item.image)
             told = (item.image, _read(item.caption), _read(item.edited_caption))
-            sweep = request.preset.self_replace
+            sweep = request.values
             return EditedImage(
                 variants=[EditVariant(self_replace=value, image=self._draw(*told, value)) for value in sweep]
             )

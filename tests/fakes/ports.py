@@ -155,16 +155,13 @@ class FakeEditor:
         return ReconstructResponse(outcomes=outcomes, model=_model("editor"), cost=cost)
 
     async def edit(self, request: EditRequest) -> EditResponse:
-        """Make one picture a value of the sweep."""
+        """Make one picture a value that is asked for."""
         self.calls["edit"] += 1
-        steps = request.preset.steps * len(request.preset.self_replace)
+        steps = request.preset.steps * len(request.values)
         cost = Cost(unet_calls=steps, unet_evaluations=steps)
         outcomes = []
         for item in request.items:
-            drawn = [
-                (value, self._draw(item.image, item.edited_caption, value))
-                for value in request.preset.self_replace
-            ]
+            drawn = [(value, self._draw(item.image, item.edited_caption, value)) for value in request.values]
             variants = [EditVariant(self_replace=value, image=ref) for value, ref in drawn]
             outcomes.append(_good(EditedImage(variants=variants, cost=cost)))
         total = Cost(unet_calls=steps, unet_evaluations=steps * len(request.items) + request.preset.steps)

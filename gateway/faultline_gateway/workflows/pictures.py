@@ -1,10 +1,10 @@
-"""Reconstruction and edits over the sweep (LANCE, Algorithm 1, lines 6 and 12)."""
+"""Reconstruction and edits at values of the sweep (LANCE, Algorithm 1, lines 6 and 12)."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from faultline_core.contract.editor import (
     ReconstructRequest,
 )
 from faultline_core.contract.runs import ItemResult
+from faultline_core.contract.scorer import EditScores
 from faultline_core.errors import (
     ArtifactMissing,
     BadBackendOutput,
@@ -26,6 +27,7 @@ from faultline_core.errors import (
     UnsupportedMedia,
 )
 from faultline_core.images import decode_image
+from faultline_core.types import Cost
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedItem
 from faultline_gateway.workflows.attempt import Attempt, Store, borne_alone, together
@@ -45,11 +47,21 @@ class Draft:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """The picture of an edit at one value of self_replace, and its scores as soon as it has any."""
+
+    self_replace: float
+    image: str
+    scores: EditScores | None = None
+
+
+@dataclass(frozen=True)
 class Sweep:
-    """An edit and its pictures, one for each value of self_replace."""
+    """An edit, its pictures at the values of self_replace tried so far in the preset's order, their cost."""
 
     kept: KeptEdit
-    edited: EditedImage
+    variants: tuple[Variant, ...] = ()
+    cost: Cost = field(default_factory=Cost)
 
 
 async def reconstruct(attempt: Attempt, source: LeasedItem, caption: str, services: Services) -> list[Draft]:
@@ -77,42 +89,56 @@ def _control(made: Reconstruction, caption: str, preset: EditorPreset) -> ItemRe
 
 
 async def edit(
-    attempt: Attempt, source: LeasedItem, caption: str, kept: Sequence[KeptEdit], services: Services
+    attempt: Attempt,
+    source: LeasedItem,
+    caption: str,
+    sweeps: Sequence[Sweep],
+    values: tuple[float, ...],
+    services: Services,
 ) -> list[Sweep]:
-    """Make each kept edit at every value of the sweep."""
+    """Make each edit at ``values`` of its sweep as well; those that fail are recorded and left out."""
     # Guidance asks the network twice a step: with the caption and without.
-    evaluations = 2 * attempt.config.preset.steps * len(attempt.config.preset.self_replace)
+    evaluations = 2 * attempt.config.preset.steps * len(values)
     step = min(_MOST_EDITS, max(1, _MOST_EVALUATIONS // evaluations))
-    chunks = [kept[start : start + step] for start in range(0, len(kept), step)]
-    made = await together(_edit_chunk(attempt, source, caption, chunk, services) for chunk in chunks)
-    return [sweep for sweeps in made for sweep in sweeps]
+    chunks = [sweeps[start : start + step] for start in range(0, len(sweeps), step)]
+    made = await together(_edit_chunk(attempt, source, caption, chunk, values, services) for chunk in chunks)
+    return [sweep for chunk in made for sweep in chunk]
 
 
 async def _edit_chunk(
-    attempt: Attempt, source: LeasedItem, caption: str, kept: Sequence[KeptEdit], services: Services
+    attempt: Attempt,
+    source: LeasedItem,
+    caption: str,
+    sweeps: Sequence[Sweep],
+    values: tuple[float, ...],
+    services: Services,
 ) -> list[Sweep]:
-    preset = attempt.config.preset
-    captions = [edit.proposal.edited_caption for edit in kept]
+    captions = [sweep.kept.proposal.edited_caption for sweep in sweeps]
     items = [EditItem(image=source.source_image, caption=caption, edited_caption=text) for text in captions]
-    sweeps: list[Sweep] = []
-    async with attempt.blaming([edit.item for edit in kept]):
-        response = await attempt.call("editor", services.editor.edit, EditRequest(items=items, preset=preset))
-        outcomes = attempt.outcomes("editor", response, len(kept))
+    order, made = attempt.config.preset.self_replace, list[Sweep]()
+    async with attempt.blaming([sweep.kept.item for sweep in sweeps]):
+        request = EditRequest(items=items, preset=attempt.config.preset, self_replace=values)
+        response = await attempt.call("editor", services.editor.edit, request)
+        outcomes = attempt.outcomes("editor", response, len(sweeps))
         attempt.share(
             response.cost, [outcome.value.cost for outcome in outcomes if outcome.value is not None]
         )
-        for edit, outcome in zip(kept, outcomes, strict=True):
-            async with attempt.blaming([edit.item]):
-                sweeps.append(Sweep(edit, _checked_sweep(outcome.unwrap(), preset.self_replace)))
-    return sweeps
+        for sweep, outcome in zip(sweeps, outcomes, strict=True):
+            async with attempt.blaming([sweep.kept.item]):
+                edited = outcome.unwrap()
+                variants = [*sweep.variants, *_checked_variants(edited, values)]
+                # In one order whatever was tried first: equal scores then give equal choices.
+                variants.sort(key=lambda variant: order.index(variant.self_replace))
+                made.append(replace(sweep, variants=tuple(variants), cost=sweep.cost + edited.cost))
+    return made
 
 
-def _checked_sweep(edited: EditedImage, expected: Sequence[float]) -> EditedImage:
+def _checked_variants(edited: EditedImage, asked: Sequence[float]) -> list[Variant]:
     answered = [variant.self_replace for variant in edited.variants]
     # A service that computes in float32 answers 0.4000000059 for 0.4.
-    if len(answered) != len(expected) or not np.allclose(answered, expected, atol=1e-6):
-        raise BadBackendOutput(f"the editor answered the sweep {answered} where {list(expected)} was asked")
-    return edited
+    if len(answered) != len(asked) or not np.allclose(answered, asked, atol=1e-6):
+        raise BadBackendOutput(f"the editor answered the sweep {answered} where {list(asked)} was asked")
+    return [Variant(value, made.image) for value, made in zip(asked, edited.variants, strict=True)]
 
 
 async def check_picture(ref: str, store: Store) -> None:

@@ -9,9 +9,9 @@ from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedGroup, LeasedItem, Recorder
 from faultline_gateway.workflows.attempt import Attempt, RunCancelledError, Store
 from faultline_gateway.workflows.chosen_edits import make_chosen_edits
-from faultline_gateway.workflows.gate import pass_gate
+from faultline_gateway.workflows.counterfactuals import make_counterfactuals
 from faultline_gateway.workflows.objectionable import drop_objectionable
-from faultline_gateway.workflows.pictures import edit, reconstruct
+from faultline_gateway.workflows.pictures import reconstruct
 from faultline_gateway.workflows.planning import plan
 from faultline_gateway.workflows.predictions import predict
 from faultline_gateway.workflows.proposals import draw_proposals, write_caption
@@ -36,7 +36,7 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
     """
     attempt = Attempt(group, record, store)
     try:
-        await _make_counterfactuals(attempt, group.items[0], services)
+        await _work_through(attempt, group.items[0], services)
     except RunCancelledError:
         return
     except LeaseLost:
@@ -49,7 +49,7 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
     await attempt.fail(attempt.open, InternalError("the workflow gave this item no outcome"))
 
 
-async def _make_counterfactuals(attempt: Attempt, source: LeasedItem, services: Services) -> None:
+async def _work_through(attempt: Attempt, source: LeasedItem, services: Services) -> None:
     caption = await write_caption(attempt, source, services)
     proposals = await draw_proposals(attempt, source, caption, services)
     edits = await keep_edits(attempt, source.label, proposals, services)
@@ -57,8 +57,7 @@ async def _make_counterfactuals(attempt: Attempt, source: LeasedItem, services: 
     edits += await make_chosen_edits(attempt, source, caption)
     # The reconstruction goes first: it leaves the inversion in the cache that every edit starts from.
     control = await reconstruct(attempt, source, caption, services)
-    sweeps = await edit(attempt, source, caption, edits, services)
-    counterfactuals = await pass_gate(attempt, source, caption, sweeps, services)
+    counterfactuals = await make_counterfactuals(attempt, source, caption, edits, services)
     drafts = await drop_objectionable(attempt, [*control, *counterfactuals], services)
     drafts = await add_records(attempt, source, drafts, services)
     await predict(attempt, source, drafts, services)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from faultline_core.contract.base import ModelIdentity, Outcome, RequestBody, ResponseBody, Text
 from faultline_core.types import BlobRef, Cost, Inversion, Seed
@@ -66,10 +66,31 @@ class EditItem(RequestBody):
 
 
 class EditRequest(RequestBody):
-    """``POST /v1/edit``: one picture for each edit and each value of the self_replace sweep."""
+    """``POST /v1/edit``: one picture for each edit and each value of the self_replace sweep.
+
+    ``self_replace`` names the values of the preset's sweep to make now, all of them by default. Where the
+    others part from them is remembered: a later request for these goes on from there, with equal result.
+    """
 
     items: list[EditItem] = Field(min_length=1, max_length=16)
     preset: EditorPreset
+    self_replace: tuple[Fraction, ...] | None = Field(default=None, min_length=1, max_length=16)
+
+    @field_validator("self_replace")
+    @classmethod
+    def _of_the_sweep(
+        cls, values: tuple[float, ...] | None, info: ValidationInfo
+    ) -> tuple[float, ...] | None:
+        # A preset that is wrong itself is missing here, and has an error of its own.
+        preset = info.data.get("preset")
+        if values is not None and preset is not None and not set(values) <= set(preset.self_replace):
+            raise ValueError(f"values of the preset's sweep {list(preset.self_replace)} are wanted")
+        return values
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The values of self_replace to make now."""
+        return self.preset.self_replace if self.self_replace is None else self.self_replace
 
 
 class EditVariant(ResponseBody):

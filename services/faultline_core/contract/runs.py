@@ -67,7 +67,8 @@ class ItemResult(ResponseBody):
     """What an item made: the counterfactual, its provenance, scores, predictions and cost.
 
     What one call did for several items of a source (``service_seconds``, shared ``cost``) is booked
-    once, on the first of them that has a result: sums over items are exact.
+    once, on the first of them that has a result: sums over items are exact. ``self_replace_tried`` are
+    the values of the sweep that were made for the choice, in the preset's order.
 
     Recorded of kept pictures, where the services gave it: CLIP's features of the picture and of the
     changed words, and the ``likelihood`` of the edited caption under the language model that ``models``
@@ -80,6 +81,7 @@ class ItemResult(ResponseBody):
     removed: list[WordSpan] = []
     added: list[WordSpan] = []
     self_replace: float | None = None
+    self_replace_tried: list[float] = []
     scores: EditScores | None = None
     predictions: dict[str, PredictionPair] = {}
     original_predictions: dict[str, PredictionPair] = {}

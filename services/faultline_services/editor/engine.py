@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from faultline_core.blobs import BlobStore
@@ -30,11 +31,13 @@ from faultline_core.editing.generate import generate, starting_noise
 from faultline_core.editing.inversion import Inverted
 from faultline_core.editing.local_blend import BlendWords
 from faultline_core.editing.prompt_alignment import align
+from faultline_core.editing.sweep import fork_steps, latest_fork
 from faultline_core.errors import PromptTooLong, ResourceExhausted
 from faultline_core.images import decode_image
 from faultline_core.suite import EditorSuite
 from faultline_core.types import BlobRef, Cost
 from faultline_services.editor.buckets import Buckets
+from faultline_services.editor.forks import ForkCache
 from faultline_services.editor.inversions import InversionCache, Source
 from faultline_services.editor.job import Job
 from faultline_services.editor.pictures import psnr_db
@@ -54,12 +57,13 @@ class EditorEngine:
     def __init__(self, pipeline: Pipeline, suite: EditorSuite, store: BlobStore) -> None:
         self.pipeline, self.store = pipeline, store
         self._buckets = Buckets(suite.batch)
-        self._cache = InversionCache(
-            store,
-            model={"revision": pipeline.identity.revision, "resolution": suite.resolution},
-            precision=pipeline.denoiser.precision,
-            device=pipeline.device,
-        )
+        model: dict[str, object] = {
+            "revision": pipeline.identity.revision,
+            "resolution": suite.resolution,
+        }
+        precision, device = pipeline.denoiser.precision, pipeline.device
+        self._cache = InversionCache(store, model=model, precision=precision, device=device)
+        self._forks = ForkCache(store, model=model, precision=precision, device=device)
 
     @classmethod
     def load(
@@ -103,7 +107,7 @@ class EditorEngine:
             return ReconstructResponse(outcomes=outcomes, model=self.identity, cost=job.cost())
 
     def edit(self, request: EditRequest, *, cancelled: Cancellation = never) -> EditResponse:
-        """Edit each picture once for every value of the self_replace sweep."""
+        """Edit each picture once for every value of the self_replace sweep that is asked for."""
         with self._job() as job:
             self._invert(job, [_source(item) for item in request.items], request.preset, cancelled)
             self._refuse_long(job, [item.edited_caption for item in request.items])
@@ -111,13 +115,13 @@ class EditorEngine:
 
             def work(indices: Sequence[int], batch: int) -> None:
                 chosen = {index: request.items[index] for index in indices}
-                self._edit(job, chosen, request.preset, cancelled, batch=batch)
+                self._edit(job, chosen, request, cancelled, batch=batch)
 
-            targets = len(good) * len(request.preset.self_replace)
+            targets = len(good) * len(request.values)
             job.exhaust(self._buckets.of("edit").run_whole(good, targets, work) if good else [])
 
             def build(_: int, refs: list[BlobRef], cost: Cost) -> EditedImage:
-                pairs = zip(request.preset.self_replace, refs, strict=True)
+                pairs = zip(request.values, refs, strict=True)
                 variants = [EditVariant(self_replace=value, image=ref) for value, ref in pairs]
                 return EditedImage(variants=variants, cost=cost)
 
@@ -171,31 +175,37 @@ class EditorEngine:
         self,
         job: Job,
         items: dict[int, EditItem],
-        preset: EditorPreset,
+        request: EditRequest,
         cancelled: Cancellation,
         *,
         batch: int,
     ) -> None:
+        preset, table = request.preset, self.pipeline.schedule.timetable(request.preset.steps)
         # All edits of a picture read one trajectory; it is neither inverted nor stacked twice.
         sources = list(dict.fromkeys(_source(item) for item in items.values()))
+        forks = [self._forks.find(item, preset) for item in items.values()]
+        starts = [latest_fork(known, table, request.values) for known in forks]
         tasks = self._tasks(list(items.values()), sources, preset)
         edited = edit(
             job.denoiser,
-            self.pipeline.schedule.timetable(preset.steps),
+            table,
             Inverted.concatenate([job.inverted[source] for source in sources]),
             self.pipeline.prompts.encode([source.caption for source in sources]),
-            tasks,
+            [replace(task, start=start) for task, start in zip(tasks, starts, strict=True)],
             EditSettings(
                 guidance=preset.guidance,
                 cross_replace=preset.cross_replace,
-                self_replace=preset.self_replace,
+                self_replace=request.values,
                 batch=batch,
+                fork_steps=fork_steps(table, set(preset.self_replace) - set(request.values)),
             ),
             cancelled=cancelled,
         )
         for row, (index, item) in enumerate(items.items()):
             cost = edited.costs[row] + job.claim_inversion_cost(_source(item))
             job.settle(index, edited.latents[row], cost)
+            if index in job.made:
+                self._forks.keep(item, preset, forks[row], edited.forks[row])
 
     def _tasks(
         self, items: Sequence[EditItem], sources: Sequence[Source], preset: EditorPreset

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from faultline_core.contract import editor
 from faultline_core.filters import choose
 from faultline_core.sweep import leading_steps, rounds
 
@@ -93,3 +95,19 @@ def test_a_gate_that_every_second_picture_passes_costs_128_evaluations_an_edit_o
 @pytest.mark.parametrize(("fraction", "steps"), [(0.29, 100), (0.57, 100), (0.8, 5)])
 def test_leading_steps_are_counted_as_decimals_say(fraction: float, steps: int) -> None:
     assert leading_steps(fraction, steps) == round(fraction * steps)
+
+
+@pytest.mark.parametrize("values", [[], [0.5], [0.4, 0.41], [1.5], "0.4"])
+def test_values_that_are_not_of_the_presets_sweep_are_refused(values: object) -> None:
+    item = {"image": "0" * 64, "caption": "a bus", "edited_caption": "a tram"}
+    body = {"items": [item], "preset": {"self_replace": [0.4, 0.8]}, "self_replace": values}
+    with pytest.raises(ValidationError) as caught:
+        editor.EditRequest.model_validate(body)
+    assert caught.value.errors()[0]["loc"][0] == "self_replace"
+
+
+def test_an_edit_asks_for_the_whole_sweep_unless_told() -> None:
+    item = editor.EditItem(image="0" * 64, caption="a bus", edited_caption="a tram")
+    preset = editor.EditorPreset(self_replace=(0.4, 0.8))
+    assert editor.EditRequest(items=[item], preset=preset).values == (0.4, 0.8)
+    assert editor.EditRequest(items=[item], preset=preset, self_replace=(0.8,)).values == (0.8,)

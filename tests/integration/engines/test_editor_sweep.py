@@ -1,0 +1,96 @@
+"""The editor's sweep in several calls: pictures of the whole sweep, fewer evaluations, nothing lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.editor import EditItem, EditorPreset, EditRequest, EditResponse
+from faultline_core.images import decode_image, encode_png
+from faultline_core.types import Inversion
+from faultline_services.editor.engine import EditorEngine
+
+CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
+SWEEP = (0.25, 0.5, 0.75)
+PRESET = EditorPreset(steps=8, guidance=2.0, inner_steps=2, self_replace=SWEEP)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_tiny_pipeline(folder / "tiny")
+    return folder
+
+
+class Bench:
+    """An engine over a store of its own, so that nothing is remembered from elsewhere."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.folder, self.store = folder, BlobStore(str(folder))
+        self.engine = EditorEngine.load(SUITE, root, self.store)
+        noise = np.random.default_rng(1).integers(0, 256, (RESOLUTION, RESOLUTION, 3), dtype=np.uint8)
+        self.item = EditItem(image=self.store.put(encode_png(noise)), caption=CAPTION, edited_caption=EDITED)
+
+    def edit(self, *values: float, preset: EditorPreset = PRESET) -> EditResponse:
+        request = EditRequest(items=[self.item], preset=preset, self_replace=values or None)
+        return self.engine.edit(request)
+
+    def pictures(self, response: EditResponse) -> list[np.ndarray[tuple[int, ...], np.dtype[np.uint8]]]:
+        variants = response.outcomes[0].unwrap().variants
+        return [decode_image(self.store.get(variant.image)) for variant in variants]
+
+    def damage(self, kind: str) -> None:
+        for note in (self.folder / "cache" / kind).rglob("?" * 64):
+            (self.folder / "blobs" / note.read_text()[:2] / note.read_text()).write_bytes(b"rotten")
+
+
+@pytest.fixture
+def bench(root: Path, tmp_path: Path) -> Bench:
+    return Bench(root, tmp_path)
+
+
+@pytest.mark.parametrize("inversion", ["direct", "negative-prompt", "null-text"])
+@pytest.mark.parametrize("local_blend", [False, True])
+def test_values_tried_one_by_one_give_the_pictures_of_the_whole_sweep(
+    bench: Bench, inversion: Inversion, local_blend: bool
+) -> None:
+    preset = PRESET.model_copy(update={"inversion": inversion, "local_blend": local_blend})
+    one_by_one = [bench.pictures(bench.edit(value, preset=preset))[0] for value in SWEEP[::-1]][::-1]
+    whole = bench.pictures(bench.edit(preset=preset))
+    for lazy, full in zip(one_by_one, whole, strict=True):
+        assert np.abs(lazy.astype(int) - full).max() <= 1
+    assert not np.array_equal(whole[0], whole[2])
+
+
+def test_a_later_value_costs_the_steps_after_its_fork_alone(bench: Bench) -> None:
+    first, second, third = (bench.edit(value).cost for value in SWEEP[::-1])
+    # Eight steps of inversion, eight of two halves; the source is looked at in the first six.
+    assert first.unet_evaluations == 8 + 16 + 6
+    # From step four on, two steps with the cross-attention of the source; from step two on, four.
+    assert second.unet_evaluations == 2 * 4 + 2
+    assert third.unet_evaluations == 2 * 6 + 4
+    assert (first.vae_passes, second.vae_passes, third.vae_passes) == (2, 1, 1)
+    assert bench.edit(0.75).cost.unet_evaluations == 2 * 4 + 2
+
+
+@pytest.mark.parametrize("lost", ["sweep-fork", "inversion"])
+def test_what_was_lost_is_made_anew_and_gives_the_same(bench: Bench, lost: str) -> None:
+    bench.edit(0.75)
+    known = bench.edit(0.5)
+    bench.damage(lost)
+    again = bench.edit(0.5)
+    assert again.outcomes[0].unwrap().variants == known.outcomes[0].unwrap().variants
+    evaluations = {"sweep-fork": 16 + 6, "inversion": 8 + 2 * 4 + 2}
+    assert again.cost.unet_evaluations == evaluations[lost]
+    # Remembered once more.
+    assert bench.edit(0.25).cost.unet_evaluations == 2 * 6 + 4
+
+
+def test_a_fork_belongs_to_its_edit_alone(bench: Bench) -> None:
+    bench.edit(0.75)
+    bench.item = bench.item.model_copy(update={"edited_caption": "a blue tram"})
+    assert bench.edit(0.5).cost.unet_evaluations == 16 + 6
