@@ -270,22 +270,3 @@ def test_cancellation_stops_an_edit_midway() -> None:
     with pytest.raises(Cancelled):
         run(three_tasks(), inverted, model=counting, cancelled=lambda: counting.cost.unet_calls >= 4)
     assert counting.cost.unet_calls == 4
-
-
-def test_the_exact_path_halves_the_reference_evaluations_and_takes_a_fifth_of_its_calls() -> None:
-    """Four pictures, three edits each, six sweep values, fifty steps, ten inner iterations of null-text."""
-    pictures, edits, sweep, steps = 4, 3, (0.4, 0.5, 0.6, 0.7, 0.8, 0.9), 50
-    table, counting = NoiseSchedule().timetable(steps), CountingDenoiser(stare)
-    clean, text = draw(pictures, 2, 4, 4, seed=5), draw(pictures, LENGTH, WIDTH, seed=6)
-    inverted = direct_inversion(counting, table, clean, text, NULL)
-    tasks = [EditTask(i // edits, text[0], controls(SWAP)) for i in range(pictures * edits)]
-    edit_settings = EditSettings(guidance=7.5, cross_replace=0.8, self_replace=sweep, batch=18)
-    edit(counting, table, inverted, text, tasks, edit_settings)
-    inner = 470 * pictures
-    reference = pictures * (50 + 150 + 100 + 100 * len(sweep) * (1 + edits)) + 3.00 * inner
-    # Beside direct inversion null-text evaluates each step twice more, and 2.08 times an inner iteration.
-    null_text = 2 * steps * pictures + 2.08 * inner
-    assert reference / (counting.cost.unet_evaluations + null_text) >= 1.95
-    assert reference / counting.cost.unet_evaluations >= 4
-    reference_calls = pictures * (50 + 100 + 470 + 50 + 50 * len(sweep))
-    assert reference_calls / (counting.cost.unet_calls + 2 * steps + 470) >= 4.5
