@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from faultline_core.editing.attention_control import CrossEdit
-from faultline_core.editing.ddim import guide, sampled, step
+from faultline_core.editing.ddim import guide, sampled
 from faultline_core.editing.evaluation import Answer, Carry, Evaluation, Owner
 from faultline_core.editing.local_blend import START_FRACTION, BlendWords, blend, word_heat
 from faultline_core.editing.noise_schedule import Timetable
+from faultline_core.editing.solver import DDIM, Move, Solver
 from faultline_core.editing.sweep import Fork
 
 
@@ -34,7 +35,8 @@ class EditTask:
 class EditSettings:
     """Knobs of all edits of a call; ``self_replace`` is the sweep. ``batch`` bounds the targets of a call.
 
-    ``fork_steps`` are steps before which injected targets are noted, for later edits to go on from.
+    ``fork_steps`` are steps before which injected targets are noted, for later edits to go on from. With
+    guidance 1 the unconditional half has no say, and is not asked for.
     """
 
     guidance: float
@@ -42,6 +44,7 @@ class EditSettings:
     self_replace: tuple[float, ...]
     batch: int = 16
     fork_steps: tuple[int, ...] = ()
+    solver: Solver = field(default_factory=DDIM)
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class _Branch:
     sweep: tuple[int, ...]
     injected: bool = True
     heats: Tensor | None = None
+    earlier: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,8 @@ class Branches:
         self._branches: list[_Branch] = []
         # Targets in each evaluation of the conditional half.
         self._asked: list[int] = []
+        # What the last of them were asked beside.
+        self._beside = torch.empty(0)
         self.forks: list[list[Fork]] = [[] for _ in tasks]
         late = max(self._starts, default=0)
         if late > min(self._self_steps, default=0):
@@ -99,7 +105,7 @@ class Branches:
         if index in self._settings.fork_steps:
             for branch in self._branches:
                 if branch.injected:
-                    self.forks[branch.task].append(Fork(index, branch.latents, branch.heats))
+                    self.forks[branch.task].append(Fork(index, branch.latents, branch.heats, branch.earlier))
         parted = [part for branch in self._branches for part in self._parted(branch, index)]
         # By picture: those of one picture look at one source row.
         self._branches = sorted(parted, key=lambda branch: self._tasks[branch.task].source)
@@ -108,7 +114,8 @@ class Branches:
         sweep = tuple(range(len(self._self_steps)))
         for number, (task, first) in enumerate(zip(self._tasks, self._starts, strict=True)):
             if first == index and task.start is not None:
-                yield _Branch(number, task.start.latents, sweep, heats=task.start.heats)
+                start = task.start
+                yield _Branch(number, start.latents, sweep, heats=start.heats, earlier=start.earlier)
             elif first == index:
                 yield _Branch(number, noise[task.source], sweep)
 
@@ -128,7 +135,7 @@ class Branches:
         Where sources have owners, every picture is asked for, the first row always being its source;
         else only pictures that have targets are, without the source once nothing is carried over.
         """
-        pictures = [self._tasks[branch.task].source for branch in self._branches]
+        pictures, self._beside = self._pictures(), sources.latents
         chosen = range(len(sources.latents)) if sources.owners is not None else sorted(set(pictures))
         self._asked = [pictures.count(picture) for picture in chosen]
         return [self._conditional(index, picture, sources) for picture in chosen]
@@ -140,7 +147,7 @@ class Branches:
         latents = [branch.latents[None] for branch in branches]
         text = [self._tasks[branch.task].text[None] for branch in branches]
         owners = [self._owners[branch.task] for branch in branches]
-        if sources.owners is not None or carry is not None:
+        if sources.owners is not None or carry is not None or self._settings.solver.compares:
             latents, text = [sources.latents[one], *latents], [sources.text[one], *text]
             # First come, first charged, where edits pay.
             owners = [sources.owners[picture] if sources.owners is not None else owners[0], *owners]
@@ -158,14 +165,28 @@ class Branches:
         cross = CrossEdit.stack([task.cross for task in tasks]) if crossed else None
         return Carry(cross, injected, collect)
 
+    def _pictures(self) -> list[int]:
+        """The source of each target."""
+        return [self._tasks[branch.task].source for branch in self._branches]
+
     def unconditional(self, index: int, uncond: Tensor) -> list[Evaluation]:
-        """Ask for the other half under the pictures' embeddings (B, L, D), in the order of the targets."""
-        if not self._branches:
+        """Ask for the other half under the pictures' embeddings (B, L, D), in the order of the targets.
+
+        Where targets are compared with their sources these are asked about as well, so that both are guided.
+        """
+        if not self._branches or self._settings.guidance == 1.0:
             return []
-        pictures = [self._tasks[branch.task].source for branch in self._branches]
+        pictures = self._pictures()
         owners = [self._owners[branch.task] for branch in self._branches]
         latents = torch.stack([branch.latents for branch in self._branches])
-        return [sampled(self._table, index, latents, uncond[pictures], owners)]
+        asked = [sampled(self._table, index, latents, uncond[pictures], owners)]
+        if self._settings.solver.compares:
+            # Targets come picture by picture: the first of each pays.
+            first = dict(reversed(list(zip(pictures, owners, strict=True))))
+            shown = sorted(first)
+            payers = [first[picture] for picture in shown]
+            asked.append(sampled(self._table, index, self._beside[shown], uncond[shown], payers))
+        return asked
 
     def advance(
         self, index: int, cond: Sequence[Answer], uncond: Sequence[Answer], sources_next: Tensor
@@ -173,15 +194,35 @@ class Branches:
         """Step all targets; ``sources_next`` (B, C, H, W) is where their pictures get to."""
         if not self._branches:
             return
-        targets = [answer.output[len(answer.output) - count :] for answer, count in self._counted(cond)]
-        latents = torch.stack([branch.latents for branch in self._branches])
-        output = guide(uncond[0].output, torch.cat(targets), self._settings.guidance)
-        moved = step(self._table, index, latents, output)
+        moved, earlier = self._settings.solver.advance(
+            self._table, index, self._move(cond, uncond, sources_next)
+        )
+        known = [None] * len(moved) if earlier is None else list(earlier)
         heats = [heat for answer, count in self._counted(cond) for heat in _maps(answer, count)]
         self._branches = [
-            self._blended(replace(branch, latents=row), maps, index, sources_next)
-            for branch, row, maps in zip(self._branches, moved, heats, strict=True)
+            self._blended(replace(branch, latents=row, earlier=note), maps, index, sources_next)
+            for branch, row, note, maps in zip(self._branches, moved, known, heats, strict=True)
         ]
+
+    def _move(self, cond: Sequence[Answer], uncond: Sequence[Answer], sources_next: Tensor) -> Move:
+        targets = [answer.output[len(answer.output) - count :] for answer, count in self._counted(cond)]
+        pictures = self._pictures()
+        earlier = [branch.earlier for branch in self._branches if branch.earlier is not None]
+        move = Move(
+            torch.stack([branch.latents for branch in self._branches]),
+            self._guided(uncond[:1], torch.cat(targets)),
+            sources_next[pictures],
+            earlier=torch.stack(earlier) if earlier else None,
+        )
+        if not self._settings.solver.compares:
+            return move
+        shown = torch.cat([answer.output[:1] for answer, count in self._counted(cond) if count])
+        guided = self._guided(uncond[1:], shown)
+        rows = [sorted(set(pictures)).index(picture) for picture in pictures]
+        return replace(move, source=self._beside[pictures], source_output=guided[rows])
+
+    def _guided(self, uncond: Sequence[Answer], cond: Tensor) -> Tensor:
+        return guide(uncond[0].output, cond, self._settings.guidance) if uncond else cond
 
     def _counted(self, cond: Sequence[Answer]) -> list[tuple[Answer, int]]:
         """Each answer of the conditional half with the number of its targets."""

@@ -43,7 +43,8 @@ def edit_walk(table: Timetable, inverted: Inverted, text: Tensor, branches: Bran
         branches.part(index, inverted.trajectory[:, 0])
         cond = branches.conditional(index, SourceRows(inverted.trajectory[:, index], text))
         answers = yield [*cond, *branches.unconditional(index, inverted.uncond_at(index))]
-        branches.advance(index, answers[:-1], answers[-1:], inverted.trajectory[:, index + 1])
+        asked = len(cond)
+        branches.advance(index, answers[:asked], answers[asked:], inverted.trajectory[:, index + 1])
     return branches.collect()
 
 

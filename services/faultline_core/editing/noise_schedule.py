@@ -41,30 +41,33 @@ class NoiseSchedule:
             betas = root**2
         return torch.cumprod(1.0 - betas, dim=0)
 
-    def timetable(self, steps: int) -> Timetable:
+    def timetable(self, steps: int, spacing: TimestepSpacing | None = None) -> Timetable:
         """Choose ``steps`` timesteps from noise to clean, as diffusers' DDIM scheduler does.
+
+        ``spacing`` stands in for the schedule's own. With few steps it weighs: "leading" starts short of pure
+        noise and spends its last evaluation on a picture that is clean already, "trailing" does neither.
 
         Raises:
             InvalidRequest: more steps than the model was trained on.
         """
         if not 1 <= steps <= self.train_steps:
             raise InvalidRequest(f"steps must be between 1 and {self.train_steps}, not {steps!r}")
-        chosen = self._spaced(steps)
+        chosen = self._spaced(steps, spacing or self.spacing)
         alphas = self.alphas_cumprod()
         levels = [float(alphas[t]) for t in chosen]
         # Stable Diffusion never saw an entirely clean level: the last step ends at its first one.
         final = 1.0 if self.set_alpha_to_one else float(alphas[0])
         return Timetable(tuple(chosen), (*levels, final), self.prediction)
 
-    def _spaced(self, steps: int) -> list[int]:
+    def _spaced(self, steps: int, spacing: TimestepSpacing) -> list[int]:
         ratio = self.train_steps / steps
-        if self.spacing == "leading":
+        if spacing == "leading":
             offset = self.steps_offset
             # With one step a training step the offset would reach past the noisiest of them.
             return [
                 min(i * (self.train_steps // steps) + offset, self.train_steps - 1) for i in range(steps)
             ][::-1]
-        if self.spacing == "trailing":
+        if spacing == "trailing":
             return [round(self.train_steps - i * ratio) - 1 for i in range(steps)]
         spread = torch.linspace(0, self.train_steps - 1, steps, dtype=torch.float64).round()
         return [int(t) for t in spread.flip(0)]

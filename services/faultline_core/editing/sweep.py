@@ -14,7 +14,8 @@ from faultline_core.editing.noise_schedule import Timetable
 class Fork:
     """A target before step ``step``, its self-attention injected in every step so far.
 
-    ``latents`` (C, H, W); ``heats`` (2, side, side) is what local blend has summed up, None without it.
+    ``latents`` (C, H, W); ``heats`` (2, side, side) is what local blend has summed up, None without it;
+    ``earlier`` (C, H, W) is what the solver remembers of the step before, if anything.
     All values of self_replace whose injection ends at ``step`` or later come through here, bit for bit:
     an edit at any of them can go on from it (`EditTask.start`).
     """
@@ -22,6 +23,7 @@ class Fork:
     step: int
     latents: Tensor
     heats: Tensor | None = None
+    earlier: Tensor | None = None
 
 
 def fork_steps(table: Timetable, values: Iterable[float]) -> tuple[int, ...]:
