@@ -27,13 +27,17 @@ class Driver:
         self._calls: Counter[Owner] = Counter()
         self._rows: Counter[Owner] = Counter()
         self._backward: Counter[Owner] = Counter()
+        self._map_bytes: Counter[Owner] = Counter()
+        self._host_syncs: Counter[Owner] = Counter()
 
     def cost(self, owner: Owner) -> Cost:
-        """Return the calls an owner took part in, and the samples evaluated on its account."""
+        """Return calls and waits an owner took part in, and the samples evaluated on its account."""
         return Cost(
             unet_calls=self._calls[owner],
             unet_evaluations=self._rows[owner],
             unet_backward_evaluations=self._backward[owner],
+            attention_map_bytes=self._map_bytes[owner],
+            host_syncs=self._host_syncs[owner],
         )
 
     def run(self, walk: Walk[T]) -> T:
@@ -72,8 +76,10 @@ class Driver:
         for pieces in [*_packed(plain, 2 * batch), *_packed(optimised, batch)]:
             raise_if_cancelled(self._cancelled)
             self._charge(pieces)
-            for piece, answer in zip(pieces, JoinedCall(pieces).answers(self._denoiser), strict=True):
+            call = JoinedCall(pieces)
+            for piece, answer in zip(pieces, call.answers(self._denoiser), strict=True):
                 found[id(piece.evaluation)].append(answer)
+            self._settle(pieces, call)
         return [Answer.join(found[id(evaluation)]) for evaluation in evaluations]
 
     def _charge(self, pieces: Sequence[Piece]) -> None:
@@ -83,6 +89,15 @@ class Driver:
         self._rows.update(payers)
         if pieces[0].evaluation.objective is not None:
             self._backward.update(payers)
+
+    def _settle(self, pieces: Sequence[Piece], call: JoinedCall) -> None:
+        """Note for those who pay what the call formed and waited for."""
+        if call.row_map_bytes:
+            for payer in (payer for piece in pieces if piece.carried for payer in piece.payers):
+                self._map_bytes[payer] += call.row_map_bytes
+        if call.host_syncs:
+            for payer in {payer for piece in pieces for payer in piece.payers}:
+                self._host_syncs[payer] += call.host_syncs
 
 
 def _packed(evaluations: Sequence[Evaluation], capacity: int) -> list[list[Piece]]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from faultline_core.editing.attention_control import CrossEdit, PromptToPrompt
-from faultline_core.editing.denoiser import Denoiser
+from faultline_core.editing.denoiser import Denoiser, read_on_host
 from faultline_core.editing.evaluation import Answer, Carry, Evaluation, Objective, Owner, WordMaps
 from faultline_core.errors import AttentionNotHooked
 
@@ -51,10 +51,15 @@ class Piece:
 
 
 class JoinedCall:
-    """Pieces that share one call; either all or none of them have an objective."""
+    """Pieces that share one call; either all or none of them have an objective.
+
+    ``row_map_bytes`` is the size of the attention maps formed for each row of the pieces that carry,
+    ``host_syncs`` says how often the call waited for the device.
+    """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._pieces = pieces
+        self.row_map_bytes = self.host_syncs = 0
         numbered = list(enumerate(pieces))
         # The layout that PromptToPrompt reads.
         heads = [(number, 0, 1) for number, piece in numbered if piece.carried]
@@ -90,6 +95,7 @@ class JoinedCall:
     def _evaluated(self, denoiser: Denoiser) -> list[Answer]:
         control = self._control()
         output = denoiser(self._latents, self._timesteps, self._text, control)
+        self.row_map_bytes = 0 if control is None else control.row_map_bytes
         # A control that was attached to nothing would give a plain, unedited picture without a word, as hooks
         # by class name did when diffusers renamed its attention class: count what was seen.
         if control is not None and 0 in (control.cross_sites, control.self_sites):
@@ -112,7 +118,8 @@ class JoinedCall:
         # Rows share nothing, so one backward pass holds the gradient of each in its own text.
         (gradient,) = torch.autograd.grad(output, leaf, residual * (2 * scale / residual[0].numel()))
         # Nothing is waited for where nobody reads.
-        read = values.read() if any(objective.read for objective in objectives) else ()
+        self.host_syncs = int(any(objective.read for objective in objectives))
+        read = values.read(denoiser) if self.host_syncs else ()
         ends = accumulate(self._sizes)
         return [
             Answer(part, (), slope, read[end - len(part) : end])
@@ -177,8 +184,8 @@ class _HostCopy:
             self._copied = torch.cuda.Event()
             self._copied.record()
 
-    def read(self) -> tuple[float, ...]:
+    def read(self, denoiser: Denoiser) -> tuple[float, ...]:
         """Wait for the copy alone, not for what was queued behind it."""
         if self._copied is not None:
             self._copied.synchronize()
-        return tuple(self._values.tolist())
+        return tuple(read_on_host(denoiser, self._values).tolist())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
 
-from faultline_core.editing.attention_control import PromptToPrompt, cross_edit
+from faultline_core.editing.attention_control import CrossEdit, PromptToPrompt, cross_edit
 from faultline_core.editing.denoiser import (
     AttentionControl,
     AttentionSite,
@@ -14,13 +16,18 @@ from faultline_core.editing.denoiser import (
     EvaluationFlops,
     read_on_host,
 )
+from faultline_core.editing.direct_inversion import direct_inversion
+from faultline_core.editing.driver import Driver
+from faultline_core.editing.edit import EditSettings, EditTask, edit
+from faultline_core.editing.evaluation import Evaluation, Objective, Walk
+from faultline_core.editing.noise_schedule import NoiseSchedule
+from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
 from faultline_core.types import Cost
 from oracles.toy_denoisers import HEADS, LENGTH, WIDTH, TinyAttention, draw, linear
 
-SWAP = align(
-    *(TokenizedPrompt((0, 5, word, 7, 1), (None, 0, 1, 2, None)) for word in (6, 9)),
-)
+SWAP = align(*(TokenizedPrompt((0, 5, word, 7, 1), (None, 0, 1, 2, None)) for word in (6, 9)))
+SWAPPED = cross_edit(SWAP, LENGTH, word_weight=1.0)
 CLEAN, TEXT, TIME = draw(5, 2, 4, 4, seed=1), draw(5, LENGTH, WIDTH, seed=2), torch.full((5,), 500)
 POSITIONS, FLOAT64 = 16, 8
 ROW_BYTES = HEADS * POSITIONS * LENGTH * FLOAT64
@@ -28,11 +35,10 @@ ROW_BYTES = HEADS * POSITIONS * LENGTH * FLOAT64
 
 def control(*, controlled: bool, collect: bool = False) -> PromptToPrompt:
     """One source and two targets, whose two halves make rows 1 to 4 of the call."""
-    edit = cross_edit(SWAP, LENGTH, word_weight=1.0)
     return PromptToPrompt(
         source_of=torch.tensor([0, 0]),
         sources=1,
-        cross=type(edit).stack([edit, edit]) if controlled else None,
+        cross=CrossEdit.stack([SWAPPED, SWAPPED]) if controlled else None,
         injected=torch.tensor([True, False]),
         collect=collect,
     )
@@ -106,3 +112,56 @@ def test_a_result_read_on_the_host_is_counted_and_stays_what_it_was() -> None:
     assert counting.cost.host_syncs == 1
     assert torch.equal(read_on_host(linear, losses), losses)
     assert counting.cost.host_syncs == 1
+
+
+STEPS, PICTURES = 5, 2
+TABLE = NoiseSchedule().timetable(STEPS)
+PHOTOGRAPHS, CAPTIONS = draw(PICTURES, 2, 4, 4, seed=5), draw(PICTURES, LENGTH, WIDTH, seed=6)
+NULL = draw(LENGTH, WIDTH, seed=9)
+
+
+@pytest.mark.parametrize("batch", [2, 3, 16])
+def test_what_the_edits_of_a_call_are_told_adds_up_to_what_was_formed(batch: int) -> None:
+    counting = CountingDenoiser(TinyAttention(), EvaluationFlops(forward=1000))
+    inverted = direct_inversion(TinyAttention(), TABLE, PHOTOGRAPHS, CAPTIONS, NULL)
+    texts = draw(3, LENGTH, WIDTH, seed=7)
+    edits = [EditTask(source, text, SWAPPED) for source, text in zip((0, 1, 0), texts, strict=True)]
+    settings = EditSettings(guidance=3.0, cross_replace=0.6, self_replace=(0.2, 0.8), batch=batch)
+    costs = edit(counting, TABLE, inverted, CAPTIONS, edits, settings).costs
+    total = sum(costs, Cost())
+    assert total.attention_map_bytes == counting.cost.attention_map_bytes
+    assert total.unet_evaluations * 1000 == counting.cost.flops
+    # Three controlled steps of three targets, which the second step parts in two, and at least two sources.
+    assert counting.cost.attention_map_bytes >= (3 + 6 + 6 + 3 * PICTURES) * ROW_BYTES
+    assert all(cost.attention_map_bytes % ROW_BYTES == 0 for cost in costs)
+    assert costs[1].attention_map_bytes == (1 + 2 + 2 + 3) * ROW_BYTES or batch < 16
+    assert counting.cost.host_syncs == total.host_syncs == 0
+
+
+@pytest.mark.parametrize("pictures", [1, PICTURES])
+def test_null_text_waits_once_an_inner_iteration_however_many_pictures_share_it(pictures: int) -> None:
+    counting = CountingDenoiser(TinyAttention())
+    settings = NullTextSettings(guidance=2.0, inner_steps=4, tolerance=2e-3)
+    inverted = null_text_inversion(
+        counting, TABLE, PHOTOGRAPHS[:pictures], CAPTIONS[:pictures], NULL, settings
+    )
+    longest = inverted.inner_iterations.max(dim=0).values
+    # Nothing hangs on the loss of a step's last iteration: it is not read.
+    assert counting.cost.host_syncs == int(longest.clamp(max=settings.inner_steps - 1).sum())
+    assert 0 < counting.cost.host_syncs < STEPS * settings.inner_steps
+
+
+def test_a_wait_counts_for_every_picture_that_shares_it() -> None:
+    driver, names = Driver(TinyAttention()), ("one", "other")
+    evaluation = Evaluation(
+        timestep=500, latents=CLEAN[:2], text=TEXT[:2], owners=names,
+        objective=Objective(1.0, torch.zeros_like(CLEAN[:2]), read=True),
+    )  # fmt: skip
+
+    def walk() -> Walk[None]:
+        yield [evaluation]
+        yield [replace(evaluation, objective=Objective(1.0, torch.zeros_like(CLEAN[:2]), read=False))]
+
+    driver.run(walk())
+    assert [driver.cost(name).host_syncs for name in names] == [1, 1]
+    assert [driver.cost(name).unet_backward_evaluations for name in names] == [2, 2]
