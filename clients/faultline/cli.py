@@ -127,7 +127,12 @@ def stress_test(
         int, typer.Option(help="Edits of the random baseline for each picture; 0 leaves it out.")
     ] = 1,
     preset: Annotated[str, typer.Option(help="A preset of the suite: quick, lance, null-text.")] = "quick",
-    selection: Annotated[str, typer.Option(help="Choice over the sweep: paper or released.")] = "paper",
+    selection: Annotated[
+        str,
+        typer.Option(
+            help="Choice over the sweep: paper (best direction) or released (largest that passes; faster)."
+        ),
+    ] = "paper",
     limit: Annotated[int | None, typer.Option(help="At most so many pictures.")] = None,
     refuse_word: Annotated[
         list[str] | None,

@@ -44,7 +44,9 @@ class _Taking(ABC, Generic[H]):
 
         A classifier ``py:module:function`` is served by this client until the client is closed. An
         intervention replaces words of your choice, ``"husky=>schnauzer,poodle"`` one for each after the
-        arrow; ``"=>in the snow"`` appends, ``"in the rain=>"`` takes out.
+        arrow; ``"=>in the snow"`` appends, ``"in the rain=>"`` takes out. With the ``selection``
+        ``"released"`` the largest value of the sweep that passes is kept, and most others are never made;
+        ``"paper"`` compares them all.
 
         Raises:
             InvalidRequest: an intervention cannot be read.

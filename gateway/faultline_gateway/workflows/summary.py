@@ -6,7 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from faultline_core.contract.runs import Item, Run
-from faultline_core.contract.stress_tests import EditTypeSummary, StressTestConfig, StressTestSummary
+from faultline_core.contract.stress_tests import (
+    EditTypeSummary,
+    StressTestConfig,
+    StressTestSummary,
+    SweepSummary,
+)
 from faultline_core.types import Cost
 from faultline_gateway.workflows.by_class import summarize_classes
 from faultline_gateway.workflows.estimates import Estimator
@@ -52,6 +57,7 @@ def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
         classes=summarize_classes(items, seen, config.classes, estimator),
         realism=summarize_realism(items, estimator),
         perplexity=summarize_perplexity(items, estimator),
+        sweep=_sweep(items, config),
     )
 
 
@@ -77,6 +83,16 @@ def _counts(items: Sequence[Item]) -> dict[str, int]:
         "cancelled": states["cancelled"],
         "pending": states["pending"] + states["leased"],
     }
+
+
+def _sweep(items: Sequence[Item], config: StressTestConfig) -> SweepSummary:
+    tried = [item.result.self_replace_tried for item in items if item.result is not None]
+    return SweepSummary(
+        selection=config.request.selection,
+        values=len(config.preset.self_replace),
+        edits=sum(bool(values) for values in tried),
+        made=sum(map(len, tried)),
+    )
 
 
 def _unused_filters(config: StressTestConfig) -> list[str]:

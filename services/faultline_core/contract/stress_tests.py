@@ -29,6 +29,9 @@ class StressTestCreate(RequestBody):
     ``lance_r_edits_per_image`` edits of the random baseline LANCE-R go beside each source's edits and
     change none of them; 0 leaves it out. Each of the ``interventions``, changes of words that the user
     chose, is made in every caption that it applies to, with ``max_edits_per_image`` 0 alone.
+    ``selection`` is the choice over the preset's sweep of self_replace: ``paper`` takes the best direction
+    of all values that pass the gate, ``released`` the largest value that passes, as LANCE's code does;
+    smaller values are not made then, which saves most of the editor's work.
     """
 
     dataset: Name
@@ -271,6 +274,19 @@ class ClassSummary(ResponseBody):
     example_item: str = ""
 
 
+class SweepSummary(ResponseBody):
+    """The choice over self_replace: its rule, and how many pictures it took of those it could have taken.
+
+    ``made`` pictures for ``edits`` edits that reached the gate, each at ``values`` values at most; edits
+    that failed count nowhere.
+    """
+
+    selection: Selection
+    values: int
+    edits: int
+    made: int
+
+
 class StressTestSummary(ResponseBody):
     """``GET /v1/stress-tests/{id}/summary`` and ``demo/summary.json``.
 
@@ -298,6 +314,7 @@ class StressTestSummary(ResponseBody):
     classes: dict[str, ClassSummary] = {}
     realism: RealismSummary | None = None
     perplexity: PerplexitySummary | None = None
+    sweep: SweepSummary | None = None
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())

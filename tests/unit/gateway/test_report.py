@@ -120,6 +120,22 @@ def test_cost_is_told_in_evaluations_and_in_operations() -> None:
         assert told in text
 
 
+@pytest.mark.parametrize(
+    ("selection", "rule"),
+    [("paper", "the one with the best direction is kept"), ("released", "only where larger ones failed")],
+)
+def test_the_choice_over_the_sweep_is_told(selection: str, rule: str) -> None:
+    ledgered = full()
+    for index, item in enumerate(ledgered.items):
+        if item.kind == "edit" and item.result is not None:
+            tried = item.result.model_copy(update={"self_replace_tried": [0.6, 0.8]})
+            ledgered.items[index] = item.model_copy(update={"result": tried})
+    text = text_of(report(ledgered, selection=selection))
+    assert rule in text
+    assert "3 values of self-replace" in text
+    assert "62 pictures for 31 edits" in text
+
+
 def test_pictures_stand_before_and_after_with_their_edited_words_marked() -> None:
     html = report(full())
     assert "on the <del>grass</del>" in html

@@ -8,16 +8,17 @@ from dataclasses import replace
 import pytest
 
 from fakes.ports import FakeEditor, FakeScorer, fake_services
-from fakes.recorder import FakeRecorder, Recorded, lease_all
+from fakes.recorder import FakeRecorder, Recorded, lease_all, recorded_items, recorded_run
 from fakes.runs import planned, stress_test
 from fakes.world import FakeWorld
 from faultline_core.contract.base import Outcome, Problem
 from faultline_core.contract.editor import EditedImage, EditRequest, EditResponse
 from faultline_core.contract.scorer import EditScores, ScoreItem
+from faultline_core.contract.stress_tests import SweepSummary
 from faultline_core.errors import NumericalFailure
 from faultline_core.types import Selection
 from faultline_gateway.ports import Services
-from faultline_gateway.workflows.stress_test import process
+from faultline_gateway.workflows.stress_test import process, summarize
 
 SWEEP = (0.4, 0.6, 0.8)
 PATTERNS = list(itertools.product([True, False], repeat=len(SWEEP)))
@@ -167,3 +168,15 @@ def _services(world: FakeWorld) -> Services:
 
 def _picture(found: Recorded) -> tuple[str, float | None] | None:
     return None if found.result is None else (found.result.image, found.result.self_replace)
+
+
+@pytest.mark.parametrize(("selection", "made"), [("paper", 18), ("released", 10)])
+async def test_the_summary_tells_how_many_pictures_the_choice_took(selection: Selection, made: int) -> None:
+    world = FakeWorld()
+    services = fake_services(world, scorer=_Patterned(world))
+    sources = [world.source("sled", 0)]
+    config, _ = await planned(sources, services, selection=selection)
+    planned_items, record = await stress_test(world, sources, services, selection=selection)
+    items = recorded_items(planned_items, record)
+    summary = summarize(recorded_run(config, items), items)
+    assert summary.sweep == SweepSummary(selection=selection, values=3, edits=6, made=made)
