@@ -33,7 +33,11 @@ RunState = Literal[
 ]
 RunKind = Literal["stress-test"]
 
-Inversion = Literal["null-text", "negative-prompt", "direct"]
+Inversion = Literal["null-text", "negative-prompt", "direct", "virtual"]
+Solver = Literal["ddim", "dpm-solver++", "consistent"]
+"""How a target gets from one noise level to the next; ``consistent`` moves it beside its source."""
+TimestepSpacing = Literal["leading", "trailing", "linspace"]
+"""Which noise levels sampling visits, as diffusers names them."""
 Selection = Literal["paper", "released"]
 """Choice over the self_replace sweep: best direction among those that pass, or largest passing value."""
 

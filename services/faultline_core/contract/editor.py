@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from faultline_core.contract.base import ModelIdentity, Outcome, RequestBody, ResponseBody, Text
-from faultline_core.types import BlobRef, Cost, Inversion, Seed
+from faultline_core.types import BlobRef, Cost, Inversion, Seed, Solver, TimestepSpacing
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class EditorPreset(RequestBody):
-    """Every knob of an edit (LANCE, Table 6; reference-implementation values as the ``lance`` preset)."""
+    """Every knob of an edit (LANCE, Table 6; reference-implementation values as the ``lance`` preset).
+
+    ``spacing`` says which noise levels the steps visit, by default those of the model's own scheduler. With
+    ``virtual`` inversion a picture's noise is drawn, not computed: from ``seed`` and the picture's bytes,
+    so that it can be made again alone.
+    """
 
     inversion: Inversion = "direct"
+    solver: Solver = "ddim"
+    spacing: TimestepSpacing | None = None
+    seed: Seed = 0
     steps: int = Field(default=20, ge=1, le=100)
     guidance: float = Field(default=3.0, ge=1.0, le=30.0)
     cross_replace: Fraction = 0.8
@@ -25,6 +33,13 @@ class EditorPreset(RequestBody):
     inner_steps: int = Field(default=10, ge=0, le=100)
     inner_learning_rate: float = Field(default=1e-2, gt=0.0, le=1.0)
     inner_tolerance: float = Field(default=1e-5, ge=0.0)
+
+    @model_validator(mode="after")
+    def _beside_the_source(self) -> Self:
+        # From noise that was only drawn no other solver would come back to the picture.
+        if self.inversion == "virtual" and self.solver != "consistent":
+            raise ValueError(f"virtual inversion wants the solver 'consistent', not {self.solver!r}")
+        return self
 
 
 class ReconstructItem(RequestBody):

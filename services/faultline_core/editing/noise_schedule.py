@@ -9,10 +9,10 @@ import torch
 
 from faultline_core.errors import InvalidRequest
 from faultline_core.sweep import leading_steps
+from faultline_core.types import TimestepSpacing
 
 BetaSchedule = Literal["linear", "scaled_linear"]
 PredictionType = Literal["epsilon", "v_prediction"]
-TimestepSpacing = Literal["leading", "trailing", "linspace"]
 
 
 @dataclass(frozen=True)

@@ -209,6 +209,12 @@ def test_a_sweep_has_at_least_one_value() -> None:
         editor.EditorPreset(self_replace=())
 
 
+def test_noise_that_was_only_drawn_wants_the_solver_that_stays_beside_the_source() -> None:
+    editor.EditorPreset(inversion="virtual", solver="consistent")
+    with pytest.raises(ValidationError, match="virtual inversion wants the solver 'consistent', not 'ddim'"):
+        editor.EditorPreset(inversion="virtual")
+
+
 def test_an_estimate_is_known_in_all_its_parts_or_in_none() -> None:
     assert str(Estimate(estimate=None, low=None, high=None, n=0)) == "- (n=0)"
     assert str(Estimate(estimate=0.5, low=0.25, high=0.75, n=8)) == "0.500 [0.250, 0.750] (n=8)"
