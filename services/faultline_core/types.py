@@ -107,7 +107,8 @@ class Cost(BaseModel):
     ``unet_evaluations`` counts samples and ``unet_calls`` the batches they went in, ``flops`` is the
     arithmetic of the diffusion pipeline's evaluations and autoencoder passes (a multiply-add is two),
     ``attention_map_bytes`` the size of the attention maps that controls computed outside of a fused kernel,
-    and ``host_syncs`` says how often the diffusion loops waited for the device to read a result.
+    ``host_syncs`` says how often the diffusion loops waited for the device to read a result, and
+    ``float32_retries`` how many null-text inversions half precision had spoilt and were made anew.
     """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
@@ -120,6 +121,7 @@ class Cost(BaseModel):
     flops: int = 0
     attention_map_bytes: int = 0
     host_syncs: int = 0
+    float32_retries: int = 0
     seconds: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:

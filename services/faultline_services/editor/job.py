@@ -19,6 +19,7 @@ from faultline_core.errors import FaultlineError, NumericalFailure, ResourceExha
 from faultline_core.images import Pixels, decode_image, encode_raw
 from faultline_core.types import BlobRef, Cost
 from faultline_services.editor.buckets import Buckets
+from faultline_services.editor.float32_retry import retry_in_float32, spoilt_rows
 from faultline_services.editor.inversions import InversionCache, Source, invert
 from faultline_services.editor.pictures import centre_crop
 from faultline_services.editor.pipeline import Pipeline
@@ -41,7 +42,7 @@ class Job:
         self._pipeline, self._store, self._cache, self._buckets = pipeline, store, cache, buckets
         self._started = perf_counter()
         self._inversion_costs: dict[Source, Cost] = {}
-        self._vae_passes = 0
+        self._vae_passes = self._retries = 0
         self.denoiser = CountingDenoiser(pipeline.denoiser)
         self.pictures: dict[Source, Pixels] = {}
         self.inverted: dict[Source, Inverted] = {}
@@ -79,17 +80,26 @@ class Job:
         text = pipeline.prompts.encode([source.caption for source in sources])
         table = pipeline.schedule.timetable(preset.steps)
         inverted, costs = invert(self.denoiser, table, preset, latents, text, pipeline.null, cancelled)
+        finite, parts = inverted.finite.tolist(), [inverted.select(row) for row in range(len(sources))]
+        spoilt = spoilt_rows(inverted, preset, pipeline.denoiser.precision)
+        if spoilt:
+            chosen = latents[spoilt], text[spoilt]
+            again = retry_in_float32(pipeline, self.denoiser, table, preset, *chosen, cancelled)
+            for row, (part, cost) in zip(spoilt, again, strict=True):
+                parts[row], costs[row], finite[row] = part, costs[row] + cost, bool(part.finite)
         self._vae_passes += len(sources)
-        finite = inverted.finite.tolist()
+        self._retries += len(spoilt)
         for row, source in enumerate(sources):
             self._inversion_costs[source] = costs[row] + Cost(vae_passes=1)
             if finite[row]:
-                self.inverted[source] = inverted.select(row)
+                self.inverted[source] = parts[row]
                 # Before the next batch is begun: a cancelled call's successor need not begin anew.
-                self._cache.keep(source, preset, self.inverted[source])
+                self._cache.keep(source, preset, parts[row])
             else:
-                problem = NumericalFailure(f"inverting {source.image!r} gave numbers that are not finite")
-                self.source_problems[source] = problem
+                tried = f"{pipeline.denoiser.precision}{', and again in float32' if row in spoilt else ''}"
+                self.source_problems[source] = NumericalFailure(
+                    f"the {preset.inversion} inversion of {source.image!r} is not finite in {tried}"
+                )
 
     def claim_inversion_cost(self, source: Source) -> Cost:
         """Return what inverting the source took to the first item that asks; nothing if it was cached."""
@@ -100,7 +110,10 @@ class Job:
         if bool(torch.isfinite(latents).all()):
             self.made[index] = Made(latents, cost + Cost(vae_passes=latents.shape[0]))
         else:
-            self.problems[index] = NumericalFailure(f"item {index} gave numbers that are not finite")
+            precision = self._pipeline.denoiser.precision
+            self.problems[index] = NumericalFailure(
+                f"the latents of item {index} are not finite in {precision}"
+            )
 
     def exhaust(self, indices: Sequence[int]) -> None:
         """Note the items of which not even one sample fits into memory."""
@@ -139,7 +152,8 @@ class Job:
 
     def cost(self) -> Cost:
         """Everything the request took so far."""
-        return self.denoiser.cost + Cost(vae_passes=self._vae_passes, seconds=perf_counter() - self._started)
+        counted = Cost(vae_passes=self._vae_passes, float32_retries=self._retries)
+        return self.denoiser.cost + counted + Cost(seconds=perf_counter() - self._started)
 
 
 def _with_share_of_time(cost: Cost, whole: Cost, items: int) -> Cost:

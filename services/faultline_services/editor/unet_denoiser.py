@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -25,6 +27,19 @@ class UNetDenoiser:
     def precision(self) -> str:
         """The type the weights compute in, as ``float32``."""
         return str(self._unet.dtype).removeprefix("torch.")
+
+    @contextmanager
+    def in_float32(self) -> Iterator[None]:
+        """Compute in float32 meanwhile; the weights are the very same again afterwards, whatever happens."""
+        # Kept and put back rather than cast back: exact, and graphs captured over them stay valid.
+        kept = [(part, part.data) for part in [*self._unet.parameters(), *self._unet.buffers()]]
+        try:
+            for part, data in kept:
+                part.data = data.float() if data.is_floating_point() else data
+            yield
+        finally:
+            for part, data in kept:
+                part.data = data
 
     def __call__(
         self, latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None

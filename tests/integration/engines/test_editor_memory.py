@@ -109,7 +109,7 @@ def test_inversions_that_do_not_fit_are_made_in_smaller_batches(
 
 
 def test_edits_that_do_not_fit_are_made_in_smaller_calls(pipeline: Pipeline, store: BlobStore) -> None:
-    # Eight targets fill a call of 4 + 8 + 8 rows; four of them, of two pictures each, one of 4 + 4 + 4.
+    # A call holds two rows for each of eight samples, and those of four when that was too much.
     small = engine(pipeline, store, batch=8, rows=12)
     assert edited(small) == edited(engine(pipeline, store, batch=4))
     assert isinstance(small.pipeline.denoiser, SmallCard)
@@ -132,9 +132,8 @@ def test_the_size_that_fits_is_found_once(pipeline: Pipeline, store: BlobStore) 
 
 
 def test_what_does_not_fit_alone_fails_with_its_name(pipeline: Pipeline, store: BlobStore) -> None:
-    small = engine(pipeline, store, batch=4, rows=2)
-    assert len(generated(small)) == 5
-    # A source and both halves of a target are three rows: the inversions fit, the edits do not.
+    # An edit needs its source beside it: the inversions fit, the edits do not.
+    small = engine(pipeline, store, batch=4, rows=1)
     with pytest.raises(ResourceExhausted, match="item 0 alone"):
         edited(small, 2)
     kept = ReconstructRequest(
