@@ -35,7 +35,10 @@ class ForkCache:
         heats: Sequence[Tensor | None] = [None] * len(steps)
         if "heats" in tensors:
             heats = list(tensors["heats"].to(self._device))
-        return [Fork(*row) for row in zip(steps, latents, heats, strict=True)]
+        earlier: Sequence[Tensor | None] = [None] * len(steps)
+        if "earlier" in tensors:
+            earlier = list(tensors["earlier"].to(self._device))
+        return [Fork(*row) for row in zip(steps, latents, heats, earlier, strict=True)]
 
     def keep(
         self, item: EditItem, preset: EditorPreset, known: Sequence[Fork], noted: Sequence[Fork]
@@ -52,4 +55,7 @@ class ForkCache:
         heats = [fork.heats for fork in rows if fork.heats is not None]
         if heats:
             tensors["heats"] = torch.stack(heats)
+        earlier = [fork.earlier for fork in rows if fork.earlier is not None]
+        if earlier:
+            tensors["earlier"] = torch.stack(earlier)
         self._cache.keep(tensors, item=item, preset=preset)
