@@ -20,26 +20,23 @@ from faultline_core.contract.editor import (
     GenerateRequest,
     GenerateResponse,
     Reconstruction,
-    ReconstructItem,
     ReconstructRequest,
     ReconstructResponse,
 )
-from faultline_core.editing.attention_control import cross_edit
 from faultline_core.editing.denoiser import Cancellation, never
-from faultline_core.editing.edit import EditSettings, EditTask, edit
+from faultline_core.editing.edit import edit
 from faultline_core.editing.generate import generate, starting_noise
 from faultline_core.editing.inversion import Inverted
-from faultline_core.editing.local_blend import BlendWords
-from faultline_core.editing.prompt_alignment import align
-from faultline_core.editing.sweep import fork_steps, latest_fork
+from faultline_core.editing.sweep import latest_fork
 from faultline_core.errors import PromptTooLong, ResourceExhausted
 from faultline_core.images import decode_image
 from faultline_core.suite import EditorSuite
 from faultline_core.types import BlobRef, Cost
 from faultline_services.editor.buckets import Buckets
+from faultline_services.editor.edits import EditsOnTheWay, edit_settings, edit_tasks, source_of
 from faultline_services.editor.forks import ForkCache
 from faultline_services.editor.inversions import InversionCache, Source
-from faultline_services.editor.job import Job
+from faultline_services.editor.job import Company, Job
 from faultline_services.editor.pictures import psnr_db
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
 from faultline_services.memory import is_out_of_memory
@@ -91,7 +88,7 @@ class EditorEngine:
     ) -> ReconstructResponse:
         """Invert each picture and bring it back without an edit."""
         with self._job() as job:
-            sources = [_source(item) for item in request.items]
+            sources = [source_of(item) for item in request.items]
             self._invert(job, sources, request.preset, cancelled)
             for index, source in enumerate(sources):
                 if index not in job.problems:
@@ -109,9 +106,10 @@ class EditorEngine:
     def edit(self, request: EditRequest, *, cancelled: Cancellation = never) -> EditResponse:
         """Edit each picture once for every value of the self_replace sweep that is asked for."""
         with self._job() as job:
-            self._invert(job, [_source(item) for item in request.items], request.preset, cancelled)
             self._refuse_long(job, [item.edited_caption for item in request.items])
-            good = [index for index in range(len(request.items)) if index not in job.problems]
+            self._invert_and_edit(job, request, cancelled)
+            done = job.problems.keys() | job.made.keys()
+            good = [index for index in range(len(request.items)) if index not in done]
 
             def work(indices: Sequence[int], batch: int) -> None:
                 chosen = {index: request.items[index] for index in indices}
@@ -155,11 +153,29 @@ class EditorEngine:
                 raise
             raise ResourceExhausted(f"out of memory beside the batches: {error}") from error
 
+    def _invert_and_edit(self, job: Job, request: EditRequest, cancelled: Cancellation) -> None:
+        """Invert all sources; by null-text, edit those not inverted before on the way."""
+        items = {index: item for index, item in enumerate(request.items) if index not in job.problems}
+        riding = EditsOnTheWay(self.pipeline, job.denoiser, request, items, cancelled)
+        sources, preset = [source_of(item) for item in request.items], request.preset
+        company = riding.invert if preset.inversion == "null-text" else None
+        self._invert(job, sources, preset, cancelled, company)
+        for index, made in riding.made.items():
+            if index in job.problems:
+                continue
+            job.settle(index, made.latents, made.cost + job.claim_inversion_cost(sources[index]))
+            self._forks.keep(items[index], preset, [], made.forks)
+
     def _invert(
-        self, job: Job, sources: Sequence[Source], preset: EditorPreset, cancelled: Cancellation
+        self,
+        job: Job,
+        sources: Sequence[Source],
+        preset: EditorPreset,
+        cancelled: Cancellation,
+        company: Company | None = None,
     ) -> None:
         job.read(sources)
-        job.invert(preset, cancelled)
+        job.invert(preset, cancelled, company)
         for index, source in enumerate(sources):
             if source in job.source_problems:
                 job.problems[index] = job.source_problems[source]
@@ -182,43 +198,24 @@ class EditorEngine:
     ) -> None:
         preset, table = request.preset, self.pipeline.schedule.timetable(request.preset.steps)
         # All edits of a picture read one trajectory; it is neither inverted nor stacked twice.
-        sources = list(dict.fromkeys(_source(item) for item in items.values()))
+        sources = list(dict.fromkeys(source_of(item) for item in items.values()))
         forks = [self._forks.find(item, preset) for item in items.values()]
         starts = [latest_fork(known, table, request.values) for known in forks]
-        tasks = self._tasks(list(items.values()), sources, preset)
+        tasks = edit_tasks(self.pipeline, list(items.values()), sources, preset)
         edited = edit(
             job.denoiser,
             table,
             Inverted.concatenate([job.inverted[source] for source in sources]),
             self.pipeline.prompts.encode([source.caption for source in sources]),
             [replace(task, start=start) for task, start in zip(tasks, starts, strict=True)],
-            EditSettings(
-                guidance=preset.guidance,
-                cross_replace=preset.cross_replace,
-                self_replace=request.values,
-                batch=batch,
-                fork_steps=fork_steps(table, set(preset.self_replace) - set(request.values)),
-            ),
+            edit_settings(request, table, batch=batch),
             cancelled=cancelled,
         )
         for row, (index, item) in enumerate(items.items()):
-            cost = edited.costs[row] + job.claim_inversion_cost(_source(item))
+            cost = edited.costs[row] + job.claim_inversion_cost(source_of(item))
             job.settle(index, edited.latents[row], cost)
             if index in job.made:
                 self._forks.keep(item, preset, forks[row], edited.forks[row])
-
-    def _tasks(
-        self, items: Sequence[EditItem], sources: Sequence[Source], preset: EditorPreset
-    ) -> list[EditTask]:
-        prompts = self.pipeline.prompts
-        texts = prompts.encode([item.edited_caption for item in items])
-        tasks = []
-        for item, text in zip(items, texts, strict=True):
-            aligned = align(prompts.tokenize(item.caption), prompts.tokenize(item.edited_caption))
-            cross = cross_edit(aligned, prompts.length, word_weight=preset.word_weight).to(text)
-            words = BlendWords.of(aligned, prompts.length) if preset.local_blend else None
-            tasks.append(EditTask(sources.index(_source(item)), text, cross, words))
-        return tasks
 
     def _generate(
         self, job: Job, request: GenerateRequest, indices: Sequence[int], cancelled: Cancellation
@@ -239,7 +236,3 @@ class EditorEngine:
         cost = Cost(unet_calls=request.steps, unet_evaluations=2 * request.steps)
         for row, index in enumerate(indices):
             job.settle(index, latents[row : row + 1], cost)
-
-
-def _source(item: ReconstructItem | EditItem) -> Source:
-    return Source(item.image, item.caption)

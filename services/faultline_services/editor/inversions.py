@@ -48,6 +48,16 @@ def inversion_part(preset: EditorPreset) -> dict[str, object]:
     return part
 
 
+def null_text_settings(preset: EditorPreset) -> NullTextSettings:
+    """Take the knobs of null-text inversion out of a preset."""
+    return NullTextSettings(
+        guidance=preset.guidance,
+        inner_steps=preset.inner_steps,
+        learning_rate=preset.inner_learning_rate,
+        tolerance=preset.inner_tolerance,
+    )
+
+
 class InversionCache:
     """Inversions in the blob store, as safetensors bytes under a key of all their inputs."""
 
@@ -99,12 +109,7 @@ def invert(
     elif preset.inversion == "negative-prompt":
         inverted = negative_prompt_inversion(denoiser, table, latents, text, cancelled=cancelled)
     else:
-        settings = NullTextSettings(
-            guidance=preset.guidance,
-            inner_steps=preset.inner_steps,
-            learning_rate=preset.inner_learning_rate,
-            tolerance=preset.inner_tolerance,
-        )
+        settings = null_text_settings(preset)
         inverted = null_text_inversion(denoiser, table, latents, text, null, settings, cancelled=cancelled)
     # Null-text stops early by picture, so its pictures differ in cost though they share every call.
     fixed = FIXED_PASSES[preset.inversion] * table.steps

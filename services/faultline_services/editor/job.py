@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -25,6 +26,16 @@ from faultline_services.editor.pictures import centre_crop
 from faultline_services.editor.pipeline import Pipeline
 
 T = TypeVar("T")
+
+
+class Company(Protocol):
+    """Inverts sources together with something else that is made of them on the way."""
+
+    def __call__(
+        self, sources: Sequence[Source], latents: Tensor, text: Tensor, batch: int
+    ) -> tuple[Inverted, list[Cost]]:
+        """Invert latents (B, C, h, w) under captions (B, L, D), ``batch`` samples a call."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -60,7 +71,7 @@ class Job:
             except FaultlineError as error:
                 self.source_problems[source] = error
 
-    def invert(self, preset: EditorPreset, cancelled: Cancellation) -> None:
+    def invert(self, preset: EditorPreset, cancelled: Cancellation, company: Company | None = None) -> None:
         """Invert what was read; every finished batch is remembered at once, should the request end early."""
         known = {source: self._cache.find(source, preset) for source in self.pictures}
         self.inverted |= {source: found for source, found in known.items() if found is not None}
@@ -69,17 +80,34 @@ class Job:
         def work(sources: Sequence[Source]) -> None:
             self._invert(sources, preset, cancelled)
 
+        if company is not None:
+            bucket = self._buckets.of("invert in company")
+
+            def work_together(sources: Sequence[Source]) -> None:
+                self._invert(sources, preset, cancelled, partial(company, batch=bucket.size))
+
+            # What does not fit together may fit one after the other.
+            missing = bucket.run(missing, work_together)
         for source in self._buckets.of(f"invert {preset.inversion}").run(missing, work):
             self.source_problems[source] = ResourceExhausted(
                 f"inverting {source.image!r} needs more memory than there is"
             )
 
-    def _invert(self, sources: Sequence[Source], preset: EditorPreset, cancelled: Cancellation) -> None:
+    def _invert(
+        self,
+        sources: Sequence[Source],
+        preset: EditorPreset,
+        cancelled: Cancellation,
+        together: Callable[[Sequence[Source], Tensor, Tensor], tuple[Inverted, list[Cost]]] | None = None,
+    ) -> None:
         pipeline = self._pipeline
         latents = pipeline.codec.encode([self.pictures[source] for source in sources])
         text = pipeline.prompts.encode([source.caption for source in sources])
         table = pipeline.schedule.timetable(preset.steps)
-        inverted, costs = invert(self.denoiser, table, preset, latents, text, pipeline.null, cancelled)
+        if together is not None:
+            inverted, costs = together(sources, latents, text)
+        else:
+            inverted, costs = invert(self.denoiser, table, preset, latents, text, pipeline.null, cancelled)
         finite, parts = inverted.finite.tolist(), [inverted.select(row) for row in range(len(sources))]
         spoilt = spoilt_rows(inverted, preset, pipeline.denoiser.precision)
         if spoilt:

@@ -99,7 +99,7 @@ def test_an_inversion_is_made_once(engine: EditorEngine, store: BlobStore) -> No
     second = engine.edit(EditRequest(items=[item], preset=other_guidance))
     assert first.cost.unet_evaluations == 4
     # Four target steps of two halves, three source rows for as long as anything is carried over.
-    made = second.cost.model_copy(update={"seconds": 0.0})
+    made = second.cost.model_copy(update={"seconds": 0.0, "attention_map_bytes": 0, "flops": 0})
     assert made == Cost(unet_calls=4, unet_evaluations=8 + 3, vae_passes=1)
 
 
@@ -196,11 +196,9 @@ def test_cancellation_ends_the_call_and_keeps_finished_inversions(
     assert engine.reconstruct(sources).cost.unet_calls == 0
 
 
-@pytest.mark.parametrize(
-    ("inversion", "passes"), [("direct", 1), ("negative-prompt", 2), ("null-text", 3 + QUICK.inner_steps)]
-)
+@pytest.mark.parametrize("inversion", ["direct", "negative-prompt", "null-text"])
 def test_cancellation_is_asked_for_before_every_call(
-    engine: EditorEngine, store: BlobStore, inversion: Inversion, passes: int
+    engine: EditorEngine, store: BlobStore, inversion: Inversion
 ) -> None:
     polls: list[bool] = []
 
@@ -210,9 +208,9 @@ def test_cancellation_is_asked_for_before_every_call(
 
     item = EditItem(image=picture(store, 10), caption=CAPTION, edited_caption=EDITS[0])
     preset = QUICK.model_copy(update={"inversion": inversion, "self_replace": (0.5,), "inner_tolerance": 0.0})
-    engine.edit(EditRequest(items=[item], preset=preset), cancelled=asked)
+    response = engine.edit(EditRequest(items=[item], preset=preset), cancelled=asked)
     # And once before the picture is decoded.
-    assert len(polls) == (passes + 1) * QUICK.steps + 1
+    assert len(polls) == response.cost.unet_calls + 1
     polls.clear()
     engine.generate(
         GenerateRequest(items=[GenerateItem(prompt=CAPTION, seed=1)], steps=3, guidance=2.0), cancelled=asked

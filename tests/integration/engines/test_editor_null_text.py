@@ -1,0 +1,110 @@
+"""Null-text edits through the engine: on the way of the inversion, or after one made before."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.editor import (
+    EditItem,
+    EditorPreset,
+    EditRequest,
+    EditResponse,
+    ReconstructItem,
+    ReconstructRequest,
+)
+from faultline_core.images import decode_image, encode_png
+from faultline_core.types import Cost
+from faultline_services.editor.engine import EditorEngine
+
+CAPTION = "a photo of a red bus on grass"
+EDITS = ("a photo of a blue bus on grass", "a photo of a red bus on grass in the rain")
+STEPS, INNER = 4, 2
+PRESET = EditorPreset(
+    inversion="null-text", steps=STEPS, guidance=2.0, inner_steps=INNER, inner_tolerance=0.0,
+    self_replace=(0.25, 0.75), cross_replace=0.5,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_tiny_pipeline(folder / "tiny")
+    return folder
+
+
+@pytest.fixture
+def engine(root: Path, tmp_path: Path) -> EditorEngine:
+    return EditorEngine.load(SUITE, root, BlobStore(str(tmp_path / "store")))
+
+
+def items(engine: EditorEngine, *seeds: int) -> list[EditItem]:
+    drawn = [np.random.default_rng(seed).integers(0, 256, (RESOLUTION, RESOLUTION, 3)) for seed in seeds]
+    refs = [engine.store.put(encode_png(pixels.astype(np.uint8))) for pixels in drawn]
+    return [EditItem(image=ref, caption=CAPTION, edited_caption=edited) for ref in refs for edited in EDITS]
+
+
+def pixels(engine: EditorEngine, response: EditResponse) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    refs = [variant.image for outcome in response.outcomes for variant in outcome.unwrap().variants]
+    return np.stack([decode_image(engine.store.get(ref)).astype(np.int64) for ref in refs])
+
+
+def invert(engine: EditorEngine, item: EditItem) -> Cost:
+    source = ReconstructItem(image=item.image, caption=item.caption)
+    return engine.reconstruct(ReconstructRequest(items=[source], preset=PRESET)).cost
+
+
+def test_edits_on_the_way_are_those_after_the_inversion_for_fewer_evaluations(engine: EditorEngine) -> None:
+    request = EditRequest(items=items(engine, 1, 2), preset=PRESET)
+    together = engine.edit(request)
+    after = engine.edit(request)
+    assert np.abs(pixels(engine, together) - pixels(engine, after)).max() <= 1
+    # One path until the first value lets go, two from then on, both halves of four edits.
+    targets = 4 * 2 * (1 + 3 * 2)
+    inversions = 2 * STEPS * (3 + INNER)
+    assert together.cost.unet_evaluations == inversions + targets
+    assert together.cost.unet_backward_evaluations == 2 * STEPS * INNER
+    # An inversion made before has its sources evaluated again, for the three steps that look at them.
+    assert after.cost.unet_evaluations == targets + 2 * 3
+
+
+def test_the_inversion_made_on_the_way_is_kept(engine: EditorEngine) -> None:
+    first = items(engine, 3)[0]
+    engine.edit(EditRequest(items=[first], preset=PRESET))
+    assert invert(engine, first).unet_calls == 0
+
+
+def test_sources_inverted_before_and_new_ones_share_a_request(engine: EditorEngine) -> None:
+    chosen = items(engine, 4, 5)
+    invert(engine, chosen[0])
+    mixed = engine.edit(EditRequest(items=chosen, preset=PRESET))
+    alone = [pixels(engine, engine.edit(EditRequest(items=[item], preset=PRESET))) for item in chosen]
+    assert np.abs(pixels(engine, mixed) - np.concatenate(alone)).max() <= 1
+    costs = [outcome.unwrap().cost for outcome in mixed.outcomes]
+    assert sum(cost.unet_evaluations for cost in costs) == mixed.cost.unet_evaluations
+    assert sum(cost.vae_passes for cost in costs) == mixed.cost.vae_passes
+
+
+def test_bad_items_fail_alone(engine: EditorEngine) -> None:
+    good, other = items(engine, 6)
+    changes = [{"image": "0" * 64}, {"edited_caption": "a red bus " * 20}, {"edited_caption": "a poison bus"},
+               {"caption": "a poison bus"}]  # fmt: skip
+    asked = [good, *(good.model_copy(update=change) for change in changes), other]
+    outcomes = engine.edit(EditRequest(items=asked, preset=PRESET)).outcomes
+    codes = [outcome.problem.code if outcome.problem else None for outcome in outcomes]
+    assert codes == [
+        None, "artifact-missing", "prompt-too-long", "numerical-failure", "numerical-failure", None,
+    ]  # fmt: skip
+
+
+def test_a_smaller_value_goes_on_from_where_the_edit_on_the_way_left_it(engine: EditorEngine) -> None:
+    item = items(engine, 7)[0]
+    large = EditRequest(items=[item], preset=PRESET, self_replace=(0.75,))
+    engine.edit(large)
+    small = engine.edit(large.model_copy(update={"self_replace": (0.25,)}))
+    whole = engine.edit(EditRequest(items=[item], preset=PRESET))
+    assert np.abs(pixels(engine, small)[0] - pixels(engine, whole)[0]).max() <= 1
+    # From the fork before the second step on: three steps of both halves, a source for one of them.
+    assert small.cost.unet_evaluations == 3 * 2 + 1
