@@ -20,6 +20,7 @@ from faultline_core.editing.sweep import Fork, fork_steps
 from faultline_core.types import Cost
 from faultline_services.editor.inversions import Source, null_text_settings
 from faultline_services.editor.pipeline import Pipeline
+from faultline_services.editor.sampling import SOLVERS, preset_timetable
 
 
 def source_of(item: ReconstructItem | EditItem) -> Source:
@@ -36,6 +37,7 @@ def edit_settings(request: EditRequest, table: Timetable, *, batch: int) -> Edit
         self_replace=request.values,
         batch=batch,
         fork_steps=fork_steps(table, set(preset.self_replace) - set(request.values)),
+        solver=SOLVERS[preset.solver],
     )
 
 
@@ -91,7 +93,7 @@ class EditsOnTheWay:
             The inversions, and what each took: an edit that is not finite is on its source's account.
         """
         preset, pipeline = self._request.preset, self._pipeline
-        table = pipeline.schedule.timetable(preset.steps)
+        table = preset_timetable(pipeline.schedule, preset)
         chosen = {index: item for index, item in self._items.items() if source_of(item) in sources}
         found = null_text_edit(
             self._denoiser,

@@ -39,6 +39,7 @@ from faultline_services.editor.inversions import InversionCache, Source
 from faultline_services.editor.job import Company, Job
 from faultline_services.editor.pictures import psnr_db
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
+from faultline_services.editor.sampling import preset_timetable
 from faultline_services.memory import is_out_of_memory
 
 
@@ -196,7 +197,7 @@ class EditorEngine:
         *,
         batch: int,
     ) -> None:
-        preset, table = request.preset, self.pipeline.schedule.timetable(request.preset.steps)
+        preset, table = request.preset, preset_timetable(self.pipeline.schedule, request.preset)
         # All edits of a picture read one trajectory; it is neither inverted nor stacked twice.
         sources = list(dict.fromkeys(source_of(item) for item in items.values()))
         forks = [self._forks.find(item, preset) for item in items.values()]

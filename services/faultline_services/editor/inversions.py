@@ -38,6 +38,10 @@ def inversion_part(preset: EditorPreset) -> dict[str, object]:
     """Name the knobs an inversion depends on; presets that differ elsewhere share inversions."""
     # Only null-text looks at the guidance: a sweep over it shares all other inversions.
     part: dict[str, object] = {"inversion": preset.inversion, "steps": preset.steps}
+    if preset.spacing is not None:
+        part["spacing"] = preset.spacing
+    if preset.inversion == "virtual":
+        part["seed"] = preset.seed
     if preset.inversion == "null-text":
         part |= {
             "guidance": preset.guidance,

@@ -16,6 +16,7 @@ from faultline_core.contract.base import Outcome, Problem
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.editing.denoiser import Cancellation, CountingDenoiser, raise_if_cancelled
 from faultline_core.editing.inversion import Inverted
+from faultline_core.editing.virtual_inversion import virtual_inversion
 from faultline_core.errors import FaultlineError, NumericalFailure, ResourceExhausted
 from faultline_core.images import Pixels, decode_image, encode_raw
 from faultline_core.types import BlobRef, Cost
@@ -24,6 +25,7 @@ from faultline_services.editor.float32_retry import retry_in_float32, spoilt_row
 from faultline_services.editor.inversions import InversionCache, Source, invert
 from faultline_services.editor.pictures import centre_crop
 from faultline_services.editor.pipeline import Pipeline
+from faultline_services.editor.sampling import picture_noise, preset_timetable
 
 T = TypeVar("T")
 
@@ -103,9 +105,13 @@ class Job:
         pipeline = self._pipeline
         latents = pipeline.codec.encode([self.pictures[source] for source in sources])
         text = pipeline.prompts.encode([source.caption for source in sources])
-        table = pipeline.schedule.timetable(preset.steps)
+        table = preset_timetable(pipeline.schedule, preset)
         if together is not None:
             inverted, costs = together(sources, latents, text)
+        elif preset.inversion == "virtual":
+            noise = picture_noise(preset, [source.image for source in sources], pipeline.latent_shape)
+            inverted = virtual_inversion(table, latents, pipeline.null, noise.to(latents))
+            costs = [Cost()] * len(sources)
         else:
             inverted, costs = invert(self.denoiser, table, preset, latents, text, pipeline.null, cancelled)
         finite, parts = inverted.finite.tolist(), [inverted.select(row) for row in range(len(sources))]
