@@ -107,7 +107,7 @@ def invert(
     cancelled: Cancellation,
 ) -> tuple[Inverted, list[Cost]]:
     """Invert one batch by the preset's method; the evaluations of all pictures add up to those made."""
-    calls = denoiser.cost.unet_calls
+    before = denoiser.cost
     if preset.inversion == "direct":
         inverted = direct_inversion(denoiser, table, latents, text, null, cancelled=cancelled)
     elif preset.inversion == "negative-prompt":
@@ -117,10 +117,10 @@ def invert(
         inverted = null_text_inversion(denoiser, table, latents, text, null, settings, cancelled=cancelled)
     # Null-text stops early by picture, so its pictures differ in cost though they share every call.
     fixed = FIXED_PASSES[preset.inversion] * table.steps
-    taken = denoiser.cost.unet_calls - calls
+    after = denoiser.cost
+    shared = Cost(
+        unet_calls=after.unet_calls - before.unet_calls, host_syncs=after.host_syncs - before.host_syncs
+    )
     inner = inverted.inner_iterations.sum(dim=1).tolist()
-    return inverted, [_picture_cost(taken, fixed, count) for count in inner]
-
-
-def _picture_cost(calls: int, fixed: int, inner: int) -> Cost:
-    return Cost(unet_calls=calls, unet_evaluations=fixed + inner, unet_backward_evaluations=inner)
+    own = [Cost(unet_evaluations=fixed + count, unet_backward_evaluations=count) for count in inner]
+    return inverted, [shared + cost for cost in own]

@@ -55,8 +55,8 @@ class Job:
         self._pipeline, self._store, self._cache, self._buckets = pipeline, store, cache, buckets
         self._started = perf_counter()
         self._inversion_costs: dict[Source, Cost] = {}
-        self._vae_passes = self._retries = 0
-        self.denoiser = CountingDenoiser(pipeline.denoiser)
+        self._vae, self._retries = Cost(), 0
+        self.denoiser = CountingDenoiser(pipeline.denoiser, pipeline.flops.evaluation)
         self.pictures: dict[Source, Pixels] = {}
         self.inverted: dict[Source, Inverted] = {}
         self.source_problems: dict[Source, FaultlineError] = {}
@@ -121,10 +121,10 @@ class Job:
             again = retry_in_float32(pipeline, self.denoiser, table, preset, *chosen, cancelled)
             for row, (part, cost) in zip(spoilt, again, strict=True):
                 parts[row], costs[row], finite[row] = part, costs[row] + cost, bool(part.finite)
-        self._vae_passes += len(sources)
+        self._vae += pipeline.flops.encoding(len(sources))
         self._retries += len(spoilt)
         for row, source in enumerate(sources):
-            self._inversion_costs[source] = costs[row] + Cost(vae_passes=1)
+            self._inversion_costs[source] = costs[row] + pipeline.flops.encoding(1)
             if finite[row]:
                 self.inverted[source] = parts[row]
                 # Before the next batch is begun: a cancelled call's successor need not begin anew.
@@ -142,7 +142,7 @@ class Job:
     def settle(self, index: int, latents: Tensor, cost: Cost) -> None:
         """Note what item ``index`` came to, or that its numbers are not finite."""
         if bool(torch.isfinite(latents).all()):
-            self.made[index] = Made(latents, cost + Cost(vae_passes=latents.shape[0]))
+            self.made[index] = Made(latents, cost + self._pipeline.flops.decoding(latents.shape[0]))
         else:
             precision = self._pipeline.denoiser.precision
             self.problems[index] = NumericalFailure(
@@ -166,7 +166,8 @@ class Job:
                 found.append(Outcome[T](problem=Problem.of(self.problems[index])))
                 continue
             refs = [self._store.put(encode_raw(picture)) for picture in pictures[index]]
-            cost = _with_share_of_time(self.made[index].cost, whole, items)
+            cost = self._pipeline.flops.evaluation.priced(self.made[index].cost)
+            cost = _with_share_of_time(cost, whole, items)
             found.append(Outcome[T](value=build(index, refs, cost)))
         return found
 
@@ -177,7 +178,7 @@ class Job:
         def work(batch: Sequence[tuple[int, Tensor]]) -> None:
             raise_if_cancelled(cancelled)
             decoded = self._pipeline.codec.decode(torch.stack([latents for _, latents in batch]))
-            self._vae_passes += len(batch)
+            self._vae += self._pipeline.flops.decoding(len(batch))
             for (index, _), picture in zip(batch, decoded, strict=True):
                 pictures[index].append(picture)
 
@@ -186,7 +187,7 @@ class Job:
 
     def cost(self) -> Cost:
         """Everything the request took so far."""
-        counted = Cost(vae_passes=self._vae_passes, float32_retries=self._retries)
+        counted = self._vae + Cost(float32_retries=self._retries)
         return self.denoiser.cost + counted + Cost(seconds=perf_counter() - self._started)
 
 

@@ -19,6 +19,7 @@ from faultline_core.contract.base import ModelIdentity
 from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.errors import AttentionNotHooked
 from faultline_core.suite import EditorSuite
+from faultline_services.editor.flops import PipelineFlops, pipeline_flops
 from faultline_services.editor.pictures import LatentCodec
 from faultline_services.editor.prompts import PromptEncoder
 from faultline_services.editor.unet_denoiser import UNetDenoiser, schedule_from_config
@@ -28,7 +29,7 @@ from faultline_services.weights import pipeline_folder
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Everything an edit needs; ``null`` is the empty prompt's embedding (L, D)."""
+    """Everything an edit needs; ``null`` is the empty prompt's embedding (L, D), ``flops`` prices work."""
 
     identity: ModelIdentity
     denoiser: UNetDenoiser
@@ -38,6 +39,7 @@ class Pipeline:
     latent_shape: tuple[int, int, int]
     null: Tensor
     device: torch.device
+    flops: PipelineFlops
 
 
 def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) -> Pipeline:
@@ -64,15 +66,17 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
     config = json.loads((folder / "scheduler" / "scheduler_config.json").read_text(encoding="utf-8"))
     # Every block of the autoencoder but its last halves the sides.
     side = suite.resolution // 2 ** (len(vae.config.block_out_channels) - 1)
+    latent_shape, null = (int(unet.config.in_channels), side, side), prompts.encode([""])[0]
     return Pipeline(
         identity=ModelIdentity(id=suite.model, revision=folder_revision(folder)),
         denoiser=_denoiser(unet.to(place), suite.model),
         schedule=schedule_from_config(config),
         prompts=prompts,
         codec=LatentCodec(vae.to(place), resolution=suite.resolution, batch=suite.batch),
-        latent_shape=(int(unet.config.in_channels), side, side),
-        null=prompts.encode([""])[0],
+        latent_shape=latent_shape,
+        null=null,
         device=place,
+        flops=pipeline_flops(unet, vae, latent_shape, (null.shape[0], null.shape[1])),
     )
 
 

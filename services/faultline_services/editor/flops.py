@@ -1,0 +1,95 @@
+"""Floating-point operations of a pipeline's networks, counted on the meta device."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from diffusers import AutoencoderKL, UNet2DConditionModel
+from torch.utils.flop_counter import FlopCounterMode
+
+from faultline_core.editing.denoiser import EvaluationFlops
+from faultline_core.types import Cost
+
+KEPT = 64
+"""Configurations and shapes remembered; a process loads one or two."""
+
+
+@dataclass(frozen=True)
+class PipelineFlops:
+    """Operations of one evaluation, and of encoding and decoding one picture; a multiply-add is two."""
+
+    evaluation: EvaluationFlops
+    encode: int
+    decode: int
+
+    def encoding(self, pictures: int) -> Cost:
+        """Cost of encoding pictures to latents."""
+        return Cost(vae_passes=pictures, flops=pictures * self.encode)
+
+    def decoding(self, pictures: int) -> Cost:
+        """Cost of decoding latents to pictures."""
+        return Cost(vae_passes=pictures, flops=pictures * self.decode)
+
+
+def evaluation_flops(
+    unet: UNet2DConditionModel, latents: tuple[int, int, int], text: tuple[int, int]
+) -> EvaluationFlops:
+    """Count for one sample (C, H, W) under a text (L, D).
+
+    Backward is what the gradient of the text embedding takes with frozen weights (Mokady et al. 2022); the
+    maps that a control forms beyond plain attention are not in it.
+    """
+    return _evaluation_flops(_key(unet), latents, text)
+
+
+def autoencoder_flops(vae: AutoencoderKL, latents: tuple[int, int, int], resolution: int) -> tuple[int, int]:
+    """Count for encoding and for decoding one square picture."""
+    return _autoencoder_flops(_key(vae), latents, resolution)
+
+
+def pipeline_flops(
+    unet: UNet2DConditionModel, vae: AutoencoderKL, latents: tuple[int, int, int], text: tuple[int, int]
+) -> PipelineFlops:
+    """Count for latents (C, H, W) of one picture and a text (L, D)."""
+    # Every block of the autoencoder but its last doubles the sides.
+    resolution = latents[1] * 2 ** (len(vae.config.block_out_channels) - 1)
+    return PipelineFlops(evaluation_flops(unet, latents, text), *autoencoder_flops(vae, latents, resolution))
+
+
+def _key(model: UNet2DConditionModel | AutoencoderKL) -> str:
+    # Private entries name the file and the library's version.
+    config = {name: value for name, value in model.config.items() if not name.startswith("_")}
+    return json.dumps(config, sort_keys=True)
+
+
+def _meta_copy(kind: type[Any], config: str) -> Any:
+    with torch.device("meta"):
+        return kind.from_config(json.loads(config)).eval().requires_grad_(requires_grad=False)
+
+
+@lru_cache(maxsize=KEPT)
+def _evaluation_flops(config: str, latents: tuple[int, int, int], text: tuple[int, int]) -> EvaluationFlops:
+    unet = _meta_copy(UNet2DConditionModel, config)
+    sample, time = torch.empty(1, *latents, device="meta"), torch.zeros(1, device="meta")
+    embedding = torch.empty(1, *text, device="meta", requires_grad=True)
+    # The meta device has no fused attention: its two matrix products are counted one by one.
+    with FlopCounterMode(display=False) as counter, torch.enable_grad():
+        output = unet(sample, time, embedding, return_dict=False)[0]
+        forward = int(counter.get_total_flops())
+        output.sum().backward()
+    return EvaluationFlops(forward=forward, backward=int(counter.get_total_flops()) - forward)
+
+
+@lru_cache(maxsize=KEPT)
+def _autoencoder_flops(config: str, latents: tuple[int, int, int], resolution: int) -> tuple[int, int]:
+    vae = _meta_copy(AutoencoderKL, config)
+    picture = torch.empty(1, 3, resolution, resolution, device="meta")
+    with torch.no_grad(), FlopCounterMode(display=False) as encoding:
+        vae.encode(picture)
+    with torch.no_grad(), FlopCounterMode(display=False) as decoding:
+        vae.decode(torch.empty(1, *latents, device="meta"))
+    return int(encoding.get_total_flops()), int(decoding.get_total_flops())
