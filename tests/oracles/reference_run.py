@@ -105,12 +105,12 @@ def whole(steps: float) -> int:
     return math.floor(round(steps, 6))
 
 
-def reference_evaluations(*, steps: int, inner: int, sweep: int, edits: int) -> float:
+def reference_evaluations(*, steps: int, inner: float, sweep: int, edits: int) -> float:
     """F of one picture by the cost model: 50 + 150 + 3 J + 100 + 100 S (1 + E) at fifty steps."""
     return steps * (1 + 3) + 3 * inner + 2 * steps + 2 * steps * sweep * (1 + edits)
 
 
-def reference_calls(*, steps: int, inner: int, sweep: int) -> int:
+def reference_calls(*, steps: int, inner: float, sweep: int) -> float:
     """Network calls of one picture, its edits in one batch: 50 + 100 + J + 50 + 50 S at fifty steps."""
     return steps * (1 + 2) + inner + steps + steps * sweep
 

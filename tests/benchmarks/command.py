@@ -1,0 +1,92 @@
+"""The command line of `make bench`, and the files it writes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import get_args
+
+import torch
+from tqdm import tqdm
+
+from benchmarks.bench import Bench
+from benchmarks.device import rows as device_rows
+from benchmarks.device.networks import Model
+from benchmarks.gates import (
+    evaluations,
+    exactness,
+    memory,
+    reconstruction,
+    synchronisation,
+    text_to_image,
+    wall_clock,
+)
+from benchmarks.machine import this_machine
+from benchmarks.report import EditorBenchmark, Row, markdown
+from benchmarks.sizes import SIZES, Size
+from benchmarks.workload import miniature
+
+ROOT = Path(__file__).resolve().parents[2]
+OUT = ROOT / "bench" / "editor.json"
+
+GATES: dict[str, Callable[[Bench], list[Row]]] = {
+    "E1": exactness.rows,
+    "E2": evaluations.rows,
+    "E3": reconstruction.rows,
+    "E4": wall_clock.rows,
+    "E6": synchronisation.rows,
+    "E7": memory.rows,
+    "T1": text_to_image.rows,
+}
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--size", choices=get_args(Size), default="full")
+    parser.add_argument("--only", default=",".join(GATES), help="gates to measure: E2,E3")
+    parser.add_argument("--model", choices=get_args(Model), help="speed of this architecture instead")
+    parser.add_argument("--device", default="cpu", help="of --model, which is shrunk on a CPU")
+    parser.add_argument("--out", type=Path, help="the table goes beside it, as Markdown")
+    return parser.parse_args(arguments)
+
+
+def measured(size: Size, gates: Sequence[str]) -> EditorBenchmark:
+    """Measure gates on this machine, on one thread."""
+    torch.set_num_threads(1)
+    bench = Bench(SIZES[size], *miniature())
+    rows = [row for gate in tqdm(gates, desc="gate") for row in GATES[gate](bench)]
+    return EditorBenchmark(
+        machine=this_machine(),
+        settings={"size": size, "model": "miniature", **asdict(bench.sizes)},
+        rows=[*rows, *device_rows.open_rows()],
+    )
+
+
+def measured_on(model: Model, device: torch.device) -> EditorBenchmark:
+    """Measure an architecture's speed, in full on an accelerator, shrunk on a CPU."""
+    small = device.type == "cpu"
+    return EditorBenchmark(
+        machine=this_machine(str(device)),
+        settings={"model": model, "device": device.type, "size": "small" if small else "published"},
+        rows=device_rows.measured(model, device, small=small),
+    )
+
+
+def write(report: EditorBenchmark, out: Path) -> None:
+    """Write the figures and, beside them, their table."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    out.with_suffix(".md").write_text(markdown(report), encoding="utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and write."""
+    given = parsed(arguments)
+    if given.model is None:
+        write(measured(given.size, given.only.split(",")), given.out or OUT)
+    else:
+        report = measured_on(given.model, torch.device(given.device))
+        write(report, given.out or OUT.with_name(f"{given.model}-{given.device}.json"))

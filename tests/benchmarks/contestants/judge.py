@@ -1,0 +1,42 @@
+"""The picture gate of a stress test: which pictures of a sweep pass, asked once for each."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+
+from benchmarks.workload import WEIGHTS
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.scorer import ScoreItem, ScoreRequest
+from faultline_core.contract.stress_tests import GateThresholds
+from faultline_core.filters import gate
+from faultline_core.suite import load_suite
+from faultline_services.scorer.engine import ScorerEngine
+
+
+class Judge:
+    """Remembers its verdicts, so that a timed repetition of equal pictures pays for none."""
+
+    def __init__(self, suite: str = "miniature") -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._store = BlobStore(self._folder.name)
+        scorer = load_suite(suite).scorer
+        self._thresholds: GateThresholds = scorer.gate
+        self._engine = ScorerEngine.load(scorer, WEIGHTS, self._store)
+        self._verdicts: dict[tuple[str, float], bool] = {}
+
+    def passes(self, source: bytes, caption: str, edited: Sequence[tuple[str, float, bytes]]) -> list[bool]:
+        """Say which of (edited caption, sweep value, picture) pass, all made of one source."""
+        new = [one for one in edited if (caption + one[0], one[1]) not in self._verdicts]
+        if new:
+            original = self._store.put(source)
+            items = [
+                ScoreItem(
+                    original=original, edited=self._store.put(picture), caption=caption, edited_caption=text
+                )
+                for text, _, picture in new
+            ]
+            outcomes = self._engine.score(ScoreRequest(items=items)).outcomes
+            for (text, value, _), outcome in zip(new, outcomes, strict=True):
+                self._verdicts[caption + text, value] = gate(outcome.unwrap(), self._thresholds) is None
+        return [self._verdicts[caption + text, value] for text, value, _ in edited]

@@ -1,0 +1,1 @@
+"""A gate of the performance page each: it measures and gives rows."""

@@ -1,0 +1,46 @@
+"""`make bench`, every gate of it at its smallest: it runs, and what it writes is a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.command import GATES, main
+from benchmarks.report import EditorBenchmark
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("bench") / "editor.json"
+    main(["--size", "tiny", "--out", str(out)])
+    return out
+
+
+def test_every_gate_has_rows_and_counts_are_measured(written: Path) -> None:
+    report = EditorBenchmark.model_validate_json(written.read_bytes())
+    found = [row for row in report.rows if row.value is not None]
+    assert {row.gate for row in found} == set(GATES)
+    assert all(row.n for row in found)
+    assert {row.gate for row in found if row.advisory} == {"E4", "T1"}
+
+
+def test_what_wants_an_accelerator_stays_open(written: Path) -> None:
+    report = EditorBenchmark.model_validate_json(written.read_bytes())
+    opened = [row for row in report.rows if row.value is None]
+    assert {row.gate for row in opened} == {"E5", "E6", "E7", "T1"}
+    assert all(row.target and row.met is None and row.n == 0 for row in opened)
+
+
+def test_exactness_holds_at_any_size(written: Path) -> None:
+    report = EditorBenchmark.model_validate_json(written.read_bytes())
+    rows = [row for row in report.rows if row.value is not None]
+    exact = [row for row in rows if row.gate in ("E1", "E7") or "float32" in row.measure]
+    assert len(exact) == 14
+    assert all(row.met for row in exact), [row for row in exact if not row.met]
+
+
+def test_the_table_lies_beside_the_figures(written: Path) -> None:
+    table = written.with_suffix(".md").read_text(encoding="utf-8")
+    assert all(f"| {gate} |" in table for gate in GATES)
+    assert str(written.parent) not in table
