@@ -8,5 +8,8 @@
 | `direct_inversion` | direct inversion (Ju et al. 2023) |
 | `attention_control`, `prompt_alignment` | prompt-to-prompt: replace, refine, re-weight (Hertz et al. 2022) |
 | `local_blend` | edits confined to where their words look |
-| `edit`, `generate` | the loops: pictures x edits x sweep values; text-to-image |
+| `edit`, `branches` | the loop of pictures x edits x sweep values, the sweep as a tree |
+| `null_text_edit` | inversion and edits in one walk |
+| `generate` | text-to-image |
+| `evaluation`, `driver`, `joined_call` | trajectories as generators, and what joins their calls |
 """
