@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, and_, literal_colu
 
 from faultline_core.contract.runs import ItemResult
 from faultline_core.errors import LeaseLost
-from faultline_core.types import ItemState
+from faultline_core.types import Cost, ItemState
 from faultline_gateway.ledger import rows, schema
 from faultline_gateway.ledger.part import LedgerPart
 from faultline_gateway.ledger.transitions import ACTIVE_STATES, move, record
@@ -107,7 +107,8 @@ class Leases(LedgerPart):
             values = {"reason": None, "code": None, "detail": None, "state": state, "worker": None, **values}
             connection.execute(update(schema.items).where(_held(item_id, fence)).values(values))
             changes = {} if state == "pending" else {"pending": -1, state: 1}
-            move(connection, run, changes, now=self._clock(), message=_message(item, state, values))
+            message, cost = _message(item, state, values), _cost(outcome)
+            move(connection, run, changes, now=self._clock(), message=message, cost=cost)
 
     def release(self, group: LeasedGroup) -> None:
         """Give back what is still leased: a worker that stops in good order costs no attempt."""
@@ -188,6 +189,10 @@ class Leases(LedgerPart):
         if not outcome.retryable or item["attempts"] >= MAX_ATTEMPTS:
             return "failed", values
         return "pending", values | {"due_at": self._clock() + _pause(item)}
+
+
+def _cost(outcome: Outcome) -> Cost | None:
+    return None if isinstance(outcome, Failed) or outcome.result is None else outcome.result.cost
 
 
 def _ready(now: float) -> ColumnElement[bool]:

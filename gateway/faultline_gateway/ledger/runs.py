@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from faultline_core.contract.runs import Item, ItemPage, Run, RunEvent, RunList
 from faultline_core.errors import IdempotencyConflict, NotFound, RunNotCancellable, RunNotResumable
-from faultline_core.types import FINAL_ITEM_STATES, FINAL_RUN_STATES, RunKind
+from faultline_core.types import FINAL_ITEM_STATES, FINAL_RUN_STATES, Cost, RunKind
 from faultline_gateway.ledger import cursors, rows, schema
 from faultline_gateway.ledger.part import LedgerPart
 from faultline_gateway.ledger.transitions import ACTIVE_STATES, end_state, move, record
@@ -190,6 +190,12 @@ class Runs(LedgerPart):
         """Return how many runs have not ended."""
         with self._database.reading() as connection:
             return len(connection.execute(select(_runs.id).where(_runs.state.in_(ACTIVE_STATES))).all())
+
+    def total_cost(self) -> Cost:
+        """Return what the recorded items of all runs took."""
+        with self._database.reading() as connection:
+            noted = connection.execute(select(_runs.cost).where(_runs.cost.is_not(None))).scalars().all()
+        return sum((Cost.model_validate(cost) for cost in noted), Cost())
 
     def _new_run(self, run_id: str, total: int) -> dict[str, Any]:
         now = self._clock()

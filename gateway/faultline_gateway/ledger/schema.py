@@ -71,8 +71,11 @@ runs = Table(
     Column("filtered", Integer, nullable=False),
     Column("failed", Integer, nullable=False),
     Column("cancelled", Integer, nullable=False),
+    Column("cost", JSON(none_as_null=True)),
     Index("runs_newest", "created_at", "id"),
 )
+
+"""``cost``: what the recorded items took, None until there is one."""
 
 items = Table(
     "items",

@@ -9,20 +9,31 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 
 from faultline_core.contract.base import Problem
 from faultline_core.errors import error_for
-from faultline_core.types import RunState
+from faultline_core.types import Cost, RunState
 from faultline_gateway.ledger import rows, schema
 
 ACTIVE_STATES: tuple[RunState, ...] = ("queued", "in_progress")
 
 
 def move(
-    connection: Connection, run: RowMapping, changes: Mapping[str, int], *, now: float, message: str
+    connection: Connection,
+    run: RowMapping,
+    changes: Mapping[str, int],
+    *,
+    now: float,
+    message: str,
+    cost: Cost | None = None,
 ) -> None:
-    """Apply ``changes`` to a locked run's counters, end it where nothing is pending, record the event."""
+    """Apply ``changes`` to a locked run's counters, end it where nothing is pending, record the event.
+
+    ``cost`` is added to what the run took so far.
+    """
     counters = {name: run[name] + changes.get(name, 0) for name in rows.COUNTED}
     # In the last item's own transaction: nobody ever sees an ended run with open items, or the reverse.
     ending = _ending(connection, run["id"], counters, now) if counters["pending"] == 0 else {}
     values = {**counters, **ending}
+    if cost is not None:
+        values["cost"] = (Cost.model_validate(run["cost"] or {}) + cost).model_dump()
     connection.execute(update(schema.runs).where(schema.runs.c.id == run["id"]).values(values))
     record(
         connection, run["id"], values.get("state", run["state"]), {"total": run["total"], **counters}, message

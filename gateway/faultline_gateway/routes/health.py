@@ -34,6 +34,7 @@ async def readyz(parts: Parts) -> Health:
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 def metrics(parts: Parts) -> Response:
-    """Return the gateway's own counters in Prometheus' text format."""
-    series = parts.metrics.exposition(parts.ledger.active_runs(), parts.health.circuits())
+    """Return the gateway's own counters and the cost of its runs in Prometheus' text format."""
+    ledger = parts.ledger
+    series = parts.metrics.exposition(ledger.active_runs(), parts.health.circuits(), ledger.total_cost())
     return Response(series, media_type=CONTENT_TYPE)

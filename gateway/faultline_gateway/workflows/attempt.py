@@ -37,8 +37,8 @@ async def together(calls: Iterable[Coroutine[None, None, T]]) -> list[T]:
 
 
 def borne_alone(cost: Cost) -> Cost:
-    """An item's own part of a cost: network calls it shares with others are booked with the response."""
-    return cost.model_copy(update={"unet_calls": 0})
+    """An item's own part of a cost: calls and waits it shares with others are booked with the response."""
+    return cost.model_copy(update={"unet_calls": 0, "host_syncs": 0})
 
 
 class Store(Protocol):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fakes.ledgers import Clock, create_run, done, finish_all, lease
+from fakes.ledgers import IMAGE, Clock, create_run, done, finish_all, lease
+from faultline_core.contract.runs import ItemResult
 from faultline_core.errors import LeaseLost
-from faultline_gateway.ledger import MAX_ATTEMPTS, Failed, Filtered, Ledger
+from faultline_core.types import Cost
+from faultline_gateway.ledger import MAX_ATTEMPTS, Done, Failed, Filtered, Ledger
 
 
 def test_a_lease_takes_all_items_of_one_source_and_the_runs_configuration(ledger: Ledger) -> None:
@@ -65,6 +67,25 @@ def test_every_kind_of_outcome_is_counted_and_the_last_one_ends_the_run(ledger: 
         ("done", None, None), ("filtered", "no-edit", None), ("failed", None, "image-undecodable"),
     ]  # fmt: skip
     assert ledger.audit(run_id) == []
+
+
+def test_what_items_took_is_added_up_once_over_all_runs(ledger: Ledger) -> None:
+    first = create_run(ledger, sources=1, per_source=3)
+    create_run(ledger, sources=1, per_source=1)
+    items = [item for _ in range(2) for item in lease(ledger).items]
+    assert ledger.total_cost() == Cost()
+    large = Cost(unet_evaluations=5, flops=2**62 + 1, seconds=0.5)
+    made = Done(result=ItemResult(image=IMAGE, caption="a sled", cost=large))
+    ledger.finish(items[0].id, items[0].fence, made)
+    with pytest.raises(LeaseLost):
+        ledger.finish(items[0].id, items[0].fence, made)
+    dropped = ItemResult(image=IMAGE, caption="a sled", cost=Cost(unet_evaluations=2, host_syncs=1))
+    ledger.finish(items[1].id, items[1].fence, Filtered(reason="gate-direction", result=dropped))
+    ledger.finish(items[2].id, items[2].fence, Failed(code="image-undecodable", detail="'x' is broken"))
+    ledger.finish(items[3].id, items[3].fence, made)
+    assert ledger.total_cost() == Cost(unet_evaluations=12, host_syncs=1, flops=2**63 + 2, seconds=1.0)
+    of_items = [item.result.cost for item in ledger.items(first) if item.result is not None]
+    assert sum(of_items, Cost()) + large == ledger.total_cost()
 
 
 def test_a_run_without_failures_completes(ledger: Ledger) -> None:

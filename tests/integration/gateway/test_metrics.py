@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from fakes.gateway import fake_gateway
+from faultline_core.types import Cost
 from faultline_gateway.metrics import Metrics
+
+NOTHING = Cost()
 
 
 def series(exposition: bytes | str, name: str) -> dict[str, float]:
@@ -21,7 +24,7 @@ def test_an_answer_is_counted_by_route_and_status_and_timed_by_route() -> None:
     metrics = Metrics()
     metrics.observe("GET", "/v1/datasets", 200, 0.02)
     metrics.observe("GET", "/v1/datasets", 404, 0.3)
-    told = metrics.exposition(0, {})
+    told = metrics.exposition(0, {}, NOTHING)
     counted = series(told, "faultline_requests_total")
     assert counted == {
         '{method="GET",route="/v1/datasets",status="200"}': 1.0,
@@ -34,15 +37,15 @@ def test_an_answer_is_counted_by_route_and_status_and_timed_by_route() -> None:
 
 def test_active_runs_are_told_as_they_stand_now() -> None:
     metrics = Metrics()
-    assert series(metrics.exposition(3, {}), "faultline_active_runs") == {"": 3.0}
-    assert series(metrics.exposition(1, {}), "faultline_active_runs") == {"": 1.0}
+    assert series(metrics.exposition(3, {}, NOTHING), "faultline_active_runs") == {"": 3.0}
+    assert series(metrics.exposition(1, {}, NOTHING), "faultline_active_runs") == {"": 1.0}
 
 
 def test_a_circuit_has_one_series_a_state_of_which_one_is_1() -> None:
     metrics = Metrics()
-    metrics.exposition(0, {"editor": "closed", "scorer": "closed"})
+    metrics.exposition(0, {"editor": "closed", "scorer": "closed"}, NOTHING)
     told = series(
-        metrics.exposition(0, {"editor": "open", "scorer": "half-open"}), "faultline_service_circuit"
+        metrics.exposition(0, {"editor": "open", "scorer": "half-open"}, NOTHING), "faultline_service_circuit"
     )
     assert {labels for labels, value in told.items() if value == 1.0} == {
         '{service="editor",state="open"}', '{service="scorer",state="half-open"}',
@@ -53,7 +56,17 @@ def test_a_circuit_has_one_series_a_state_of_which_one_is_1() -> None:
 def test_two_gateways_of_one_process_count_apart() -> None:
     first, second = Metrics(), Metrics()
     first.observe("GET", "/", 200, 0.1)
-    assert series(second.exposition(0, {}), "faultline_requests_total") == {}
+    assert series(second.exposition(0, {}, NOTHING), "faultline_requests_total") == {}
+
+
+def test_what_runs_took_is_a_counter_for_each_count_of_a_cost() -> None:
+    metrics = Metrics()
+    metrics.exposition(0, {}, Cost(flops=1))
+    told = metrics.exposition(0, {}, Cost(unet_evaluations=12, flops=9 * 10**15, host_syncs=3, seconds=0.5))
+    for name, amount in (("unet_evaluations", 12.0), ("flops", 9e15), ("host_syncs", 3.0), ("seconds", 0.5)):
+        assert series(told, f"faultline_cost_{name}_total") == {"": amount}
+    assert told.decode().count("TYPE faultline_cost_") == len(Cost.model_fields)
+    assert "# TYPE faultline_cost_attention_map_bytes_total counter" in told.decode()
 
 
 async def test_ids_and_made_up_addresses_make_no_series(tmp_path: Path) -> None:

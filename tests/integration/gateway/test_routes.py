@@ -345,6 +345,14 @@ async def test_metrics_count_routes_and_not_ids(gateway: FakeGateway) -> None:
     assert run.id not in text
 
 
+async def test_metrics_tell_what_the_runs_of_the_summary_took(finished: Finished) -> None:
+    cost = StressTestSummary.model_validate_json((await finished.get("/summary")).content).cost
+    text = (await finished.gateway.http.get("/metrics")).text
+    assert cost.unet_evaluations > 0
+    for name in ("unet_evaluations", "unet_calls", "clip_passes", "flops"):
+        assert f"faultline_cost_{name}_total {float(getattr(cost, name))}\n" in text
+
+
 async def test_the_summary_is_made_again_only_when_the_run_has_moved_on(finished: Finished) -> None:
     summaries = [(await finished.get("/summary")).json() for _ in "12"]
     assert summaries[0] == summaries[1]
