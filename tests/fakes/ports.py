@@ -136,6 +136,14 @@ class FakePerturber:
         return Perturbations(edits=[CaptionEdit(edited_caption=text, removed=[], added=[]) for text in texts])
 
 
+def _cost(calls: int, evaluations: int) -> Cost:
+    """Costs of an editor that waits once a call and forms a map in each evaluation."""
+    return Cost(
+        unet_calls=calls, unet_evaluations=evaluations, flops=1000 * evaluations,
+        attention_map_bytes=8 * evaluations, host_syncs=calls,
+    )  # fmt: skip
+
+
 class FakeEditor:
     """Makes a picture that shows the edited caption, noise otherwise."""
 
@@ -146,7 +154,7 @@ class FakeEditor:
     async def reconstruct(self, request: ReconstructRequest) -> ReconstructResponse:
         """Make another picture of the same truth."""
         self.calls["reconstruct"] += 1
-        cost = Cost(unet_calls=request.preset.steps, unet_evaluations=request.preset.steps)
+        cost = _cost(request.preset.steps, request.preset.steps)
         made = [
             Reconstruction(image=self._draw(item.image, item.caption, None), psnr_db=30.0, cost=cost)
             for item in request.items
@@ -158,13 +166,13 @@ class FakeEditor:
         """Make one picture a value that is asked for."""
         self.calls["edit"] += 1
         steps = request.preset.steps * len(request.values)
-        cost = Cost(unet_calls=steps, unet_evaluations=steps)
+        cost = _cost(steps, steps)
         outcomes = []
         for item in request.items:
             drawn = [(value, self._draw(item.image, item.edited_caption, value)) for value in request.values]
             variants = [EditVariant(self_replace=value, image=ref) for value, ref in drawn]
             outcomes.append(_good(EditedImage(variants=variants, cost=cost)))
-        total = Cost(unet_calls=steps, unet_evaluations=steps * len(request.items) + request.preset.steps)
+        total = _cost(steps, steps * len(request.items) + request.preset.steps)
         return EditResponse(outcomes=outcomes, model=_model("editor"), cost=total)
 
     async def generate(self, request: GenerateRequest) -> GenerateResponse:

@@ -12,6 +12,7 @@ from fakes.ports import (
 )
 from fakes.runs import outcome, states, stress_test
 from fakes.world import FakeWorld
+from faultline_core.types import Cost
 
 
 async def test_every_planned_item_ends_in_one_outcome_and_good_services_make_them_all() -> None:
@@ -65,9 +66,13 @@ async def test_costs_of_a_source_add_up_over_its_items() -> None:
     world = FakeWorld()
     _, record = await stress_test(world, [world.source("sled", 0)], fake_services(world))
     results = [recorded.result for recorded in record.outcomes.values() if recorded.result]
-    assert sum(result.cost.unet_evaluations for result in results) == 20 + 6 * 60 + 20
-    assert sum(result.cost.unet_calls for result in results) == 20 + 60
-    assert sum(result.cost.clip_passes for result in results) == 6 * 3
+    total = sum((result.cost for result in results), Cost())
+    assert total.unet_evaluations == 20 + 6 * 60 + 20
+    # An evaluation is one item's own, calls and waits are shared by all: both are told once.
+    assert total.flops == 1000 * total.unet_evaluations
+    assert total.attention_map_bytes == 8 * total.unet_evaluations
+    assert total.unet_calls == total.host_syncs == 20 + 60
+    assert total.clip_passes == 6 * 3
     assert set().union(*(result.service_seconds for result in results)) == {
         "captioner", "perturber", "editor", "scorer", "classifiers",
     }  # fmt: skip
