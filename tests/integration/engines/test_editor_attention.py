@@ -1,20 +1,25 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
 from fakes.tiny_pipeline import tiny_unet
-from oracles.plain_editing import invert, null_text, prompt_to_prompt
+from oracles.plain_editing import Target, call, denoise, invert, prompt_to_prompt, timesteps
+from oracles.plain_unet import PlainUNet
+from oracles.reference_run import Parity, reference_run
 from oracles.toy_denoisers import draw
 
 # isort: split
 from diffusers import UNet2DConditionModel
 from torch import Tensor
 
-from faultline_core.editing.attention_control import cross_edit
+from faultline_core.editing.attention_control import cross_edit, refine, replace_words, reweight
 from faultline_core.editing.denoiser import AttentionSite
 from faultline_core.editing.direct_inversion import direct_inversion
 from faultline_core.editing.edit import EditSettings, EditTask, edit
 from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
+from faultline_core.editing.null_text import NullTextSettings
+from faultline_core.editing.null_text_edit import null_text_edit
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
 from faultline_core.errors import AttentionNotHooked, InternalError
 from faultline_services.editor.attention_processors import attach, attention_sites
@@ -137,14 +142,48 @@ def test_edits_through_the_unet_are_the_oracles(denoiser: UNetDenoiser) -> None:
         assert torch.allclose(fast[value], target[0], atol=1e-10, rtol=0)
 
 
-def test_null_text_through_the_unet_is_the_oracles(denoiser: UNetDenoiser) -> None:
-    settings = NullTextSettings(guidance=3.0, inner_steps=3)
-    fast = null_text_inversion(denoiser, TABLE, CLEAN, TEXT, NULL, settings)
-    with torch.no_grad():
-        path = invert(denoiser, CLEAN[:1], TEXT[:1], STEPS)
-    plain = null_text(denoiser, path, TEXT[:1], NULL[None], guidance=3.0, inner_steps=3)
-    assert fast.inner_iterations[0].tolist() == plain.iterations
-    assert torch.allclose(fast.uncond[0], torch.cat(plain.embeddings), atol=1e-10, rtol=0)
+def tolerance_between_the_pictures(model: PlainUNet) -> float:
+    """A mean squared error that one picture starts below and the other above."""
+    losses = []
+    for row in range(2):
+        one, t = slice(row, row + 1), timesteps(STEPS)[0]
+        with torch.no_grad():
+            path = invert(model, CLEAN[one], TEXT[one], STEPS)
+            uncond, cond = call(model, path[-1], t, NULL[None]), call(model, path[-1], t, TEXT[one])
+        reached = denoise(path[-1], uncond + 3.0 * (cond - uncond), t, STEPS)
+        losses.append(float((reached - path[-2]).square().mean()))
+    return sum(losses) / 2
+
+
+@pytest.mark.parametrize("parity", ["paper", "released"])
+def test_null_text_edits_through_the_unet_are_the_references(denoiser: UNetDenoiser, parity: Parity) -> None:
+    swap, plain = align(words(5, 6, 7), words(5, 9, 7)), PlainUNet(tiny_unet().double())
+    base = replace_words(swap, LENGTH) if parity == "paper" else refine(swap, LENGTH)
+    weighted = [EditTask(row, EDITED[0], reweight(base, swap.added, 2.0)) for row in range(2)]
+    inner = NullTextSettings(guidance=3.0, inner_steps=3, tolerance=tolerance_between_the_pictures(plain))
+    settings = EditSettings(guidance=3.0, cross_replace=0.7, self_replace=(0.4, 0.7))
+    made = null_text_edit(denoiser, TABLE, CLEAN, TEXT, NULL, inner, weighted, settings)
+    latents = made.edited.latents
+    if parity == "released":  # which weighs words at its first sweep value alone
+        bare = [EditTask(row, EDITED[0], base) for row in range(2)]
+        rest = edit(denoiser, TABLE, made.inverted, TEXT, bare, replace(settings, self_replace=(0.7,)))
+        latents = torch.cat([latents[:, :1], rest.latents], dim=1)
+    kept = range(LENGTH) if parity == "paper" else (0, 1, 3, 4, 5)
+    target = Target(EDITED, {j: [(j, 1.0)] for j in kept}, {2: 2.0})
+    for row in range(2):
+        one = slice(row, row + 1)
+        theirs = reference_run(
+            plain, CLEAN[one], TEXT[one], NULL[None], [target], parity=parity, steps=STEPS, guidance=3.0,
+            cross_replace=0.7, inner_steps=3, tolerance=inner.tolerance, sweep=(0.4, 0.7),
+        )  # fmt: skip
+        assert made.inverted.inner_iterations[row].tolist() == theirs.inversion.iterations
+        pairs = (
+            (made.inverted.uncond[row], torch.cat(theirs.inversion.embeddings)),
+            (made.inverted.trajectory[row], torch.cat(theirs.inversion.visited)),
+            (latents[row], torch.cat(theirs.pictures)),
+        )
+        assert all(torch.allclose(ours, known, atol=1e-10, rtol=0) for ours, known in pairs)
+    assert not made.inverted.inner_iterations[0].equal(made.inverted.inner_iterations[1])
 
 
 def test_a_scheduler_configuration_becomes_a_noise_schedule() -> None:
