@@ -16,7 +16,7 @@ def virtual_inversion(table: Timetable, clean: Tensor, null: Tensor, noise: Tens
     """Mix clean latents (B, C, H, W) with noise of the same shape at every level: no evaluation at all.
 
     ``noise`` is one drawing a picture, the same at all levels: a denoising path that is consistent with the
-    picture by construction (denoising diffusion consistent model, section 4.1 of the paper).
+    picture by construction (the paper's denoising diffusion consistent model).
     """
     path = [
         math.sqrt(level) * clean + math.sqrt(1.0 - level) * noise for level in table.levels[: table.steps]
@@ -30,8 +30,8 @@ class Consistent:
     """Moves a target beside its source: by as much as their two predictions of clean latents differ.
 
     The source's prediction is known to be wrong by its difference to the picture; the target's is put
-    right by the same amount (section 4.2 of the paper), so an edit that changes nothing gives back the
-    picture. What is left of the noise is the source's own, at every level.
+    right by the same amount, so an edit that changes nothing gives back the picture. What is left of the
+    noise is the source's own, at every level.
     """
 
     compares = True

@@ -121,6 +121,13 @@ def test_the_miniature_s_null_text_preset_is_lance_at_the_model_s_own_guidance()
     assert presets["lance"].model_copy(update=tuned) == presets["null-text"]
 
 
+def test_the_miniatures_fast_preset_is_its_default_in_fewer_steps() -> None:
+    editor = load_suite("miniature").editor
+    quick, fast = editor.presets[editor.default_preset], editor.presets["fast"]
+    assert fast == quick.model_copy(update={"steps": fast.steps, "spacing": "trailing"})
+    assert 4 * fast.steps <= quick.steps
+
+
 def test_the_miniature_brings_a_control_and_three_leaning_classifiers() -> None:
     names = set(load_suite("miniature").classifiers.models)
     assert any(name.startswith("unbiased") for name in names)

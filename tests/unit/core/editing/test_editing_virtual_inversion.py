@@ -56,7 +56,7 @@ def test_an_identity_edit_gives_back_the_picture(prediction: PredictionType, gui
 
 
 def plain(row: int, text: Tensor, guidance: float) -> Tensor:
-    """Xu et al. 2023, algorithm 1 in noise terms, one picture and edit, no attention carried over."""
+    """Xu et al. 2023 in noise terms, one picture and edit, no attention carried over."""
     model, z_0, drawn = TinyAttention(), CLEAN[row], NOISE[row]
     z = math.sqrt(TABLE.levels[0]) * z_0 + math.sqrt(1 - TABLE.levels[0]) * drawn
     for i, t in enumerate(TABLE.timesteps):
