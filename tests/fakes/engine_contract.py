@@ -158,6 +158,20 @@ def another_seed_draws_something_else(bench: Bench, case: Case) -> None:
     assert not all(_all_same(bench, drawn[:1], [other]) for other in drawn[1:])
 
 
+def a_value_asked_for_alone_is_as_in_the_whole_sweep(bench: Bench, case: Case) -> None:
+    if case.verb != "edit":
+        return
+    request = case.request(bench, list(case.good(bench)))
+    whole = [outcome.unwrap().variants for outcome in bench.editor.edit(request, cancelled=bool).outcomes]
+    # The largest first, as a sweep is run that ends at the first that passes.
+    for place, value in enumerate(SWEEP):
+        asked = request.model_copy(update={"self_replace": (value,)})
+        for outcome, variants in zip(bench.editor.edit(asked, cancelled=bool).outcomes, whole, strict=True):
+            [alone] = outcome.unwrap().variants
+            assert alone.self_replace == value
+            assert _same_picture(bench, alone.image, variants[place].image)
+
+
 def the_answer_names_the_weights(bench: Bench, case: Case) -> None:
     model = _answer(bench, case, case.good(bench)).model
     assert model.id
@@ -172,6 +186,7 @@ CONTRACT: tuple[Callable[[Bench, Case], None], ...] = (
     equal_requests_get_equal_answers,
     what_shares_the_call_does_not_matter,
     another_seed_draws_something_else,
+    a_value_asked_for_alone_is_as_in_the_whole_sweep,
     the_answer_names_the_weights,
 )
 
