@@ -19,6 +19,15 @@ PAPER = "lance"
 
 
 @dataclass(frozen=True)
+class FastMode:
+    """A preset that optimises nothing, and how many times fewer F than the reference it is to take."""
+
+    name: str
+    preset: EditorPreset
+    fewer: float | None
+
+
+@dataclass(frozen=True)
 class Bench:
     """Contestants are loaded once and shared by all gates."""
 
@@ -55,3 +64,20 @@ class Bench:
     def direct(self, steps: int) -> EditorPreset:
         """Direct inversion, everything else as in the paper."""
         return self.exact(steps).model_copy(update={"inversion": "direct"})
+
+    def fast_modes(self) -> list[FastMode]:
+        """Ways without inner optimisation, from many steps to few; the last has no target: a stretch."""
+        many, few = self.sizes.steps, self.sizes.few_steps
+        fewest = max(1, 12 * many // 50)
+        second_order = {"solver": "dpm-solver++", "spacing": "trailing"}
+        virtual = {"inversion": "virtual", "solver": "consistent", "spacing": "trailing"}
+        return [
+            FastMode(f"direct, {many} steps", self.direct(many), 7.0),
+            FastMode(f"direct, {few} steps", self.direct(few), 15.0),
+            FastMode(
+                f"direct, dpm-solver++, {few} steps", self.direct(few).model_copy(update=second_order), 15.0
+            ),
+            FastMode(
+                f"virtual inversion, {fewest} steps", self.direct(fewest).model_copy(update=virtual), None
+            ),
+        ]

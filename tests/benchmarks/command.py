@@ -50,7 +50,12 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--model", choices=get_args(Model), help="speed of this architecture instead")
     parser.add_argument("--device", default="cpu", help="of --model, which is shrunk on a CPU")
     parser.add_argument("--out", type=Path, help="the table goes beside it, as Markdown")
-    return parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    if given.device != "cpu" and given.model is None:
+        parser.error("--device is for --model; the gates are measured on a CPU")
+    if given.device.startswith("cuda") and not torch.cuda.is_available():
+        parser.error(f"there is no device {given.device!r} here")
+    return given
 
 
 def measured(size: Size, gates: Sequence[str]) -> EditorBenchmark:

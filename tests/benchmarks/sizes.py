@@ -41,7 +41,7 @@ SIZES: dict[Size, Sizes] = {
         timed_pictures=1, timed_steps=3, prompts=8, prompt_steps=5, repetitions=1,
     ),
     "tiny": Sizes(
-        pictures=1, edits=1, steps=1, exact_steps=2, fast_pictures=1, fast_edits=1, few_steps=1, judged=1,
+        pictures=1, edits=1, steps=2, exact_steps=2, fast_pictures=1, fast_edits=1, few_steps=2, judged=1,
         timed_pictures=1, timed_steps=1, prompts=2, prompt_steps=1, repetitions=1,
     ),
 }  # fmt: skip

@@ -41,7 +41,7 @@ def level_after(t: int, steps: int, levels: Sequence[float]) -> float:
 
 def call(model: Denoiser, latents: Tensor, t: int, text: Tensor, control: object = None) -> Tensor:
     """Evaluate at one timestep."""
-    times = torch.full((latents.shape[0],), t)
+    times = torch.full((latents.shape[0],), t, device=latents.device)
     return model(latents, times, text, control)  # type: ignore[arg-type]  # an oracle's control
 
 

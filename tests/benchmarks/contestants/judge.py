@@ -23,20 +23,24 @@ class Judge:
         scorer = load_suite(suite).scorer
         self._thresholds: GateThresholds = scorer.gate
         self._engine = ScorerEngine.load(scorer, WEIGHTS, self._store)
-        self._verdicts: dict[tuple[str, float], bool] = {}
+        self._verdicts: dict[tuple[str, str, bytes], bool] = {}
 
-    def passes(self, source: bytes, caption: str, edited: Sequence[tuple[str, float, bytes]]) -> list[bool]:
-        """Say which of (edited caption, sweep value, picture) pass, all made of one source."""
-        new = [one for one in edited if (caption + one[0], one[1]) not in self._verdicts]
+    def passes(self, source: bytes, caption: str, edited: str, pictures: Sequence[bytes]) -> list[bool]:
+        """Say which pictures of one edit of one source pass."""
+        new = [picture for picture in pictures if (caption, edited, picture) not in self._verdicts]
         if new:
             original = self._store.put(source)
             items = [
                 ScoreItem(
-                    original=original, edited=self._store.put(picture), caption=caption, edited_caption=text
+                    original=original,
+                    edited=self._store.put(picture),
+                    caption=caption,
+                    edited_caption=edited,
                 )
-                for text, _, picture in new
+                for picture in new
             ]
             outcomes = self._engine.score(ScoreRequest(items=items)).outcomes
-            for (text, value, _), outcome in zip(new, outcomes, strict=True):
-                self._verdicts[caption + text, value] = gate(outcome.unwrap(), self._thresholds) is None
-        return [self._verdicts[caption + text, value] for text, value, _ in edited]
+            for picture, outcome in zip(new, outcomes, strict=True):
+                passed = gate(outcome.unwrap(), self._thresholds) is None
+                self._verdicts[caption, edited, picture] = passed
+        return [self._verdicts[caption, edited, picture] for picture in pictures]

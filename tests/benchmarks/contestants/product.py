@@ -89,7 +89,5 @@ def _items(engine: EditorEngine, work: Workload) -> list[EditItem]:
 
 
 def _any_passes(engine: EditorEngine, item: EditItem, variants: Sequence[EditVariant], judge: Judge) -> bool:
-    edited = [
-        (item.edited_caption, variant.self_replace, engine.store.get(variant.image)) for variant in variants
-    ]
-    return any(judge.passes(engine.store.get(item.image), item.caption, edited))
+    source, pictures = engine.store.get(item.image), [engine.store.get(one.image) for one in variants]
+    return any(judge.passes(source, item.caption, item.edited_caption, pictures))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from benchmarks.device import throughput
@@ -18,6 +20,8 @@ def open_rows() -> list[Row]:
     return [
         row("E5", "share of the measured bf16 matrix peak, SD 1.4", [], at_least(0.5)),
         row("E5", "F/s, SD 1.4, bf16", [], at_least(600)),
+        row("E4", "times the reference's edits a second on the same device, exact, SD 1.4", [], at_least(12)),
+        row("E4", "times the reference's edits a second on the same device, fast, SD 1.4", [], at_least(60)),
         row("E6", "times the null-text pictures a second of batch 1, batch 16, SD 1.4", [], at_least(8)),
         row("E7", "GB at most, null-text and edits at E=5, SD 1.4", [], MEMORY),
         row("T1", "pictures a second, SD 1.4, 512 pixels, 50 steps", [], PICTURES_A_SECOND["sd14"]),
@@ -27,10 +31,15 @@ def open_rows() -> list[Row]:
 
 def measured(model: Model, device: torch.device, *, small: bool) -> list[Row]:
     """Measure one architecture; targets are for published sizes on an accelerator, and left out elsewhere."""
-    architecture = Architecture.read(model)
-    networks = build(architecture.small() if small else architecture, device, torch.bfloat16)
+    published = Architecture.read(model)
+    architecture = published.small() if small else published
+    networks = build(architecture, device, torch.bfloat16)
     load = SMALL if small else REAL
-    rows = [*_speed(model, networks, load), *_editing(model, networks, load)]
+    rows = [
+        *_speed(model, networks, load),
+        *_editing(model, networks, load),
+        *_beside(architecture, networks, load),
+    ]
     if not small and device.type == "cuda":
         return rows
     return [one.model_copy(update={"target": None, "met": None}) for one in rows]
@@ -73,3 +82,18 @@ def _editing(model: Model, networks: Networks, load: Load) -> list[Row]:
         used = torch.cuda.max_memory_allocated(networks.device) / 1e9
         found.append(row("E7", f"GB at most ({shape})", [used], MEMORY))
     return found
+
+
+def _beside(architecture: Architecture, networks: Networks, load: Load) -> list[Row]:
+    """Hold both ways against the reference on the same device, at fewer steps: ratios are the same."""
+    short = replace(load, edit_steps=load.oracle_steps)
+    oracle = throughput.oracle_edits(architecture, networks, load)[0]
+    exact = throughput.edits(networks, short, throughput.null_text, SWEEP)
+    fast = throughput.edits(networks, short, throughput.direct, SWEEP[-1:])
+    shape = f"E={load.edits}, {load.oracle_steps} steps"
+    return [
+        row("E4", f"times the reference's edits a second, null-text, full sweep ({shape})",
+            [one / oracle for one in exact], at_least(12)),
+        row("E4", f"times the reference's edits a second, direct, largest value alone ({shape})",
+            [one / oracle for one in fast], at_least(60)),
+    ]  # fmt: skip

@@ -8,7 +8,7 @@ from time import perf_counter
 
 import torch
 
-from benchmarks.device.networks import Networks
+from benchmarks.device.networks import Architecture, Networks
 from faultline_core.editing.attention_control import CrossEdit, cross_edit
 from faultline_core.editing.direct_inversion import direct_inversion
 from faultline_core.editing.edit import EditSettings, EditTask, edit
@@ -16,6 +16,9 @@ from faultline_core.editing.generate import generate
 from faultline_core.editing.inversion import Inverted
 from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
+from oracles.plain_editing import Target
+from oracles.plain_unet import PlainUNet
+from oracles.reference_run import reference_run
 
 F_FLOPS = 0.803e12
 """1 F: one evaluation of SD 1.4 at 512 pixels."""
@@ -34,11 +37,24 @@ class Load:
     steps: int
     edit_steps: int
     inner_steps: int
+    oracle_steps: int
     repetitions: int
 
 
-REAL = Load(gemm=8192, batch=16, pictures=4, edits=5, steps=50, edit_steps=50, inner_steps=10, repetitions=3)
-SMALL = Load(gemm=64, batch=2, pictures=1, edits=1, steps=2, edit_steps=2, inner_steps=1, repetitions=1)
+REAL = Load(
+    gemm=8192,
+    batch=16,
+    pictures=4,
+    edits=5,
+    steps=50,
+    edit_steps=50,
+    inner_steps=10,
+    oracle_steps=10,
+    repetitions=3,
+)
+SMALL = Load(
+    gemm=64, batch=2, pictures=1, edits=1, steps=2, edit_steps=2, inner_steps=1, oracle_steps=1, repetitions=1
+)
 
 
 def seconds(work: Callable[[], object], device: torch.device, repetitions: int) -> list[float]:
@@ -132,3 +148,22 @@ def swap(length: int) -> CrossEdit:
     """One word of two for another."""
     source, target = (TokenizedPrompt((0, 5, word, 1), (None, 0, 1, None)) for word in (6, 7))
     return cross_edit(align(source, target), length, word_weight=2.0)
+
+
+def oracle_edits(architecture: Architecture, networks: Networks, load: Load) -> list[float]:
+    """Edited captions a second by the reference: float32, one picture, weights requiring gradients."""
+    with torch.random.fork_rng(devices=[]), networks.device:
+        torch.manual_seed(0)
+        plain = PlainUNet(architecture.build_unet())
+    length = networks.text_shape[0]
+    carried = {place: [(place, 1.0)] for place in range(length)}
+    targets = [Target(text[None], carried, {2: 2.0}) for text in networks.text(load.edits, seed=3)]
+
+    def work() -> None:
+        reference_run(
+            plain, 0.5 * networks.noise(1), networks.text(1), networks.text(1, seed=2), targets,
+            parity="paper", steps=load.oracle_steps, inner_steps=load.inner_steps,
+            tolerance=0.0, velocity=architecture.prediction == "v_prediction",
+        )  # fmt: skip
+
+    return [load.edits / lap for lap in seconds(work, networks.device, 1)]

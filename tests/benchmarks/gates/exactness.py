@@ -18,7 +18,8 @@ from faultline_core.editing.denoiser import Denoiser
 from faultline_core.editing.edit import EditSettings, EditTask, edit
 from faultline_core.editing.inversion import Inverted
 from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
+from faultline_core.editing.null_text import NullTextSettings
+from faultline_core.editing.null_text_edit import null_text_edit
 from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
 from faultline_services.editor.unet_denoiser import UNetDenoiser
 from oracles.plain_alignment import carried_maps
@@ -98,11 +99,10 @@ def _compared(network: Network, parity: Parity, steps: int) -> list[Row]:
 
 
 def _fast(network: Network, parity: Parity, steps: int) -> tuple[Inverted, Tensor]:
-    """Invert all pictures together, edit all together: (pictures, edits, sweep, C, H, W)."""
+    """Invert and edit all pictures together: (pictures, edits, sweep, C, H, W)."""
     clean, text, null, edited = network.inputs()
     table = NoiseSchedule().timetable(steps)
     settings = NullTextSettings(guidance=GUIDANCE, tolerance=TOLERANCE)
-    inverted = null_text_inversion(network.fast, table, clean, text, null, settings)
     tasks = [
         EditTask(picture, embedding, reweight(_cross(alignment, parity), alignment.added, WEIGHT))
         for picture in range(PICTURES)
@@ -113,16 +113,18 @@ def _fast(network: Network, parity: Parity, steps: int) -> tuple[Inverted, Tenso
         for task, alignment in zip(tasks, _alignments() * PICTURES, strict=True)
     ]
 
-    def made(chosen: Sequence[EditTask], sweep: tuple[float, ...]) -> Tensor:
-        knobs = EditSettings(guidance=GUIDANCE, cross_replace=CROSS, self_replace=sweep)
-        return edit(network.fast, table, inverted, text, chosen, knobs).latents
+    def knobs(sweep: tuple[float, ...]) -> EditSettings:
+        return EditSettings(guidance=GUIDANCE, cross_replace=CROSS, self_replace=sweep)
 
-    sweep = SWEEPS[parity]
+    # The released code weighs words at its first sweep value only: that one is made on the way of the
+    # inversion, the others afterwards.
+    here = SWEEPS[parity][:1] if parity == "released" else SWEEPS[parity]
+    made = null_text_edit(network.fast, table, clean, text, null, settings, tasks, knobs(here))
+    inverted, latents = made.inverted, made.edited.latents
     if parity == "released":
-        # The released code weighs words at its first sweep value only.
-        latents = torch.cat([made(tasks, sweep[:1]), made(unweighted, sweep[1:])], dim=1)
-    else:
-        latents = made(tasks, sweep)
+        rest = knobs(SWEEPS[parity][1:])
+        later = edit(network.fast, table, inverted, text, unweighted, rest).latents
+        latents = torch.cat([latents, later], dim=1)
     return inverted, latents.unflatten(0, (PICTURES, len(EDITED)))
 
 
