@@ -1,0 +1,120 @@
+"""A request given up at any of its steps: Cancelled, nothing half-written, the next answer whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
+
+# isort: split
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.editor import (
+    EditItem,
+    EditorPreset,
+    EditRequest,
+    EditResponse,
+    GenerateItem,
+    GenerateRequest,
+    GenerateResponse,
+)
+from faultline_core.editing.denoiser import Cancellation
+from faultline_core.errors import Cancelled
+from faultline_core.images import encode_png
+from faultline_core.types import Inversion
+from faultline_services.editor.engine import EditorEngine
+from faultline_services.editor.pipeline import Pipeline, load_pipeline
+
+CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
+ONE_BY_ONE = SUITE.model_copy(update={"batch": 1})
+STEPS = 2
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    folder = tmp_path_factory.mktemp("models")
+    write_tiny_pipeline(folder / "tiny")
+    return load_pipeline(SUITE, folder, device="cpu", dtype="float32")
+
+
+class Polls:
+    """Asks to stop at the poll after ``allowed`` others, and counts them all."""
+
+    def __init__(self, allowed: float = float("inf")) -> None:
+        self.allowed = allowed
+        self.count = 0
+
+    def __call__(self) -> bool:
+        self.count += 1
+        return self.count > self.allowed
+
+
+def edits(
+    engine: EditorEngine, cancelled: Cancellation, inversion: Inversion = "direct", *, pictures: int = 1
+) -> EditResponse:
+    drawn = np.random.default_rng(0).integers(0, 256, (pictures, RESOLUTION, RESOLUTION, 3), dtype=np.uint8)
+    images = [engine.store.put(encode_png(pixels)) for pixels in drawn]
+    items = [EditItem(image=image, caption=CAPTION, edited_caption=EDITED) for image in images]
+    preset = EditorPreset(
+        inversion=inversion,
+        steps=STEPS,
+        guidance=2.0,
+        self_replace=(0.5,),
+        inner_steps=1,
+        inner_tolerance=0.0,
+    )
+    return engine.edit(EditRequest(items=items, preset=preset), cancelled=cancelled)
+
+
+def two_pictures(engine: EditorEngine, cancelled: Cancellation) -> GenerateResponse:
+    items = [GenerateItem(prompt=CAPTION, seed=seed) for seed in (1, 2)]
+    return engine.generate(GenerateRequest(items=items, steps=STEPS, guidance=2.0), cancelled=cancelled)
+
+
+def images(response: EditResponse | GenerateResponse) -> list[str]:
+    if isinstance(response, GenerateResponse):
+        return [outcome.unwrap().image for outcome in response.outcomes]
+    return [outcome.unwrap().variants[0].image for outcome in response.outcomes]
+
+
+def blobs(store: BlobStore) -> set[str]:
+    return {path.name for path in (Path(store.root) / "blobs").rglob("*") if path.is_file()}
+
+
+REQUESTS: dict[str, Callable[[EditorEngine, Cancellation], EditResponse | GenerateResponse]] = {
+    "direct": edits,
+    "negative-prompt": lambda engine, cancelled: edits(engine, cancelled, "negative-prompt"),
+    "null-text": lambda engine, cancelled: edits(engine, cancelled, "null-text"),
+    "generate": two_pictures,
+}
+
+
+@pytest.mark.parametrize("kind", sorted(REQUESTS))
+def test_a_request_can_be_given_up_at_any_step(pipeline: Pipeline, tmp_path: Path, kind: str) -> None:
+    request, asked = REQUESTS[kind], Polls()
+    whole = request(EditorEngine(pipeline, ONE_BY_ONE, BlobStore(str(tmp_path / "whole"))), asked)
+    # Every step, and the decoding.
+    assert asked.count > 2 * STEPS
+    for allowed in range(asked.count):
+        store = BlobStore(str(tmp_path / str(allowed)))
+        engine = EditorEngine(pipeline, ONE_BY_ONE, store)
+        with pytest.raises(Cancelled):
+            request(engine, Polls(allowed))
+        assert not blobs(store) & set(images(whole))
+        assert not list((tmp_path / str(allowed) / "tmp").iterdir())
+        again = request(engine, Polls())
+        assert images(again) == images(whole)
+        assert again.cost.unet_calls <= whole.cost.unet_calls
+
+
+def test_finished_inversions_are_kept_and_no_others(pipeline: Pipeline, tmp_path: Path) -> None:
+    whole = edits(EditorEngine(pipeline, ONE_BY_ONE, BlobStore(str(tmp_path / "whole"))), Polls(), pictures=2)
+    for allowed, finished in ((STEPS - 1, 0), (STEPS, 1), (2 * STEPS, 2)):
+        engine = EditorEngine(pipeline, ONE_BY_ONE, BlobStore(str(tmp_path / str(allowed))))
+        with pytest.raises(Cancelled):
+            edits(engine, Polls(allowed), pictures=2)
+        saved = whole.cost.unet_calls - edits(engine, Polls(), pictures=2).cost.unet_calls
+        assert saved == finished * STEPS

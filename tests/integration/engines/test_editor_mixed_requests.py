@@ -1,0 +1,81 @@
+"""Pictures of any size in one request, and requests of different presets one after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
+
+# isort: split
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.editor import EditItem, EditorPreset, EditRequest
+from faultline_core.images import decode_image, encode_png
+from faultline_services.editor.engine import EditorEngine
+
+CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
+QUICK = EditorPreset(steps=3, guidance=2.0, self_replace=(0.4, 0.7), inner_steps=1)
+SIZES = [(RESOLUTION, RESOLUTION), (40, 90), (90, 40), (300, 301), (5, 7), (1, 8)]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_tiny_pipeline(folder / "tiny")
+    return folder
+
+
+@pytest.fixture
+def engine(root: Path, tmp_path: Path) -> EditorEngine:
+    return EditorEngine.load(SUITE, root, BlobStore(str(tmp_path)))
+
+
+def item(engine: EditorEngine, height: int, width: int) -> EditItem:
+    pixels = np.random.default_rng(height).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    return EditItem(image=engine.store.put(encode_png(pixels)), caption=CAPTION, edited_caption=EDITED)
+
+
+def edited(engine: EditorEngine, items: list[EditItem], preset: EditorPreset) -> list[str | None]:
+    """Return the first picture of each edit, None where there is none."""
+    outcomes = engine.edit(EditRequest(items=items, preset=preset)).outcomes
+    return [None if outcome.value is None else outcome.value.variants[0].image for outcome in outcomes]
+
+
+def test_pictures_of_any_size_share_a_request(engine: EditorEngine) -> None:
+    items = [item(engine, *size) for size in SIZES]
+    together = edited(engine, items, QUICK)
+    for one, image in zip(items, together, strict=True):
+        assert image is not None
+        (alone,) = edited(engine, [one], QUICK)
+        assert alone is not None
+        first, second = (decode_image(engine.store.get(ref)).astype(int) for ref in (image, alone))
+        assert first.shape == (RESOLUTION, RESOLUTION, 3)
+        assert np.abs(first - second).max() <= 1
+
+
+def test_requests_of_other_presets_leave_no_trace(engine: EditorEngine, tmp_path: Path) -> None:
+    changes: list[dict[str, object]] = [
+        {"steps": 2},
+        {"inversion": "null-text"},
+        {"self_replace": (0.9,)},
+        {"guidance": 5.0},
+        {},
+    ]
+    presets = [QUICK.model_copy(update=change) for change in changes]
+    one = item(engine, 20, 30)
+    mixed = [edited(engine, [one], preset) for preset in presets]
+    for number, preset in enumerate(presets):
+        fresh = EditorEngine(engine.pipeline, SUITE, BlobStore(str(tmp_path / str(number))))
+        assert mixed[number] == edited(fresh, [item(fresh, 20, 30)], preset)
+    assert len({image for (image,) in mixed}) == len(presets)
+
+
+def test_a_request_has_one_preset_for_all_its_items() -> None:
+    one = {"image": "0" * 64, "caption": CAPTION, "edited_caption": EDITED}
+    mixed = [one, one | {"preset": QUICK.model_dump()}]
+    with pytest.raises(ValidationError) as refused:
+        EditRequest.model_validate({"items": mixed, "preset": QUICK.model_dump()})
+    assert [error["loc"] for error in refused.value.errors()] == [("items", 1, "preset")]
