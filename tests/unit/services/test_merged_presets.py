@@ -24,7 +24,7 @@ async def test_calls_of_other_presets_neither_share_a_call_nor_fail_together() -
         made.append((preset.steps, len(items)))
         if preset == LONG:
             raise ResourceExhausted("too many steps")
-        outcomes = [Outcome(value=EditedImage(variants=[])) for _ in items]
+        outcomes: list[Outcome[EditedImage]] = [Outcome(value=EditedImage(variants=[])) for _ in items]
         return EditResponse(outcomes=outcomes, model=ModelIdentity(id="m", revision="r"), cost=Cost())
 
     merged: MergedCalls[EditorPreset, EditItem, EditedImage] = MergedCalls(
