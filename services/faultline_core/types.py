@@ -36,8 +36,8 @@ RunKind = Literal["stress-test"]
 Inversion = Literal["null-text", "negative-prompt", "direct", "virtual"]
 Solver = Literal["ddim", "dpm-solver++", "consistent"]
 """How a target gets from one noise level to the next; ``consistent`` moves it beside its source."""
-TimestepSpacing = Literal["leading", "trailing", "linspace"]
-"""Which noise levels sampling visits, as diffusers names them."""
+TimestepSpacing = Literal["leading", "trailing", "linspace", "distilled"]
+"""Which noise levels sampling visits, as diffusers names them; or some of those a model was distilled on."""
 Selection = Literal["paper", "released"]
 """Choice over the self_replace sweep: best direction among those that pass, or largest passing value."""
 

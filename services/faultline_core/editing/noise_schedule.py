@@ -14,6 +14,9 @@ from faultline_core.types import TimestepSpacing
 BetaSchedule = Literal["linear", "scaled_linear"]
 PredictionType = Literal["epsilon", "v_prediction"]
 
+DISTILLED_STEPS = 50
+"""Steps that latent consistency models were distilled on (Luo et al. 2023)."""
+
 
 @dataclass(frozen=True)
 class NoiseSchedule:
@@ -27,6 +30,7 @@ class NoiseSchedule:
     steps_offset: int = 1
     set_alpha_to_one: bool = False
     spacing: TimestepSpacing = "leading"
+    distilled_steps: int = DISTILLED_STEPS
 
     def alphas_cumprod(self) -> torch.Tensor:
         """Return the signal's share of the variance at each training step, (train_steps,) float64."""
@@ -48,7 +52,7 @@ class NoiseSchedule:
         noise and spends its last evaluation on a picture that is clean already, "trailing" does neither.
 
         Raises:
-            InvalidRequest: more steps than the model was trained on.
+            InvalidRequest: more steps than the model was trained or distilled on.
         """
         if not 1 <= steps <= self.train_steps:
             raise InvalidRequest(f"steps must be between 1 and {self.train_steps}, not {steps!r}")
@@ -67,10 +71,22 @@ class NoiseSchedule:
             return [
                 min(i * (self.train_steps // steps) + offset, self.train_steps - 1) for i in range(steps)
             ][::-1]
+        if spacing == "distilled":
+            return self._distilled(steps)
         if spacing == "trailing":
             return [round(self.train_steps - i * ratio) - 1 for i in range(steps)]
         spread = torch.linspace(0, self.train_steps - 1, steps, dtype=torch.float64).round()
         return [int(t) for t in spread.flip(0)]
+
+    def _distilled(self, steps: int) -> list[int]:
+        """Skip through the steps of the distillation, the noisiest first."""
+        if steps > self.distilled_steps:
+            raise InvalidRequest(
+                f"steps must be at most the {self.distilled_steps} the model was distilled on, not {steps!r}"
+            )
+        width = self.train_steps // self.distilled_steps
+        known = [width * (step + 1) - 1 for step in reversed(range(self.distilled_steps))]
+        return [known[i * self.distilled_steps // steps] for i in range(steps)]
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,11 @@ def source_of(item: ReconstructItem | EditItem) -> Source:
     return Source(item.image, item.caption)
 
 
-def edit_settings(request: EditRequest, table: Timetable, *, batch: int) -> EditSettings:
-    """Take the knobs of a request's edits out of its preset."""
+def edit_settings(request: EditRequest, table: Timetable, guidance: float, *, batch: int) -> EditSettings:
+    """Take the knobs of a request's edits out of its preset, ``guidance`` being what is left of its own."""
     preset = request.preset
     return EditSettings(
-        guidance=preset.guidance,
+        guidance=guidance,
         cross_replace=preset.cross_replace,
         self_replace=request.values,
         batch=batch,
@@ -103,7 +103,7 @@ class EditsOnTheWay:
             pipeline.null,
             null_text_settings(preset),
             edit_tasks(pipeline, list(chosen.values()), sources, preset),
-            edit_settings(self._request, table, batch=batch),
+            edit_settings(self._request, table, preset.guidance, batch=batch),
             cancelled=self._cancelled,
         )
         costs = list(found.costs)

@@ -25,7 +25,6 @@ from faultline_core.contract.editor import (
 )
 from faultline_core.editing.denoiser import Cancellation, never
 from faultline_core.editing.edit import edit
-from faultline_core.editing.generate import generate, starting_noise
 from faultline_core.editing.inversion import Inverted
 from faultline_core.editing.sweep import latest_fork
 from faultline_core.errors import PromptTooLong, ResourceExhausted
@@ -40,6 +39,7 @@ from faultline_services.editor.job import Company, Job
 from faultline_services.editor.pictures import psnr_db
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
 from faultline_services.editor.sampling import preset_timetable
+from faultline_services.editor.text_to_image import text_to_image
 from faultline_services.memory import is_out_of_memory
 
 
@@ -203,15 +203,16 @@ class EditorEngine:
         forks = [self._forks.find(item, preset) for item in items.values()]
         starts = [latest_fork(known, table, request.values) for known in forks]
         tasks = edit_tasks(self.pipeline, list(items.values()), sources, preset)
-        edited = edit(
-            job.denoiser,
-            table,
-            Inverted.concatenate([job.inverted[source] for source in sources]),
-            self.pipeline.prompts.encode([source.caption for source in sources]),
-            [replace(task, start=start) for task, start in zip(tasks, starts, strict=True)],
-            edit_settings(request, table, batch=batch),
-            cancelled=cancelled,
-        )
+        with self.pipeline.denoiser.guided(preset.guidance) as guidance:
+            edited = edit(
+                job.denoiser,
+                table,
+                Inverted.concatenate([job.inverted[source] for source in sources]),
+                self.pipeline.prompts.encode([source.caption for source in sources]),
+                [replace(task, start=start) for task, start in zip(tasks, starts, strict=True)],
+                edit_settings(request, table, guidance, batch=batch),
+                cancelled=cancelled,
+            )
         for row, (index, item) in enumerate(items.items()):
             cost = edited.costs[row] + job.claim_inversion_cost(source_of(item))
             job.settle(index, edited.latents[row], cost)
@@ -221,19 +222,7 @@ class EditorEngine:
     def _generate(
         self, job: Job, request: GenerateRequest, indices: Sequence[int], cancelled: Cancellation
     ) -> None:
-        pipeline = self.pipeline
         chosen = [request.items[index] for index in indices]
-        noise = starting_noise([item.seed for item in chosen], pipeline.latent_shape).to(pipeline.null)
-        latents = generate(
-            job.denoiser,
-            pipeline.schedule.timetable(request.steps),
-            noise,
-            pipeline.prompts.encode([item.prompt for item in chosen]),
-            pipeline.null,
-            guidance=request.guidance,
-            cancelled=cancelled,
-        )
-        # Guidance asks twice a step, with the prompt and without (Ho and Salimans 2022, eq. 6).
-        cost = Cost(unet_calls=request.steps, unet_evaluations=2 * request.steps)
+        latents, cost = text_to_image(self.pipeline, job.denoiser, chosen, request, cancelled)
         for row, index in enumerate(indices):
             job.settle(index, latents[row : row + 1], cost)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from faultline_core.editing.denoiser import AttentionControl
-from faultline_core.editing.noise_schedule import NoiseSchedule
+from faultline_core.editing.noise_schedule import DISTILLED_STEPS, NoiseSchedule
 from faultline_services.editor.attention_processors import attach
+from faultline_services.editor.guidance_embedding import guidance_embedding
 
 if TYPE_CHECKING:
     from diffusers import UNet2DConditionModel
@@ -22,11 +23,29 @@ class UNetDenoiser:
     def __init__(self, unet: UNet2DConditionModel) -> None:
         self._unet = unet.eval().requires_grad_(requires_grad=False)
         self._seat = attach(unet)
+        self._width: int | None = unet.config.time_cond_proj_dim
+        self._guidance = 1.0
 
     @property
     def precision(self) -> str:
         """The type the weights compute in, as ``float32``."""
         return str(self._unet.dtype).removeprefix("torch.")
+
+    @contextmanager
+    def guided(self, guidance: float) -> Iterator[float]:
+        """Evaluate at a guidance meanwhile, if the network takes one in; else at none.
+
+        Yields:
+            The guidance left for the caller to apply between two evaluations: 1 where the network does.
+        """
+        if self._width is None:
+            yield guidance
+            return
+        self._guidance = guidance
+        try:
+            yield 1.0
+        finally:
+            self._guidance = 1.0
 
     @contextmanager
     def in_float32(self) -> Iterator[None]:
@@ -47,15 +66,29 @@ class UNetDenoiser:
         """Predict for latents (B, C, H, W) at timestep (B,) given text (B, L, D)."""
         dtype = self._unet.dtype
         with self._seat.taken_by(control):
-            output: Tensor = self._unet(latents.to(dtype), timestep, text.to(dtype), return_dict=False)[0]
+            output: Tensor = self._unet(
+                latents.to(dtype),
+                timestep,
+                text.to(dtype),
+                timestep_cond=self._condition(latents.shape[0]),
+                return_dict=False,
+            )[0]
         return output.to(latents.dtype)
+
+    def _condition(self, rows: int) -> Tensor | None:
+        if self._width is None:
+            return None
+        embedded = guidance_embedding(self._guidance, self._width)
+        return embedded.to(self._unet.device, self._unet.dtype).expand(rows, -1)
 
 
 def schedule_from_config(config: dict[str, Any]) -> NoiseSchedule:
     """Read the noise levels from the configuration of any diffusers scheduler; Faultline samples with DDIM.
 
-    Absent fields take diffusers' own defaults.
+    Absent fields take diffusers' own defaults. That of a few-step model, `LCMScheduler`, names no spacing:
+    it skips through the steps that the model was distilled on.
     """
+    few_steps = config.get("_class_name") == "LCMScheduler"
     return NoiseSchedule(
         train_steps=config.get("num_train_timesteps", 1000),
         beta_start=config.get("beta_start", 0.0001),
@@ -64,5 +97,6 @@ def schedule_from_config(config: dict[str, Any]) -> NoiseSchedule:
         prediction=config.get("prediction_type", "epsilon"),
         steps_offset=config.get("steps_offset", 0),
         set_alpha_to_one=config.get("set_alpha_to_one", True),
-        spacing=config.get("timestep_spacing", "leading"),
+        spacing="distilled" if few_steps else config.get("timestep_spacing", "leading"),
+        distilled_steps=config.get("original_inference_steps", DISTILLED_STEPS),
     )

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from diffusers import DDIMScheduler
+from diffusers import DDIMScheduler, LCMScheduler
 
 from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.errors import InvalidRequest
@@ -24,6 +24,23 @@ def test_timesteps_are_those_of_diffusers(steps: int, spacing: str) -> None:
     levels = torch.tensor(table.levels[:-1])
     assert torch.allclose(levels, theirs.alphas_cumprod[theirs.timesteps], atol=1e-6)
     assert table.levels[-1] == pytest.approx(float(theirs.final_alpha_cumprod), abs=1e-7)
+
+
+@pytest.mark.parametrize(("steps", "distilled"), [(1, 50), (4, 50), (7, 50), (50, 50), (3, 20)])
+def test_a_distilled_models_timesteps_are_those_of_diffusers(steps: int, distilled: int) -> None:
+    theirs = LCMScheduler(original_inference_steps=distilled)
+    theirs.set_timesteps(steps)
+    schedule = NoiseSchedule(spacing="distilled", distilled_steps=distilled, set_alpha_to_one=True)
+    table = schedule.timetable(steps)
+    assert list(table.timesteps) == theirs.timesteps.tolist()
+    assert table.levels[-1] == 1.0
+    with pytest.raises(InvalidRequest, match=f"the {distilled} the model was distilled on"):
+        schedule.timetable(distilled + 1)
+
+
+def test_a_spacing_that_is_asked_for_stands_in_for_the_schedules() -> None:
+    asked = NoiseSchedule().timetable(5, "trailing")
+    assert asked == NoiseSchedule(spacing="trailing").timetable(5) != NoiseSchedule().timetable(5)
 
 
 def test_levels_are_those_of_the_plain_oracle() -> None:

@@ -1,0 +1,79 @@
+"""A few-step pipeline: LCM's scheduler, and a UNet that takes its guidance as an input."""
+
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import numpy as np
+import pytest
+import torch
+from diffusers import LatentConsistencyModelPipeline, LCMScheduler, UNet2DConditionModel
+
+from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet, write_tiny_pipeline
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.editor import EditItem, EditorPreset, EditRequest, GenerateItem, GenerateRequest
+from faultline_core.images import decode_image, encode_png
+from faultline_services.editor.engine import EditorEngine
+from faultline_services.editor.guidance_embedding import guidance_embedding
+
+CAPTION, EDITED, STEPS, WIDTH = "a photo of a red bus", "a photo of a blue bus", 4, 32
+FEW = EditorPreset(
+    inversion="virtual",
+    solver="consistent",
+    steps=STEPS,
+    guidance=5.0,
+    self_replace=(0.5,),
+    cross_replace=0.5,
+)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
+    root = tmp_path_factory.mktemp("models")
+    write_tiny_pipeline(root / "tiny")
+    torch.manual_seed(1)
+    # Names that begin with an underscore would give what was left out its default again.
+    config = {name: value for name, value in tiny_unet().config.items() if not name.startswith("_")}
+    unet = UNet2DConditionModel.from_config(config | {"time_cond_proj_dim": WIDTH})
+    unet.save_pretrained(root / "tiny" / "unet")
+    LCMScheduler().save_pretrained(root / "tiny" / "scheduler")
+    return EditorEngine.load(SUITE, root, BlobStore(str(tmp_path_factory.mktemp("store"))))
+
+
+@pytest.mark.parametrize(("guidance", "width"), [(1.0, 32), (5.0, 32), (7.5, 33), (3.0, 256)])
+def test_guidance_is_embedded_as_diffusers_does(guidance: float, width: int) -> None:
+    theirs = LatentConsistencyModelPipeline.get_guidance_scale_embedding(
+        None, torch.tensor([guidance - 1.0]), embedding_dim=width
+    )
+    assert torch.allclose(guidance_embedding(guidance, width), theirs, atol=1e-4)
+
+
+def edited(engine: EditorEngine, caption: str, guidance: float) -> tuple[np.ndarray, int]:
+    pixels = np.random.default_rng(3).integers(0, 256, (RESOLUTION, RESOLUTION, 3), dtype=np.uint8)
+    item = EditItem(image=engine.store.put(encode_png(pixels)), caption=CAPTION, edited_caption=caption)
+    preset = FEW.model_copy(update={"guidance": guidance})
+    response = engine.edit(EditRequest(items=[item], preset=preset))
+    made = decode_image(engine.store.get(response.outcomes[0].unwrap().variants[0].image))
+    return made.astype(np.int16), response.cost.unet_evaluations
+
+
+def test_an_edit_asks_once_a_step_about_source_and_target_whatever_the_guidance(engine: EditorEngine) -> None:
+    strong, evaluations = edited(engine, EDITED, 5.0)
+    assert evaluations == 2 * STEPS
+    assert np.abs(strong - edited(engine, EDITED, 1.0)[0]).max() > 1
+
+
+def test_an_edit_that_changes_nothing_gives_the_picture_back(engine: EditorEngine) -> None:
+    assert np.abs(edited(engine, CAPTION, 5.0)[0] - edited(engine, CAPTION, 2.0)[0]).max() <= 1
+
+
+def test_pictures_are_generated_in_as_many_evaluations_as_steps(engine: EditorEngine) -> None:
+    items = [GenerateItem(prompt=CAPTION, seed=seed) for seed in (1, 2)]
+    response = engine.generate(GenerateRequest(items=items, steps=STEPS, guidance=5.0))
+    assert response.cost.unet_evaluations == 2 * STEPS
+    assert [outcome.unwrap().cost.unet_evaluations for outcome in response.outcomes] == [STEPS] * 2
+    alone = engine.generate(GenerateRequest(items=items[1:], steps=STEPS, guidance=5.0))
+    first, second = (
+        decode_image(engine.store.get(made.outcomes[-1].unwrap().image)).astype(np.int16)
+        for made in (response, alone)
+    )
+    assert np.abs(first - second).max() <= 1
