@@ -22,8 +22,8 @@ SUITE_WEIGHTS = Path(__file__).resolve().parents[3] / "services/faultline_miniat
 TRAINING_SEEDS = 3
 CONTROL_SEEDS = 5
 STEPS = 150
-"""A third of the suite's training. Without bugs both lengths are right in .999 or more, but after the long one
-p(true class) is .9994 and most true drops are below .001: an order of cells that no picture could show."""
+"""A third of the suite's training. Without bugs both lengths are right in .999 or more, but after the long
+one p(true class) is .9994 and most true drops are below .001: an order of cells no picture could show."""
 _FIRST_SEED = 100
 """The suite's own trainings take the seeds below."""
 _DONE = "figures.json"
