@@ -129,9 +129,7 @@ def changes_of(items: Iterable[Item], index: Mapping[str, int]) -> list[Change]:
         if item.kind == "reconstruction" and item.result is not None
     }
     found = (change_of(item, index[item.source_image]) for item in every)
-    return [
-        replace(change, rebuilt=rebuilt.get(change.source, {})) for change in found if change is not None
-    ]
+    return [replace(change, rebuilt=rebuilt.get(change.source, {})) for change in found if change is not None]
 
 
 def by_source(pairs: Iterable[tuple[int, float]]) -> Floats:
