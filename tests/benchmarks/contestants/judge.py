@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+import uuid
 from collections.abc import Sequence
 
 from benchmarks.workload import WEIGHTS
@@ -18,8 +18,8 @@ class Judge:
     """Remembers its verdicts, so that a timed repetition of equal pictures pays for none."""
 
     def __init__(self, suite: str = "miniature") -> None:
-        self._folder = tempfile.TemporaryDirectory()
-        self._store = BlobStore(self._folder.name)
+        # In memory: nothing to be cleaned up, and no disk in a timed repetition.
+        self._store = BlobStore(f"memory://benchmark-{uuid.uuid4().hex}")
         scorer = load_suite(suite).scorer
         self._thresholds: GateThresholds = scorer.gate
         self._engine = ScorerEngine.load(scorer, WEIGHTS, self._store)

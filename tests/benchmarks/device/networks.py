@@ -62,13 +62,27 @@ class Architecture(BaseModel):
 class PooledUNet(UNet2DConditionModel):  # type: ignore[misc]  # diffusers is not followed by mypy
     """SDXL's, which also wants a pooled text embedding and picture sizes: noughts here."""
 
-    def forward(self, sample: Tensor, timestep: Tensor, text: Tensor, return_dict: bool = True) -> Any:
+    def forward(
+        self,
+        sample: Tensor,
+        timestep: Tensor,
+        text: Tensor,
+        timestep_cond: Tensor | None = None,
+        return_dict: bool = True,
+    ) -> Any:
         """Predict for latents (B, C, H, W) at timestep (B,) given text (B, L, D)."""
         rows = sample.shape[0]
         sizes = 6 * self.config.addition_time_embed_dim
         pooled = self.config.projection_class_embeddings_input_dim - sizes
         added = {"text_embeds": sample.new_zeros(rows, pooled), "time_ids": sample.new_zeros(rows, 6)}
-        return super().forward(sample, timestep, text, added_cond_kwargs=added, return_dict=return_dict)
+        return super().forward(
+            sample,
+            timestep,
+            text,
+            timestep_cond=timestep_cond,
+            added_cond_kwargs=added,
+            return_dict=return_dict,
+        )
 
 
 @dataclass(frozen=True)
