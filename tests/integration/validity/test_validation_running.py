@@ -17,11 +17,12 @@ from fakes.validity import item, scene
 from faultline import Client, StressTest
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import GenerateItem, GenerateRequest
+from faultline_core.contract.runs import RunList
 from faultline_core.images import encode_raw
 from faultline_gateway.service_calls import ServiceCaller
 from faultline_gateway.settings import GatewaySettings
 from validation import serving
-from validation.running import collected, start, take_up, watched
+from validation.running import DATASET, collected, rest_others, start, take_up, watched
 from validation.serving import MODELS_FOLDER, ModelsStack, Service
 
 MODEL = {"id": "editor", "revision": "1"}
@@ -95,6 +96,24 @@ def test_a_run_that_failed_or_was_cancelled_is_resumed(state: str) -> None:
     asked, script = client(run_answer(state), run_answer("queued"))  # type: ignore[arg-type]  # a state
     take_up(asked, "run-1")
     assert script.seen[1].url.path.endswith("run-1:resume")
+
+
+def test_runs_that_other_validations_left_under_way_are_rested() -> None:
+    mine = a_run("in_progress").model_copy(update={"dataset": f"{DATASET}a"})
+    others = {
+        "left": mine.model_copy(update={"id": "left"}),
+        "ended": mine.model_copy(update={"id": "ended", "state": "completed"}),
+        "user-s": mine.model_copy(update={"id": "user-s", "dataset": "demo"}),
+    }
+    listed = RunList(runs=[mine, *others.values()])
+    left = ok(others["left"].model_dump_json())
+    asked, script = client(ok(listed.model_dump_json()), left, left)
+    rest_others(asked, mine.id)
+    assert [request.url.path.rpartition("/")[2] for request in script.seen] == [
+        "stress-tests",
+        "left",
+        "left:cancel",
+    ]
 
 
 def test_a_run_is_followed_to_its_end() -> None:

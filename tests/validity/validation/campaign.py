@@ -48,7 +48,17 @@ from .order import (
 from .predictors import predicting
 from .report import BugReport, FilterFigures
 from .roster import SUITE_WEIGHTS
-from .running import FINISHED, SUMMARY, Finished, collected, start, take_up, watched
+from .running import (
+    DATASET,
+    FINISHED,
+    SUMMARY,
+    Finished,
+    collected,
+    rest_others,
+    start,
+    take_up,
+    watched,
+)
 from .serving import Service
 from .sources import by_image, upload
 from .truth import Pictures, Truth, rendered, true_class_table
@@ -123,10 +133,12 @@ class Campaign:
         path.parent.mkdir(parents=True, exist_ok=True)
         about = question_key(self.order, self.scenes[seed], self.entrants)
         write_atomically(path.with_name(ABOUT), about.encode())
-        return collected(watched(take_up(client, kept(path, _RUN_ID, partial(self._begin, client, seed)))))
+        run_id = kept(path, _RUN_ID, partial(self._begin, client, seed))
+        rest_others(client, run_id)
+        return collected(watched(take_up(client, run_id)))
 
     def _begin(self, client: Client, seed: int) -> str:
-        name = f"validity-{scenes_key(self.scenes[seed])}"
+        name = f"{DATASET}{scenes_key(self.scenes[seed])}"
         upload(client, name, self.scenes[seed])
         run = start(
             client,

@@ -21,6 +21,9 @@ class Finished:
     items: list[Item]
 
 
+DATASET = "validity-"
+"""How the names of datasets begin that validations upload."""
+
 FINISHED = TypeAdapter(Finished)
 SUMMARY = TypeAdapter(StressTestSummary)
 
@@ -44,6 +47,17 @@ def take_up(client: Client, run_id: str) -> StressTest:
     """A run begun earlier; a failed or cancelled one is resumed."""
     run = client.stress_tests.get(run_id)
     return run.resume() if run.run.state in ("failed", "cancelled") else run
+
+
+def rest_others(client: Client, run_id: str) -> None:
+    """Cancel runs that earlier validations left under way: they would share the machine with this one.
+
+    What they finished is kept, and the validation that began one takes it up again.
+    """
+    for other in client.stress_tests.list():
+        waits = other.state in ("queued", "in_progress")
+        if waits and other.id != run_id and other.dataset.startswith(DATASET):
+            client.stress_tests.get(other.id).cancel()
 
 
 def start(
