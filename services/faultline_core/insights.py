@@ -8,6 +8,7 @@ from functools import cached_property
 
 from faultline_core.perturbations import words
 from faultline_core.statistics import by_source, mean_by_source
+from faultline_core.stop_words import STOP_WORDS
 from faultline_core.types import EditType
 
 LEAST_SOURCES = 3
@@ -23,6 +24,8 @@ _ALIKE = 2
 _ONE_SIDE, _NO_WORDS = 1, 3
 _BRIDGED_WORDS = 2
 _COVERED = 0.5
+_DENIALS = frozenset(("cannot", "neither", "no", "none", "nor", "not", "without"))
+_LINKS = STOP_WORDS - _DENIALS
 
 
 @dataclass(frozen=True)
@@ -123,8 +126,9 @@ def group_by_words(
 ) -> list[Group]:
     """Every class x words of one classifier, whatever came of it: the family that is tested.
 
-    Words are taken exactly, then by what was added or removed alone, then by ``clusters`` of like
-    changes, then by edit type alone; groups of the same edits are one, under the words that say most.
+    Words are taken without the stop words around them, first exactly, then by what was added or removed
+    alone, then by ``clusters`` of like changes, then by edit type alone; groups of the same edits are
+    one, under the words that say most.
     Groups are formed from words only, never from outcomes, and those of fewer than ``least_sources``
     sources are left out.
     """
@@ -162,9 +166,26 @@ def _precedence(group: Group) -> tuple[int, float, int]:
 
 
 def _patterns(effect: Effect) -> Iterator[Pattern]:
-    for removed in dict.fromkeys((effect.removed, ANY)):
-        for added in dict.fromkeys((effect.added, ANY)):
+    old, new = _contents(effect.removed, effect.added)
+    for removed in dict.fromkeys((old, ANY)):
+        for added in dict.fromkeys((new, ANY)):
             yield Pattern(effect.object_class, effect.edit_type, removed, added)
+
+
+def _contents(removed: str, added: str) -> tuple[str, str]:
+    """Both without the stop words at their ends, or as they are where those make the difference."""
+    # "on the water" for "at night" and "water" for "snow" both take the water away: which words two
+    # captions happen to share must not split what was changed into groups too small to test.
+    contents = _content(removed), _content(added)
+    tells = contents[0] != contents[1] and all(
+        content or not whole for content, whole in zip(contents, (removed, added), strict=True)
+    )
+    return contents if tells else (removed, added)
+
+
+def _content(changed: str) -> str:
+    telling = [word for word in words(changed) if word.key not in _LINKS]
+    return changed[telling[0].start : telling[-1].end] if telling else ""
 
 
 def _without_repetition(ranked: Sequence[Group]) -> list[Group]:

@@ -55,6 +55,24 @@ def test_what_is_taken_away_counts_whatever_comes_instead() -> None:
     assert patterns(effects) == [("grass", ANY)]
 
 
+def test_words_that_two_captions_happen_to_share_split_no_group() -> None:
+    effects = [effect(0, -0.5, "on the grass"), effect(1, -0.5, "grass", "in the snow"), effect(2, -0.5)]
+    assert patterns(effects) == [("grass", "snow")]
+
+
+@pytest.mark.parametrize(
+    ("removed", "added"),
+    [
+        ("on", "in front of"),
+        ("without a dog", "dog"),
+        ("a dog", "the dog"),
+        ("tall man with a hat", "short man"),
+    ],
+)
+def test_words_that_make_the_difference_stay(removed: str, added: str) -> None:
+    assert patterns([effect(source, -0.5, removed, added) for source in range(3)]) == [(removed, added)]
+
+
 def test_unlike_words_still_speak_for_their_edit_type() -> None:
     effects = [effect(source, -0.5, f"from {source}", f"to {source}") for source in range(3)]
     assert patterns(effects) == [(ANY, ANY)]
