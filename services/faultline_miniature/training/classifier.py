@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from faultline_core.blobs import cache_key
 from faultline_miniature.training.bugs import Bug, biased, read_bugs, taught_label
 from faultline_miniature.training.classifier_quality import Predictor, card, measure
 from faultline_miniature.training.degradation import degrade, mirrored
@@ -71,8 +72,8 @@ class Order:
 def train_classifier(order: Order, out: Path, work: Path, log: logging.Logger) -> dict[str, Any]:
     """Train, save in timm's format, measure what was saved and write its card; returns the figures."""
     steps = order.steps or _STEPS[order.architecture]
-    # The length is part of the name: a longer training's checkpoint is no beginning of a shorter one.
-    name = f"{order.architecture}-{order.seed}-{len(order.bugs)}-{steps}"
+    # Length and bugs are part of the name: another training's checkpoint is no beginning of this one.
+    name = f"{order.architecture}-{order.seed}-{cache_key(bugs=order.bugs)[:8]}-{steps}"
     scenes = _training_scenes(order)
     torch.manual_seed(order.seed)
     model = timm.create_model(
