@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from faultline_core.contract.interventions import Intervention
 from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.errors import FaultlineError, InvalidRequest, QuotaExceeded, RequestError, Unauthorized
 from faultline_core.types import Estimate, RunState
@@ -24,7 +25,10 @@ class Exit(IntEnum):
 
 @dataclass(frozen=True)
 class Gate:
-    """Fail when a classifier's accuracy drop is proven to exceed ``max_drop`` (a fraction)."""
+    """Fail when a classifier's accuracy drop is proven to exceed ``max_drop`` (a fraction).
+
+    Where no edits but one's own were asked for, each intervention's drops are judged instead.
+    """
 
     max_drop: float
     strict: bool = False
@@ -45,7 +49,7 @@ class Gate:
 
     def verdict(self, summary: StressTestSummary) -> Exit:
         """The worst of all classifiers; ``strict`` turns inconclusive into failed."""
-        verdicts = {self.judge(model.drop) for model in summary.models.values()}
+        verdicts = {self.judge(drop) for _, drop in _judged(summary)}
         if Exit.FAILED in verdicts:
             return Exit.FAILED
         if Exit.INCONCLUSIVE in verdicts or not verdicts:
@@ -55,11 +59,19 @@ class Gate:
     def explain(self, summary: StressTestSummary) -> str:
         """The verdict in words, then each classifier's drop with its own."""
         word = self.verdict(summary).name.lower()
-        drops = ", ".join(
-            f"{name} {model.drop} {self.judge(model.drop).name.lower()}"
-            for name, model in summary.models.items()
-        )
+        drops = ", ".join(f"{name} {drop} {self.judge(drop).name.lower()}" for name, drop in _judged(summary))
         return f"gate {word} at a drop of {self.max_drop:g}: {drops or 'no classifier was judged'}"
+
+
+def _judged(summary: StressTestSummary) -> list[tuple[str, Estimate]]:
+    # Of a run with edits, interventions would be further chances to fail that nobody set a limit for.
+    if summary.config.get("request", {}).get("max_edits_per_image") != 0:
+        return [(name, model.drop) for name, model in summary.models.items()]
+    return [
+        (f"{name} where {Intervention(removed=one.removed, added=one.added).in_words()}", model.drop)
+        for one in summary.interventions
+        for name, model in one.models.items()
+    ]
 
 
 def exit_for_state(state: RunState) -> Exit:

@@ -14,7 +14,13 @@ import httpx
 from faultline import AsyncClient, Client
 from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER, Problem
 from faultline_core.contract.runs import RequestCounts, Run, RunEvent
-from faultline_core.contract.stress_tests import AccuracyRow, ModelSummary, StressTestSummary
+from faultline_core.contract.stress_tests import (
+    AccuracyRow,
+    EditTypeSummary,
+    InterventionSummary,
+    ModelSummary,
+    StressTestSummary,
+)
 from faultline_core.errors import FaultlineError
 from faultline_core.types import Cost, Estimate, RunState
 
@@ -198,6 +204,22 @@ def a_summary(**drops: Estimate) -> StressTestSummary:
             "wall_s": 1.0, "config": {},
         }
     )  # fmt: skip
+
+
+def an_interventions_summary(**drops: Estimate) -> StressTestSummary:
+    """A finished stress test of one edit of the user's own and no others."""
+    nothing = Estimate(estimate=None, low=None, high=None, n=0)
+    effects = {
+        name: EditTypeSummary(delta_p=figure(), abs_delta_p=figure(), drop=drop, n_images=39)
+        for name, drop in drops.items()
+    }
+    intervention = InterventionSummary(
+        removed="", added="in the snow", planned=39, kept=39, not_applicable=0, **{"yield": figure()},
+        models=effects, classes={}, sentences=[],
+    )  # fmt: skip
+    return a_summary(**dict.fromkeys(drops, nothing)).model_copy(
+        update={"interventions": [intervention], "config": {"request": {"max_edits_per_image": 0}}}
+    )
 
 
 def summary_answer(summary: StressTestSummary) -> httpx.Response:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from fakes.sdk import Script, a_summary, ok, problem, run_answer, summary_answer
+from fakes.sdk import Script, a_summary, an_interventions_summary, ok, problem, run_answer, summary_answer
 from faultline import _client, cli
 from faultline._gate import Exit
 from faultline.cli import app
@@ -82,6 +82,14 @@ def test_the_gate_s_verdict_is_printed_and_is_the_exit_code(
     assert shown.exit_code == code
     assert f"gate {word} at a drop of 0.1" in shown.stderr
     assert json.loads(shown.stdout)["models"]["leaning"]
+
+
+@pytest.mark.parametrize(("drop", "code"), [(SMALL, Exit.PASSED), (LARGE, Exit.FAILED)])
+def test_of_a_run_of_one_s_own_edits_their_drops_are_judged(play: Play, drop: Estimate, code: Exit) -> None:
+    play(run_answer(), run_answer("completed", 3), summary_answer(an_interventions_summary(leaning=drop)))
+    shown = stress_test("--max-drop", "0.1", "--edit", "=>in the snow", "--max-edits-per-image", "0")
+    assert shown.exit_code == code
+    assert "leaning where “in the snow” is added" in shown.stderr
 
 
 def test_without_a_gate_a_completed_run_passes_whatever_it_found(play: Play) -> None:
