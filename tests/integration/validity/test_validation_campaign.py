@@ -152,6 +152,21 @@ def test_a_killed_stress_test_is_taken_up_and_not_begun_again(
     assert begun == [0]
 
 
+@pytest.mark.parametrize(("url", "rested"), [(None, ["run-1"]), ("http://gateway.test", [])])
+def test_only_on_a_stack_of_our_own_are_other_runs_rested(
+    ordered: Campaign, monkeypatch: pytest.MonkeyPatch, url: str | None, rested: list[str]
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(Campaign, "_begin", lambda *_: "run-1")
+    monkeypatch.setattr(Silent, "client", lambda _: None)
+    monkeypatch.setattr(campaign, "take_up", refuse)
+    monkeypatch.setattr(campaign, "rest_others", lambda _, run_id: asked.append(run_id))
+    service = Silent(ordered.order.state, ordered.order.models, url=url)
+    with pytest.raises(Asked):
+        _ = Campaign(ordered.order, ordered.entrants, service).tested
+    assert asked == rested
+
+
 def test_a_finished_run_can_be_reported_on_after_the_suite_has_changed(
     ordered: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,8 +67,8 @@ def test_pictures_are_drawn_by_the_stack_s_own_editor(
 
 
 def test_nobody_draws_behind_another_s_gateway(tmp_path: Path) -> None:
-    assert Service(tmp_path, tmp_path).draws
-    assert not Service(tmp_path, tmp_path, url="http://gateway.test").draws
+    assert Service(tmp_path, tmp_path).is_ours
+    assert not Service(tmp_path, tmp_path, url="http://gateway.test").is_ours
 
 
 def test_a_stress_test_is_begun_under_its_key() -> None:

@@ -134,7 +134,8 @@ class Campaign:
         about = question_key(self.order, self.scenes[seed], self.entrants)
         write_atomically(path.with_name(ABOUT), about.encode())
         run_id = kept(path, _RUN_ID, partial(self._begin, client, seed))
-        rest_others(client, run_id)
+        if self._service.is_ours:
+            rest_others(client, run_id)
         return collected(watched(take_up(client, run_id)))
 
     def _begin(self, client: Client, seed: int) -> str:
@@ -172,7 +173,7 @@ class Campaign:
         prompts = prompts_of(rows_of(changes, self.truths, least=self.order.least))
         editor = cache_key(weights=weights_below(SUITE_WEIGHTS / "editor"))[:16]
         folder = self.order.state / "class-names" / editor
-        if not self._service.draws:
+        if not self._service.is_ours:
             return None
         with self.timed("class-name generation"):
             pictures = pictures_of(prompts, folder, self._service.draw)

@@ -61,8 +61,8 @@ class Service:
         return self._client
 
     @property
-    def draws(self) -> bool:
-        """Whether there is an editor to draw pictures: behind another's gateway there is none for us."""
+    def is_ours(self) -> bool:
+        """Whether the stack is our own: behind another's gateway there is no editor for us to draw with."""
         return self._url is None
 
     def draw(self, request: GenerateRequest) -> Pictures:
