@@ -94,6 +94,11 @@ class Branches:
         if late > min(self._self_steps, default=0):
             raise ValueError(f"a start at step {late} is past the end of an injection")
 
+    @classmethod
+    def none(cls, table: Timetable) -> Branches:
+        """No target at all: what is walked is walked for its own sake."""
+        return cls(table, (), EditSettings(guidance=1.0, cross_replace=0.0, self_replace=()), ())
+
     @property
     def first_step(self) -> int:
         """The step before which the first target sets out."""

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 
 from faultline_core.editing.ddim import guide, sampled
-from faultline_core.editing.denoiser import Cancellation, Denoiser, never
-from faultline_core.editing.driver import Driver
 from faultline_core.editing.evaluation import Owner, Walk
 from faultline_core.editing.noise_schedule import Timetable
 from faultline_core.editing.solver import predicted_clean
@@ -50,18 +48,3 @@ def consistency_walk(
         output = guide(uncond[0].output, cond.output, guidance) if uncond else cond.output
         clean = predicted_clean(table, index, latents, output)
     return clean
-
-
-def generate_consistently(
-    denoiser: Denoiser,
-    table: Timetable,
-    noise: Tensor,
-    text: Tensor,
-    null: Tensor,
-    *,
-    guidance: float,
-    cancelled: Cancellation = never,
-) -> Tensor:
-    """Run `consistency_walk` alone."""
-    walk = consistency_walk(table, noise, text, null, guidance=guidance, owners=range(noise.shape[0]))
-    return Driver(denoiser, cancelled=cancelled).run(walk)

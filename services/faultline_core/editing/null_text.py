@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from faultline_core.editing.branches import Branches, EditSettings, SourceRows
+from faultline_core.editing.branches import Branches, SourceRows
 from faultline_core.editing.ddim import ddim_inversion_walk, guide, sampled, step, step_coefficients
 from faultline_core.editing.denoiser import Cancellation, Denoiser, never
 from faultline_core.editing.driver import Driver
@@ -182,7 +182,6 @@ def null_text_inversion(
     Pictures share the network calls but nothing else: each has its own embedding, optimiser state and
     early stop. Only the embedding gets a gradient, so freeze the weights.
     """
-    none = EditSettings(guidance=settings.guidance, cross_replace=0.0, self_replace=())
-    branches, owners = Branches(table, (), none, ()), range(clean.shape[0])
-    walk = null_text_walk(table, clean, text, null, settings, owners, branches)
+    owners = range(clean.shape[0])
+    walk = null_text_walk(table, clean, text, null, settings, owners, Branches.none(table))
     return Driver(denoiser, cancelled=cancelled).run(walk)

@@ -27,14 +27,14 @@ from faultline_core.editing.denoiser import Cancellation, never
 from faultline_core.editing.edit import edit
 from faultline_core.editing.inversion import Inverted
 from faultline_core.editing.sweep import latest_fork
-from faultline_core.errors import PromptTooLong, ResourceExhausted
+from faultline_core.errors import InvalidRequest, PromptTooLong, ResourceExhausted
 from faultline_core.images import decode_image
 from faultline_core.suite import EditorSuite
 from faultline_core.types import BlobRef, Cost
 from faultline_services.editor.buckets import Buckets
 from faultline_services.editor.edits import EditsOnTheWay, edit_settings, edit_tasks, source_of
 from faultline_services.editor.forks import ForkCache
-from faultline_services.editor.inversions import InversionCache, Source
+from faultline_services.editor.inversions import UNCONDITIONAL, InversionCache, Source
 from faultline_services.editor.job import Company, Job
 from faultline_services.editor.pictures import psnr_db
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
@@ -175,6 +175,12 @@ class EditorEngine:
         cancelled: Cancellation,
         company: Company | None = None,
     ) -> None:
+        if self.pipeline.denoiser.takes_guidance and preset.inversion in UNCONDITIONAL:
+            # Its guidance mixes nothing in: an embedding for the other half would have no say.
+            raise InvalidRequest(
+                f"preset.inversion {preset.inversion!r} inverts for guidance between two evaluations, but "
+                f"the loaded UNet takes guidance as an input (time_cond_proj_dim): use 'direct' or 'virtual'"
+            )
         job.read(sources)
         job.invert(preset, cancelled, company)
         for index, source in enumerate(sources):
@@ -223,6 +229,6 @@ class EditorEngine:
         self, job: Job, request: GenerateRequest, indices: Sequence[int], cancelled: Cancellation
     ) -> None:
         chosen = [request.items[index] for index in indices]
-        latents, cost = text_to_image(self.pipeline, job.denoiser, chosen, request, cancelled)
+        latents, costs = text_to_image(self.pipeline, job.denoiser, chosen, request, cancelled)
         for row, index in enumerate(indices):
-            job.settle(index, latents[row : row + 1], cost)
+            job.settle(index, latents[row : row + 1], costs[row])

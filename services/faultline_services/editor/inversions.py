@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -9,12 +10,15 @@ from torch import Tensor
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import EditorPreset
-from faultline_core.editing.denoiser import Cancellation, CountingDenoiser
-from faultline_core.editing.direct_inversion import direct_inversion
+from faultline_core.editing.branches import Branches
+from faultline_core.editing.denoiser import Cancellation, Denoiser
+from faultline_core.editing.direct_inversion import direct_walk
+from faultline_core.editing.driver import Driver
+from faultline_core.editing.evaluation import Owner, Walk
 from faultline_core.editing.inversion import Inverted
-from faultline_core.editing.negative_prompt import negative_prompt_inversion
+from faultline_core.editing.negative_prompt import negative_prompt_walk
 from faultline_core.editing.noise_schedule import Timetable
-from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
+from faultline_core.editing.null_text import NullTextSettings, null_text_walk
 from faultline_core.types import BlobRef, Cost, Inversion
 from faultline_services.editor.tensor_cache import TensorCache, Tensors
 
@@ -22,8 +26,8 @@ CACHE_KIND = "inversion"
 CACHE_FORMAT = 1
 """Raised when an inversion of equal inputs comes out differently than before."""
 
-FIXED_PASSES: dict[Inversion, int] = {"direct": 1, "negative-prompt": 2, "null-text": 3}
-"""Evaluations a step and picture beside null-text's inner iterations."""
+UNCONDITIONAL: frozenset[Inversion] = frozenset(("negative-prompt", "null-text"))
+"""Inversions that find embeddings for the unconditional half of guidance."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ def _inputs(source: Source, preset: EditorPreset) -> dict[str, object]:
 
 
 def invert(
-    denoiser: CountingDenoiser,
+    denoiser: Denoiser,
     table: Timetable,
     preset: EditorPreset,
     latents: Tensor,
@@ -106,21 +110,23 @@ def invert(
     null: Tensor,
     cancelled: Cancellation,
 ) -> tuple[Inverted, list[Cost]]:
-    """Invert one batch by the preset's method; the evaluations of all pictures add up to those made."""
-    before = denoiser.cost
+    """Invert one batch by the preset's method; a picture pays for the calls it took part in."""
+    driver, owners = Driver(denoiser, cancelled=cancelled), range(latents.shape[0])
+    inverted = driver.run(_walk(table, preset, latents, text, null, owners))
+    return inverted, [driver.cost(owner) for owner in owners]
+
+
+def _walk(
+    table: Timetable,
+    preset: EditorPreset,
+    latents: Tensor,
+    text: Tensor,
+    null: Tensor,
+    owners: Sequence[Owner],
+) -> Walk[Inverted]:
     if preset.inversion == "direct":
-        inverted = direct_inversion(denoiser, table, latents, text, null, cancelled=cancelled)
-    elif preset.inversion == "negative-prompt":
-        inverted = negative_prompt_inversion(denoiser, table, latents, text, cancelled=cancelled)
-    else:
-        settings = null_text_settings(preset)
-        inverted = null_text_inversion(denoiser, table, latents, text, null, settings, cancelled=cancelled)
-    # Null-text stops early by picture, so its pictures differ in cost though they share every call.
-    fixed = FIXED_PASSES[preset.inversion] * table.steps
-    after = denoiser.cost
-    shared = Cost(
-        unet_calls=after.unet_calls - before.unet_calls, host_syncs=after.host_syncs - before.host_syncs
-    )
-    inner = inverted.inner_iterations.sum(dim=1).tolist()
-    own = [Cost(unet_evaluations=fixed + count, unet_backward_evaluations=count) for count in inner]
-    return inverted, [shared + cost for cost in own]
+        return direct_walk(table, latents, text, null, owners)
+    if preset.inversion == "negative-prompt":
+        return negative_prompt_walk(table, latents, text, owners)
+    settings = null_text_settings(preset)
+    return null_text_walk(table, latents, text, null, settings, owners, Branches.none(table))

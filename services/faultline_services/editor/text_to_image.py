@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from faultline_core.contract.editor import GenerateItem, GenerateRequest
-from faultline_core.editing.consistency import generate_consistently, noise_of_each_step
+from faultline_core.editing.consistency import consistency_walk, noise_of_each_step
 from faultline_core.editing.denoiser import Cancellation, Denoiser
-from faultline_core.editing.generate import generate, starting_noise
+from faultline_core.editing.driver import Driver
+from faultline_core.editing.generate import generate_walk, starting_noise
 from faultline_core.types import Cost
 from faultline_services.editor.pipeline import Pipeline
 
@@ -20,24 +21,21 @@ def text_to_image(
     items: Sequence[GenerateItem],
     request: GenerateRequest,
     cancelled: Cancellation,
-) -> tuple[Tensor, Cost]:
+) -> tuple[Tensor, list[Cost]]:
     """Make one picture an item.
 
     Returns:
         Clean latents (B, C, h, w), and what each picture took.
     """
-    steps, seeds, null = request.steps, [item.seed for item in items], pipeline.null
-    table = pipeline.schedule.timetable(steps)
-    text = pipeline.prompts.encode([item.prompt for item in items])
-    distilled = pipeline.schedule.spacing == "distilled"
+    driver, owners, null = Driver(denoiser, cancelled=cancelled), range(len(items)), pipeline.null
+    table = pipeline.schedule.timetable(request.steps)
+    text, seeds = pipeline.prompts.encode([item.prompt for item in items]), [item.seed for item in items]
     with pipeline.denoiser.guided(request.guidance) as guidance:
-        if distilled:
-            noise = noise_of_each_step(seeds, steps, pipeline.latent_shape).to(null)
-            sample = generate_consistently
+        if pipeline.schedule.spacing == "distilled":
+            noise = noise_of_each_step(seeds, request.steps, pipeline.latent_shape).to(null)
+            walk = consistency_walk(table, noise, text, null, guidance=guidance, owners=owners)
         else:
             noise = starting_noise(seeds, pipeline.latent_shape).to(null)
-            sample = generate
-        latents = sample(denoiser, table, noise, text, null, guidance=guidance, cancelled=cancelled)
-    # Guidance asks twice a step, with the prompt and without (Ho and Salimans 2022, eq. 6).
-    asked = 1 if distilled and guidance == 1.0 else 2
-    return latents, Cost(unet_calls=steps, unet_evaluations=asked * steps)
+            walk = generate_walk(table, noise, text, null, guidance=guidance, owners=owners)
+        latents = driver.run(walk)
+    return latents, [driver.cost(owner) for owner in owners]

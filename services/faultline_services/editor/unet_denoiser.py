@@ -31,6 +31,11 @@ class UNetDenoiser:
         """The type the weights compute in, as ``float32``."""
         return str(self._unet.dtype).removeprefix("torch.")
 
+    @property
+    def takes_guidance(self) -> bool:
+        """Whether guidance is an input of the network, instead of a mix of two evaluations."""
+        return self._width is not None
+
     @contextmanager
     def guided(self, guidance: float) -> Iterator[float]:
         """Evaluate at a guidance meanwhile, if the network takes one in; else at none.

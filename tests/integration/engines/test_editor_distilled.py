@@ -10,8 +10,18 @@ from diffusers import LatentConsistencyModelPipeline, LCMScheduler, UNet2DCondit
 
 from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet, write_tiny_pipeline
 from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import EditItem, EditorPreset, EditRequest, GenerateItem, GenerateRequest
+from faultline_core.contract.editor import (
+    EditItem,
+    EditorPreset,
+    EditRequest,
+    GenerateItem,
+    GenerateRequest,
+    ReconstructItem,
+    ReconstructRequest,
+)
+from faultline_core.errors import InvalidRequest
 from faultline_core.images import decode_image, encode_png
+from faultline_core.types import Inversion
 from faultline_services.editor.engine import EditorEngine
 from faultline_services.editor.guidance_embedding import guidance_embedding
 
@@ -64,6 +74,23 @@ def test_an_edit_asks_once_a_step_about_source_and_target_whatever_the_guidance(
 
 def test_an_edit_that_changes_nothing_gives_the_picture_back(engine: EditorEngine) -> None:
     assert np.abs(edited(engine, CAPTION, 5.0)[0] - edited(engine, CAPTION, 2.0)[0]).max() <= 1
+
+
+@pytest.mark.parametrize("inversion", ["null-text", "negative-prompt"])
+def test_an_inversion_for_the_unconditional_half_is_refused(
+    engine: EditorEngine, inversion: Inversion
+) -> None:
+    image = engine.store.put(encode_png(np.zeros((RESOLUTION, RESOLUTION, 3), dtype=np.uint8)))
+    preset = EditorPreset(inversion=inversion, steps=STEPS, guidance=5.0)
+    refused = pytest.raises(InvalidRequest, match=f"{inversion}.*time_cond_proj_dim")
+    with refused:
+        engine.edit(
+            EditRequest(items=[EditItem(image=image, caption=CAPTION, edited_caption=EDITED)], preset=preset)
+        )
+    with refused:
+        engine.reconstruct(
+            ReconstructRequest(items=[ReconstructItem(image=image, caption=CAPTION)], preset=preset)
+        )
 
 
 def test_pictures_are_generated_in_as_many_evaluations_as_steps(engine: EditorEngine) -> None:

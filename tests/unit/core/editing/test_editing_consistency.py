@@ -3,8 +3,9 @@ import math
 import pytest
 import torch
 
-from faultline_core.editing.consistency import generate_consistently, noise_of_each_step
+from faultline_core.editing.consistency import consistency_walk, noise_of_each_step
 from faultline_core.editing.denoiser import CountingDenoiser
+from faultline_core.editing.driver import Driver
 from faultline_core.editing.generate import starting_noise
 from faultline_core.editing.noise_schedule import NoiseSchedule
 from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
@@ -25,7 +26,8 @@ def test_the_noise_of_a_picture_begins_with_its_starting_noise_and_is_new_at_eac
 @pytest.mark.parametrize("guidance", [1.0, 2.5])
 def test_each_step_predicts_the_picture_and_mixes_it_with_new_noise(guidance: float) -> None:
     model, noise = CountingDenoiser(TinyAttention()), noise_of_each_step([1, 2], STEPS, SHAPE).double()
-    made = generate_consistently(model, TABLE, noise, TEXT, NULL, guidance=guidance)
+    walk = consistency_walk(TABLE, noise, TEXT, NULL, guidance=guidance, owners=range(2))
+    made = Driver(model).run(walk)
     assert model.cost.unet_evaluations == (2 if guidance == 1.0 else 4) * STEPS
     for row in range(2):
         z = clean = noise[row, 0]
