@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from faultline_core.perturbations import words
@@ -114,6 +115,18 @@ class Group:
         return by_source(
             (effect.source, effect.beyond) for effect in self.effects if effect.beyond is not None
         )
+
+    @cached_property
+    def spoken(self) -> Pattern:
+        """The pattern in the words that most of its edits used, stop words and all, as a caption has them."""
+        if self.pattern.changes > 1:
+            return self.pattern
+        removed, added = self.pattern.removed, self.pattern.added
+        said = Counter(
+            (effect.removed if removed else ANY, effect.added if added else ANY) for effect in self.effects
+        )
+        most = max(sorted(said), key=said.__getitem__)
+        return replace(self.pattern, removed=most[0], added=most[1])
 
     @property
     def worst(self) -> Effect:

@@ -60,6 +60,14 @@ def test_words_that_two_captions_happen_to_share_split_no_group() -> None:
     assert patterns(effects) == [("grass", "snow")]
 
 
+def test_a_group_is_told_in_the_words_that_most_captions_have() -> None:
+    pairs = [("on the grass", ANY), ("grass", "in the snow"), ("on the grass", "in the snow")] * 2
+    effects = [effect(source, -0.5, *pair) for source, pair in enumerate([*pairs, pairs[2]])]
+    told = {(group.pattern.removed, group.pattern.added): group.spoken for group in group_by_words(effects)}
+    assert (told["grass", "snow"].removed, told["grass", "snow"].added) == ("on the grass", "in the snow")
+    assert (told["grass", ANY].removed, told["grass", ANY].added) == ("on the grass", ANY)
+
+
 @pytest.mark.parametrize(
     ("removed", "added"),
     [
