@@ -60,14 +60,26 @@ class PerturberSuite(_SuitePart):
 
 
 class EditorSuite(_SuitePart):
-    """Stable-Diffusion-class weights and the presets offered on them."""
+    """Stable-Diffusion-class weights and the presets offered on them.
+
+    ``preview_decoder`` is a small autoencoder of the same latents (an ``AutoencoderTiny``, such as TAESD),
+    by whose pictures presets with ``preview`` choose.
+    """
 
     model: str
+    preview_decoder: str | None = None
     # Autoencoders halve a side three times; no model that we load was trained beyond 1024.
     resolution: int = Field(ge=8, le=2048, multiple_of=8)
     batch: int = Field(default=8, ge=1)
     default_preset: str = "quick"
     presets: dict[str, EditorPreset]
+
+    @model_validator(mode="after")
+    def _previews_have_a_decoder(self) -> EditorSuite:
+        unseen = [name for name, preset in self.presets.items() if preset.preview]
+        if unseen and self.preview_decoder is None:
+            raise ValueError(f"preset {unseen[0]!r} wants previews, and there is no preview_decoder")
+        return self
 
 
 class ScorerSuite(_SuitePart):

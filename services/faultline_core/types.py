@@ -38,6 +38,8 @@ Solver = Literal["ddim", "dpm-solver++", "consistent"]
 """How a target gets from one noise level to the next; ``consistent`` moves it beside its source."""
 TimestepSpacing = Literal["leading", "trailing", "linspace", "distilled"]
 """Which noise levels sampling visits, as diffusers names them; or some of those a model was distilled on."""
+Decoder = Literal["full", "preview"]
+"""What latents become pictures by: the pipeline's autoencoder, or the suite's small one."""
 Selection = Literal["paper", "released"]
 """Choice over the self_replace sweep: best direction among those that pass, or largest passing value."""
 

@@ -90,10 +90,14 @@ def _needed(suite: Suite) -> Mapping[ServiceName, dict[str, _Find]]:
     """Return the models of each service, and what finds them."""
     scorer, perturber = suite.scorer, suite.perturber
     spoken = [] if perturber is None else [perturber.model, perturber.adapter]
+    preview = suite.editor.preview_decoder
     return {
         "captioner": {suite.captioner.model: weights_folder},
         "perturber": {name: weights_folder for name in spoken if name is not None},
-        "editor": {suite.editor.model: pipeline_folder},
+        "editor": {
+            suite.editor.model: pipeline_folder,
+            **({} if preview is None else {preview: weights_folder}),
+        },
         "scorer": {
             scorer.clip: clip_folder,
             scorer.sentence: weights_folder,

@@ -8,7 +8,13 @@ from faultline_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
-from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
+from diffusers import (
+    AutoencoderKL,
+    AutoencoderTiny,
+    DDIMScheduler,
+    StableDiffusionPipeline,
+    UNet2DConditionModel,
+)
 from transformers import CLIPTextConfig, CLIPTextModel
 
 from faultline_core.contract.editor import EditorPreset
@@ -22,6 +28,15 @@ RESOLUTION = 16
 SUITE = EditorSuite(
     model="tiny", resolution=RESOLUTION, batch=4, presets={"quick": EditorPreset(steps=4, guidance=2.0)}
 )
+
+
+def write_tiny_preview(folder: Path) -> None:
+    """Save a small autoencoder of the tiny pipeline's latents."""
+    torch.manual_seed(1)
+    blocks = {"encoder_block_out_channels": (8, 8), "decoder_block_out_channels": (8, 8)}
+    AutoencoderTiny(
+        **blocks, num_encoder_blocks=(1, 1), num_decoder_blocks=(1, 1), latent_channels=4
+    ).save_pretrained(folder)
 
 
 def tiny_unet(seed: int = 0) -> UNet2DConditionModel:

@@ -20,11 +20,12 @@ def fake_suite() -> Suite:
     """The miniature suite with the fakes' own thresholds and presets: tuning the real ones moves no test."""
     suite = load_suite("miniature")
     thresholds = {"gate": GateThresholds(), "text": TextThresholds(word_similarity=0.9)}
-    presets = suite.editor.presets | {"quick": EditorPreset(steps=20, self_replace=(0.4, 0.6, 0.8))}
+    quick = EditorPreset(steps=20, self_replace=(0.4, 0.6, 0.8))
+    own = {"quick": quick, "preview": quick.model_copy(update={"preview": True})}
     return suite.model_copy(
         update={
             "scorer": suite.scorer.model_copy(update=thresholds),
-            "editor": suite.editor.model_copy(update={"presets": presets}),
+            "editor": suite.editor.model_copy(update={"presets": suite.editor.presets | own}),
         }
     )
 

@@ -26,8 +26,7 @@ from tqdm import tqdm
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.captioner import CaptionItem, CaptionRequest
 from faultline_core.contract.editor import EditItem, EditRequest
-from faultline_core.contract.scorer import EditScores, ScoreItem, ScoreRequest
-from faultline_core.perturbations import difference
+from faultline_core.contract.scorer import EditScores
 from faultline_core.suite import Suite, load_suite
 from faultline_core.types import EDIT_TYPES
 from faultline_miniature.world.dataset import encode_png
@@ -39,6 +38,7 @@ from faultline_miniature.world.seeds import DEVELOPMENT, scene_for
 from faultline_services.captioner.engine import CaptionerEngine
 from faultline_services.editor.engine import EditorEngine
 from faultline_services.scorer.engine import ScorerEngine
+from modes.scoring import scored
 
 WEIGHTS = Path(__file__).resolve().parents[2] / "services/faultline_miniature/suite/weights"
 FIRST_SCENE = 1_000_000
@@ -79,19 +79,7 @@ class Suites:
         ]
 
     def _row(self, scene: Scene, edit: Edit, image: str, variants: Sequence[str]) -> Row:
-        words = difference(edit.caption, edit.edited_caption)
-        items = [
-            ScoreItem(
-                original=image,
-                edited=variant,
-                caption=edit.caption,
-                edited_caption=edit.edited_caption,
-                removed=words.removed_text,
-                added=words.added_text,
-            )
-            for variant in variants
-        ]
-        scores = [outcome.unwrap() for outcome in self.scorer.score(ScoreRequest(items=items)).outcomes]
+        scores = scored(self.scorer, edit, image, variants)
         best = max(range(len(scores)), key=lambda index: scores[index].direction)
         told = self.captioner.caption(CaptionRequest(items=[CaptionItem(image=variants[best])]))
         seen, wanted = parse(told.outcomes[0].unwrap().text), edit.scene_after.attributes()

@@ -9,11 +9,13 @@ from faultline_core.contract.runs import ItemResult
 from faultline_core.filters import Choice
 from faultline_core.perturbations import Span
 from faultline_core.sweep import rounds
+from faultline_core.types import Decoder
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedItem
 from faultline_gateway.workflows.attempt import Attempt, borne_alone
 from faultline_gateway.workflows.gate import judge, score
 from faultline_gateway.workflows.pictures import Draft, Sweep, Variant, check_picture, edit
+from faultline_gateway.workflows.previews import Chosen, in_full
 from faultline_gateway.workflows.text_filters import KeptEdit
 
 
@@ -23,18 +25,24 @@ async def make_counterfactuals(
     """Make each edit over its sweep and keep the chosen picture; filter edits of which none passes.
 
     Values that the selection rule cannot take any more are not made: under ``released`` the largest comes
-    first, and only the edits that fail there go on, together, to the next.
+    first, and only the edits that fail there go on, together, to the next. Under a preset with ``preview``
+    the values are compared by small pictures, and the gate judges the one that is then decoded in full.
     """
     preset, drafts = attempt.config.preset, dict[str, Draft]()
     trying = [Sweep(kept) for kept in edits]
     for values in rounds(preset.self_replace, preset.steps, attempt.config.request.selection):
-        made = await edit(attempt, source, caption, trying, values, services)
-        trying = []
+        decoder: Decoder = "preview" if preset.preview else "full"
+        made = await edit(attempt, source, caption, trying, values, services, decoder=decoder)
+        trying, chosen = [], list[Chosen]()
         for sweep in await score(attempt, source, caption, made, services):
             choice = judge(sweep, attempt.config)
             if choice.failed is not None and len(sweep.variants) < len(preset.self_replace):
                 trying.append(sweep)
-                continue
+            else:
+                chosen.append((sweep, choice))
+        if preset.preview:
+            chosen = await in_full(attempt, source, caption, chosen, services)
+        for sweep, choice in chosen:
             async with attempt.blaming([sweep.kept.item]):
                 draft = await _settle(attempt, caption, sweep, choice)
                 if draft is not None:

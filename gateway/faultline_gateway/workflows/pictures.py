@@ -27,7 +27,7 @@ from faultline_core.errors import (
     UnsupportedMedia,
 )
 from faultline_core.images import decode_image
-from faultline_core.types import Cost
+from faultline_core.types import Cost, Decoder
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedItem
 from faultline_gateway.workflows.attempt import Attempt, Store, borne_alone, together
@@ -95,13 +95,17 @@ async def edit(
     sweeps: Sequence[Sweep],
     values: tuple[float, ...],
     services: Services,
+    *,
+    decoder: Decoder = "full",
 ) -> list[Sweep]:
     """Make each edit at ``values`` of its sweep as well; those that fail are recorded and left out."""
     # Guidance asks the network twice a step: with the caption and without.
     evaluations = 2 * attempt.config.preset.steps * len(values)
     step = min(_MOST_EDITS, max(1, _MOST_EVALUATIONS // evaluations))
     chunks = [sweeps[start : start + step] for start in range(0, len(sweeps), step)]
-    made = await together(_edit_chunk(attempt, source, caption, chunk, values, services) for chunk in chunks)
+    made = await together(
+        _edit_chunk(attempt, source, caption, chunk, values, services, decoder) for chunk in chunks
+    )
     return [sweep for chunk in made for sweep in chunk]
 
 
@@ -112,14 +116,18 @@ async def _edit_chunk(
     sweeps: Sequence[Sweep],
     values: tuple[float, ...],
     services: Services,
+    decoder: Decoder,
 ) -> list[Sweep]:
     captions = [sweep.kept.proposal.edited_caption for sweep in sweeps]
     items = [EditItem(image=source.source_image, caption=caption, edited_caption=text) for text in captions]
     order, made = attempt.config.preset.self_replace, list[Sweep]()
     async with attempt.blaming([sweep.kept.item for sweep in sweeps]):
-        request = EditRequest(items=items, preset=attempt.config.preset, self_replace=values)
+        preset = attempt.config.preset
+        request = EditRequest(items=items, preset=preset, self_replace=values, decoder=decoder)
         response = await attempt.call("editor", services.editor.edit, request)
-        outcomes = attempt.outcomes("editor", response, len(sweeps))
+        # A preview is answered by weights of its own, which are on record beside the editor's.
+        name = "editor" if decoder == "full" else "preview-decoder"
+        outcomes = attempt.outcomes(name, response, len(sweeps))
         attempt.share(
             response.cost, [outcome.value.cost for outcome in outcomes if outcome.value is not None]
         )

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from faultline_core.contract.base import ModelIdentity, Outcome, RequestBody, ResponseBody, Text
-from faultline_core.types import BlobRef, Cost, Inversion, Seed, Solver, TimestepSpacing
+from faultline_core.types import BlobRef, Cost, Decoder, Inversion, Seed, Solver, TimestepSpacing
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -17,7 +17,8 @@ class EditorPreset(RequestBody):
 
     ``spacing`` says which noise levels the steps visit, by default those of the model's own scheduler. With
     ``virtual`` inversion a picture's noise is drawn, not computed: from ``seed`` and the picture's bytes,
-    so that it can be made again alone.
+    so that it can be made again alone. With ``preview`` the sweep is chosen from on pictures of the suite's
+    small decoder, and what is chosen is decoded in full.
     """
 
     inversion: Inversion = "direct"
@@ -33,6 +34,7 @@ class EditorPreset(RequestBody):
     inner_steps: int = Field(default=10, ge=0, le=100)
     inner_learning_rate: float = Field(default=1e-2, gt=0.0, le=1.0)
     inner_tolerance: float = Field(default=1e-5, ge=0.0)
+    preview: bool = False
 
     @model_validator(mode="after")
     def _beside_the_source(self) -> Self:
@@ -85,11 +87,14 @@ class EditRequest(RequestBody):
 
     ``self_replace`` names the values of the preset's sweep to make now, all of them by default. Where the
     others part from them is remembered: a later request for these goes on from there, with equal result.
+    What ``decoder`` ``preview`` has shown under a preset with ``preview``, a request for the full pictures
+    only decodes.
     """
 
     items: list[EditItem] = Field(min_length=1, max_length=16)
     preset: EditorPreset
     self_replace: tuple[Fraction, ...] | None = Field(default=None, min_length=1, max_length=16)
+    decoder: Decoder = "full"
 
     @field_validator("self_replace")
     @classmethod
@@ -101,6 +106,13 @@ class EditRequest(RequestBody):
         if values is not None and preset is not None and not set(values) <= set(preset.self_replace):
             raise ValueError(f"values of the preset's sweep {list(preset.self_replace)} are wanted")
         return values
+
+    @model_validator(mode="after")
+    def _previews_are_wanted(self) -> Self:
+        # Latents are remembered for presets that will ask for them again, and no others.
+        if self.decoder == "preview" and not self.preset.preview:
+            raise ValueError("decoder 'preview' wants a preset with preview = true")
+        return self
 
     @property
     def values(self) -> tuple[float, ...]:

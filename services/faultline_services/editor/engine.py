@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from faultline_core.editing.sweep import latest_fork
 from faultline_core.errors import InvalidRequest, PromptTooLong, ResourceExhausted
 from faultline_core.images import decode_image
 from faultline_core.suite import EditorSuite
-from faultline_core.types import BlobRef, Cost
+from faultline_core.types import BlobRef, Cost, Decoder
 from faultline_services.editor.buckets import Buckets
 from faultline_services.editor.edits import EditsOnTheWay, edit_settings, edit_tasks, source_of
 from faultline_services.editor.forks import ForkCache
@@ -38,6 +38,7 @@ from faultline_services.editor.inversions import UNCONDITIONAL, InversionCache, 
 from faultline_services.editor.job import Company, Job
 from faultline_services.editor.pictures import psnr_db
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
+from faultline_services.editor.previewed import PreviewedLatents
 from faultline_services.editor.sampling import preset_timetable
 from faultline_services.editor.text_to_image import text_to_image
 from faultline_services.memory import is_out_of_memory
@@ -62,6 +63,7 @@ class EditorEngine:
         precision, device = pipeline.denoiser.precision, pipeline.device
         self._cache = InversionCache(store, model=model, precision=precision, device=device)
         self._forks = ForkCache(store, model=model, precision=precision, device=device)
+        self._previewed = PreviewedLatents(store, model=model, precision=precision, device=device)
 
     @classmethod
     def load(
@@ -90,7 +92,7 @@ class EditorEngine:
         """Invert each picture and bring it back without an edit."""
         with self._job() as job:
             sources = [source_of(item) for item in request.items]
-            self._invert(job, sources, request.preset, cancelled)
+            self._invert(job, dict(enumerate(sources)), request.preset, cancelled)
             for index, source in enumerate(sources):
                 if index not in job.problems:
                     clean = job.inverted[source].reconstruction
@@ -105,9 +107,17 @@ class EditorEngine:
             return ReconstructResponse(outcomes=outcomes, model=self.identity, cost=job.cost())
 
     def edit(self, request: EditRequest, *, cancelled: Cancellation = never) -> EditResponse:
-        """Edit each picture once for every value of the self_replace sweep that is asked for."""
-        with self._job() as job:
+        """Edit each picture once for every value of the self_replace sweep that is asked for.
+
+        A preview is answered in the name of the decoder that made it.
+
+        Raises:
+            InvalidRequest: previews are wanted of a suite without a decoder for them.
+        """
+        shown = self._shown_by(request.decoder)
+        with self._job(request.decoder) as job:
             self._refuse_long(job, [item.edited_caption for item in request.items])
+            self._decode_previewed(job, request)
             self._invert_and_edit(job, request, cancelled)
             done = job.problems.keys() | job.made.keys()
             good = [index for index in range(len(request.items)) if index not in done]
@@ -118,6 +128,10 @@ class EditorEngine:
 
             targets = len(good) * len(request.values)
             job.exhaust(self._buckets.of("edit").run_whole(good, targets, work) if good else [])
+            if request.decoder == "preview":
+                for index, made in job.made.items():
+                    item = request.items[index]
+                    self._previewed.keep(item, request.preset, request.values, made.latents)
 
             def build(_: int, refs: list[BlobRef], cost: Cost) -> EditedImage:
                 pairs = zip(request.values, refs, strict=True)
@@ -125,7 +139,7 @@ class EditorEngine:
                 return EditedImage(variants=variants, cost=cost)
 
             outcomes = job.outcomes(len(request.items), build, cancelled)
-            return EditResponse(outcomes=outcomes, model=self.identity, cost=job.cost())
+            return EditResponse(outcomes=outcomes, model=shown, cost=job.cost())
 
     def generate(self, request: GenerateRequest, *, cancelled: Cancellation = never) -> GenerateResponse:
         """Make one picture for each prompt and seed."""
@@ -145,21 +159,36 @@ class EditorEngine:
             return GenerateResponse(outcomes=outcomes, model=self.identity, cost=job.cost())
 
     @contextmanager
-    def _job(self) -> Iterator[Job]:
+    def _job(self, decoder: Decoder = "full") -> Iterator[Job]:
         try:
-            yield Job(self.pipeline, self.store, self._cache, self._buckets)
+            yield Job(self.pipeline, self.store, self._cache, self._buckets, decoder)
         except (RuntimeError, MemoryError) as error:
             # What a smaller batch could not help: the request as a whole is too large.
             if not is_out_of_memory(error):
                 raise
             raise ResourceExhausted(f"out of memory beside the batches: {error}") from error
 
+    def _shown_by(self, decoder: Decoder) -> ModelIdentity:
+        if decoder == "full":
+            return self.identity
+        self.pipeline.codec.require_preview()
+        return self.pipeline.preview or self.identity
+
+    def _decode_previewed(self, job: Job, request: EditRequest) -> None:
+        """Take up the latents of items that were previewed at all the values asked for: no evaluation."""
+        for index, item in enumerate(request.items):
+            latents = self._previewed.find(item, request.preset, request.values)
+            if latents is not None and index not in job.problems:
+                job.settle(index, latents, Cost())
+
     def _invert_and_edit(self, job: Job, request: EditRequest, cancelled: Cancellation) -> None:
         """Invert all sources; by null-text, edit those not inverted before on the way."""
-        items = {index: item for index, item in enumerate(request.items) if index not in job.problems}
+        done = job.problems.keys() | job.made.keys()
+        items = {index: item for index, item in enumerate(request.items) if index not in done}
         riding = EditsOnTheWay(self.pipeline, job.denoiser, request, items, cancelled)
-        sources, preset = [source_of(item) for item in request.items], request.preset
+        preset = request.preset
         company = riding.invert if preset.inversion == "null-text" else None
+        sources = {index: source_of(item) for index, item in items.items()}
         self._invert(job, sources, preset, cancelled, company)
         for index, made in riding.made.items():
             if index in job.problems:
@@ -170,7 +199,7 @@ class EditorEngine:
     def _invert(
         self,
         job: Job,
-        sources: Sequence[Source],
+        sources: Mapping[int, Source],
         preset: EditorPreset,
         cancelled: Cancellation,
         company: Company | None = None,
@@ -181,9 +210,9 @@ class EditorEngine:
                 f"preset.inversion {preset.inversion!r} inverts for guidance between two evaluations, but "
                 f"the loaded UNet takes guidance as an input (time_cond_proj_dim): use 'direct' or 'virtual'"
             )
-        job.read(sources)
+        job.read(list(sources.values()))
         job.invert(preset, cancelled, company)
-        for index, source in enumerate(sources):
+        for index, source in sources.items():
             if source in job.source_problems:
                 job.problems[index] = job.source_problems[source]
 

@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from diffusers import AutoencoderKL, UNet2DConditionModel
+from diffusers import AutoencoderKL, AutoencoderTiny, UNet2DConditionModel
 from torch.utils.flop_counter import FlopCounterMode
 
 from faultline_core.editing.denoiser import EvaluationFlops
-from faultline_core.types import Cost
+from faultline_core.types import Cost, Decoder
 
 KEPT = 64
 """Configurations and shapes remembered; a process loads one or two."""
@@ -20,19 +20,24 @@ KEPT = 64
 
 @dataclass(frozen=True)
 class PipelineFlops:
-    """Operations of one evaluation, and of encoding and decoding one picture; a multiply-add is two."""
+    """Operations of one evaluation, of encoding and of decoding one picture; a multiply-add is two.
+
+    ``preview`` is decoding by the small autoencoder, 0 where there is none.
+    """
 
     evaluation: EvaluationFlops
     encode: int
     decode: int
+    preview: int = 0
 
     def encoding(self, pictures: int) -> Cost:
         """Cost of encoding pictures to latents."""
         return Cost(vae_passes=pictures, flops=pictures * self.encode)
 
-    def decoding(self, pictures: int) -> Cost:
+    def decoding(self, pictures: int, decoder: Decoder = "full") -> Cost:
         """Cost of decoding latents to pictures."""
-        return Cost(vae_passes=pictures, flops=pictures * self.decode)
+        one = self.preview if decoder == "preview" else self.decode
+        return Cost(vae_passes=pictures, flops=pictures * one)
 
 
 def evaluation_flops(
@@ -51,16 +56,27 @@ def autoencoder_flops(vae: AutoencoderKL, latents: tuple[int, int, int], resolut
     return _autoencoder_flops(_key(vae), latents, resolution)
 
 
+def preview_flops(preview: AutoencoderTiny, latents: tuple[int, int, int]) -> int:
+    """Count for decoding one picture by a small autoencoder."""
+    return _preview_flops(_key(preview), latents)
+
+
 def pipeline_flops(
-    unet: UNet2DConditionModel, vae: AutoencoderKL, latents: tuple[int, int, int], text: tuple[int, int]
+    unet: UNet2DConditionModel,
+    vae: AutoencoderKL,
+    preview: AutoencoderTiny | None,
+    latents: tuple[int, int, int],
+    text: tuple[int, int],
 ) -> PipelineFlops:
     """Count for latents (C, H, W) of one picture and a text (L, D)."""
     # Every block of the autoencoder but its last doubles the sides.
     resolution = latents[1] * 2 ** (len(vae.config.block_out_channels) - 1)
-    return PipelineFlops(evaluation_flops(unet, latents, text), *autoencoder_flops(vae, latents, resolution))
+    encode, decode = autoencoder_flops(vae, latents, resolution)
+    previewed = 0 if preview is None else preview_flops(preview, latents)
+    return PipelineFlops(evaluation_flops(unet, latents, text), encode, decode, previewed)
 
 
-def _key(model: UNet2DConditionModel | AutoencoderKL) -> str:
+def _key(model: UNet2DConditionModel | AutoencoderKL | AutoencoderTiny) -> str:
     # Private entries name the file and the library's version.
     config = {name: value for name, value in model.config.items() if not name.startswith("_")}
     return json.dumps(config, sort_keys=True)
@@ -93,3 +109,11 @@ def _autoencoder_flops(config: str, latents: tuple[int, int, int], resolution: i
     with torch.no_grad(), FlopCounterMode(display=False) as decoding:
         vae.decode(torch.empty(1, *latents, device="meta"))
     return int(encoding.get_total_flops()), int(decoding.get_total_flops())
+
+
+@lru_cache(maxsize=KEPT)
+def _preview_flops(config: str, latents: tuple[int, int, int]) -> int:
+    preview = _meta_copy(AutoencoderTiny, config)
+    with torch.no_grad(), FlopCounterMode(display=False) as decoding:
+        preview.decode(torch.empty(1, *latents, device="meta"))
+    return int(decoding.get_total_flops())

@@ -19,7 +19,7 @@ from faultline_core.editing.inversion import Inverted
 from faultline_core.editing.virtual_inversion import virtual_inversion
 from faultline_core.errors import FaultlineError, NumericalFailure, ResourceExhausted
 from faultline_core.images import Pixels, decode_image, encode_raw
-from faultline_core.types import BlobRef, Cost
+from faultline_core.types import BlobRef, Cost, Decoder
 from faultline_services.editor.buckets import Buckets
 from faultline_services.editor.float32_retry import retry_in_float32, spoilt_rows
 from faultline_services.editor.inversions import InversionCache, Source, invert
@@ -51,8 +51,16 @@ class Made:
 class Job:
     """The work of one request; what goes wrong with an item or its source stays with that item."""
 
-    def __init__(self, pipeline: Pipeline, store: BlobStore, cache: InversionCache, buckets: Buckets) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        store: BlobStore,
+        cache: InversionCache,
+        buckets: Buckets,
+        decoder: Decoder = "full",
+    ) -> None:
         self._pipeline, self._store, self._cache, self._buckets = pipeline, store, cache, buckets
+        self._decoder: Decoder = decoder
         self._started = perf_counter()
         self._inversion_costs: dict[Source, Cost] = {}
         self._vae, self._retries = Cost(), 0
@@ -142,7 +150,8 @@ class Job:
     def settle(self, index: int, latents: Tensor, cost: Cost) -> None:
         """Note what item ``index`` came to, or that its numbers are not finite."""
         if bool(torch.isfinite(latents).all()):
-            self.made[index] = Made(latents, cost + self._pipeline.flops.decoding(latents.shape[0]))
+            decoding = self._pipeline.flops.decoding(latents.shape[0], self._decoder)
+            self.made[index] = Made(latents, cost + decoding)
         else:
             precision = self._pipeline.denoiser.precision
             self.problems[index] = NumericalFailure(
@@ -177,12 +186,13 @@ class Job:
 
         def work(batch: Sequence[tuple[int, Tensor]]) -> None:
             raise_if_cancelled(cancelled)
-            decoded = self._pipeline.codec.decode(torch.stack([latents for _, latents in batch]))
-            self._vae += self._pipeline.flops.decoding(len(batch))
+            latents = torch.stack([each for _, each in batch])
+            decoded = self._pipeline.codec.decode(latents, self._decoder)
+            self._vae += self._pipeline.flops.decoding(len(batch), self._decoder)
             for (index, _), picture in zip(batch, decoded, strict=True):
                 pictures[index].append(picture)
 
-        self.exhaust([index for index, _ in self._buckets.of("decode").run(rows, work)])
+        self.exhaust([index for index, _ in self._buckets.of(f"decode {self._decoder}").run(rows, work)])
         return pictures
 
     def cost(self) -> Cost:

@@ -11,10 +11,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from faultline_core.errors import InvalidRequest
 from faultline_core.images import Pixels
+from faultline_core.types import Decoder
 
 if TYPE_CHECKING:
-    from diffusers import AutoencoderKL
+    from diffusers import AutoencoderKL, AutoencoderTiny
 
 EXACT_PSNR_DB = 100.0
 """Stands for the infinite ratio of two equal pictures."""
@@ -39,13 +41,26 @@ def psnr_db(first: Pixels, second: Pixels) -> float:
 
 
 class LatentCodec:
-    """The pipeline's autoencoder, ``batch`` pictures a pass."""
+    """The pipeline's autoencoder, ``batch`` pictures a pass, and a small one for previews if there is any."""
 
-    def __init__(self, vae: AutoencoderKL, *, resolution: int, batch: int) -> None:
+    def __init__(
+        self, vae: AutoencoderKL, preview: AutoencoderTiny | None = None, *, resolution: int, batch: int
+    ) -> None:
         self._vae = vae.eval().requires_grad_(requires_grad=False)
+        self._preview = None if preview is None else preview.eval().requires_grad_(requires_grad=False)
         self._batch = batch
         self._scale = float(vae.config.scaling_factor)
         self.resolution = resolution
+
+    def require_preview(self) -> AutoencoderTiny:
+        """Return the small autoencoder.
+
+        Raises:
+            InvalidRequest: the suite has none.
+        """
+        if self._preview is None:
+            raise InvalidRequest("decoder 'preview': the editor's suite has no preview_decoder")
+        return self._preview
 
     @torch.no_grad()
     def encode(self, pictures: Sequence[Pixels]) -> Tensor:
@@ -59,15 +74,31 @@ class LatentCodec:
         return mean * self._scale
 
     @torch.no_grad()
-    def decode(self, latents: Tensor) -> list[Pixels]:
-        """Decode latents (N, C, h, w) to pictures."""
-        return [picture for batch in latents.split(self._batch) for picture in self._decode(batch)]
+    def decode(self, latents: Tensor, decoder: Decoder = "full") -> list[Pixels]:
+        """Decode latents (N, C, h, w) to pictures.
 
-    def _decode(self, latents: Tensor) -> list[Pixels]:
-        decoded: Tensor = self._vae.decode(latents.to(self._vae.dtype) / self._scale).sample
+        Raises:
+            InvalidRequest: previews are wanted, and nothing is loaded to make them by.
+        """
+        batches = latents.split(self._batch)
+        return [picture for batch in batches for picture in self._decode(batch, decoder)]
+
+    def _decode(self, latents: Tensor, decoder: Decoder) -> list[Pixels]:
+        decoded = self._previewed(latents) if decoder == "preview" else self._decoded(latents)
         # A cast alone would cut off, half a level too dark on average.
         levels = (decoded.clamp(-1, 1) * 127.5 + 127.5).round().to(torch.uint8)
         return list(levels.permute(0, 2, 3, 1).cpu().numpy())
+
+    def _decoded(self, latents: Tensor) -> Tensor:
+        decoded: Tensor = self._vae.decode(latents.to(self._vae.dtype) / self._scale).sample
+        return decoded
+
+    def _previewed(self, latents: Tensor) -> Tensor:
+        preview = self.require_preview()
+        # It reads latents as the network sees them, unlike the autoencoder.
+        scale = float(preview.config.scaling_factor)
+        decoded: Tensor = preview.decode(latents.to(preview.dtype) / scale).sample
+        return decoded
 
     def _batches(self, pictures: Sequence[Pixels]) -> list[Sequence[Pixels]]:
         return [pictures[start : start + self._batch] for start in range(0, len(pictures), self._batch)]

@@ -11,7 +11,7 @@ from faultline_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
-from diffusers import AutoencoderKL, UNet2DConditionModel
+from diffusers import AutoencoderKL, AutoencoderTiny, UNet2DConditionModel
 from torch import Tensor
 from transformers import AutoTokenizer, CLIPTextModel
 
@@ -24,14 +24,18 @@ from faultline_services.editor.pictures import LatentCodec
 from faultline_services.editor.prompts import PromptEncoder
 from faultline_services.editor.unet_denoiser import UNetDenoiser, schedule_from_config
 from faultline_services.model_folder import folder_revision
-from faultline_services.weights import pipeline_folder
+from faultline_services.weights import pipeline_folder, weights_folder
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Everything an edit needs; ``null`` is the empty prompt's embedding (L, D), ``flops`` prices work."""
+    """Everything an edit needs; ``null`` is the empty prompt's embedding (L, D), ``flops`` prices work.
+
+    ``preview`` names the small decoder, where the suite has one.
+    """
 
     identity: ModelIdentity
+    preview: ModelIdentity | None
     denoiser: UNetDenoiser
     schedule: NoiseSchedule
     prompts: PromptEncoder
@@ -48,8 +52,8 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
     The UNet computes in ``dtype``; autoencoder, text encoder and latents stay in at least float32.
 
     Raises:
-        UnknownModel: there is no such folder.
-        ModelFormatRefused: its weights are not safetensors.
+        UnknownModel: there is no such folder, or none of the suite's preview decoder.
+        ModelFormatRefused: weights are not safetensors.
         AttentionNotHooked: its UNet has not the attention layers that edits control.
     """
     folder = pipeline_folder(root, suite.model)
@@ -63,21 +67,33 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
     prompts = PromptEncoder(
         AutoTokenizer.from_pretrained(folder / "tokenizer", trust_remote_code=False), text.to(place)
     )
+    preview, preview_identity = _preview_decoder(suite, root, fine_dtype, place)
     config = json.loads((folder / "scheduler" / "scheduler_config.json").read_text(encoding="utf-8"))
     # Every block of the autoencoder but its last halves the sides.
     side = suite.resolution // 2 ** (len(vae.config.block_out_channels) - 1)
     latent_shape, null = (int(unet.config.in_channels), side, side), prompts.encode([""])[0]
     return Pipeline(
         identity=ModelIdentity(id=suite.model, revision=folder_revision(folder)),
+        preview=preview_identity,
         denoiser=_denoiser(unet.to(place), suite.model),
         schedule=schedule_from_config(config),
         prompts=prompts,
-        codec=LatentCodec(vae.to(place), resolution=suite.resolution, batch=suite.batch),
+        codec=LatentCodec(vae.to(place), preview, resolution=suite.resolution, batch=suite.batch),
         latent_shape=latent_shape,
         null=null,
         device=place,
-        flops=pipeline_flops(unet, vae, latent_shape, (null.shape[0], null.shape[1])),
+        flops=pipeline_flops(unet, vae, preview, latent_shape, (null.shape[0], null.shape[1])),
     )
+
+
+def _preview_decoder(
+    suite: EditorSuite, root: Path, dtype: torch.dtype, place: torch.device
+) -> tuple[AutoencoderTiny | None, ModelIdentity | None]:
+    if suite.preview_decoder is None:
+        return None, None
+    folder = weights_folder(root, suite.preview_decoder)
+    preview = AutoencoderTiny.from_pretrained(folder, use_safetensors=True, torch_dtype=dtype)
+    return preview.to(place), ModelIdentity(id=suite.preview_decoder, revision=folder_revision(folder))
 
 
 def _denoiser(unet: UNet2DConditionModel, model: str) -> UNetDenoiser:

@@ -42,7 +42,7 @@ SHARES: Mapping[str, Figure] = {
     "kept": _mean("kept"),
 }
 MEANS: Mapping[str, Figure] = {
-    name: _mean(name) for name in ("reconstruction_db", "evaluations", "calls", "cpu_seconds")
+    name: _mean(name) for name in ("reconstruction_db", "evaluations", "calls", "gflop", "cpu_seconds")
 }
 
 
@@ -111,5 +111,5 @@ def difference(mode: Sequence[Row], reference: Sequence[Row]) -> Difference:
         edits=len(pairs),
         sources=len(set(names)),
         shares={name: estimate(figure) for name, figure in SHARES.items()},
-        cheaper={name: ratio(MEANS[name]) for name in ("evaluations", "calls", "cpu_seconds")},
+        cheaper={name: ratio(MEANS[name]) for name in ("evaluations", "calls", "gflop", "cpu_seconds")},
     )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from faultline_core.blobs import BlobStore
@@ -19,12 +18,10 @@ from faultline_core.contract.editor import (
     ReconstructItem,
     ReconstructRequest,
 )
-from faultline_core.contract.scorer import EditScores, ScoreItem, ScoreRequest
-from faultline_core.filters import choose
+from faultline_core.filters import GateReason, choose
 from faultline_core.images import decode_image
-from faultline_core.perturbations import difference
 from faultline_core.suite import Suite
-from faultline_core.types import BlobRef, Selection
+from faultline_core.types import BlobRef, Cost, Decoder, Selection
 from faultline_miniature.world.dataset import encode_png
 from faultline_miniature.world.grammar import Edit
 from faultline_miniature.world.renderer import render
@@ -34,14 +31,15 @@ from faultline_services.scorer.engine import ScorerEngine
 from oracle import Oracle
 from validation.judging import verdict
 
+from .scoring import scored
 from .trials import Trial
 
 
 class Row(BaseModel):
     """One edit in one mode: what became of the variant that the rule chose, and the edit's share of costs.
 
-    ``evaluations``, ``calls`` and ``cpu_seconds`` are the edit call's over its edits, inversion included:
-    time of the processor, which a busy machine hardly changes.
+    ``evaluations``, ``calls``, ``gflop`` and ``cpu_seconds`` are the edit calls' over the edits, inversion
+    and decoding included: time of the processor, which a busy machine hardly changes.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -59,12 +57,23 @@ class Row(BaseModel):
     reconstruction_db: float
     evaluations: float
     calls: float
+    gflop: float
     cpu_seconds: float
 
     @property
     def key(self) -> tuple[int, str]:
         """What the row has in common with the same edit in another mode."""
         return self.trial, self.edit_type
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The variant an edit came to, and what the gate says of it."""
+
+    self_replace: float
+    image: BlobRef
+    direction: float
+    failed: GateReason | None
 
 
 class Workshop:
@@ -82,27 +91,29 @@ class Workshop:
         """Edit one scene in one mode, all its edits in one call as a stress test does."""
         editor = self._editor(mode)
         picture = encode_png(render(trial.scene))
-        image = editor.store.put(picture)
+        image, original = editor.store.put(picture), self._store.put(picture)
         items = [
             EditItem(image=image, caption=edit.caption, edited_caption=edit.edited_caption)
             for edit in trial.edits
         ]
-        started = process_time()
-        response = editor.edit(EditRequest(items=items, preset=preset))
-        taken = process_time() - started
+        work = _Timed(editor)
+        made = work.edit(items, preset, decoder="preview" if preset.preview else "full")
+        chosen = [
+            self._choose(edit, original, self._fetched(editor, edited))
+            for edit, edited in zip(trial.edits, made, strict=True)
+        ]
+        if preset.preview:
+            chosen = [
+                self._in_full(work, edit, original, item, preset, one)
+                for edit, item, one in zip(trial.edits, items, chosen, strict=True)
+            ]
         restored = ReconstructRequest(
             items=[ReconstructItem(image=image, caption=items[0].caption)], preset=preset
         )
         error = editor.reconstruct(restored).outcomes[0].unwrap().psnr_db
-        share = {
-            "evaluations": response.cost.unet_evaluations / len(items),
-            "calls": response.cost.unet_calls / len(items),
-            "cpu_seconds": taken / len(items),
-        }
-        original = self._store.put(picture)
+        share = work.share(len(items))
         return [
-            self._row(trial, edit, original, self._fetched(editor, made.unwrap()), error, share)
-            for edit, made in zip(trial.edits, response.outcomes, strict=True)
+            self._row(trial, edit, one, error, share) for edit, one in zip(trial.edits, chosen, strict=True)
         ]
 
     def _editor(self, mode: str) -> EditorEngine:
@@ -116,48 +127,63 @@ class Workshop:
             self._store.put(editor.store.get(variant.image))
         return edited
 
-    def _row(
-        self,
-        trial: Trial,
-        edit: Edit,
-        original: BlobRef,
-        edited: EditedImage,
-        error: float,
-        share: Mapping[str, float],
-    ) -> Row:
-        scores = self._scores(edit, original, [variant.image for variant in edited.variants])
+    def _choose(self, edit: Edit, original: BlobRef, edited: EditedImage) -> Chosen:
+        scores = scored(self._scorer, edit, original, [variant.image for variant in edited.variants])
         fractions = [variant.self_replace for variant in edited.variants]
         gate = self._suite.scorer.gate
         choice = choose(list(zip(fractions, scores, strict=True)), gate, self._selection)
-        seen = self._oracle.attributes(self._pixels(edited.variants[choice.index].image)[None])[0]
+        taken = edited.variants[choice.index]
+        direction = scores[choice.index].direction
+        return Chosen(taken.self_replace, taken.image, direction, choice.failed)
+
+    def _in_full(
+        self, work: _Timed, edit: Edit, original: BlobRef, item: EditItem, preset: EditorPreset, one: Chosen
+    ) -> Chosen:
+        [full] = work.edit([item], preset, (one.self_replace,))
+        return self._choose(edit, original, self._fetched(work.editor, full))
+
+    def _row(self, trial: Trial, edit: Edit, one: Chosen, error: float, share: Mapping[str, float]) -> Row:
+        seen = self._oracle.attributes(decode_image(self._store.get(one.image))[None])[0]
         judged = verdict(edit.caption, edit.edited_caption, trial.scene.attributes(), seen)
         return Row(
             trial=trial.index,
             edit_type=edit.edit_type,
             attribute=edit.attribute,
-            kept=choice.failed is None,
-            failed=choice.failed,
-            self_replace=fractions[choice.index],
-            direction=scores[choice.index].direction,
+            kept=one.failed is None,
+            failed=one.failed,
+            self_replace=one.self_replace,
+            direction=one.direction,
             reconstruction_db=error,
             **judged._asdict(),
             **share,
         )
 
-    def _scores(self, edit: Edit, original: BlobRef, variants: Sequence[BlobRef]) -> list[EditScores]:
-        words = difference(edit.caption, edit.edited_caption)
-        items = [
-            ScoreItem(
-                original=original,
-                edited=variant,
-                caption=edit.caption,
-                edited_caption=edit.edited_caption,
-                removed=words.removed_text,
-                added=words.added_text,
-            )
-            for variant in variants
-        ]
-        return [outcome.unwrap() for outcome in self._scorer.score(ScoreRequest(items=items)).outcomes]
 
-    def _pixels(self, ref: BlobRef) -> NDArray[np.uint8]:
-        return decode_image(self._store.get(ref))
+class _Timed:
+    """An editor whose calls are timed and counted."""
+
+    def __init__(self, editor: EditorEngine) -> None:
+        self.editor = editor
+        self._seconds, self._cost = 0.0, Cost()
+
+    def edit(
+        self,
+        items: Sequence[EditItem],
+        preset: EditorPreset,
+        values: tuple[float, ...] | None = None,
+        decoder: Decoder = "full",
+    ) -> list[EditedImage]:
+        started = process_time()
+        request = EditRequest(items=list(items), preset=preset, self_replace=values, decoder=decoder)
+        response = self.editor.edit(request)
+        self._seconds += process_time() - started
+        self._cost += response.cost
+        return [outcome.unwrap() for outcome in response.outcomes]
+
+    def share(self, edits: int) -> dict[str, float]:
+        return {
+            "evaluations": self._cost.unet_evaluations / edits,
+            "calls": self._cost.unet_calls / edits,
+            "gflop": self._cost.flops / 1e9 / edits,
+            "cpu_seconds": self._seconds / edits,
+        }

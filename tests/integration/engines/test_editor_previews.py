@@ -1,0 +1,145 @@
+"""Previews: another decoder's pictures of the same latents, and full pictures for no evaluation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline, write_tiny_preview
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.editor import EditItem, EditorPreset, EditRequest, EditResponse
+from faultline_core.errors import Cancelled, InvalidRequest, UnknownModel
+from faultline_core.images import decode_image, encode_png
+from faultline_core.suite import EditorSuite
+from faultline_core.types import Decoder, Inversion
+from faultline_services.editor.engine import EditorEngine
+
+SWEEP = (0.25, 0.5, 0.75)
+PLAIN = EditorPreset(steps=4, guidance=2.0, inner_steps=2, self_replace=SWEEP)
+PRESET = PLAIN.model_copy(update={"preview": True})
+PREVIEWING = SUITE.model_copy(update={"preview_decoder": "small"})
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_tiny_pipeline(folder / "tiny")
+    write_tiny_preview(folder / "small")
+    return folder
+
+
+class Bench:
+    """An engine over a store of its own, so that nothing is remembered from elsewhere."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.folder, self.store = folder, BlobStore(str(folder))
+        self.engine = EditorEngine.load(PREVIEWING, root, self.store)
+        noise = np.random.default_rng(1).integers(0, 256, (RESOLUTION, RESOLUTION, 3), dtype=np.uint8)
+        image = self.store.put(encode_png(noise))
+        self.items = [
+            EditItem(image=image, caption="a photo of a red bus on grass", edited_caption=edited)
+            for edited in ("a photo of a blue bus on grass", "a photo of a red bus on grass in the rain")
+        ]
+
+    def edit(
+        self, *values: float, decoder: Decoder = "full", preset: EditorPreset = PRESET, items: int = 2
+    ) -> EditResponse:
+        chosen = self.items[:items]
+        request = EditRequest(items=chosen, preset=preset, self_replace=values or None, decoder=decoder)
+        return self.engine.edit(request)
+
+    def pictures(self, response: EditResponse) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+        refs = [variant.image for outcome in response.outcomes for variant in outcome.unwrap().variants]
+        return np.stack([decode_image(self.store.get(ref)) for ref in refs])
+
+
+@pytest.fixture
+def bench(root: Path, tmp_path: Path) -> Bench:
+    return Bench(root, tmp_path)
+
+
+@pytest.mark.parametrize("inversion", ["direct", "null-text"])
+def test_what_was_previewed_is_decoded_in_full_without_an_evaluation(
+    bench: Bench, inversion: Inversion
+) -> None:
+    preset = PRESET.model_copy(update={"inversion": inversion})
+    shown = bench.edit(decoder="preview", preset=preset)
+    full = bench.edit(preset=preset)
+    assert full.cost.unet_evaluations == 0
+    assert full.cost.vae_passes == 6
+    without = preset.model_copy(update={"preview": False})
+    assert np.array_equal(bench.pictures(full), bench.pictures(bench.edit(preset=without)))
+    assert not np.array_equal(bench.pictures(full), bench.pictures(shown))
+
+
+def test_a_preview_is_answered_in_the_name_of_its_decoder_and_costs_what_that_does(bench: Bench) -> None:
+    shown, full = bench.edit(decoder="preview"), bench.edit()
+    assert (shown.model.id, full.model.id) == ("small", "tiny")
+    assert shown.model.revision != full.model.revision
+    flops = bench.engine.pipeline.flops
+    assert 0 < flops.preview != flops.decode
+    assert full.cost.flops == 6 * flops.decode
+    evaluations = flops.evaluation.forward * shown.cost.unet_evaluations
+    assert shown.cost.flops == evaluations + flops.encode + 6 * flops.preview
+
+
+def test_one_value_of_one_edit_is_taken_alone(bench: Bench) -> None:
+    bench.edit(decoder="preview")
+    one = bench.edit(0.5, items=1)
+    assert one.cost.unet_evaluations == 0
+    assert np.array_equal(bench.pictures(one)[0], bench.pictures(bench.edit())[1])
+
+
+def test_latents_that_are_gone_are_made_anew(bench: Bench) -> None:
+    bench.edit(decoder="preview", items=1)
+    before = bench.pictures(bench.edit(0.5, items=1))
+    for note in (bench.folder / "cache" / "previewed").rglob("?" * 64):
+        (bench.folder / "blobs" / note.read_text()[:2] / note.read_text()).write_bytes(b"rotten")
+    again = bench.edit(0.5, items=1)
+    assert again.cost.unet_evaluations > 0
+    assert np.abs(bench.pictures(again).astype(int) - before).max() <= 1
+
+
+def test_a_preview_asked_for_twice_is_evaluated_once(bench: Bench) -> None:
+    first, second = bench.edit(decoder="preview"), bench.edit(decoder="preview")
+    assert first.cost.unet_evaluations > second.cost.unet_evaluations == 0
+    assert np.array_equal(bench.pictures(first), bench.pictures(second))
+
+
+def test_latents_outlive_a_call_that_is_cancelled_while_it_decodes(bench: Bench) -> None:
+    polls = 0
+
+    def during_decoding() -> bool:
+        nonlocal polls
+        polls += 1
+        return (bench.folder / "cache" / "previewed").exists()
+
+    request = EditRequest(items=bench.items, preset=PRESET, decoder="preview")
+    with pytest.raises(Cancelled):
+        bench.engine.edit(request, cancelled=during_decoding)
+    assert polls > 1
+    assert bench.edit().cost.unet_evaluations == 0
+
+
+def test_a_suite_without_a_preview_decoder_refuses_before_any_work(root: Path, tmp_path: Path) -> None:
+    bench = Bench(root, tmp_path)
+    bench.engine = EditorEngine.load(SUITE, root, bench.store)
+    with pytest.raises(InvalidRequest, match="preview_decoder"):
+        bench.edit(decoder="preview")
+    assert not (tmp_path / "cache" / "inversion").exists()
+
+
+def test_a_preview_decoder_that_is_missing_is_named(root: Path, tmp_path: Path) -> None:
+    suite = SUITE.model_copy(update={"preview_decoder": "nowhere"})
+    with pytest.raises(UnknownModel, match="nowhere"):
+        EditorEngine.load(suite, root, BlobStore(str(tmp_path)))
+
+
+def test_previews_are_for_presets_and_suites_that_have_them(bench: Bench) -> None:
+    with pytest.raises(ValidationError, match="preview = true"):
+        EditRequest(items=bench.items, preset=PLAIN, decoder="preview")
+    with pytest.raises(ValidationError, match=r"'small-pictures'.*preview_decoder"):
+        EditorSuite(model="tiny", resolution=RESOLUTION, presets={"small-pictures": PRESET})
