@@ -35,6 +35,17 @@ def test_a_target_is_met_missed_or_open(values: list[float], met: bool | None) -
     assert row("E1", "error", values, at_most(1e-10)).met is met
 
 
+def test_an_error_is_judged_by_its_worst_and_a_ratio_by_its_middle() -> None:
+    assert row("T1", "error", [1e-6, 1e-6, 2e-5], at_most(1e-5)).met is False
+    assert row("E4", "ratio", [2.0, 4.0, 5.0], at_least(3.5)).met is True
+
+
+def test_a_smaller_size_says_that_its_targets_are_not_set_for_it() -> None:
+    assert "A size to see" in markdown(report(row("E2", "calls", [4.0])))
+    full = report(row("E2", "calls", [4.0])).model_copy(update={"settings": {"size": "full"}})
+    assert "A size to see" not in markdown(full)
+
+
 def test_the_table_shows_what_is_missed_and_what_is_open() -> None:
     page = markdown(
         report(
