@@ -46,7 +46,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--size", choices=get_args(Size), default="full")
-    parser.add_argument("--only", default=",".join(GATES), help="gates to measure: E2,E3")
+    parser.add_argument("--only", default=",".join(GATES), help="gates to measure (again): E2,E3")
     parser.add_argument("--model", choices=get_args(Model), help="speed of this architecture instead")
     parser.add_argument("--device", default="cpu", help="of --model, which is shrunk on a CPU")
     parser.add_argument("--out", type=Path, help="the table goes beside it, as Markdown")
@@ -58,16 +58,34 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     return given
 
 
-def measured(size: Size, gates: Sequence[str]) -> EditorBenchmark:
-    """Measure gates on this machine, on one thread."""
+def measured(size: Size, gates: Sequence[str], out: Path) -> None:
+    """Measure gates on this machine, on one thread, and write each as soon as it is there.
+
+    Rows of other gates stay where they were measured on the same machine in the same settings.
+    """
     torch.set_num_threads(1)
     bench = Bench(SIZES[size], *miniature())
-    rows = [row for gate in tqdm(gates, desc="gate") for row in GATES[gate](bench)]
-    return EditorBenchmark(
-        machine=this_machine(),
-        settings={"size": size, "model": "miniature", **asdict(bench.sizes)},
-        rows=[*rows, *device_rows.open_rows()],
-    )
+    settings = {"size": size, "model": "miniature", **asdict(bench.sizes)}
+    report = EditorBenchmark(machine=this_machine(), settings=settings, rows=[])
+    found = beside(out, report)
+    for gate in tqdm(gates, desc="gate"):
+        found[gate] = GATES[gate](bench)
+        rows = [row for known in GATES for row in found.get(known, [])]
+        write(report.model_copy(update={"rows": [*rows, *device_rows.open_rows()]}), out)
+
+
+def beside(out: Path, report: EditorBenchmark) -> dict[str, list[Row]]:
+    """Read the rows by gate that an earlier run of the same kind left, without those that are open."""
+    if not out.exists():
+        return {}
+    earlier = EditorBenchmark.model_validate_json(out.read_bytes())
+    if (earlier.machine, earlier.settings) != (report.machine, report.settings):
+        return {}
+    found: dict[str, list[Row]] = {}
+    for row in earlier.rows:
+        if row.value is not None:
+            found.setdefault(row.gate, []).append(row)
+    return found
 
 
 def measured_on(model: Model, device: torch.device) -> EditorBenchmark:
@@ -91,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and write."""
     given = parsed(arguments)
     if given.model is None:
-        write(measured(given.size, given.only.split(",")), given.out or OUT)
+        measured(given.size, given.only.split(","), given.out or OUT)
     else:
         report = measured_on(given.model, torch.device(given.device))
         write(report, given.out or OUT.with_name(f"{given.model}-{given.device}.json"))

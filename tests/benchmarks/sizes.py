@@ -34,7 +34,7 @@ class Sizes:
 SIZES: dict[Size, Sizes] = {
     "full": Sizes(
         pictures=4, edits=3, steps=50, exact_steps=10, fast_pictures=2, fast_edits=5, few_steps=20, judged=6,
-        timed_pictures=2, timed_steps=10, prompts=16, prompt_steps=10, repetitions=3,
+        timed_pictures=4, timed_steps=10, prompts=16, prompt_steps=10, repetitions=3,
     ),
     "quick": Sizes(
         pictures=2, edits=3, steps=5, exact_steps=10, fast_pictures=1, fast_edits=5, few_steps=2, judged=2,

@@ -44,3 +44,16 @@ def test_the_table_lies_beside_the_figures(written: Path) -> None:
     table = written.with_suffix(".md").read_text(encoding="utf-8")
     assert all(f"| {gate} |" in table for gate in GATES)
     assert str(written.parent) not in table
+
+
+def test_a_gate_measured_again_leaves_the_others_of_the_same_settings(written: Path, tmp_path: Path) -> None:
+    out = tmp_path / "editor.json"
+    earlier = EditorBenchmark.model_validate_json(written.read_bytes())
+    out.write_bytes(written.read_bytes())
+    main(["--size", "tiny", "--only", "E7", "--out", str(out)])
+    assert EditorBenchmark.model_validate_json(out.read_bytes()).rows == earlier.rows
+    other = earlier.model_copy(update={"settings": {**earlier.settings, "steps": 999}})
+    out.write_text(other.model_dump_json(), encoding="utf-8")
+    main(["--size", "tiny", "--only", "E7", "--out", str(out)])
+    rows = EditorBenchmark.model_validate_json(out.read_bytes()).rows
+    assert {row.gate for row in rows if row.value is not None} == {"E7"}

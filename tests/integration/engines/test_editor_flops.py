@@ -11,11 +11,11 @@ from faultline_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
-from diffusers import AutoencoderKL, UNet2DConditionModel
+from diffusers import AutoencoderKL, AutoencoderTiny, UNet2DConditionModel
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from faultline_services.editor.flops import autoencoder_flops, evaluation_flops
+from faultline_services.editor.flops import autoencoder_flops, evaluation_flops, preview_flops
 from faultline_services.editor.unet_denoiser import UNetDenoiser
 
 SD_1_4_FORWARD = 2 * 402e9
@@ -47,6 +47,12 @@ def test_its_autoencoder_takes_the_published_multiples_of_an_evaluation() -> Non
     encode, decode = autoencoder_flops(vae, LATENTS, 512)
     assert encode / SD_1_4_FORWARD == pytest.approx(1.39, rel=0.01)
     assert decode / SD_1_4_FORWARD == pytest.approx(3.13, rel=0.01)
+
+
+def test_the_published_preview_decoder_takes_0_18_of_an_evaluation() -> None:
+    with torch.device("meta"):
+        preview = AutoencoderTiny()
+    assert preview_flops(preview, LATENTS) / SD_1_4_FORWARD == pytest.approx(0.18, abs=0.01)
 
 
 def measured(work: Callable[[], object]) -> int:
