@@ -121,11 +121,11 @@ def test_the_miniature_s_null_text_preset_is_lance_at_the_model_s_own_guidance()
     assert presets["lance"].model_copy(update=tuned) == presets["null-text"]
 
 
-def test_the_miniatures_fast_preset_is_its_default_in_fewer_steps() -> None:
-    editor = load_suite("miniature").editor
-    quick, fast = editor.presets[editor.default_preset], editor.presets["fast"]
-    assert fast == quick.model_copy(update={"steps": fast.steps, "spacing": "trailing"})
-    assert 4 * fast.steps <= quick.steps
+def test_the_miniatures_quick_preset_is_direct_in_a_quarter_of_the_steps() -> None:
+    presets = load_suite("miniature").editor.presets
+    quick, direct = presets["quick"], presets["direct"]
+    assert quick == direct.model_copy(update={"steps": quick.steps, "spacing": "trailing"})
+    assert 4 * quick.steps <= direct.steps
 
 
 def test_the_miniature_brings_a_control_and_three_leaning_classifiers() -> None:
@@ -160,10 +160,14 @@ def test_a_misspelt_field_of_a_suite_is_refused(tmp_path: Path) -> None:
         load_suite(str(own))
 
 
-def test_the_quick_preset_takes_about_20_direct_steps_and_three_sweep_values() -> None:
-    for name in ("miniature", "lance"):
-        quick: EditorPreset = load_suite(name).editor.presets["quick"]
-        assert (quick.inversion, quick.steps, len(quick.self_replace)) == ("direct", 20, 3)
+def test_quick_presets_invert_directly_and_sweep_three_values() -> None:
+    for name, preset, steps in (
+        ("miniature", "quick", 5),
+        ("miniature", "direct", 20),
+        ("lance", "quick", 20),
+    ):
+        quick: EditorPreset = load_suite(name).editor.presets[preset]
+        assert (quick.inversion, quick.steps, len(quick.self_replace)) == ("direct", steps, 3)
 
 
 def comparisons_with_a_suite_s_name(tree: ast.AST) -> list[int]:
