@@ -39,13 +39,15 @@ def _kill_after_its_first_checkpoint(work: Path, stage: str) -> None:
 def test_a_killed_stage_resumes_and_the_generator_loads_as_a_diffusers_pipeline(tmp_path: Path) -> None:
     _kill_after_its_first_checkpoint(tmp_path, "autoencoder")
     assert not (tmp_path / "autoencoder" / "done.json").exists()
-    _, errors = (process := _start(tmp_path, "autoencoder", "latents", "decoder", "denoiser")).communicate()
+    stages = ("autoencoder", "latents", "decoder", "denoiser", "preview")
+    _, errors = (process := _start(tmp_path, *stages)).communicate()
     assert process.returncode == 0, errors.decode()
     starts = re.findall(r"from step (\d+) of", (tmp_path / "autoencoder" / "log.txt").read_text())
     assert int(starts[0]) == 0
     assert int(starts[1]) > 0
     _check_only_the_decoder_was_polished(tmp_path)
     _check_generator(tmp_path / "weights" / "editor")
+    _check_preview(tmp_path / "weights" / "preview")
 
 
 def _check_only_the_decoder_was_polished(work: Path) -> None:
@@ -67,6 +69,15 @@ def _check_generator(folder: Path) -> None:
         == "v_prediction"
     )
     assert "agreement" in (folder / "README.md").read_text()
+
+
+def _check_preview(folder: Path) -> None:
+    from diffusers import AutoencoderTiny
+
+    model = AutoencoderTiny.from_pretrained(folder, dtype=torch.float32)
+    with torch.no_grad():
+        assert model.decode(torch.zeros(1, 4, 16, 16)).sample.shape == (1, 3, 64, 64)
+    assert "preview against full decoder" in (folder / "README.md").read_text()
 
 
 def test_an_unknown_stage_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:

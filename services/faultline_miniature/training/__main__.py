@@ -16,6 +16,7 @@ STAGES: dict[str, str] = {
     "latents": "faultline_miniature.training.latents",
     "decoder": "faultline_miniature.training.decoder",
     "denoiser": "faultline_miniature.training.denoiser",
+    "preview": "faultline_miniature.training.preview",
     "classifiers": "faultline_miniature.training.classifiers",
     "captioner": "faultline_miniature.training.captioner",
     "language": "faultline_miniature.training.language",

@@ -1,0 +1,154 @@
+"""The preview decoder: the full decoder's pictures at a tenth of its cost (after TAESD, Boer Bohan 2023)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from diffusers import AutoencoderKL, AutoencoderTiny
+from torch import nn
+
+from faultline_miniature.training.autoencoder import to_tensor
+from faultline_miniature.training.fitting import Recipe, fit
+from faultline_miniature.training.preview_lessons import Lessons, prepared
+from faultline_miniature.training.preview_quality import measured, write_preview_card
+from faultline_miniature.training.stage import (
+    Checkpoint,
+    StageContext,
+    figures_of,
+    finish,
+    stage_log,
+    use_threads,
+    write_atomically,
+)
+
+STAGE = "preview"
+FOLDER = "preview"
+# The last of the three convolutions of a residual block, by its place among their activations.
+_BRANCH_END = "conv.4"
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    pictures: int
+    held_out: int
+    generated: int
+    steps: int
+    batch: int
+    channels: int
+    blocks: tuple[int, int, int]
+    rate: float = 3e-3
+
+
+_FULL = _Sizes(
+    pictures=4_000, held_out=256, generated=64, steps=9_000, batch=8, channels=24, blocks=(3, 2, 0)
+)
+_SMOKE = _Sizes(pictures=64, held_out=4, generated=2, steps=24, batch=4, channels=8, blocks=(1, 1, 0))
+
+
+def train(context: StageContext) -> None:
+    """Teach the preview decoder what the published generator's decoder draws, and save it to out/preview."""
+    if figures_of(context, STAGE) is not None:
+        return
+    use_threads(context.threads)
+    sizes = _SMOKE if context.smoke else _FULL
+    full = load_full(context.out)
+    lessons = prepared(context, STAGE, full, sizes.pictures)
+    model = build_preview(sizes.channels, sizes.blocks, context.seed)
+    recipe = Recipe(steps=sizes.steps, rate=sizes.rate)
+    checkpoint = Checkpoint(context.folder(STAGE), "preview.pt")
+    with stage_log(context, STAGE) as log:
+        fit(model, _loss_of(model, lessons, sizes.batch, context.seed), recipe, checkpoint, log)
+    save_preview(model, context.out / FOLDER)
+    # What is measured is what was saved, rounding and all.
+    preview = load_preview(context.out)
+    figures = measured(context, preview, full, pictures=sizes.held_out, generated=sizes.generated)
+    write_preview_card(context.out / FOLDER, preview, full, figures)
+    finish(context, STAGE, {name: figure.model_dump() for name, figure in figures.items()})
+
+
+def build_preview(channels: int, blocks: tuple[int, int, int], seed: int) -> AutoencoderTiny:
+    """Return an untrained preview decoder: so many residual blocks at 16, 32 and 64 pixels a side."""
+    torch.manual_seed(seed)
+    model = AutoencoderTiny(
+        # Never asked: two convolutions of four channels are the least that the class allows.
+        encoder_block_out_channels=(4,),
+        num_encoder_blocks=(0,),
+        decoder_block_out_channels=(channels,) * len(blocks),
+        num_decoder_blocks=blocks,
+        act_fn="silu",
+    )
+    model.encoder.requires_grad_(False)
+    _initialise(model.decoder)
+    return model.to(memory_format=torch.channels_last)
+
+
+@torch.no_grad()
+def _initialise(decoder: nn.Module) -> None:
+    """He's initialisation (He et al. 2015), with residual branches that begin small and a grey picture."""
+    # PyTorch's own is a sixth as large in variance, and ended 0.9 dB lower after 1,200 steps.
+    for name, module in decoder.named_modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            if module.bias is not None:
+                module.bias.zero_()
+            if name.endswith(_BRANCH_END):
+                module.weight *= 0.3
+    last = [module for module in decoder.modules() if isinstance(module, nn.Conv2d)][-1]
+    last.weight *= 0.1
+    # The decoder draws in 0..1 and shifts to -1..1 afterwards.
+    assert last.bias is not None
+    last.bias += 0.5
+
+
+def load_full(weights: Path) -> AutoencoderKL:
+    """Return the autoencoder of the generator among these weights."""
+    folder = weights / "editor" / "vae"
+    # A folder that is missing would else be looked for on the Hugging Face Hub.
+    model = AutoencoderKL.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    return model.to(memory_format=torch.channels_last).eval()
+
+
+def load_preview(weights: Path) -> AutoencoderTiny:
+    """Return the preview decoder among these weights."""
+    model = AutoencoderTiny.from_pretrained(weights / FOLDER, dtype=torch.float32, local_files_only=True)
+    return model.to(memory_format=torch.channels_last).eval()
+
+
+def save_preview(model: AutoencoderTiny, folder: Path) -> None:
+    """Save the weights as fp16 safetensors beside their configuration; the model stays as it is."""
+    model.half().save_pretrained(folder, safe_serialization=True)
+    model.float()
+    file = folder / "config.json"
+    settings = json.loads(file.read_text(encoding="utf-8"))
+    # The class writes down what it does not read, and warns of it whenever it is loaded.
+    settings.pop("block_out_channels", None)
+    write_atomically(file, (json.dumps(settings, indent=2, sort_keys=True) + "\n").encode())
+
+
+def _loss_of(
+    model: AutoencoderTiny, lessons: Lessons, batch: int, seed: int
+) -> Callable[[int], torch.Tensor]:
+    def loss_at(step: int) -> torch.Tensor:
+        rows = np.random.default_rng([seed, step]).integers(0, len(lessons.pictures), batch)
+        latents = lessons.latents[torch.from_numpy(rows)].float()
+        with torch.autocast("cpu", torch.bfloat16):
+            made = model.decode(latents.contiguous(memory_format=torch.channels_last)).sample
+        return picture_loss(made.float(), to_tensor(lessons.pictures[rows]))
+
+    return loss_at
+
+
+def picture_loss(made: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """Return mean |e| + e^2 against the full decoder's pictures [B, 3, H, W].
+
+    Not against the rendered ones: what the latents have lost nobody can learn to draw, and of shaken latents
+    there is no rendered picture.
+    """
+    error = made - wanted
+    loss: torch.Tensor = (error.abs() + error**2).mean()
+    return loss
