@@ -120,6 +120,44 @@ def test_the_same_seed_gives_the_same_pictures(client: Client) -> None:
     assert made[0] == made[1]
 
 
+@pytest.mark.timeout(300)
+def test_the_released_rule_stops_at_the_largest_value_that_passes(client: Client) -> None:
+    run = client.stress_tests.create(
+        dataset="demo", classifiers=["unbiased-resnet"], max_edits_per_image=5, limit=3, seed=4,
+        selection="released",
+    ).wait()  # fmt: skip
+    results = [item.result for item in run.items() if item.state == "done" and item.result]
+    edited = [result for result in results if result.self_replace is not None]
+    assert edited
+    assert all(result.self_replace == min(result.self_replace_tried) for result in edited)
+    sweep = run.summary().sweep
+    assert sweep is not None
+    assert sweep.selection == "released"
+    assert sweep.edits <= sweep.made < sweep.values * sweep.edits
+
+
+@pytest.mark.timeout(300)
+def test_previews_choose_and_full_pictures_are_kept(client: Client) -> None:
+    made = {}
+    for preset in ("quick", "preview"):
+        run = client.stress_tests.create(
+            dataset="demo", classifiers=["unbiased-resnet"], max_edits_per_image=5, limit=3, seed=4,
+            preset=preset,
+        ).wait()  # fmt: skip
+        results = [item.result for item in run.items() if item.state == "done" and item.result]
+        made[preset] = [result for result in results if result.self_replace is not None]
+    assert all("preview-decoder" in result.models for result in made["preview"])
+    # The same latents, decoded in full: where both chose one value, they kept one picture.
+    plain = {(one.edited_caption, one.self_replace): one.scores for one in made["quick"]}
+    both = [one for one in made["preview"] if (one.edited_caption, one.self_replace) in plain]
+    assert both
+    for one in both:
+        other = plain[one.edited_caption, one.self_replace]
+        assert one.scores
+        assert other
+        assert one.scores.image_image == pytest.approx(other.image_image, abs=2e-3)
+
+
 def test_what_cannot_be_tested_is_refused_by_name(client: Client) -> None:
     with pytest.raises(UnknownModel, match="no-such-model"):
         client.stress_tests.create(dataset="demo", classifiers=["no-such-model"], seed=0)

@@ -90,7 +90,8 @@ def test_one_value_of_one_edit_is_taken_alone(bench: Bench) -> None:
     bench.edit(decoder="preview")
     one = bench.edit(0.5, items=1)
     assert one.cost.unet_evaluations == 0
-    assert np.array_equal(bench.pictures(one)[0], bench.pictures(bench.edit())[1])
+    both = (bench.pictures(one)[0], bench.pictures(bench.edit())[1])
+    assert np.abs(np.subtract(*both, dtype=np.int16)).max() <= 1
 
 
 def test_latents_that_are_gone_are_made_anew(bench: Bench) -> None:

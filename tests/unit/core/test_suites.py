@@ -128,6 +128,12 @@ def test_the_miniatures_quick_preset_is_direct_in_a_quarter_of_the_steps() -> No
     assert 4 * quick.steps <= direct.steps
 
 
+def test_the_miniatures_preview_preset_is_quick_with_previews() -> None:
+    editor = load_suite("miniature").editor
+    assert editor.preview_decoder == "preview"
+    assert editor.presets["preview"] == editor.presets["quick"].model_copy(update={"preview": True})
+
+
 def test_the_miniature_brings_a_control_and_three_leaning_classifiers() -> None:
     names = set(load_suite("miniature").classifiers.models)
     assert any(name.startswith("unbiased") for name in names)
