@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from faultline_core.editing.denoiser import CountingDenoiser, Denoiser
+from faultline_core.editing.denoiser import AttentionControl, CountingDenoiser, Denoiser
 from faultline_core.editing.driver import Driver
 from faultline_core.editing.lesson import Draws, Learned, Learning, Lesson, Sample
 from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
@@ -138,7 +138,7 @@ def test_what_shares_the_batch_changes_nothing(dtype: torch.dtype, tolerance: fl
 def test_a_chain_of_links_is_one_long_run() -> None:
     whole = lesson("boat", until=12)
     (straight,) = learn([whole])
-    state, losses = whole.state, []
+    state, losses = whole.state, list[float]()
     for until in (5, 6, 12):
         (link,) = learn([replace(whole, state=state, until=until)])
         state = link.state
@@ -176,7 +176,9 @@ def test_vectors_that_have_not_moved_are_pinned_to_themselves_exactly() -> None:
 def test_the_vectors_settle_where_the_loss_is_least() -> None:
     grey = torch.full((2, 4, 4), 2.0, dtype=torch.float64)
 
-    def tint(latents: Tensor, timestep: Tensor, text: Tensor, control: None = None) -> Tensor:
+    def tint(
+        latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None
+    ) -> Tensor:
         return text.mean(dim=(1, 2))[:, None, None, None].expand(latents.shape)
 
     def read(templates: Sequence[int], owners: Sequence[int], vectors: Tensor) -> Tensor:
@@ -198,7 +200,9 @@ class Poisoned(TinyAttention):
         super().__init__()
         self._left = calls
 
-    def __call__(self, latents: Tensor, timestep: Tensor, text: Tensor, control: None = None) -> Tensor:
+    def __call__(
+        self, latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None
+    ) -> Tensor:
         output = super().__call__(latents, timestep, text, control)
         self._left -= 1
         return output if self._left else output * torch.tensor([torch.nan, 1.0])[:, None, None, None]
