@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from faultline_core.contract import captioner, classifiers, editor, perturber, scorer
+from faultline_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
 from faultline_core.contract.base import ModelIdentity
 
 
@@ -37,7 +37,7 @@ class Perturber(Engine, Protocol):
 
 
 class Editor(Engine, Protocol):
-    """Makes pictures; polls ``cancelled`` between diffusion steps."""
+    """Makes pictures and learns tokens; polls ``cancelled`` between diffusion steps."""
 
     def reconstruct(
         self, request: editor.ReconstructRequest, *, cancelled: Callable[[], bool]
@@ -48,6 +48,10 @@ class Editor(Engine, Protocol):
     def generate(
         self, request: editor.GenerateRequest, *, cancelled: Callable[[], bool]
     ) -> editor.GenerateResponse: ...
+
+    def learn_tokens(
+        self, request: tokens.LearnTokensRequest, *, cancelled: Callable[[], bool]
+    ) -> tokens.LearnTokensResponse: ...
 
 
 class Scorer(Engine, Protocol):

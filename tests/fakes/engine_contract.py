@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from faultline_core.blobs import BlobStore
-from faultline_core.contract import captioner, classifiers, editor, perturber, scorer
+from faultline_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
 from faultline_core.contract.base import Outcome
 from faultline_core.images import decode_image, encode_raw
 from faultline_services.engines import Captioner, Classifiers, Editor, Perturber, Scorer
@@ -30,6 +30,8 @@ MISSING = "e" * 64
 ENDLESS = "a red boat on the sea " * 20
 SWEEP = [0.75, 0.25]
 PRESET = {"steps": 2, "guidance": 2.0, "self_replace": SWEEP}
+LEARNED = 3
+"""Steps of textual inversion."""
 FLOAT_TOLERANCE = 1e-4
 LEVEL_TOLERANCE = 1
 
@@ -256,6 +258,14 @@ def _check_generated(bench: Bench, item: Fields, value: editor.GeneratedImage) -
     assert (height, channels) == (width, 3)
 
 
+def _check_learned(bench: Bench, item: Fields, value: tokens.LearnedToken) -> None:
+    assert (value.class_name, value.steps, len(value.losses)) == (item["class_name"], LEARNED, LEARNED)
+    assert (value.images, value.dropped) == (len(item["images"]), [])
+    assert bench.store.exists(value.checkpoint)
+    assert value.bundle is not None
+    assert bench.store.exists(value.bundle)
+
+
 def _check_scores(_: Bench, item: Fields, value: scorer.EditScores) -> None:
     cosines = [number for number in value.model_dump().values() if number is not None]
     assert all(-1 - FLOAT_TOLERANCE <= number <= 1 + FLOAT_TOLERANCE for number in cosines)
@@ -325,6 +335,15 @@ CASES = (
         "editor", "generate", lambda _: [{"prompt": text, "seed": row} for row, text in enumerate(CAPTIONS)],
         lambda _: {"prompt": ENDLESS, "seed": 0},
         _items(editor.GenerateRequest, steps=2, guidance=2.0), _check_generated, seeded=True,
+    ),
+    Case(
+        "editor", "learn_tokens",
+        lambda bench: [
+            {"class_name": name, "initialiser": "bus", "images": _pictures(bench)[row:]}
+            for row, name in enumerate(CLASSES)
+        ],
+        lambda _: {"class_name": "wagon", "initialiser": "bus", "images": [MISSING]},
+        _items(tokens.LearnTokensRequest, preset={"steps": LEARNED}, seed=5), _check_learned,
     ),
     Case(
         "scorer", "score", _score_items, lambda bench: _score_items(bench)[0] | {"edited": MISSING},

@@ -71,7 +71,21 @@ from faultline_core.contract.scorer import (
     ScoreRequest,
     ScoreResponse,
 )
-from faultline_core.errors import Cancelled, FaultlineError, InvalidRequest, PromptTooLong, UnknownModel
+from faultline_core.contract.tokens import (
+    DroppedImage,
+    LearnedToken,
+    LearnTokenItem,
+    LearnTokensRequest,
+    LearnTokensResponse,
+)
+from faultline_core.errors import (
+    Cancelled,
+    DatasetEmpty,
+    FaultlineError,
+    InvalidRequest,
+    PromptTooLong,
+    UnknownModel,
+)
 from faultline_core.images import encode_raw
 from faultline_core.types import Cost
 
@@ -250,6 +264,7 @@ class FakeEditor(_Fake):
     def __init__(self, store: BlobStore | None = None) -> None:
         super().__init__(store)
         self.begun = 0
+        self._texts: dict[str, str] = {}
         self.started, self.go_on, self.ended = threading.Event(), threading.Event(), threading.Event()
         self.go_on.set()
 
@@ -284,6 +299,46 @@ class FakeEditor(_Fake):
             return GeneratedImage(image=self._draw(_read(item.prompt), item.seed))
 
         return GenerateResponse(outcomes=_each(request.items, draw), model=IDENTITY)
+
+    def learn_tokens(
+        self, request: LearnTokensRequest, *, cancelled: Callable[[], bool]
+    ) -> LearnTokensResponse:
+        """Write the steps taken into the checkpoint; the bundle's bytes name the class."""
+        self._walk(request.link_steps, cancelled)
+
+        def learn(item: LearnTokenItem) -> LearnedToken:
+            dropped = [each for image in item.images if (each := self._dropped(image)) is not None]
+            if len(dropped) == len(item.images):
+                raise DatasetEmpty(f"the class {item.class_name!r} has no image")
+            begun = 0 if item.checkpoint is None else int(self._written(item.checkpoint).rpartition(":")[2])
+            steps = min(begun + request.link_steps, request.preset.steps)
+            told = f"{item.class_name}:{sorted(item.images)}:{request.seed}"
+            return LearnedToken(
+                class_name=item.class_name,
+                steps=steps,
+                checkpoint=self._write(f"{told}:{steps}"),
+                bundle=self._write(told) if steps == request.preset.steps else None,
+                losses=[1 / (1 + step) for step in range(begun, steps)],
+                images=len(item.images) - len(dropped),
+                dropped=dropped,
+            )
+
+        return LearnTokensResponse(outcomes=_each(request.items, learn), model=IDENTITY)
+
+    def _dropped(self, image: str) -> DroppedImage | None:
+        try:
+            self._look(image)
+        except FaultlineError as error:
+            return DroppedImage(image=image, problem=Problem.of(error))
+        return None
+
+    def _write(self, text: str) -> str:
+        data = text.encode()
+        self._texts[hashlib.sha256(data).hexdigest()] = text
+        return hashlib.sha256(data).hexdigest() if self.store is None else self.store.put(data)
+
+    def _written(self, ref: str) -> str:
+        return self._texts[ref] if self.store is None else self.store.get(ref).decode()
 
     def _walk(self, steps: int, cancelled: Callable[[], bool]) -> None:
         self.begun += 1

@@ -143,10 +143,14 @@ class EditResponse(ResponseBody):
 
 
 class GenerateItem(RequestBody):
-    """A prompt and the seed of its starting noise: this picture can be made again alone."""
+    """A prompt and the seed of its starting noise: this picture can be made again alone.
+
+    With a ``token``, the bundle of a learned class, the prompt has its slot ``<class>`` once.
+    """
 
     prompt: Text
     seed: Seed
+    token: BlobRef | None = None
 
 
 class GenerateRequest(RequestBody):

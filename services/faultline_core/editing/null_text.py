@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from faultline_core.editing.adam import adam_update
 from faultline_core.editing.branches import Branches, SourceRows
 from faultline_core.editing.ddim import ddim_inversion_walk, guide, sampled, step, step_coefficients
 from faultline_core.editing.denoiser import Cancellation, Denoiser, never
@@ -16,8 +17,6 @@ from faultline_core.editing.evaluation import Evaluation, Objective, Owner, Walk
 from faultline_core.editing.inversion import Inverted
 from faultline_core.editing.noise_schedule import Timetable
 
-# Adam's own defaults, with which null-text inversion was published.
-BETA_FIRST, BETA_SECOND, EPSILON = 0.9, 0.999, 1e-8
 TOLERANCE_GROWTH = 2e-5
 """Added to the tolerance at each outer step."""
 LEARNING_RATE_HORIZON = 100.0
@@ -87,18 +86,6 @@ class _OuterStep:
         return replace(self, latents=self.latents[chosen], offset=self.offset[chosen], owners=owners)
 
 
-def _adam_update(
-    first: Tensor, second: Tensor, gradient: Tensor, count: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return new moments and the direction to step against after ``count`` gradients (Kingma, Ba 2015)."""
-    # Written out because pictures leave the batch one by one: torch's optimiser keeps its moments by
-    # parameter and cannot give up rows. All that remain have taken equally many steps, so one count serves.
-    first = BETA_FIRST * first + (1.0 - BETA_FIRST) * gradient
-    second = BETA_SECOND * second + (1.0 - BETA_SECOND) * gradient.square()
-    spread = (second / (1.0 - BETA_SECOND**count)).sqrt() + EPSILON
-    return first, second, first / (1.0 - BETA_FIRST**count) / spread
-
-
 def _optimise(outer: _OuterStep, null: Tensor, settings: NullTextSettings) -> Walk[tuple[Tensor, Tensor]]:
     """Run the inner iterations of one outer step; return embeddings (B, L, D) and their counts (B,).
 
@@ -115,7 +102,8 @@ def _optimise(outer: _OuterStep, null: Tensor, settings: NullTextSettings) -> Wa
         # After the last update nothing hangs on the loss.
         (answer,) = yield [outer.asked(null[active], read=not last)]
         assert answer.gradient is not None
-        first, second, direction = _adam_update(first, second, answer.gradient, iteration)
+        # Pictures leave one by one, and all that remain have taken equally many steps: one count serves.
+        first, second, direction = adam_update(first, second, answer.gradient, iteration)
         null[active] = null[active] - settings.learning_rate_at(outer.index) * direction
         counts[active] = iteration
         # "Not below" rather than "at least": NaN compares false both ways and must not count as converged.

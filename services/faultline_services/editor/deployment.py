@@ -9,6 +9,7 @@ from ray.serve import Application
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract import editor as contract
+from faultline_core.contract import tokens
 from faultline_core.suite import load_suite
 from faultline_services.engine_service import EngineService
 from faultline_services.engines import Editor
@@ -32,8 +33,13 @@ class EditorDeployment(EngineService[Editor]):
         )
 
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
-        """Return the verbs of ``faultline_core.contract.editor``."""
-        return {"/v1/reconstruct": self.reconstruct, "/v1/edit": self.edit, "/v1/generate": self.generate}
+        """Return the verbs of ``faultline_core.contract.editor`` and ``.tokens``."""
+        return {
+            "/v1/reconstruct": self.reconstruct,
+            "/v1/edit": self.edit,
+            "/v1/generate": self.generate,
+            "/v1/learn-tokens": self.learn_tokens,
+        }
 
     async def reconstruct(self, body: contract.ReconstructRequest) -> contract.ReconstructResponse:
         """Invert each picture and bring it back."""
@@ -46,6 +52,10 @@ class EditorDeployment(EngineService[Editor]):
     async def generate(self, body: contract.GenerateRequest) -> contract.GenerateResponse:
         """Make one picture a prompt and seed."""
         return await self.thread.run_cancellable(self.engine.generate, body)
+
+    async def learn_tokens(self, body: tokens.LearnTokensRequest) -> tokens.LearnTokensResponse:
+        """Take each class a link further."""
+        return await self.thread.run_cancellable(self.engine.learn_tokens, body)
 
 
 def build(args: ServiceSettings) -> Application:

@@ -23,11 +23,12 @@ from faultline_core.contract.editor import (
     ReconstructRequest,
     ReconstructResponse,
 )
+from faultline_core.contract.tokens import LearnTokensRequest, LearnTokensResponse
 from faultline_core.editing.denoiser import Cancellation, never
 from faultline_core.editing.edit import edit
 from faultline_core.editing.inversion import Inverted
 from faultline_core.editing.sweep import latest_fork
-from faultline_core.errors import InvalidRequest, PromptTooLong, ResourceExhausted
+from faultline_core.errors import FaultlineError, InvalidRequest, PromptTooLong, ResourceExhausted
 from faultline_core.images import decode_image
 from faultline_core.suite import EditorSuite
 from faultline_core.types import BlobRef, Cost, Decoder
@@ -36,11 +37,13 @@ from faultline_services.editor.edits import EditsOnTheWay, edit_settings, edit_t
 from faultline_services.editor.forks import ForkCache
 from faultline_services.editor.inversions import UNCONDITIONAL, InversionCache, Source
 from faultline_services.editor.job import Company, Job
+from faultline_services.editor.learned_words import LearnedWords
 from faultline_services.editor.pictures import psnr_db
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
 from faultline_services.editor.previewed import PreviewedLatents
 from faultline_services.editor.sampling import preset_timetable
 from faultline_services.editor.text_to_image import text_to_image
+from faultline_services.editor.token_learning import TokenLearning
 from faultline_services.memory import is_out_of_memory
 
 
@@ -142,13 +145,18 @@ class EditorEngine:
             return EditResponse(outcomes=outcomes, model=shown, cost=job.cost())
 
     def generate(self, request: GenerateRequest, *, cancelled: Cancellation = never) -> GenerateResponse:
-        """Make one picture for each prompt and seed."""
+        """Make one picture for each prompt and seed, learned tokens in the slots of the prompts."""
         with self._job() as job:
-            self._refuse_long(job, [item.prompt for item in request.items])
+            words = LearnedWords(self.pipeline, self.store)
+            for index, item in enumerate(request.items):
+                try:
+                    words.check(item)
+                except FaultlineError as error:
+                    job.problems[index] = error
             good = [index for index in range(len(request.items)) if index not in job.problems]
 
             def work(indices: Sequence[int]) -> None:
-                self._generate(job, request, indices, cancelled)
+                self._generate(job, request, words, indices, cancelled)
 
             job.exhaust(self._buckets.of("generate").run(good, work))
 
@@ -158,15 +166,17 @@ class EditorEngine:
             outcomes = job.outcomes(len(request.items), build, cancelled)
             return GenerateResponse(outcomes=outcomes, model=self.identity, cost=job.cost())
 
+    def learn_tokens(
+        self, request: LearnTokensRequest, *, cancelled: Cancellation = never
+    ) -> LearnTokensResponse:
+        """Take each class a link further in learning its token."""
+        with _shortage_named():
+            return TokenLearning(self.pipeline, self.store, self._buckets, request, cancelled).answer()
+
     @contextmanager
     def _job(self, decoder: Decoder = "full") -> Iterator[Job]:
-        try:
+        with _shortage_named():
             yield Job(self.pipeline, self.store, self._cache, self._buckets, decoder)
-        except (RuntimeError, MemoryError) as error:
-            # What a smaller batch could not help: the request as a whole is too large.
-            if not is_out_of_memory(error):
-                raise
-            raise ResourceExhausted(f"out of memory beside the batches: {error}") from error
 
     def _shown_by(self, decoder: Decoder) -> ModelIdentity:
         if decoder == "full":
@@ -255,9 +265,26 @@ class EditorEngine:
                 self._forks.keep(item, preset, forks[row], edited.forks[row])
 
     def _generate(
-        self, job: Job, request: GenerateRequest, indices: Sequence[int], cancelled: Cancellation
+        self,
+        job: Job,
+        request: GenerateRequest,
+        words: LearnedWords,
+        indices: Sequence[int],
+        cancelled: Cancellation,
     ) -> None:
         chosen = [request.items[index] for index in indices]
-        latents, costs = text_to_image(self.pipeline, job.denoiser, chosen, request, cancelled)
+        text = words.encode(chosen)
+        latents, costs = text_to_image(self.pipeline, job.denoiser, chosen, text, request, cancelled)
         for row, index in enumerate(indices):
             job.settle(index, latents[row : row + 1], costs[row])
+
+
+@contextmanager
+def _shortage_named() -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        # What a smaller batch could not help: the request as a whole is too large.
+        if not is_out_of_memory(error):
+            raise
+        raise ResourceExhausted(f"out of memory beside the batches: {error}") from error

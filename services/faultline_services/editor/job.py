@@ -176,7 +176,7 @@ class Job:
                 continue
             refs = [self._store.put(encode_raw(picture)) for picture in pictures[index]]
             cost = self._pipeline.flops.evaluation.priced(self.made[index].cost)
-            cost = _with_share_of_time(cost, whole, items)
+            cost = with_share_of_time(cost, whole, items)
             found.append(Outcome[T](value=build(index, refs, cost)))
         return found
 
@@ -201,7 +201,7 @@ class Job:
         return self.denoiser.cost + counted + Cost(seconds=perf_counter() - self._started)
 
 
-def _with_share_of_time(cost: Cost, whole: Cost, items: int) -> Cost:
+def with_share_of_time(cost: Cost, whole: Cost, items: int) -> Cost:
     """Give an item its share of the wall time, by evaluations where there were any."""
     # A call whose inversions were all cached may have made none.
     share = cost.unet_evaluations / whole.unet_evaluations if whole.unet_evaluations else 1 / items

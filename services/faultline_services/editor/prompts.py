@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from faultline_core.class_slot import CLASS_SLOT, refuse_slot, require_slot
 from faultline_core.editing.prompt_alignment import TokenizedPrompt
 from faultline_core.errors import InvalidRequest, PromptTooLong
+from faultline_services.editor.slot_reader import SlotReader
 
 if TYPE_CHECKING:
     from transformers import CLIPTextModel, PreTrainedTokenizerBase
 
 
 class PromptEncoder:
-    """Tokenizer and text encoder of the pipeline."""
+    """Tokenizer and text encoder of the pipeline; learned vectors stand behind its table, never in it."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, text_encoder: CLIPTextModel) -> None:
         self._tokenizer = tokenizer
@@ -24,32 +27,71 @@ class PromptEncoder:
         positions = int(text_encoder.config.max_position_embeddings)
         self.length = min(int(tokenizer.model_max_length), positions)
         """Most tokens of a prompt, marks of beginning and end included."""
+        self._table: Tensor = text_encoder.get_input_embeddings().weight
+        self.width = int(self._table.shape[1])
+        """Numbers of a vector in the table."""
 
     def count_tokens(self, text: str) -> int:
         """Number of tokens of ``text``, marks of beginning and end included."""
         return len(self._tokenized(text).ids)
 
-    def tokenize(self, text: str) -> TokenizedPrompt:
+    def tokenize(self, text: str, vectors: int = 0) -> TokenizedPrompt:
         """Split ``text`` into tokens that know their word.
 
+        With ``vectors`` its slot is one word of so many tokens, numbered from the end of the table on, which
+        no text can spell.
+
         Raises:
-            InvalidRequest: it holds a mark of the tokenizer's own, or a word that it does not know.
+            InvalidRequest: it holds a mark of the tokenizer's own, or a word that it does not know; it has a
+                slot and there are no vectors, or not exactly one where there are.
             PromptTooLong: it has more tokens than the text encoder reads.
         """
-        prompt = self._tokenized(text)
+        if vectors:
+            prompt = self._with_slot(text, vectors)
+        else:
+            refuse_slot(text)
+            prompt = self._tokenized(text)
         if len(prompt.ids) > self.length:
             raise PromptTooLong(
                 f"{text!r} has {len(prompt.ids)} tokens; the text encoder reads {self.length}"
             )
+        self._refuse_marks(text, prompt)
+        return prompt
+
+    def _refuse_marks(self, text: str, prompt: TokenizedPrompt) -> None:
         # CLIP pools at the first mark of the end: what follows it would be ignored without a word.
         if not set(self._tokenizer.all_special_ids).isdisjoint(prompt.ids[1:-1]):
             raise InvalidRequest(f"{text!r} holds what the text encoder's tokenizer does not read as words")
-        return prompt
 
     def _tokenized(self, text: str) -> TokenizedPrompt:
         # transformers warns of the lengths that we refuse ourselves.
         encoding = self._tokenizer(text, truncation=False, verbose=False)
         return TokenizedPrompt(tuple(encoding["input_ids"]), tuple(encoding.word_ids(0)))
+
+    def _with_slot(self, text: str, vectors: int) -> TokenizedPrompt:
+        require_slot(text)
+        # Read apart, as an added token parts a text: the words on either side never join over the slot.
+        before, after = (self._tokenized(part) for part in text.split(CLASS_SLOT))
+        slot = tuple(range(len(self._table), len(self._table) + vectors))
+        place = 1 + max((word for word in before.words if word is not None), default=-1)
+        later = [None if word is None else place + 1 + word for word in after.words]
+        return TokenizedPrompt(
+            (*before.ids[:-1], *slot, *after.ids[1:]),
+            (*before.words[:-1], *[place] * vectors, *later[1:]),
+        )
+
+    def mean_embedding(self, words: str) -> Tensor:
+        """Return the mean (D) of the table's rows for ``words``: where learned vectors start.
+
+        Raises:
+            InvalidRequest: nothing of them is a token, or something is none of the vocabulary.
+        """
+        refuse_slot(words)
+        prompt = self._tokenized(words)
+        if len(prompt.ids) == 2:
+            raise InvalidRequest(f"{words!r} is nothing to the text encoder's tokenizer: give an initialiser")
+        self._refuse_marks(words, prompt)
+        return self._table[list(prompt.ids[1:-1])].mean(dim=0)
 
     @torch.no_grad()
     def encode(self, texts: Sequence[str]) -> Tensor:
@@ -60,6 +102,26 @@ class PromptEncoder:
         # No mask on the padding: Stable Diffusion learned to attend to it.
         embedded: Tensor = self._text_encoder(ids)[0]
         return embedded[[distinct.index(text) for text in texts]]
+
+    @torch.no_grad()
+    def encode_learned(self, texts: Sequence[str], tokens: Sequence[Tensor]) -> Tensor:
+        """Embed prompts, each with its own vectors (k, D) in its slot, into (N, length, D).
+
+        Equal prompts of one and the same token are embedded once; all tokens together make one table.
+        """
+        asked = [(text, id(token)) for text, token in zip(texts, tokens, strict=True)]
+        distinct, vectors = list(dict.fromkeys(asked)), {id(token): token for token in tokens}
+        ends = accumulate(len(token) for token in vectors.values())
+        starts = {name: end - len(vectors[name]) for name, end in zip(vectors, ends, strict=True)}
+        reader = self.slot_reader([(text, len(vectors[name])) for text, name in distinct])
+        joined = torch.cat(list(vectors.values()))
+        embedded = reader.read(range(len(distinct)), [starts[name] for _, name in distinct], joined)
+        return embedded[[distinct.index(each) for each in asked]]
+
+    def slot_reader(self, prompts: Sequence[tuple[str, int]]) -> SlotReader:
+        """Tokenize prompts, each with as many vectors in its slot as it says; raises as ``tokenize``."""
+        rows = [self._padded(self.tokenize(text, vectors)) for text, vectors in prompts]
+        return SlotReader(self._text_encoder, rows)
 
     def _padded(self, prompt: TokenizedPrompt) -> list[int]:
         return [*prompt.ids, *[self._tokenizer.pad_token_id] * (self.length - len(prompt.ids))]

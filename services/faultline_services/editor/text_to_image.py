@@ -19,17 +19,18 @@ def text_to_image(
     pipeline: Pipeline,
     denoiser: Denoiser,
     items: Sequence[GenerateItem],
+    text: Tensor,
     request: GenerateRequest,
     cancelled: Cancellation,
 ) -> tuple[Tensor, list[Cost]]:
-    """Make one picture an item.
+    """Make one picture an item under its prompt, embedded in ``text`` (B, L, D).
 
     Returns:
         Clean latents (B, C, h, w), and what each picture took.
     """
     driver, owners, null = Driver(denoiser, cancelled=cancelled), range(len(items)), pipeline.null
     table = pipeline.schedule.timetable(request.steps)
-    text, seeds = pipeline.prompts.encode([item.prompt for item in items]), [item.seed for item in items]
+    seeds = [item.seed for item in items]
     with pipeline.denoiser.guided(request.guidance) as guidance:
         if pipeline.schedule.spacing == "distilled":
             noise = noise_of_each_step(seeds, request.steps, pipeline.latent_shape).to(null)

@@ -24,10 +24,11 @@ from faultline_core.contract.editor import (
     ReconstructItem,
     ReconstructRequest,
 )
+from faultline_core.contract.tokens import LearnTokensRequest, TextualInversionPreset
 from faultline_core.editing.denoiser import AttentionControl
 from faultline_core.errors import ResourceExhausted
 from faultline_core.images import encode_png
-from faultline_core.types import Inversion
+from faultline_core.types import Decoder, Inversion
 from faultline_services.editor.engine import EditorEngine
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
 from faultline_services.editor.unet_denoiser import UNetDenoiser
@@ -99,6 +100,16 @@ def generated(engine: EditorEngine) -> list[str]:
     return [outcome.unwrap().image for outcome in response.outcomes]
 
 
+def learned(engine: EditorEngine) -> list[str | None]:
+    preset = TextualInversionPreset(steps=3, batch=3)
+    items = [
+        {"class_name": name, "initialiser": "bus", "images": pictures(engine, count)}
+        for name, count in (("boat", 3), ("sled", 2))
+    ]
+    request = LearnTokensRequest.model_validate({"items": items, "preset": preset, "seed": 1})
+    return [outcome.unwrap().bundle for outcome in engine.learn_tokens(request).outcomes]
+
+
 @pytest.mark.parametrize(("inversion", "rows"), [("direct", 2), ("negative-prompt", 2), ("null-text", 4)])
 def test_inversions_that_do_not_fit_are_made_in_smaller_batches(
     pipeline: Pipeline, store: BlobStore, inversion: Inversion, rows: int
@@ -120,6 +131,21 @@ def test_pictures_that_do_not_fit_are_generated_in_smaller_batches(
     pipeline: Pipeline, store: BlobStore
 ) -> None:
     assert generated(engine(pipeline, store, batch=4, rows=4)) == generated(engine(pipeline, store, batch=2))
+
+
+def test_tokens_whose_samples_do_not_fit_are_learned_in_smaller_calls(
+    pipeline: Pipeline, store: BlobStore
+) -> None:
+    # Three samples of each class and step, each with its gradient: two of the six fit.
+    small = engine(pipeline, store, batch=6, rows=5)
+    assert learned(small) == learned(engine(pipeline, store, batch=2))
+    assert isinstance(small.pipeline.denoiser, SmallCard)
+    assert small.pipeline.denoiser.largest == 4
+
+
+def test_a_class_of_which_no_sample_fits_is_named(pipeline: Pipeline, store: BlobStore) -> None:
+    with pytest.raises(ResourceExhausted, match="learning 'boat' alone"):
+        learned(engine(pipeline, store, batch=4, rows=1))
 
 
 def test_the_size_that_fits_is_found_once(pipeline: Pipeline, store: BlobStore) -> None:
@@ -157,11 +183,13 @@ def test_pictures_are_decoded_in_batches_that_fit(
     codec = pipeline.codec
     whole, sizes = codec.decode, list[int]()
 
-    def on_a_small_card(latents: Tensor) -> list[np.ndarray[tuple[int, ...], np.dtype[np.uint8]]]:
+    def on_a_small_card(
+        latents: Tensor, decoder: Decoder
+    ) -> list[np.ndarray[tuple[int, ...], np.dtype[np.uint8]]]:
         if len(latents) > room:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
         sizes.append(len(latents))
-        return whole(latents)
+        return whole(latents, decoder)
 
     expected = edited(engine(pipeline, store, batch=2))
     monkeypatch.setattr(codec, "decode", on_a_small_card)

@@ -26,6 +26,12 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/reconstruct": {"items": [{"image": IMAGE, "caption": "a boat"}], "preset": PRESET},
     "/v1/edit": {"items": [EDIT], "preset": PRESET},
     "/v1/generate": {"items": [{"prompt": "a boat", "seed": 1}], "steps": 3},
+    "/v1/learn-tokens": {
+        "items": [{"class_name": "boat", "images": [IMAGE]}],
+        "preset": {"steps": 9},
+        "link_steps": 3,
+        "seed": 1,
+    },
 }
 SCORE = {"items": [{"original": IMAGE, "edited": IMAGE, "caption": "a boat", "edited_caption": "a tram"}]}
 

@@ -1,0 +1,188 @@
+"""Textual inversion: learn a class's vectors in the text encoder's table (Gal et al. 2022, eq. 2).
+
+Several classes share the network calls and nothing else: each has its own vectors, optimiser state and draws,
+so that it comes to what it comes to alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from faultline_core.editing.adam import adam_update
+from faultline_core.editing.denoiser import Cancellation, Denoiser, never
+from faultline_core.editing.driver import Driver
+from faultline_core.editing.evaluation import Answer, Evaluation, Objective, Owner, Walk
+from faultline_core.editing.lesson import Learned, Learning, Lesson, Sample
+from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
+
+
+class TemplateReader(Protocol):
+    """A text encoder that reads prompt templates whose slot is filled by vectors.
+
+    The smallest one, which sees the vectors alone:
+
+        def mean(templates, owners, vectors):
+            return vectors[list(owners)].mean(dim=1, keepdim=True)
+    """
+
+    def __call__(self, templates: Sequence[int], owners: Sequence[int], vectors: Tensor) -> Tensor:
+        """Embed, for each row, a template with the vectors of its owner among (N, k, D) into (R, L, D)."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextualInversionSettings:
+    """Knobs of the optimisation; the defaults are those of the reference implementation.
+
+    ``pin_norm`` keeps the vectors, as the text encoder sees them, at the norm they started from.
+    """
+
+    learning_rate: float = 5e-4
+    weight_decay: float = 1e-2
+    pin_norm: bool = True
+
+
+def pinned(vectors: Tensor, initial: Tensor) -> Tensor:
+    """Scale vectors (..., k, D) to the norms of those they started from (the reference's split embedding)."""
+    # Vectors of unusual length drown the other words of a prompt: a shift would no longer be read.
+    wanted: Tensor = torch.linalg.vector_norm(initial, dim=-1, keepdim=True)
+    found: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return vectors * (wanted / found)
+
+
+def noised(clean: Tensor, noise: Tensor, level: float, prediction: PredictionType) -> tuple[Tensor, Tensor]:
+    """Return latents at a signal level (alpha-bar) and what the network shall say of them.
+
+    That is the noise (Ho et al. 2020, eq. 14), or the velocity (Salimans and Ho 2022).
+    """
+    signal, spread = math.sqrt(level), math.sqrt(1.0 - level)
+    target = noise if prediction == "epsilon" else signal * noise - spread * clean
+    return signal * clean + spread * noise, target
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """The samples of one class at one step: noised latents (B, C, H, W) and targets of the same shape."""
+
+    samples: Sequence[Sample]
+    latents: Tensor
+    targets: Tensor
+
+    @classmethod
+    def of(cls, lesson: Lesson, step: int, levels: Sequence[float], prediction: PredictionType) -> _Drawn:
+        """Draw step ``step`` of a lesson."""
+        samples = lesson.draws.samples(step)
+        clean = torch.stack([lesson.latents(sample) for sample in samples])
+        noise = lesson.draws.noise(step, tuple(clean.shape[1:])).to(clean)
+        pairs = [
+            noised(one, other, levels[sample.timestep], prediction)
+            for one, other, sample in zip(clean, noise, samples, strict=True)
+        ]
+        latents, targets = zip(*pairs, strict=True)
+        return cls(samples, torch.stack(latents), torch.stack(targets))
+
+    def asked(self, text: Tensor, owner: Owner) -> list[Evaluation]:
+        """Ask for the loss of each sample under its row of ``text`` (B, L, D), and the gradient in it."""
+        rows = zip(self.samples, self.latents.split(1), self.targets.split(1), text.split(1), strict=True)
+        return [
+            Evaluation(
+                timestep=sample.timestep,
+                latents=latents,
+                text=words,
+                owners=[owner],
+                # Read on the host at every step: a class that breaks leaves the batch at once.
+                objective=Objective(1.0, -target, read=True),
+            )
+            for sample, latents, target, words in rows
+        ]
+
+
+def _text(read: TemplateReader, drawn: Sequence[_Drawn], vectors: Tensor) -> Tensor:
+    """Read the templates of all samples (R, L, D), so that a gradient reaches the vectors (N, k, D)."""
+    pairs = [(sample.template, place) for place, each in enumerate(drawn) for sample in each.samples]
+    templates, owners = zip(*pairs, strict=True)
+    return read(templates, owners, vectors)
+
+
+def _updated(
+    states: Sequence[Learning], gradient: Tensor, settings: TextualInversionSettings
+) -> list[Learning]:
+    """Take one step of AdamW (Loshchilov and Hutter 2019) against the gradient (N, k, D)."""
+    vectors, first, second = (
+        torch.stack([getattr(state, name) for state in states]) for name in ("vectors", "first", "second")
+    )
+    counts = torch.tensor([state.step + 1 for state in states], dtype=torch.float64, device=gradient.device)
+    first, second, direction = adam_update(first, second, gradient, counts[:, None, None])
+    kept = 1.0 - settings.learning_rate * settings.weight_decay
+    vectors = kept * vectors - settings.learning_rate * direction
+    steps = [state.step + 1 for state in states]
+    return [Learning(*row) for row in zip(vectors, first, second, steps, strict=True)]
+
+
+def _joined(answers: Sequence[Answer], sizes: Sequence[int]) -> list[Answer]:
+    """Put together the answers to each class's samples."""
+    told = iter(answers)
+    return [Answer.join([next(told) for _ in range(size)]) for size in sizes]
+
+
+def textual_inversion_walk(
+    lessons: Sequence[Lesson],
+    read: TemplateReader,
+    schedule: NoiseSchedule,
+    settings: TextualInversionSettings,
+    owners: Sequence[Owner],
+) -> Walk[list[Learned]]:
+    """Train all lessons beside each other, each to its own last step; one that breaks leaves the others."""
+    levels, states = schedule.alphas_cumprod().tolist(), [lesson.state for lesson in lessons]
+    losses: list[list[float]] = [[] for _ in lessons]
+    broken: set[int] = set()
+    while active := [
+        index
+        for index, lesson in enumerate(lessons)
+        if states[index].step < lesson.until and index not in broken
+    ]:
+        drawn = [
+            _Drawn.of(lessons[index], states[index].step, levels, schedule.prediction) for index in active
+        ]
+        sizes = [len(each.samples) for each in drawn]
+        leaf = torch.stack([states[index].vectors for index in active]).requires_grad_()
+        initial = torch.stack([lessons[index].initial for index in active])
+        with torch.enable_grad():
+            text = _text(read, drawn, pinned(leaf, initial) if settings.pin_norm else leaf)
+        rows = zip(active, drawn, text.detach().split(sizes), strict=True)
+        answers = yield [asked for index, each, words in rows for asked in each.asked(words, owners[index])]
+        by_class = _joined(answers, sizes)
+        # The loss of a class is the mean over its samples; those of the classes are added up.
+        slopes = [answer.gradient / len(answer.values) for answer in by_class if answer.gradient is not None]
+        (gradient,) = torch.autograd.grad(text, leaf, torch.cat(slopes))
+        stepped = _updated([states[index] for index in active], gradient, settings)
+        for index, answer, state in zip(active, by_class, stepped, strict=True):
+            losses[index].append(sum(answer.values) / len(answer.values))
+            if math.isfinite(losses[index][-1]):
+                states[index] = state
+            else:
+                broken.add(index)
+    return [
+        Learned(state, tuple(curve), index in broken or not bool(torch.isfinite(state.vectors).all()))
+        for index, (state, curve) in enumerate(zip(states, losses, strict=True))
+    ]
+
+
+def textual_inversion(
+    denoiser: Denoiser,
+    lessons: Sequence[Lesson],
+    read: TemplateReader,
+    schedule: NoiseSchedule,
+    settings: TextualInversionSettings,
+    *,
+    cancelled: Cancellation = never,
+) -> list[Learned]:
+    """Run `textual_inversion_walk` alone; only the vectors get a gradient, so freeze the weights."""
+    walk = textual_inversion_walk(lessons, read, schedule, settings, range(len(lessons)))
+    return Driver(denoiser, cancelled=cancelled).run(walk)

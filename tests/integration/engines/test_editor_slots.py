@@ -1,0 +1,187 @@
+"""Prompts whose slot learned vectors fill: read beside the vocabulary, which is left as it is."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fakes.tiny_pipeline import WORDS
+
+# isort: split
+from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer, PreTrainedTokenizerFast
+
+from faultline_core.errors import InvalidRequest, PromptTooLong
+from faultline_miniature.training.tokenizer import build_tokenizer
+from faultline_services.editor.prompts import PromptEncoder
+
+WIDTH = 8
+PLAIN = ["a red bus", "", "a tram on the grass", "a red bus"]
+
+
+def text_encoder(vocabulary: int, positions: int = 24) -> CLIPTextModel:
+    torch.manual_seed(0)
+    return CLIPTextModel(
+        CLIPTextConfig(
+            vocab_size=vocabulary, hidden_size=WIDTH, intermediate_size=8, num_hidden_layers=2,
+            num_attention_heads=2, max_position_embeddings=positions, bos_token_id=1, eos_token_id=3,
+            pad_token_id=0,
+        )
+    )  # fmt: skip
+
+
+@pytest.fixture
+def tokenizer() -> PreTrainedTokenizerFast:
+    return build_tokenizer(WORDS)
+
+
+@pytest.fixture
+def model(tokenizer: PreTrainedTokenizerFast) -> CLIPTextModel:
+    return text_encoder(len(tokenizer))
+
+
+@pytest.fixture
+def prompts(tokenizer: PreTrainedTokenizerFast, model: CLIPTextModel) -> PromptEncoder:
+    return PromptEncoder(tokenizer, model)
+
+
+def vector_of(prompts: PromptEncoder, word: str) -> torch.Tensor:
+    return prompts.mean_embedding(word)[None]
+
+
+def test_a_slot_with_a_words_own_vector_reads_as_that_word(prompts: PromptEncoder) -> None:
+    words = [vector_of(prompts, word) for word in ("bus", "tram")]
+    texts = ["a red <class> in the snow", "a photo of a <class>"]
+    learned = prompts.encode_learned(texts, words)
+    assert learned.allclose(prompts.encode(["a red bus in the snow", "a photo of a tram"]), atol=1e-6)
+    assert not learned.requires_grad
+
+
+def test_another_vector_reads_as_something_else_from_the_slot_on(prompts: PromptEncoder) -> None:
+    token = torch.ones(1, WIDTH)
+    learned = prompts.encode_learned(["a red <class> in the snow"], [token])[0]
+    plain = prompts.encode(["a red bus in the snow"])[0]
+    assert learned[:3].allclose(plain[:3], atol=1e-6)
+    assert not learned[3:].allclose(plain[3:], atol=1e-2)
+
+
+def test_several_vectors_are_as_many_words_behind_each_other(prompts: PromptEncoder) -> None:
+    token = torch.cat([vector_of(prompts, word) for word in ("red", "bus")])
+    learned = prompts.encode_learned(["the <class> on grass"], [token])
+    assert learned.allclose(prompts.encode(["the red bus on grass"]), atol=1e-6)
+    prompt = prompts.tokenize("the <class> on grass", 2)
+    assert prompt.words == (None, 0, 1, 1, 2, 3, None)
+    assert prompt.ids[2:4] == (len(WORDS) + 5, len(WORDS) + 6)
+
+
+def test_tokens_of_different_length_share_a_call(prompts: PromptEncoder) -> None:
+    bus, red_tram = (
+        vector_of(prompts, "bus"),
+        torch.cat([vector_of(prompts, word) for word in ("red", "tram")]),
+    )
+    texts = ["a <class>", "the <class> in snow", "the <class> in snow", "a <class>"]
+    tokens = [bus, red_tram, bus, red_tram]
+    together = prompts.encode_learned(texts, tokens)
+    for row, (text, token) in enumerate(zip(texts, tokens, strict=True)):
+        assert together[row].allclose(prompts.encode_learned([text], [token])[0], atol=1e-6)
+
+
+def test_a_thousand_tokens_are_one_table_and_equal_prompts_are_read_once(
+    prompts: PromptEncoder, model: CLIPTextModel
+) -> None:
+    seen: list[tuple[int, int]] = []
+    model.register_forward_pre_hook(
+        lambda module, inputs: seen.append((len(inputs[0]), len(module.get_input_embeddings().weight)))
+    )
+    tokens = list(torch.randn(1000, 1, WIDTH))
+    embedded = prompts.encode_learned(["a <class>"] * 2000, tokens * 2)
+    assert embedded.shape == (2000, 24, WIDTH)
+    # Begin, end, padding and "a" are all that these prompts have of the vocabulary.
+    assert seen == [(1000, 1000 + 4)]
+
+
+def test_the_loaded_module_and_plain_prompts_stay_as_they_are_bit_by_bit(
+    prompts: PromptEncoder, model: CLIPTextModel
+) -> None:
+    before = prompts.encode(PLAIN)
+    weights = {name: each.clone() for name, each in model.state_dict().items()}
+    table = model.get_input_embeddings().weight
+    prompts.encode_learned(["a <class> on grass"], [torch.randn(2, WIDTH)])
+    assert model.get_input_embeddings().weight is table
+    assert all(each.equal(weights[name]) for name, each in model.state_dict().items())
+    assert prompts.encode(PLAIN).equal(before)
+
+
+def test_a_gradient_reaches_the_vectors_and_nothing_else(
+    prompts: PromptEncoder, model: CLIPTextModel
+) -> None:
+    vectors = torch.randn(3, 1, WIDTH, requires_grad=True)
+    reader = prompts.slot_reader([("a <class>", 1), ("the <class> in snow", 1)])
+    embedded = reader([0, 1, 1], [0, 2, 0], vectors)
+    embedded.square().sum().backward()
+    assert vectors.grad is not None
+    reached = vectors.grad.flatten(1).norm(dim=1)
+    assert reached[1] == 0
+    assert float(reached[[0, 2]].min()) > 0
+    assert all(each.grad is None and not each.requires_grad for each in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("text", "vectors", "told"),
+    [
+        ("a bus", 1, "no slots"),
+        ("a <class> on a <class>", 1, "2 slots"),
+        ("a <class>", 0, "no token is given"),
+        ("a < Class >", 1, "another way"),
+        ("a < Class >", 0, "another way"),
+        ("a <class> <eos>", 1, "as words"),
+        ("a <class> of zebras", 1, "as words"),
+    ],
+)
+def test_slots_and_tokens_that_do_not_belong_together_are_refused(
+    prompts: PromptEncoder, text: str, vectors: int, told: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=told):
+        prompts.tokenize(text, vectors)
+
+
+def test_every_vector_counts_towards_the_length(prompts: PromptEncoder) -> None:
+    text = "a " * 20 + "<class>"
+    assert len(prompts.tokenize(text, 2).ids) == prompts.length == 24
+    with pytest.raises(PromptTooLong, match="25 tokens"):
+        prompts.tokenize(text, 3)
+    with pytest.raises(PromptTooLong, match="25 tokens"):
+        prompts.encode_learned([text], [torch.zeros(3, WIDTH)])
+
+
+def test_no_text_spells_a_token_of_the_slot(tokenizer: PreTrainedTokenizerFast) -> None:
+    prompts = PromptEncoder(tokenizer, text_encoder(len(tokenizer)))
+    for text in ("<class_0>", "<|class|>", str(len(tokenizer)), "<placeholder>"):
+        assert max(prompts._tokenized(text).ids) < len(tokenizer)
+
+
+def test_a_token_starts_at_the_mean_of_its_words(prompts: PromptEncoder, model: CLIPTextModel) -> None:
+    table = model.get_input_embeddings().weight
+    ids = [WORDS.index(word) + 5 for word in ("red", "bus")]
+    assert prompts.mean_embedding("Red bus").equal(table[ids].mean(dim=0))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(" ", "is nothing"), ("zebra", "as words"), ("a <class>", "slot"), ("<eos>", "as words")],
+)
+def test_words_that_give_no_start_are_refused(prompts: PromptEncoder, words: str, told: str) -> None:
+    with pytest.raises(InvalidRequest, match=told):
+        prompts.mean_embedding(words)
+
+
+def test_clips_own_tokenizer_reads_words_on_either_side_of_a_slot_as_it_reads_them_whole() -> None:
+    alphabet = "abcdefghijklmnopqrstuvwxyz-"
+    tokens = ["<|startoftext|>", "<|endoftext|>", *alphabet, *(letter + "</w>" for letter in alphabet)]
+    clip = CLIPTokenizer(
+        vocab={token: index for index, token in enumerate(tokens)}, merges=[], model_max_length=20
+    )
+    prompts = PromptEncoder(clip, text_encoder(len(tokens), 20))
+    slotted, whole = prompts.tokenize("a red <class> in Fog", 1), prompts.tokenize("a red z in fog")
+    assert slotted.words == whole.words
+    assert (*slotted.ids[:5], *slotted.ids[6:]) == (*whole.ids[:5], *whole.ids[6:])
+    assert slotted.ids[5] == len(tokens)
