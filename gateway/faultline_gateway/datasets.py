@@ -24,8 +24,8 @@ from faultline_core.errors import (
     error_for,
 )
 from faultline_core.images import decode_image, encode_raw
+from faultline_core.texts import check_caption, check_text, check_words, twin_key, twins, visible
 from faultline_gateway.ledger import Ledger, NewSource
-from faultline_gateway.texts import check_caption, check_text, check_words, twin_key, twins, visible
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
 SMALLEST_SIDE = 8

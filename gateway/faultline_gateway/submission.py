@@ -8,9 +8,9 @@ from faultline_core.contract.datasets import Dataset
 from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_tests import StressTestCreate
 from faultline_core.errors import ClassMapMismatch, QuotaExceeded
+from faultline_core.texts import twins
 from faultline_gateway.idempotency import fingerprint
 from faultline_gateway.parts import GatewayParts
-from faultline_gateway.texts import twins
 from faultline_gateway.workflows.planning import items_per_source
 from faultline_gateway.workflows.stress_test import plan
 

@@ -56,3 +56,16 @@ def pairwise_l1(vectors: ArrayLike, others: ArrayLike) -> Vectors:
     """L1 distances (n, m) between vectors (n, d) and (m, d): what LANCE clusters edited words by."""
     first, second = np.asarray(vectors, dtype=np.float64), np.asarray(others, dtype=np.float64)
     return np.asarray(np.abs(first[:, None, :] - second[None, :, :]).sum(axis=-1))
+
+
+def cosines(given: ArrayLike, whose: str) -> Vectors:
+    """Read similarities, of any shape.
+
+    Raises:
+        NumericalFailure: one is not finite or no cosine.
+    """
+    values = np.asarray(given, dtype=np.float64)
+    # Half precision rounds a cosine of 1 up.
+    if not np.all(np.isfinite(values)) or np.any(np.abs(values) > 1.001):
+        raise NumericalFailure(f"a similarity of {whose} is not finite or no cosine")
+    return values

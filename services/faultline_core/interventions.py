@@ -31,7 +31,7 @@ def intervene(caption: str, removed: str, added: str) -> str | None:
     edited, cursor = "", 0
     for start, stop in places:
         following = words(added) or words(caption[stop:])
-        edited += _agreeing(caption[cursor:start], following[0].text if following else "")
+        edited += agreeing_article(caption[cursor:start], following[0].text if following else "")
         edited += added[:1].upper() + added[1:] if _opens(caption, start) else added
         cursor = stop
     edited += caption[cursor:]
@@ -59,7 +59,8 @@ def _opens(caption: str, start: int) -> bool:
     return not words(caption[:start]) and caption[start].isupper()
 
 
-def _agreeing(before: str, following: str) -> str:
+def agreeing_article(before: str, following: str) -> str:
+    """Return ``before`` with the "a" or "an" that it may end in as the word ``following`` wants it."""
     article = _ARTICLE.search(before)
     if article is None or not following:
         return before

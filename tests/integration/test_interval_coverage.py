@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fakes.shifted_answers import World
+from faultline_core.accuracy_line import slopes
+from faultline_core.shift_benchmark import shift_benchmark
 from faultline_core.statistics import bootstrap_mean
+from faultline_core.types import Estimate
 
 
 @pytest.mark.parametrize("n", [10, 25, 40])
@@ -21,3 +25,32 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say(n: int) -> None:
         assert figure.high is not None
         covered += figure.low <= 1 / 3 <= figure.high
     assert 0.91 <= covered / 300 <= 0.985
+
+
+@pytest.mark.parametrize(("world", "pictures", "share_kept"), [(0, 12, 0.95), (1, 20, 0.8)])
+def test_intervals_of_a_shift_s_impact_and_slope_cover_the_truth_about_as_often_as_they_say(
+    world: int, pictures: int, share_kept: float
+) -> None:
+    """Six classes and eight models: one shift that costs a little, one that costs more."""
+    simulated, draw = World(seed=world), np.random.default_rng(5)
+    base, *shifted = simulated.truth.mean(axis=1)
+    covered: dict[str, int] = dict.fromkeys(("impact", "slope", "drop", "accuracy"), 0)
+    for _ in range(200):
+        answers = simulated.answers(draw, pictures, share_kept=share_kept)
+        for row, truth in zip(shift_benchmark(answers, draw, draws=400).rows, shifted, strict=True):
+            assert row.effect is not None
+            assert row.effect.classes == answers.classes
+            weakest = row.effect.models[0]
+            covered["impact"] += holds(row.effect.impact, float(np.mean(base - truth)))
+            covered["slope"] += holds(row.effect.slope.slope, float(slopes(base, truth)))
+            covered["drop"] += holds(weakest.drop, float(base[0] - truth[0]))
+            covered["accuracy"] += holds(weakest.shifted, float(truth[0]))
+    assert {name: 0.92 <= hits / 400 <= 0.985 for name, hits in covered.items()} == dict.fromkeys(
+        covered, True
+    )
+
+
+def holds(figure: Estimate, truth: float) -> bool:
+    assert figure.low is not None
+    assert figure.high is not None
+    return figure.low <= truth <= figure.high

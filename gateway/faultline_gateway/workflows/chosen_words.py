@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from faultline_core.contract.interventions import Intervention
-from faultline_gateway.texts import check_words
+from faultline_core.texts import check_words
 
 _MOST_CHARACTERS = 200
 

@@ -55,18 +55,18 @@ def check_words(text: str, *, field: str, most: int) -> None:
     _refuse(_FRAME.search(text), field)
 
 
-def check_caption(text: str, *, most: int) -> None:
+def check_caption(text: str, *, most: int, field: str = "caption") -> None:
     """Refuse what `check_words` does, and more words than any text encoder of ours reads.
 
     Raises:
         InvalidRequest: it is no plain text.
         PromptTooLong: it has too many words; one with fewer may still have too many tokens.
     """
-    check_words(text, field="caption", most=most)
+    check_words(text, field=field, most=most)
     if (words := len(text.split())) > MOST_WORDS:
         raise PromptTooLong(
-            f"the caption {text[:40]!r}... has {words} words; at most {MOST_WORDS} are read",
-            pointer="/caption",
+            f"the {field} {text[:40]!r}... has {words} words; at most {MOST_WORDS} are read",
+            pointer=f"/{field}",
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultline_core.errors import FaultlineError, InvalidRequest, PromptTooLong
-from faultline_gateway.texts import check_caption, check_text, check_words, twins, visible
+from faultline_core.texts import check_caption, check_text, check_words, twins, visible
 
 MOST = 2000
 

@@ -1,0 +1,91 @@
+"""The least CLIP similarity at which a picture counts as showing its class (DI, A.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from faultline_core.clip_metrics import cosines
+from faultline_core.errors import DatasetEmpty, InvalidRequest
+from faultline_core.statistics import CONFIDENCE, Floats, proportion
+from faultline_core.types import Estimate
+
+OBJECT_PERCENTILE = 5.0
+"""Ours: the paper's number is lost, in its text as in its code. One real picture in twenty fails."""
+
+_COSINES = (-1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class ObjectThreshold:
+    """A percentile of the similarities of a class's real pictures, and the share of them that is under it."""
+
+    threshold: Estimate
+    dropped: Estimate
+
+
+@dataclass(frozen=True)
+class ObjectThresholds:
+    """Thresholds of all classes, for one CLIP and one form of caption.
+
+    ``photo`` says which: "a photo of a <class>", or "a <class>" for what is none.
+    """
+
+    checkpoint: str
+    percentile: float
+    photo: bool
+    by_class: Mapping[str, ObjectThreshold]
+
+    def of(self, classes: Sequence[str]) -> Floats:
+        """The thresholds (classes,) in the order given.
+
+        Raises:
+            InvalidRequest: a class has none.
+        """
+        unknown = [name for name in classes if name not in self.by_class]
+        if unknown:
+            raise InvalidRequest(f"the class {unknown[0]!r} has no object threshold")
+        return np.array([self.by_class[name].threshold.estimate for name in classes], dtype=np.float64)
+
+
+def object_thresholds(
+    similarities: Mapping[str, ArrayLike],
+    *,
+    checkpoint: str,
+    percentile: float = OBJECT_PERCENTILE,
+    photo: bool = True,
+) -> ObjectThresholds:
+    """Take a percentile of each class's similarities (n,), real validation pictures to the object's caption.
+
+    Raises:
+        InvalidRequest: the percentile is none.
+        DatasetEmpty: a class has no real picture.
+        NumericalFailure: a similarity is no cosine.
+    """
+    if not 0.0 <= percentile <= 100.0:
+        raise InvalidRequest(f"{percentile!r} is no percentile", pointer="/percentile")
+    found = {name: _threshold(name, given, percentile / 100.0) for name, given in similarities.items()}
+    return ObjectThresholds(checkpoint=checkpoint, percentile=percentile, photo=photo, by_class=found)
+
+
+def _threshold(name: str, given: ArrayLike, share: float) -> ObjectThreshold:
+    values = np.sort(cosines(given, f"the class {name!r}"))
+    if values.size == 0:
+        raise DatasetEmpty(f"the class {name!r} has no real picture to set its threshold by")
+    threshold = float(np.quantile(values, share))
+    dropped = int(np.sum(values < threshold))
+    return ObjectThreshold(_with_interval(values, share, threshold), proportion(dropped, values.size))
+
+
+def _with_interval(values: Floats, share: float, threshold: float) -> Estimate:
+    """Sorted values' quantile with the exact interval between two of them; open ends are a cosine's."""
+    tail = (1.0 - CONFIDENCE) / 2.0
+    below = int(stats.binom.ppf(tail, values.size, share))
+    above = int(stats.binom.ppf(1.0 - tail, values.size, share))
+    low = float(values[below - 1]) if below > 0 else _COSINES[0]
+    high = float(values[above]) if above < values.size else _COSINES[1]
+    return Estimate(estimate=threshold, low=min(low, threshold), high=max(high, threshold), n=values.size)
