@@ -1,0 +1,1 @@
+"""Pictures with their provenance as sets that other tools read: image folders, parquet, WebDataset."""
