@@ -7,18 +7,21 @@ from faultline_core.images import XMP_KEYWORD
 DIGITAL_SOURCE_TYPE = "http://cv.iptc.org/newscodes/digitalsourcetype/compositeWithTrainedAlgorithmicMedia"
 """IPTC's word for an edit of a photograph by a trained model."""
 
+GENERATED_SOURCE_TYPE = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"
+"""IPTC's word for a picture that a trained model made of nothing but words and noise."""
+
 _XMP = (
     '<x:xmpmeta xmlns:x="adobe:ns:meta/">'
     '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
     '<rdf:Description rdf:about="" xmlns:Iptc4xmpExt="http://iptc.org/std/Iptc4xmpExt/2008-02-29/" '
-    f'Iptc4xmpExt:DigitalSourceType="{DIGITAL_SOURCE_TYPE}"/>'
+    'Iptc4xmpExt:DigitalSourceType="{source_type}"/>'
     "</rdf:RDF></x:xmpmeta>"
 )
 
 
-def synthetic_marks(**provenance: str) -> dict[str, str]:
+def synthetic_marks(source_type: str = DIGITAL_SOURCE_TYPE, /, **provenance: str) -> dict[str, str]:
     """Return the text chunks of a picture we made; ``provenance`` says what it can be traced by.
 
     They stand beside the pixels and never in them: a watermark would be scored along with the picture.
     """
-    return {"synthetic": "true", **provenance, XMP_KEYWORD: _XMP}
+    return {"synthetic": "true", **provenance, XMP_KEYWORD: _XMP.format(source_type=source_type)}

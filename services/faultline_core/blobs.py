@@ -21,7 +21,9 @@ from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, StorageFull
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _KIND = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""Numbers of the errors that a full disk or a used-up quota raises."""
+
 STALE_TEMPORARY_SECONDS = 3600.0
 
 
@@ -196,7 +198,7 @@ class BlobStore:
         try:
             self._folder.write(name, data)
         except OSError as error:
-            if error.errno in _NO_ROOM:
+            if error.errno in NO_ROOM:
                 raise StorageFull(f"no room for {len(data)} bytes in {self.root!r}") from error
             raise
 

@@ -52,6 +52,11 @@ def points_interval(figure: Estimate) -> str:
     return NOTHING if figure.low is None else f"{points(figure.low)} to {points(figure.high)}"
 
 
+def stopped(share: Estimate) -> int:
+    """How many a filter stopped, from the share that passed it."""
+    return 0 if share.estimate is None else round(share.n * (1.0 - share.estimate))
+
+
 def p_value(value: float | None) -> str:
     """A p-value to three digits."""
     if value is None:

@@ -176,7 +176,7 @@ def filter_rows(summary: StressTestSummary) -> list[FilterRow]:
     """The filters in the order they are applied, then what they leave, in all and by edit type."""
     order = [*FILTERS.values(), *(name for name in summary.yields if name not in FILTERS.values())]
     return [
-        FilterRow(name.replace(".", ": "), _meaning(name), share, _stopped(share))
+        FilterRow(name.replace(".", ": "), _meaning(name), share, numbers.stopped(share))
         for name in order
         if (share := summary.yields.get(name)) is not None
     ]
@@ -186,10 +186,6 @@ def _meaning(name: str) -> str:
     """What passing a filter means; those of interventions judge as the filters of edits do."""
     alike = name.removeprefix("intervention.")
     return _PASSED.get(name) or (f"own edits: {_PASSED[alike]}" if alike in _PASSED else "")
-
-
-def _stopped(share: Estimate) -> int:
-    return 0 if share.estimate is None else round(share.n * (1.0 - share.estimate))
 
 
 def _weights(items: Sequence[Item]) -> dict[str, list[str]]:

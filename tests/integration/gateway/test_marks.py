@@ -16,7 +16,7 @@ from PIL import Image, PngImagePlugin
 from fakes.gateway import FakeGateway, fake_gateway
 from faultline_core.contract.runs import Item, ItemResult
 from faultline_core.images import XMP_KEYWORD, decode_image, encode_png, encode_raw
-from faultline_gateway.marks import DIGITAL_SOURCE_TYPE, synthetic_marks
+from faultline_gateway.marks import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE, synthetic_marks
 from faultline_gateway.reports.pictures import LONGEST_SIDE, Album
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -130,6 +130,13 @@ async def test_a_reports_picture_can_be_traced_to_its_run_and_item(finished: Fin
 async def test_the_mark_is_iptcs_word_for_an_edit_by_a_trained_model() -> None:
     assert DIGITAL_SOURCE_TYPE.rsplit("/", 1)[1] == "compositeWithTrainedAlgorithmicMedia"
     assert source_type(encode_png(PIXELS, text=synthetic_marks())) == DIGITAL_SOURCE_TYPE
+
+
+async def test_a_picture_of_words_and_noise_alone_is_no_composite() -> None:
+    assert GENERATED_SOURCE_TYPE.rsplit("/", 1)[1] == "trainedAlgorithmicMedia"
+    marked = encode_png(PIXELS, text=synthetic_marks(GENERATED_SOURCE_TYPE))
+    assert source_type(marked) == GENERATED_SOURCE_TYPE
+    assert notes(marked)["synthetic"] == "true"
 
 
 async def test_marking_changes_no_pixel() -> None:

@@ -1,0 +1,126 @@
+"""The dataset card of an export: what the set is, how it was made, what was dropped, what is known of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from faultline_core.types import Estimate
+from faultline_gateway.exports.inventory import Inventory
+from faultline_gateway.exports.layouts import SPLIT, Layout
+from faultline_gateway.exports.records import COLUMNS, SCORES
+from faultline_gateway.reports import numbers
+from faultline_gateway.texts import check_text, visible
+
+README = "README.md"
+MOST_NAMED = 10
+"""Values of a column that the card lists; of more it tells the number."""
+
+_LONGEST_TITLE = 200
+_SIZES = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M"}
+_LARGEST = "1M<n<10M"
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>|#~])")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What a card says beside what the records tell.
+
+    ``what`` and ``made`` are Markdown: what the set is for, and how it was made. ``filters`` map a filter, in
+    the order of their use, to the share of pictures that passed it, ``figures`` a figure's name to its value.
+    ``license`` is the user's to choose, by its identifier on the Hub; without one the card leaves it open.
+    """
+
+    title: str
+    what: str
+    made: str
+    filters: Mapping[str, Estimate] = field(default_factory=dict)
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
+    license: str | None = None
+
+    def __post_init__(self) -> None:
+        # It stands in YAML, which knows no control characters.
+        check_text(self.title, field="title", most=_LONGEST_TITLE)
+
+
+def render(card: Card, inventory: Inventory, layout: Layout) -> str:
+    """Write the card as Markdown behind the front matter that the Hub reads."""
+    counts = inventory.counts
+    context = {
+        "card": card,
+        "front": _front_matter(card, inventory, layout),
+        "reading": layout.reading,
+        "pictures": inventory.pictures,
+        "photographs": counts["origin"]["photograph"],
+        "classes": len(counts["class_name"]),
+        "shifts": [
+            (name, counts["shift"][name], len(found)) for name, found in _sorted(inventory.classes_of)
+        ],
+        "listed": {title: _listed(counts[column]) for column, title in _LISTED.items()},
+        "columns": COLUMNS,
+        "scores": inventory.scores,
+        "scores_column": SCORES,
+    }
+    return _environment.get_template(f"{README}.j2").render(context)
+
+
+_LISTED = {"source": "Source", "model": "Generator", "bundle": "Token bundle", "verdict": "Verdict"}
+
+
+def _sorted(by_name: Mapping[str, set[str]]) -> list[tuple[str, set[str]]]:
+    return sorted(by_name.items())
+
+
+def _listed(counter: Mapping[str, int]) -> str:
+    """Values with their counts, the most frequent first."""
+    if len(counter) > MOST_NAMED:
+        return f"{numbers.count(len(counter))} different"
+    by_count = sorted(counter.items(), key=lambda found: (-found[1], found[0]))
+    return (
+        ", ".join(f"{cell(value)} ({numbers.count(number)})" for value, number in by_count) or numbers.NOTHING
+    )
+
+
+def _front_matter(card: Card, inventory: Inventory, layout: Layout) -> dict[str, str]:
+    """The Hub's fields, each as JSON, which is YAML whatever its strings hold."""
+    data_files = [{"split": SPLIT, "path": list(layout.files)}]
+    fields: dict[str, object] = {
+        "pretty_name": card.title,
+        "task_categories": ["image-classification"],
+        "tags": ["synthetic", "faultline", "distribution-shift"],
+        "annotations_creators": ["machine-generated"],
+        "size_categories": [
+            next((size for most, size in _SIZES.items() if inventory.pictures < most), _LARGEST)
+        ],
+        "configs": [{"config_name": "default", "data_files": data_files}],
+    }
+    if card.license is not None:
+        fields["license"] = card.license
+    return {name: json.dumps(value, ensure_ascii=False) for name, value in fields.items()}
+
+
+def cell(text: str) -> str:
+    """A text inside a line of Markdown: it shows as it is and ends neither cell nor line."""
+    return _MARKDOWN.sub(r"\\\1", visible(" ".join(text.split())))
+
+
+_environment = Environment(
+    loader=PackageLoader("faultline_gateway.exports", "templates"),
+    autoescape=False,  # Markdown is no HTML: `cell` escapes what comes from records
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_environment.filters |= {
+    "cell": cell,
+    "count": numbers.count,
+    "decimal": numbers.decimal,
+    "percent": numbers.percent,
+    "share_interval": numbers.share_interval,
+    "stopped": numbers.stopped,
+}

@@ -1,0 +1,84 @@
+"""The records of an export, read once: kept on disk beside it, counted, and given again in their order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+from faultline_core.errors import DatasetEmpty
+from faultline_gateway.exports.folders import folders
+from faultline_gateway.exports.records import SCORES, Record
+
+COUNTED = ("class_name", "shift", "source", "model", "bundle", "verdict", "origin")
+"""Fields of a record of which an inventory counts the values."""
+
+
+class Inventory:
+    """What an export holds: its ``pictures``, the names of all ``scores``, how often each value occurs.
+
+    Tables need their columns, and the progress its end, before the first picture is written, and a million
+    records are too many to hold. The records come back in their order, but for the first that has a number
+    where all before it have none: those lead, as readers of JSON lines type a column by its first rows.
+    """
+
+    def __init__(self, records: Iterable[Record], spool: IO[bytes]) -> None:
+        self.pictures = 0
+        self.counts: dict[str, Counter[str]] = {field: Counter() for field in COUNTED}
+        self.classes_of: dict[str, set[str]] = {}
+        names: set[str] = set()
+        numbers: set[tuple[str, ...]] = set()
+        self._leading: set[int] = set()
+        for ordinal, record in enumerate(records):
+            spool.write(record.model_dump_json().encode() + b"\n")
+            names.update(record.scores)
+            if not _numbers(record) <= numbers:
+                self._leading.add(ordinal)
+                numbers |= _numbers(record)
+            self._count(record)
+        self.scores = tuple(sorted(names))
+        self.shift_folders = folders(self.counts["shift"])
+        self.class_folders = folders(self.counts["class_name"])
+        self._spool = spool
+
+    def _count(self, record: Record) -> None:
+        self.pictures += 1
+        self.classes_of.setdefault(record.shift, set()).add(record.class_name)
+        for field, counter in self.counts.items():
+            if (value := getattr(record, field)) is not None:
+                counter[value] += 1
+
+    def __iter__(self) -> Iterator[Record]:
+        yield from self._read(leading=True)
+        yield from self._read(leading=False)
+
+    def _read(self, *, leading: bool) -> Iterator[Record]:
+        self._spool.seek(0)
+        for ordinal, line in enumerate(self._spool):
+            if (ordinal in self._leading) == leading:
+                yield Record.model_validate_json(line)
+
+
+def _numbers(record: Record) -> set[tuple[str, ...]]:
+    """The columns, by their paths, in which a record has a number."""
+    scored: set[tuple[str, ...]] = {
+        (SCORES, name) for name, value in record.scores.items() if value is not None
+    }
+    return scored if record.seed is None else {*scored, ("seed",)}
+
+
+@contextmanager
+def take_inventory(records: Iterable[Record], *, beside: Path) -> Iterator[Inventory]:
+    """Read ``records``, of which a copy without a name lies in the folder ``beside`` meanwhile.
+
+    Raises:
+        DatasetEmpty: there are none.
+    """
+    with TemporaryFile(dir=beside) as spool:
+        inventory = Inventory(records, spool)
+        if not inventory.pictures:
+            raise DatasetEmpty("there is nothing to export: no record was given")
+        yield inventory

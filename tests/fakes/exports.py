@@ -1,0 +1,138 @@
+"""Records with pictures in a store, and what their exports hold."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import signal
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+
+from fakes.store import FakeStore, picture
+from faultline_core.blobs import BlobStore
+from faultline_core.images import Pixels, decode_image
+from faultline_core.types import Estimate
+from faultline_gateway.exports import Card, ExportLayout, Record, write_export
+
+CLASSES = ("plate", "Great Dane", "train")
+SHIFTS = ("in the snow", "base")
+SOURCES = ("token", "class-name")
+CARD = Card(
+    title="Plates in the snow",
+    what="Shows where a classifier stops seeing plates.",
+    made="Textual inversion, 50 steps of DDIM.",
+    filters={"object": Estimate(estimate=0.75, low=0.6, high=0.9, n=40)},
+    figures={"drop in the snow": Estimate(estimate=0.125, low=0.05, high=0.2, n=32)},
+)
+
+Store = BlobStore | FakeStore
+
+
+def record(store: Store, **told: Any) -> Record:
+    """A record of which only what is ``told`` matters; its picture is in ``store``."""
+    fields: dict[str, Any] = {
+        "class_name": "plate",
+        "shift": "in the snow",
+        "source": "token",
+        "prompt": "a photo of a plate in the snow",
+        "seed": 7,
+        "model": "sd-2@" + "b" * 12,
+        "bundle": "c" * 64,
+        "scores": {"object": 0.5, "shift": 0.25},
+        "run": "run-1",
+    } | told
+    fields.setdefault(
+        "picture", store.put(picture(*(fields[name] for name in ("class_name", "shift", "source", "seed"))))
+    )
+    return Record(**fields)
+
+
+def records(store: Store) -> list[Record]:
+    """Every class under every shift from both sources, two seeds each, of which one was dropped."""
+    return [_one_of(store, *one) for one in itertools.product(SHIFTS, SOURCES, CLASSES, (0, 1))]
+
+
+def _one_of(store: Store, shift: str, source: str, class_name: str, seed: int) -> Record:
+    learned = source == "token"
+    return record(
+        store,
+        class_name=class_name,
+        shift=shift,
+        source=source,
+        seed=seed,
+        prompt=f"a photo of a {class_name} {shift} ❄",
+        bundle="c" * 64 if learned else None,
+        # A score that only some have, as of another filter.
+        scores={"object": 0.5 + seed / 8, "shift": 0.25} | ({"token": 0.125} if learned else {}),
+        verdict="kept" if seed else "shift",
+    )
+
+
+def rows_of(made: list[Record]) -> list[dict[str, Any]]:
+    """What an export must tell of each record, written down without the product's own columns."""
+    names = sorted({name for one in made for name in one.scores})
+    generated = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"
+    return [
+        {
+            "class_name": one.class_name,
+            "shift": one.shift,
+            "source": one.source,
+            "prompt": one.prompt,
+            "seed": one.seed,
+            "model": one.model,
+            "bundle": one.bundle or "",
+            "verdict": one.verdict,
+            "kept": one.verdict == "kept",
+            "run": one.run,
+            "artifact": one.picture,
+            "origin": "generated",
+            "synthetic": True,
+            "digital_source_type": generated,
+            "scores": {name: one.scores.get(name) for name in names},
+        }
+        for one in made
+    ]
+
+
+def scored(store: Store, made: list[Record]) -> list[Pixels]:
+    """The pixels that were scored, in the order of the records."""
+    return [decode_image(store.get(one.picture)) for one in made]
+
+
+def exported(folder: Path, layout: ExportLayout) -> Iterator[bytes]:
+    """Every PNG of an export in its order."""
+    if layout == "imagefolder":
+        for line in (folder / "metadata.jsonl").read_text(encoding="utf-8").splitlines():
+            yield (folder / json.loads(line)["file_name"]).read_bytes()
+    elif layout == "parquet":
+        for path in sorted((folder / "data").iterdir()):
+            yield from (one["bytes"] for one in pyarrow.parquet.read_table(path)["image"].to_pylist())
+    else:
+        for path in sorted((folder / "data").iterdir()):
+            with tarfile.open(path) as tar:
+                yield from (tar.extractfile(one).read() for one in tar if one.name.endswith(".png"))  # type: ignore[union-attr]  # every member is a file
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """The digest of every file below a folder, by its path."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def export_and_die(root: str, target: str, layout: ExportLayout, after: int) -> None:
+    """Export what the store in ``root`` is filled with, and be killed once ``after`` pictures are written."""
+
+    def die(written: int, _: int) -> None:
+        if written == after:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    store = BlobStore(root)
+    write_export(
+        records(store), Path(target), layout=layout, store=store, card=CARD, shard_bytes=2000, progress=die
+    )

@@ -1,0 +1,43 @@
+"""Exports whose process is killed: nothing that looks whole, and the same again when it is run again."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fakes.exports import CARD, contents, export_and_die, records
+from fakes.processes import Start, child_processes
+from faultline_core.blobs import BlobStore
+from faultline_gateway.exports import LAYOUTS, ExportLayout, write_export
+
+
+@pytest.fixture(scope="module")
+def start() -> Iterator[Start]:
+    with child_processes() as start_one:
+        yield start_one
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> BlobStore:
+    return BlobStore(str(tmp_path_factory.mktemp("store")))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("after", [5, 24])
+def test_a_killed_export_leaves_nothing_that_looks_whole_and_is_the_same_when_run_again(
+    store: BlobStore, tmp_path: Path, start: Start, layout: ExportLayout, after: int
+) -> None:
+    made = records(store)
+    assert len(made) == 24
+    target = tmp_path / "set"
+    process = start(export_and_die, store.root, str(target), layout, after)
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert [path.name for path in tmp_path.iterdir()] == [".set.partial"]
+    for folder in (target, tmp_path / "undisturbed"):
+        write_export(made, folder, layout=layout, store=store, card=CARD, shard_bytes=2000)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["set", "undisturbed"]
+    assert contents(target) == contents(tmp_path / "undisturbed")
