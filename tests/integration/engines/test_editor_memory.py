@@ -27,7 +27,7 @@ from faultline_core.contract.editor import (
 from faultline_core.editing.denoiser import AttentionControl
 from faultline_core.errors import ResourceExhausted
 from faultline_core.images import encode_png
-from faultline_core.types import Inversion
+from faultline_core.types import Decoder, Inversion
 from faultline_services.editor.engine import EditorEngine
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
 from faultline_services.editor.unet_denoiser import UNetDenoiser
@@ -157,11 +157,13 @@ def test_pictures_are_decoded_in_batches_that_fit(
     codec = pipeline.codec
     whole, sizes = codec.decode, list[int]()
 
-    def on_a_small_card(latents: Tensor) -> list[np.ndarray[tuple[int, ...], np.dtype[np.uint8]]]:
+    def on_a_small_card(
+        latents: Tensor, decoder: Decoder
+    ) -> list[np.ndarray[tuple[int, ...], np.dtype[np.uint8]]]:
         if len(latents) > room:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
         sizes.append(len(latents))
-        return whole(latents)
+        return whole(latents, decoder)
 
     expected = edited(engine(pipeline, store, batch=2))
     monkeypatch.setattr(codec, "decode", on_a_small_card)
