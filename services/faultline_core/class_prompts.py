@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from faultline_core.class_slot import CLASS_SLOT as SLOT
+from faultline_core.class_slot import count_slots
 from faultline_core.errors import InvalidRequest
 from faultline_core.interventions import agreeing_article
 from faultline_core.texts import check_caption, visible
 
-SLOT = "<class>"
 LONGEST_PROMPT = 500
 """Characters; CLIP's 77 tokens, which the editor counts, seldom hold as many."""
 
@@ -27,7 +28,7 @@ def check_prompt(prompt: str, *, field: str = "prompt") -> None:
     """
     # The slot would pass for markup.
     check_caption(prompt.replace(SLOT, _STAND_IN), most=LONGEST_PROMPT, field=field)
-    slots = prompt.count(SLOT)
+    slots = count_slots(prompt)
     if slots != 1:
         found = "no" if slots == 0 else str(slots)
         raise InvalidRequest(
