@@ -104,8 +104,8 @@ def write_preview_card(
     )
     cost = (
         f"Decoding a picture takes {decoding_gflop(preview):.3f} GFLOP, {decoding_gflop(full):.3f} in the "
-        "full decoder (torch's FlopCounterMode). Validation seeds; the mean of the pictures' PSNRs, each of "
-        f"one picture, with its 95 % interval; generated latents after {_SAMPLING_STEPS} steps."
+        "full decoder (torch's FlopCounterMode). Validation seeds; the mean of single pictures' PSNRs with "
+        f"its 95 % interval; latents are generated in {_SAMPLING_STEPS} steps."
     )
     title = "Preview decoder of the miniature suite"
     write_card(folder, title, [about, trained, cost, table(figures, "PSNR (dB)")])
