@@ -11,7 +11,6 @@ from importlib import resources
 from typing import Any, Literal
 
 from faultline_core.class_prompts import (
-    SLOT,
     check_name,
     check_prompt,
     fill,
@@ -19,6 +18,7 @@ from faultline_core.class_prompts import (
     object_caption,
     shift_caption,
 )
+from faultline_core.class_slot import CLASS_SLOT
 from faultline_core.errors import InvalidRequest
 from faultline_core.texts import twin_key, twins
 
@@ -133,7 +133,7 @@ def _published(row: dict[str, Any], checkpoint: str) -> Shift:
 def shift_of(
     text: str, *, name: str | None = None, caption: str | None = None, classes: Collection[str] | None = None
 ) -> Shift:
-    """Read a shift: a name of the catalogue, words to say after the class, or a whole prompt with `SLOT`.
+    """Read a shift: a name of the catalogue, words to say after the class, or a whole prompt with its slot.
 
     "in the snow" is Table 1's, "sleeping" becomes "a photo of a <class> sleeping", "a photo of an empty
     <class>" stays as it is. A name or caption that is given replaces the one that follows from the text.
@@ -142,8 +142,8 @@ def shift_of(
         InvalidRequest: the text is none of these; it says why.
         PromptTooLong: it has more words than any text encoder reads.
     """
-    known = None if SLOT in text else catalogue().find(text)
-    shift = known or (_from_prompt(text) if SLOT in text else _from_words(text))
+    known = None if CLASS_SLOT in text else catalogue().find(text)
+    shift = known or (_from_prompt(text) if CLASS_SLOT in text else _from_words(text))
     if name is not None:
         shift = replace(shift, name=name)
     if caption is not None:
@@ -156,9 +156,10 @@ def _from_words(text: str) -> Shift:
     check_name(text, field="shift")
     if _A_WHOLE_PROMPT.search(text):
         raise InvalidRequest(
-            f"the shift {text!r} reads as a whole prompt, but has no {SLOT} for the class", pointer="/shift"
+            f"the shift {text!r} reads as a whole prompt, but has no {CLASS_SLOT} for the class",
+            pointer="/shift",
         )
-    return Shift(name=text, prompt=f"a photo of a {SLOT} {text}", caption=f"a photo {text}")
+    return Shift(name=text, prompt=f"a photo of a {CLASS_SLOT} {text}", caption=f"a photo {text}")
 
 
 def _from_prompt(prompt: str) -> Shift:
@@ -166,7 +167,7 @@ def _from_prompt(prompt: str) -> Shift:
     caption = shift_caption(prompt)
     if caption in ("", "a photo", "photo"):
         raise InvalidRequest(f"the prompt {prompt!r} is the base: it names no shift", pointer="/shift")
-    return Shift(name=prompt.replace(SLOT, "…"), prompt=prompt, caption=caption)
+    return Shift(name=prompt.replace(CLASS_SLOT, "…"), prompt=prompt, caption=caption)
 
 
 def check_distinct(shifts: Iterable[Shift]) -> None:

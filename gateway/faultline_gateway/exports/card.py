@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from faultline_core.texts import check_text, visible
 from faultline_core.types import Estimate
 from faultline_gateway.exports.inventory import Inventory
 from faultline_gateway.exports.layouts import SPLIT, Layout
 from faultline_gateway.exports.records import COLUMNS, SCORES
 from faultline_gateway.reports import numbers
-from faultline_gateway.texts import check_text, visible
 
 README = "README.md"
 MOST_NAMED = 10
