@@ -105,7 +105,6 @@ def _without_one(
     if len(models) <= LEAST_MODELS:
         return None, None
     left = np.array([slopes(np.delete(base, out), np.delete(shifted, out)) for out in range(len(models))])
-    if np.all(np.isnan(left)):
-        return None, None
+    # NaN where the one that is out was the only one that differed; of four, some other leaves a line.
     leaning_on = models[int(np.nanargmax(np.abs(left - whole)))]
     return (float(np.nanmin(left)), float(np.nanmax(left))), leaning_on

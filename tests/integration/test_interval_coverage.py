@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fakes.confounded_sources import sources
 from fakes.shifted_answers import World
 from faultline_core.accuracy_line import slopes
+from faultline_core.confounding import confounding
 from faultline_core.shift_benchmark import shift_benchmark
 from faultline_core.statistics import bootstrap_mean
 from faultline_core.types import Estimate
@@ -48,6 +50,23 @@ def test_intervals_of_a_shift_s_impact_and_slope_cover_the_truth_about_as_often_
     assert {name: 0.92 <= hits / 400 <= 0.985 for name, hits in covered.items()} == dict.fromkeys(
         covered, True
     )
+
+
+@pytest.mark.parametrize(("token", "class_name"), [(0.0, 0.3), (0.1, 0.1)])
+def test_intervals_of_confounding_hold_the_true_errors_though_noise_alone_makes_some(
+    token: float, class_name: float
+) -> None:
+    draw, covered = np.random.default_rng(2), np.zeros(3)
+    for _ in range(200):
+        table = sources(draw, token=token, class_name=class_name, pictures=20)
+        found = confounding(table, draw, draws=200)
+        covered += [
+            holds(found.token_error, token),
+            holds(found.class_name_error, class_name),
+            holds(found.difference, token - class_name),
+        ]
+    # Where no error's sign is known the intervals allow for noise in either direction.
+    assert np.all(covered / 200 >= 0.91)
 
 
 def holds(figure: Estimate, truth: float) -> bool:

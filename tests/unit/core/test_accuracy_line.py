@@ -88,6 +88,11 @@ def test_the_model_that_a_slope_leans_on_is_named() -> None:
     assert found.slope.estimate == pytest.approx(float(slopes(BASE, shifted)))
 
 
+def test_a_line_that_one_model_alone_makes_has_none_without_it() -> None:
+    found = linear_slope(accuracies(np.array([0.4, 0.4, 0.4, 0.6]), base=np.array([0.5, 0.5, 0.5, 0.9])))
+    assert found.without_one == pytest.approx((0.5, 0.5))
+
+
 def test_without_one_of_three_models_no_line_is_left() -> None:
     found = linear_slope(accuracies(BASE[:3], base=BASE[:3]))
     assert found.slope.estimate == pytest.approx(1.0)

@@ -179,6 +179,7 @@ def test_a_gap_of_the_generator_above_the_effect_is_flagged() -> None:
     assert gap is not None
     assert (gap.gap.estimate or 0.0) == pytest.approx((gap.real.estimate or 0.0) - (gap.base.estimate or 0.0))
     assert gap.real.n == 5 * 400
+    assert not gap.exceeds(Estimate(estimate=None, low=None, high=None, n=0))
 
 
 def test_real_pictures_are_averaged_by_class_whatever_their_number() -> None:
