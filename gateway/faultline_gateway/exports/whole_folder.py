@@ -30,6 +30,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
         _clear(partial)
         try:
             yield partial
+            # Somebody may have filled it meanwhile.
             _refuse_taken(target)
             partial.rename(target)
         except BaseException as error:

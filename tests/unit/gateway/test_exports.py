@@ -23,6 +23,8 @@ from fakes.store import FakeStore, picture
 from faultline_core.errors import ArtifactMissing, Cancelled, DatasetEmpty, InvalidRequest, StorageFull
 from faultline_core.images import decode_image, encode_raw
 from faultline_gateway.exports import LAYOUTS, Export, ExportLayout, Record, write_export
+from faultline_gateway.exports.layouts import parts
+from faultline_gateway.exports.pictures import Picture
 
 each_layout = pytest.mark.parametrize("layout", LAYOUTS)
 SHARDED: tuple[ExportLayout, ...] = ("parquet", "webdataset")
@@ -133,6 +135,17 @@ def test_a_shard_ends_with_the_picture_that_fills_it(
     assert [len(png) for png in exported(tmp_path / "set", layout)] == sizes
 
 
+@pytest.mark.parametrize(
+    ("most_bytes", "most_pictures", "sizes"),
+    [(20, None, [2, 2, 1]), (21, None, [3, 2]), (1, None, [1] * 5), (99, 2, [2, 2, 1]), (99, None, [5])],
+)
+def test_a_part_ends_when_it_is_full(most_bytes: int, most_pictures: int | None, sizes: list[int]) -> None:
+    made = [Picture(str(number), {}, b"x" * 10) for number in range(5)]
+    found = [list(part) for part in parts(iter(made), most_bytes=most_bytes, most_pictures=most_pictures)]
+    assert [len(part) for part in found] == sizes
+    assert [picture for part in found for picture in part] == made
+
+
 def test_a_tar_tells_nothing_of_who_wrote_it_and_when(store: FakeStore, tmp_path: Path) -> None:
     write(store, records(store), tmp_path / "set", "webdataset")
     with tarfile.open(next((tmp_path / "set" / "data").iterdir())) as tar:
@@ -215,6 +228,16 @@ def test_a_folder_that_holds_something_is_left_alone(store: FakeStore, tmp_path:
     with pytest.raises(InvalidRequest, match="set' is there already"):
         write(store, records(store), tmp_path / "set", "imagefolder")
     assert contents(tmp_path / "set").keys() == {"mine"}
+
+
+def test_a_folder_that_is_filled_meanwhile_is_left_alone(store: FakeStore, tmp_path: Path) -> None:
+    def fill(_: int, __: int) -> None:
+        (tmp_path / "set").mkdir(exist_ok=True)
+        (tmp_path / "set" / "mine").write_text("mine", encoding="utf-8")
+
+    with pytest.raises(InvalidRequest, match="set' is there already"):
+        write(store, records(store), tmp_path / "set", "webdataset", progress=fill)
+    assert contents(tmp_path).keys() == {"set/mine"}
 
 
 def test_an_empty_folder_is_filled_and_missing_parents_are_made(store: FakeStore, tmp_path: Path) -> None:
