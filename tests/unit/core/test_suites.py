@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from faultline_core.contract.editor import EditorPreset
+from faultline_core.contract.tokens import TextualInversionPreset
 from faultline_core.errors import UnknownModel
 from faultline_core.suite import load_suite, suite_names
 
@@ -101,6 +102,25 @@ def test_dataset_interfaces_generates_with_stable_diffusion_2_at_768() -> None:
     assert (editor.model, editor.resolution) == ("stabilityai/stable-diffusion-2", 768)
     preset = editor.presets[editor.default_preset]
     assert (preset.steps, preset.guidance) == (50, 7.5)
+
+
+def test_dataset_interfaces_learns_tokens_as_the_released_code_does() -> None:
+    preset = load_suite("dataset-interfaces").editor.textual_inversion
+    assert (preset.steps, preset.learning_rate, preset.weight_decay) == (3000, 5e-4, 1e-2)
+    assert (preset.batch, preset.flip, preset.vectors, preset.pin_norm) == (1, 0.5, 1, True)
+
+
+def test_dataset_interfaces_draws_from_27_object_templates() -> None:
+    templates = load_suite("dataset-interfaces").editor.textual_inversion.templates
+    assert (templates.name, len(templates.prompts), len(set(templates.prompts))) == ("object", 27, 27)
+    assert templates.prompts[0] == "a photo of a <class>"
+
+
+def test_tokens_are_learned_by_the_released_code_s_values_unless_a_suite_says_otherwise() -> None:
+    paper = load_suite("dataset-interfaces").editor.textual_inversion
+    default = TextualInversionPreset()
+    assert default.model_copy(update={"templates": paper.templates}) == paper
+    assert load_suite("lance").editor.textual_inversion == default
 
 
 def test_dataset_interfaces_filters_with_vit_h_14() -> None:
