@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.stress_tests import GateThresholds, TextThresholds
+from faultline_core.contract.tokens import TextualInversionPreset
 from faultline_core.errors import UnknownModel
 
 
@@ -63,7 +64,7 @@ class EditorSuite(_SuitePart):
     """Stable-Diffusion-class weights and the presets offered on them.
 
     ``preview_decoder`` is a small autoencoder of the same latents (an ``AutoencoderTiny``, such as TAESD),
-    by whose pictures presets with ``preview`` choose.
+    by whose pictures presets with ``preview`` choose. ``textual_inversion`` is how class tokens are learned.
     """
 
     model: str
@@ -73,6 +74,7 @@ class EditorSuite(_SuitePart):
     batch: int = Field(default=8, ge=1)
     default_preset: str = "quick"
     presets: dict[str, EditorPreset]
+    textual_inversion: TextualInversionPreset = TextualInversionPreset()
 
     @model_validator(mode="after")
     def _previews_have_a_decoder(self) -> EditorSuite:

@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -9,8 +9,15 @@ import torch
 from diffusers import AutoencoderKL, UNet2DConditionModel
 from transformers import CLIPTextConfig, CLIPTextModel
 
+from faultline_core.class_slot import CLASS_SLOT
+from faultline_core.editing.evaluation import Answer
+from faultline_core.editing.lesson import Draws, Learning, Lesson
+from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
+from faultline_core.editing.textual_inversion import TextualInversionSettings, textual_inversion_walk
 from faultline_core.suite import load_suite
+from faultline_miniature.training.tokenizer import build_tokenizer
 from faultline_services.editor.attention_processors import attention_sites
+from faultline_services.editor.prompts import PromptEncoder
 from faultline_services.editor.unet_denoiser import UNetDenoiser
 
 
@@ -27,6 +34,7 @@ class Published:
     linear_projection: bool
     unet_parameters: int
     text_parameters: int
+    prediction: PredictionType
 
     def unet(self) -> UNet2DConditionModel:
         return UNet2DConditionModel(
@@ -52,8 +60,19 @@ class Published:
         )
 
 
-SD_1_4 = Published("lance", 768, 12, 12, "quick_gelu", 8, False, 859_520_964, 123_060_480)
-SD_2 = Published("dataset-interfaces", 1024, 23, 16, "gelu", (5, 10, 20, 20), True, 865_910_724, 340_387_840)
+SD_1_4 = Published("lance", 768, 12, 12, "quick_gelu", 8, False, 859_520_964, 123_060_480, "epsilon")
+SD_2 = Published(
+    "dataset-interfaces",
+    1024,
+    23,
+    16,
+    "gelu",
+    (5, 10, 20, 20),
+    True,
+    865_910_724,
+    340_387_840,
+    "v_prediction",
+)
 BOTH = pytest.mark.parametrize("published", [SD_1_4, SD_2], ids=lambda published: published.suite)
 
 
@@ -82,6 +101,42 @@ def test_the_published_text_encoder_reads_77_tokens_at_its_width(published: Publ
         embedded = encoder(torch.zeros(2, 77, dtype=torch.int64))[0]
     assert parameters(encoder) == published.text_parameters
     assert embedded.shape == (2, 77, published.text_width)
+
+
+@BOTH
+def test_a_step_of_textual_inversion_has_the_published_shapes(published: Published) -> None:
+    editor = load_suite(published.suite).editor
+    templates, side = editor.textual_inversion.templates, editor.resolution // 8
+    tokenizer = build_tokenizer([word for prompt in templates.prompts for word in words_of(prompt)], 77)
+    with torch.device("meta"):
+        prompts = PromptEncoder(tokenizer, published.text_encoder())
+        denoiser, clean = UNetDenoiser(published.unet()), torch.empty(4, side, side)
+        initial = torch.empty(2, prompts.width)
+    assert (prompts.length, prompts.width) == (77, published.text_width)
+    reader = prompts.slot_reader([(prompt, 2) for prompt in templates.prompts])
+    draws = Draws(
+        seed=1, key="a", pictures=2, templates=len(templates.prompts), timesteps=1000, batch=1, flip=0.5
+    )
+    lessons = [
+        Lesson(replace(draws, key=key), initial, Learning.start(initial), 2, lambda _: clean) for key in "ab"
+    ]
+    schedule = NoiseSchedule(prediction=published.prediction)
+    walk = textual_inversion_walk(lessons, reader, schedule, TextualInversionSettings(), "ab")
+    first = next(walk)
+    latents, text = (torch.cat([getattr(each, part) for each in first]) for part in ("latents", "text"))
+    assert (latents.shape, text.shape) == ((2, 4, side, side), (2, 77, published.text_width))
+    leaf = text.requires_grad_()
+    output = denoiser(latents, torch.empty(2, dtype=torch.int64, device="meta"), leaf)
+    assert output.shape == latents.shape
+    (gradient,) = torch.autograd.grad(output, leaf, latents)
+    # The optimiser's step lies between what is asked for first and second.
+    answers = [Answer(latents[row : row + 1], (), gradient[row : row + 1], (0.5,)) for row in range(2)]
+    assert [each.text.shape for each in walk.send(answers)] == [(1, 77, published.text_width)] * 2
+    walk.close()
+
+
+def words_of(prompt: str) -> list[str]:
+    return prompt.replace(CLASS_SLOT, " ").split()
 
 
 def test_the_published_autoencoder_shrinks_a_side_eightfold() -> None:

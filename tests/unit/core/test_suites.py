@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from faultline_core.contract.editor import EditorPreset
+from faultline_core.contract.tokens import TextualInversionPreset
 from faultline_core.errors import UnknownModel
 from faultline_core.suite import load_suite, suite_names
 
@@ -103,6 +104,25 @@ def test_dataset_interfaces_generates_with_stable_diffusion_2_at_768() -> None:
     assert (preset.steps, preset.guidance) == (50, 7.5)
 
 
+def test_dataset_interfaces_learns_tokens_as_the_released_code_does() -> None:
+    preset = load_suite("dataset-interfaces").editor.textual_inversion
+    assert (preset.steps, preset.learning_rate, preset.weight_decay) == (3000, 5e-4, 1e-2)
+    assert (preset.batch, preset.flip, preset.vectors, preset.pin_norm) == (1, 0.5, 1, True)
+
+
+def test_dataset_interfaces_draws_from_27_object_templates() -> None:
+    templates = load_suite("dataset-interfaces").editor.textual_inversion.templates
+    assert (templates.name, len(templates.prompts), len(set(templates.prompts))) == ("object", 27, 27)
+    assert templates.prompts[0] == "a photo of a <class>"
+
+
+def test_tokens_are_learned_by_the_released_code_s_values_unless_a_suite_says_otherwise() -> None:
+    paper = load_suite("dataset-interfaces").editor.textual_inversion
+    default = TextualInversionPreset()
+    assert default.model_copy(update={"templates": paper.templates}) == paper
+    assert load_suite("lance").editor.textual_inversion == default
+
+
 def test_dataset_interfaces_filters_with_vit_h_14() -> None:
     suite = load_suite("dataset-interfaces")
     assert suite.scorer.clip == "open_clip:ViT-H-14"
@@ -119,6 +139,12 @@ def test_the_miniature_s_null_text_preset_is_lance_at_the_model_s_own_guidance()
     presets = load_suite("miniature").editor.presets
     tuned = {"guidance": presets["null-text"].guidance, "cross_replace": presets["null-text"].cross_replace}
     assert presets["lance"].model_copy(update=tuned) == presets["null-text"]
+
+
+def test_the_miniature_learns_tokens_in_a_small_part_of_the_paper_s_steps() -> None:
+    paper, own = (load_suite(name).editor.textual_inversion for name in ("dataset-interfaces", "miniature"))
+    assert own.steps * own.batch * 4 <= paper.steps
+    assert (own.weight_decay, own.flip, own.pin_norm) == (paper.weight_decay, paper.flip, paper.pin_norm)
 
 
 def test_the_miniatures_fast_preset_is_its_default_in_fewer_steps() -> None:
