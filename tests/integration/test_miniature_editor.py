@@ -17,6 +17,7 @@ from faultline_core.contract.editor import (
     ReconstructItem,
     ReconstructRequest,
 )
+from faultline_core.contract.tokens import LearnTokenItem, LearnTokensRequest
 from faultline_core.images import Pixels, decode_image, encode_raw
 from faultline_core.suite import load_suite
 from faultline_core.types import Inversion
@@ -88,3 +89,22 @@ def test_a_generated_picture_can_be_made_again_in_other_company(engine: EditorEn
     alone = engine.generate(GenerateRequest(items=items[2:3], steps=5, guidance=3.0))
     made, again = (get(engine, each.unwrap().image) for each in (together.outcomes[2], alone.outcomes[0]))
     assert np.abs(made.astype(int) - again.astype(int)).max() <= 1
+
+
+def test_its_token_preset_is_read_by_its_own_text_encoder(engine: EditorEngine) -> None:
+    images = [put(engine, scene) for scene in SCENES[:2]]
+    prompts = ["a photo of a <class> on the sand at night", "a <class> next to a dog , a sketch"]
+    preset = SUITE.textual_inversion
+    request = LearnTokensRequest(
+        items=[
+            LearnTokenItem(class_name="plate", images=images),
+            LearnTokenItem(class_name="E-170", initialiser="tram", images=images, prompts=prompts),
+        ],
+        preset=preset,
+        link_steps=2,
+        seed=1,
+    )
+    response = engine.learn_tokens(request)
+    assert [outcome.unwrap().steps for outcome in response.outcomes] == [2, 2]
+    assert response.cost.unet_evaluations == 2 * 2 * preset.batch
+    assert response.cost.unet_calls == 2

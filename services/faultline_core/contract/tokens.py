@@ -21,6 +21,8 @@ from faultline_core.types import BlobRef, Cost, Name, Seed
 
 TOKEN_FORMAT = 1
 """Version of token bundles."""
+OWN_PROMPTS = "own"
+"""In place of the name of templates: each picture had a prompt of its own."""
 MAX_IMAGES = 5000
 """Most pictures of a class in a call: several times ImageNet's."""
 
@@ -64,13 +66,21 @@ class TextualInversionPreset(RequestBody):
 class LearnTokenItem(RequestBody):
     """A class, its pictures, and the words its vectors start from: by default the class's name.
 
-    ``checkpoint`` is what an earlier link of the same learning ended with.
+    ``prompts``, one a picture, tell what else is to be seen in it, as ``a photo of a <class> in the snow``,
+    in place of the preset's templates. ``checkpoint`` is what an earlier link of this learning ended with.
     """
 
     class_name: ClassName
     images: list[BlobRef] = Field(max_length=MAX_IMAGES)
+    prompts: list[Text] | None = None
     initialiser: Text | None = None
     checkpoint: BlobRef | None = None
+
+    @model_validator(mode="after")
+    def _one_a_picture(self) -> Self:
+        if self.prompts is not None and len(self.prompts) != len(self.images):
+            raise ValueError(f"there are {len(self.prompts)} prompts for {len(self.images)} images")
+        return self
 
 
 class LearnTokensRequest(RequestBody):
@@ -132,7 +142,8 @@ class LearnTokensResponse(ResponseBody):
 class TokenDescription(ResponseBody):
     """What a token bundle says of itself; unknown where it was converted from somebody else's file.
 
-    ``width`` is the text encoder's, ``data_digest`` that of the references of the pictures, sorted.
+    ``width`` is the text encoder's, ``data_digest`` that of the references of the pictures, sorted;
+    ``templates`` are ``own`` where each picture had its own prompt.
     """
 
     format: int = TOKEN_FORMAT

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 
 import torch
 from torch import Generator, Tensor
@@ -83,7 +84,7 @@ class Learning:
 class Lesson:
     """A class to train until step ``until``: where it started and stands, and what is drawn for it.
 
-    ``latents`` gives the clean latents (C, H, W) of a drawn picture.
+    ``latents`` gives the clean latents (C, H, W) of a sample, ``prompt`` the number of its prompt.
     """
 
     draws: Draws
@@ -91,6 +92,7 @@ class Lesson:
     state: Learning
     until: int
     latents: Callable[[Sample], Tensor]
+    prompt: Callable[[Sample], int] = attrgetter("template")
 
 
 @dataclass(frozen=True)

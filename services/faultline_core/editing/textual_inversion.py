@@ -71,6 +71,7 @@ class _Drawn:
     """The samples of one class at one step: noised latents (B, C, H, W) and targets of the same shape."""
 
     samples: Sequence[Sample]
+    prompts: Sequence[int]
     latents: Tensor
     targets: Tensor
 
@@ -85,7 +86,8 @@ class _Drawn:
             for one, other, sample in zip(clean, noise, samples, strict=True)
         ]
         latents, targets = zip(*pairs, strict=True)
-        return cls(samples, torch.stack(latents), torch.stack(targets))
+        prompts = [lesson.prompt(sample) for sample in samples]
+        return cls(samples, prompts, torch.stack(latents), torch.stack(targets))
 
     def asked(self, text: Tensor, owner: Owner) -> list[Evaluation]:
         """Ask for the loss of each sample under its row of ``text`` (B, L, D), and the gradient in it."""
@@ -104,10 +106,10 @@ class _Drawn:
 
 
 def _text(read: TemplateReader, drawn: Sequence[_Drawn], vectors: Tensor) -> Tensor:
-    """Read the templates of all samples (R, L, D), so that a gradient reaches the vectors (N, k, D)."""
-    pairs = [(sample.template, place) for place, each in enumerate(drawn) for sample in each.samples]
-    templates, owners = zip(*pairs, strict=True)
-    return read(templates, owners, vectors)
+    """Read the prompts of all samples (R, L, D), so that a gradient reaches the vectors (N, k, D)."""
+    pairs = [(prompt, place) for place, each in enumerate(drawn) for prompt in each.prompts]
+    prompts, owners = zip(*pairs, strict=True)
+    return read(prompts, owners, vectors)
 
 
 def _updated(

@@ -21,7 +21,8 @@ from faultline_services.editor.buckets import Buckets
 from faultline_services.editor.job import with_share_of_time
 from faultline_services.editor.pipeline import Pipeline
 from faultline_services.editor.token_checkpoint import CHECKPOINT_FORMAT, Checkpoint
-from faultline_services.editor.token_pupils import Enrolment, Pupil
+from faultline_services.editor.token_enrolment import Enrolment
+from faultline_services.editor.token_pupils import Pupil
 from faultline_services.editor.training_latents import TrainingLatents
 
 LINK_KIND = "token-link"
@@ -44,8 +45,8 @@ class TokenLearning:
         self._pipeline, self._store, self._buckets = pipeline, store, buckets
         self._request, self._preset, self._cancelled = request, request.preset, cancelled
         self._started = perf_counter()
-        templates = [(prompt, self._preset.vectors) for prompt in self._preset.templates.prompts]
-        self._reader = pipeline.prompts.slot_reader(templates)
+        for prompt in self._preset.templates.prompts:
+            pipeline.prompts.tokenize(prompt, self._preset.vectors)
         self._latents = TrainingLatents(pipeline, store, buckets)
         self._enrolment = Enrolment(pipeline, store, self._latents, request, cancelled)
         self._denoiser = CountingDenoiser(pipeline.denoiser, pipeline.flops.evaluation)
@@ -83,7 +84,8 @@ class TokenLearning:
         elif (known := self._recalled(pupil)) is not None:
             self._ends[index] = known
         else:
-            self._costs[index] = self._latents.prepare(pupil.wanted(), self._cancelled)
+            wanted = [pupil.shown(sample) for sample in pupil.samples()]
+            self._costs[index] = self._latents.prepare(wanted, self._cancelled)
             self._vae += self._costs[index]
 
     def _recalled(self, pupil: Pupil) -> Checkpoint | None:
@@ -109,8 +111,14 @@ class TokenLearning:
         settings = TextualInversionSettings(
             learning_rate=preset.learning_rate, weight_decay=preset.weight_decay, pin_norm=preset.pin_norm
         )
-        lessons = [self._pupils[index].lesson(self._latents) for index in indices]
-        walk = textual_inversion_walk(lessons, self._reader, self._pipeline.schedule, settings, indices)
+        pupils = [self._pupils[index] for index in indices]
+        # Templates first: a sample names them by their places.
+        own = dict.fromkeys(prompt for pupil in pupils for prompt in pupil.prompts())
+        prompts = [*preset.templates.prompts, *own]
+        numbers = {prompt: len(prompts) - len(own) + place for place, prompt in enumerate(own)}
+        reader = self._pipeline.prompts.slot_reader([(prompt, preset.vectors) for prompt in prompts])
+        lessons = [pupil.lesson(self._latents, numbers) for pupil in pupils]
+        walk = textual_inversion_walk(lessons, reader, self._pipeline.schedule, settings, indices)
         for index, learned in zip(indices, driver.run(walk), strict=True):
             self._costs[index] += self._pipeline.flops.evaluation.priced(driver.cost(index))
             self._settle(index, learned)
@@ -155,7 +163,7 @@ class TokenLearning:
             checkpoint=self._store.put(token_checkpoint.pack(end, pupil.recipe)),
             bundle=bundle,
             losses=list(end.losses[pupil.checkpoint.state.step :]),
-            images=len(pupil.images),
+            images=len(pupil.pictures),
             dropped=list(end.dropped),
             cost=cost,
         )

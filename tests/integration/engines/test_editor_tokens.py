@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
 from faultline_core.blobs import BlobStore
@@ -253,6 +252,56 @@ def test_one_picture_is_enough_and_is_counted(fresh: EditorEngine) -> None:
     assert token.images == bundle(fresh, token).description.images == 1
 
 
+OWN = ["a blue <class> on grass", "the <class> in the rain", "a photo of a <class>"]
+
+
+def test_each_picture_may_have_a_prompt_of_its_own(fresh: EditorEngine) -> None:
+    given = item(fresh, "boat", prompts=OWN)
+    turned = given | {"images": given["images"][::-1], "prompts": OWN[::-1]}
+    swapped = given | {"prompts": OWN[::-1]}
+    plain = item(fresh, "sled")
+    response = learn(fresh, given, plain)
+    token = response.outcomes[0].unwrap()
+    assert bundle(fresh, token).description.templates == "own"
+    assert only(learn(fresh, turned)).bundle == token.bundle
+    vectors = [bundle(fresh, only(learn(fresh, each))).vectors for each in (swapped, item(fresh, "boat"))]
+    assert not any(bundle(fresh, token).vectors.allclose(each, atol=1e-4) for each in vectors)
+    # Whoever shares the call keeps to the templates.
+    other = EditorEngine(fresh.pipeline, SUITE, BlobStore(f"{fresh.store.root}/other"))
+    alone = bundle(other, only(learn(other, item(other, "sled"))))
+    assert bundle(fresh, response.outcomes[1].unwrap()).vectors.allclose(alone.vectors, atol=1e-5)
+
+
+def test_prompts_equal_to_the_one_template_change_nothing(fresh: EditorEngine) -> None:
+    one = PRESET.model_copy(update={"templates": PRESET.templates.model_copy(update={"prompts": (PROMPT,)})})
+    templated = only(learn(fresh, item(fresh, "boat"), preset=one))
+    own = only(learn(fresh, item(fresh, "boat", prompts=[PROMPT] * 3)))
+    assert bundle(fresh, own).vectors.equal(bundle(fresh, templated).vectors)
+
+
+def test_links_under_prompts_of_their_own_are_one_long_run(fresh: EditorEngine) -> None:
+    whole = only(learn(fresh, item(fresh, "boat", prompts=OWN)))
+    other = EditorEngine(fresh.pipeline, SUITE, BlobStore(f"{fresh.store.root}/other"))
+    begun = only(learn(other, item(other, "boat", prompts=OWN), link_steps=5))
+    ended = only(learn(other, item(other, "boat", prompts=OWN, checkpoint=begun.checkpoint)))
+    assert ended.bundle == whole.bundle
+
+
+@pytest.mark.parametrize(
+    ("prompt", "code"),
+    [
+        ("a boat", "invalid-request"), ("a <class> by a zebra", "invalid-request"),
+        ("a " * 22 + "<class>", "prompt-too-long"),
+    ],
+)  # fmt: skip
+def test_a_picture_whose_prompt_cannot_be_read_fails_its_class(
+    fresh: EditorEngine, prompt: str, code: str
+) -> None:
+    bad = item(fresh, "boat", prompts=[PROMPT, prompt, PROMPT])
+    outcomes = learn(fresh, bad, item(fresh, "sled"), link_steps=1).outcomes
+    assert [outcome.problem and outcome.problem.code for outcome in outcomes] == [code, None]
+
+
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
@@ -295,58 +344,12 @@ def test_cancellation_ends_the_call_between_two_steps(fresh: EditorEngine) -> No
     assert only(fresh.learn_tokens(request)).losses == only(learn(fresh, item(fresh, "boat"))).losses
 
 
-def put_token(engine: EditorEngine, vectors: torch.Tensor, **changes: object) -> str:
-    learned = bundle(engine, only(learn(engine, item(engine, "boat"))))
-    told = {"width": vectors.shape[1], "vectors": vectors.shape[0]} | changes
-    made = TokenBundle(vectors, learned.description.model_copy(update=told))
-    return engine.store.put(token_bundle.pack(made))
-
-
-def generate(engine: EditorEngine, *items: GenerateItem) -> list[str]:
-    response = engine.generate(GenerateRequest(items=list(items), steps=2, guidance=2.0))
-    return [
-        outcome.problem.code if outcome.problem else outcome.unwrap().image for outcome in response.outcomes
-    ]
-
-
-def test_a_token_of_a_words_vector_draws_what_the_word_draws(engine: EditorEngine) -> None:
-    mean = engine.pipeline.prompts.mean_embedding
-    bus, red_tram = (
-        put_token(engine, mean("bus")[None]),
-        put_token(engine, torch.stack([mean("red"), mean("tram")])),
-    )
-    slotted = GenerateItem(prompt="a <class> on grass", seed=1, token=bus)
-    longer = GenerateItem(prompt="a <class> on grass", seed=1, token=red_tram)
-    plain = [GenerateItem(prompt=f"a {words} on grass", seed=1) for words in ("bus", "red tram")]
-    mixed = generate(engine, plain[1], slotted, longer, plain[0])
-    assert mixed[1] == mixed[3] == generate(engine, slotted)[0]
-    assert mixed[0] == mixed[2] != mixed[1]
-    assert generate(engine, *plain) == [mixed[3], mixed[0]]
-
-
-def test_a_learned_token_draws_other_pictures_than_its_initialiser(engine: EditorEngine) -> None:
-    token = only(learn(engine, item(engine, "boat"))).bundle
-    drawn = generate(
-        engine,
+def test_a_learned_token_draws_other_pictures_than_its_initialiser(fresh: EditorEngine) -> None:
+    token = only(learn(fresh, item(fresh, "boat"))).bundle
+    items = [
         GenerateItem(prompt=PROMPT, seed=1, token=token),
         GenerateItem(prompt="a photo of a bus", seed=1),
-    )
+    ]
+    response = fresh.generate(GenerateRequest(items=items, steps=2, guidance=2.0))
+    drawn = [outcome.unwrap().image for outcome in response.outcomes]
     assert drawn[0] != drawn[1]
-
-
-def test_tokens_that_do_not_fit_concern_their_own_pictures_alone(engine: EditorEngine) -> None:
-    vector = engine.pipeline.prompts.mean_embedding("bus")[None]
-    good, wide = put_token(engine, vector), put_token(engine, torch.ones(1, 1024))
-    other = put_token(engine, vector, model=engine.identity.model_copy(update={"id": "other"}))
-    older = put_token(engine, vector, model=engine.identity.model_copy(update={"revision": "0" * 64}))
-    asked = [
-        (PROMPT, wide), (PROMPT, other), (PROMPT, MISSING), (PROMPT, engine.store.put(b"no bundle")),
-        ("a bus", good), ("a <class> on a <class>", good), ("a < class >", good), (PROMPT, None),
-        ("a " * 23 + "<class>", good), (PROMPT, good), (PROMPT, older), ("a photo of a bus", None),
-    ]  # fmt: skip
-    found = generate(engine, *(GenerateItem(prompt=text, seed=1, token=token) for text, token in asked))
-    assert found[:9] == [
-        "invalid-request", "invalid-request", "artifact-missing", "model-format-refused",
-        "invalid-request", "invalid-request", "invalid-request", "invalid-request", "prompt-too-long",
-    ]  # fmt: skip
-    assert found[9] == found[10] == found[11]

@@ -47,6 +47,7 @@ def test_a_request_has_the_released_codes_values_and_links_of_a_hundred_steps_un
         ({"preset": {"templates": {"name": "a/b", "prompts": ["a <class>"]}}}, "name"),
         ({"items": [ITEM | {"class_name": ""}]}, "class_name"),
         ({"items": [ITEM | {"images": ["boat.png"]}]}, "images"),
+        ({"items": [ITEM | {"prompts": ["a <class>"] * 2}]}, "2 prompts for 1 images"),
     ],
 )
 def test_values_out_of_range_are_refused_at_their_place(change: dict[str, Any], told: str) -> None:
