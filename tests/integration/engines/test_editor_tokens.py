@@ -18,12 +18,15 @@ from faultline_core.contract.tokens import (
     LearnTokensResponse,
     TextualInversionPreset,
 )
+from faultline_core.editing.denoiser import never
 from faultline_core.errors import Cancelled, InvalidRequest, PromptTooLong
-from faultline_core.images import encode_png
+from faultline_core.images import decode_image, encode_png
 from faultline_core.types import Cost
 from faultline_services.editor import token_bundle
+from faultline_services.editor.buckets import Buckets
 from faultline_services.editor.engine import EditorEngine
 from faultline_services.editor.token_bundle import TokenBundle
+from faultline_services.editor.training_latents import TrainingLatents
 
 MISSING, PROMPT = "e" * 64, "a photo of a <class>"
 TEMPLATES = {"name": "two", "prompts": [PROMPT, "the <class> in the snow"]}
@@ -197,6 +200,18 @@ def test_pictures_are_encoded_once_for_all_learnings(fresh: EditorEngine) -> Non
     first = learn(fresh, item(fresh, "boat"), preset=always)
     other = learn(fresh, item(fresh, "boat"), preset=always, seed=9)
     assert (first.cost.vae_passes, other.cost.vae_passes) == (3, 0)
+
+
+def test_a_mirrored_picture_is_encoded_as_its_mirror_is(fresh: EditorEngine) -> None:
+    [image] = pictures(fresh, "boat", 1)
+    seen = [TrainingLatents(fresh.pipeline, fresh.store, Buckets(1)) for _ in "12"]
+    taken = [each.prepare([(image, False), (image, True)], never).vae_passes for each in seen]
+    assert taken == [2, 0]
+    pixels = decode_image(fresh.store.get(image))
+    plain, mirror = fresh.pipeline.codec.encode([pixels, pixels[:, ::-1].copy()])
+    for latents in seen:
+        assert latents.of((image, False)).allclose(plain, atol=1e-6)
+        assert latents.of((image, True)).allclose(mirror, atol=1e-6)
 
 
 def test_bad_classes_fail_alone_with_their_reasons(fresh: EditorEngine) -> None:
