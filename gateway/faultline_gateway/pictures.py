@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from faultline_core.errors import ArtifactMissing, ImageTooLarge, ImageUndecodable, UnsupportedMedia
 from faultline_core.images import decode_image, encode_png
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.marks import synthetic_marks
+from faultline_gateway.workflows.attempt import Store
 
 
-class Stored(Protocol):
-    """What pictures are read from; `faultline_core.blobs.BlobStore` is one."""
-
-    def get(self, ref: str) -> bytes: ...
-
-
-def png_of(ref: str, store: Stored, ledger: Ledger) -> bytes:
+def png_of(ref: str, store: Store, ledger: Ledger) -> bytes:
     """Return the stored picture ``ref`` as PNG; its pixels are those that were scored.
 
     Raises:
@@ -28,7 +22,7 @@ def png_of(ref: str, store: Stored, ledger: Ledger) -> bytes:
     return marked_png(ref, store, {} if ledger.is_source_image(ref) else synthetic_marks(artifact=ref))
 
 
-def marked_png(ref: str, store: Stored, marks: Mapping[str, str]) -> bytes:
+def marked_png(ref: str, store: Store, marks: Mapping[str, str]) -> bytes:
     """Return the stored picture ``ref`` as PNG carrying ``marks``; raises as `png_of` does."""
     data = store.get(ref)
     try:

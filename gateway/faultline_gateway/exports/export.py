@@ -17,7 +17,7 @@ from faultline_gateway.exports.pictures import Progress, pictures
 from faultline_gateway.exports.records import Record
 from faultline_gateway.exports.webdataset import WEBDATASET
 from faultline_gateway.exports.whole_folder import whole_folder
-from faultline_gateway.pictures import Stored
+from faultline_gateway.workflows.attempt import Store
 
 ExportLayout = Literal["imagefolder", "parquet", "webdataset"]
 LAYOUTS: tuple[ExportLayout, ...] = get_args(ExportLayout)
@@ -44,7 +44,7 @@ def write_export(
     target: Path,
     *,
     layout: ExportLayout,
-    store: Stored,
+    store: Store,
     card: Card,
     shard_bytes: int = SHARD_BYTES,
     progress: Progress | None = None,

@@ -11,7 +11,8 @@ from faultline_core.errors import StorageError
 from faultline_gateway.exports.inventory import Inventory
 from faultline_gateway.exports.records import SOURCE_TYPES, Record, columns
 from faultline_gateway.marks import synthetic_marks
-from faultline_gateway.pictures import Stored, marked_png
+from faultline_gateway.pictures import marked_png
+from faultline_gateway.workflows.attempt import Store
 
 Progress = Callable[[int, int], None]
 """Called after each picture with how many are written and are in all; what it raises ends the export."""
@@ -28,7 +29,7 @@ class Picture:
     png: bytes
 
 
-def pictures(inventory: Inventory, store: Stored, progress: Progress | None) -> Iterator[Picture]:
+def pictures(inventory: Inventory, store: Store, progress: Progress | None) -> Iterator[Picture]:
     """Yield the pictures in the inventory's order; none is read before the last one is taken.
 
     Raises:
@@ -52,7 +53,7 @@ def _path(record: Record, inventory: Inventory, taken: Counter[str]) -> str:
     return f"{folder}/{name}.png" if again == 1 else f"{folder}/{name}-{again}.png"
 
 
-def _png(record: Record, row: dict[str, object], store: Stored) -> bytes:
+def _png(record: Record, row: dict[str, object], store: Store) -> bytes:
     # In ASCII, as other readers know no more of a text chunk.
     provenance = {"artifact": record.picture, "faultline-provenance": json.dumps(row, allow_nan=False)}
     source_type = SOURCE_TYPES.get(record.origin)

@@ -19,7 +19,7 @@ SWEEP = (0.4, 0.6, 0.8)
 
 
 class _Decoding(FakeEditor):
-    """Notes what was asked of which decoder; a preview shows its caption in other words' picture."""
+    """Notes what was asked of which decoder; a preview is another picture than the full one."""
 
     def __init__(self, world: FakeWorld) -> None:
         super().__init__(world)
@@ -30,14 +30,12 @@ class _Decoding(FakeEditor):
         self.asked.append((request.decoder, request.values, len(request.items)))
         if request.decoder == "full":
             return await super().edit(request)
-        shaded = [item.model_copy(update={"caption": "preview"}) for item in request.items]
-        response = await super().edit(request.model_copy(update={"items": shaded}))
+        response = await super().edit(request)
         for outcome in response.outcomes:
             self.previews |= {variant.image for variant in outcome.unwrap().variants}
         return response.model_copy(update={"model": ModelIdentity(id="small", revision="1")})
 
     def _draw(self, source: str, caption: str, self_replace: float | None) -> str:
-        # Another picture than the full one of the same edit.
         ref = super()._draw(source, caption, self_replace)
         if not self.asked or self.asked[-1][0] == "full" or self_replace is None:
             return ref
