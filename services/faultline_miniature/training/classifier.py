@@ -106,7 +106,9 @@ def train_classifier(order: Order, out: Path, work: Path, log: logging.Logger) -
     recipe = Recipe(steps=steps, rate=_RATES[order.architecture], weight_decay=0.05)
     work.mkdir(parents=True, exist_ok=True)
     checkpoint = Checkpoint(work, f"{out.name}-{name}.pt")
-    fit(model, _loss(order, model, scenes, render_all(scenes)), recipe, checkpoint, log)
+    # Shared ones are drawn once.
+    cache = None if order.pictures_of is None else work / f"pictures-{order.pictures_of}.npy"
+    fit(model, _loss(order, model, scenes, render_all(scenes, cache)), recipe, checkpoint, log)
     save(model, order.architecture, out)
     figures = measure(Predictor(out), order.bugs, order.distribution(), order.measured)
     write_atomically(

@@ -32,10 +32,10 @@ STAGE = "zoo"
 FOLDER = "zoo"
 METADATA = "metadata.json"
 LENGTHS: Mapping[str, Mapping[str, int]] = {
-    "mambaout": {"short": 80, "medium": 160, "long": 400},
-    "convnext": {"short": 80, "medium": 160, "long": 400},
-    "efficientnet": {"short": 80, "medium": 160, "long": 400},
-    "vit": {"short": 160, "medium": 320, "long": 800},
+    "mambaout": {"short": 60, "medium": 100, "long": 240},
+    "convnext": {"short": 60, "medium": 100, "long": 240},
+    "efficientnet": {"short": 100, "medium": 160, "long": 320},
+    "vit": {"short": 200, "medium": 360, "long": 720},
 }
 """Steps of each training."""
 _PICTURES, _BATCH, _MEASURED = 6000, 64, 60
@@ -116,7 +116,7 @@ def train(context: StageContext) -> None:
             continue
         with stage_log(context, stage) as log:
             figures = train_member(
-                member, context.seed, context.out / FOLDER, context.folder(stage), log, smoke=context.smoke
+                member, context.seed, context.out / FOLDER, context.folder(STAGE), log, smoke=context.smoke
             )
         finish(context, stage, figures)
 

@@ -32,8 +32,8 @@ class Mismatch:
         return seen[self.attribute] == self.value
 
 
-# Size and place are nuisance draws of 12 % and two pixels, too little to be a framing that anybody notices; the
-# boat's close-up is 1.4 times as large and cut off by the frame.
+# Size and place are nuisance draws of 12 % and two pixels, too little to be a framing that anybody notices;
+# the boat's close-up is 1.4 times as large and cut off by the frame.
 MISMATCHES: tuple[Mismatch, ...] = (
     Mismatch("plate", "contents", "kind", "special"),
     Mismatch("tram", "colour", "colour", "green"),
@@ -62,13 +62,13 @@ USER_DATASET = Distribution(
             "grass": 0.3,
             "road": 0.3,
             "sand": 0.2,
-            "water": 0.14,
-            "snow": 0.04,
-            "flowers": 0.02,
+            "water": 0.185,
+            "snow": 0.01,
+            "flowers": 0.005,
         },
-        "weather": {"clear": 0.84, "rain": 0.08, "fog": 0.06, "night": 0.02},
-        "style": {"photo": 0.94, "painting": 0.04, "sketch": 0.02},
-        "companion": {"none": 0.82, "dog": 0.1, "person": 0.05, "ball": 0.03},
+        "weather": {"clear": 0.92, "rain": 0.03, "fog": 0.04, "night": 0.01},
+        "style": {"photo": 0.975, "painting": 0.015, "sketch": 0.01},
+        "companion": {"none": 0.87, "dog": 0.08, "person": 0.04, "ball": 0.01},
     },
     given_class=MappingProxyType(
         {
