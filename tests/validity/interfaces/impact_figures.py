@@ -52,8 +52,10 @@ def impact_figures(
         ),
         mean_absolute_error=bootstrap_mean(errors.tolist(), generator, bounds=(0.0, 1.0)),
         coverage=share([row.impact_held for row in rows]),
-        slope_error=bootstrap_mean(
-            [abs(error) for _, error in slopes], generator, bounds=(0.0, float("inf"))
+        slope_error=resampled(
+            lambda chosen: float(np.mean([abs(slopes[place][1]) for place in chosen])) if slopes else None,
+            [row.shift for row, _ in slopes],
+            generator,
         ),
         slope_coverage=share([bool(row.slope_held) for row, _ in slopes]),
     )

@@ -63,7 +63,9 @@ class Placed:
     @property
     def made(self) -> NDArray[np.bool_]:
         """Which pictures there are."""
-        return np.array([one is not None for one in self.table.ravel()]).reshape(self.table.shape)
+        return np.array([one is not None for one in self.table.ravel()], dtype=np.bool_).reshape(
+            self.table.shape
+        )
 
     def answers(self, kept: NDArray[np.bool_] | None = None) -> ModelAnswers:
         """What the models answered, with the pictures that a filter kept or with all."""

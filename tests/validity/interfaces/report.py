@@ -1,4 +1,4 @@
-"""`demo/interface-validity.json`: dataset interfaces beside rendered truth, each figure with interval and n."""
+"""`demo/interface-validity.json`: dataset interfaces beside rendered truth, figures with interval and n."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ class WorldShift:
         return seen[self.attribute] == self.value
 
 
-# Of Table 1 those whose words the world renders as they are meant ("in the beach" would be its sand, "at dusk"
-# nothing), and as many of the user's own words.
+# Of Table 1 those whose words the world renders as they are meant ("in the beach" would be its sand, "at
+# dusk" nothing), and further ones in words of its own.
 WORLD_SHIFTS: tuple[WorldShift, ...] = (
     WorldShift("in the snow", "background", "snow"),
     WorldShift("on the water", "background", "water"),
