@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
 from faultline_core.blobs import BlobStore
-from faultline_core.contract.runs import ItemResult
+from faultline_core.contract.runs import Provenance
 from faultline_core.errors import BackendUnavailable, FaultlineError, LeaseLost, StorageFull
 from faultline_gateway.ledger import Done, Failed, Filtered, Ledger, Outcome
 from faultline_gateway.ports import Services
@@ -36,12 +36,12 @@ class LedgerRecorder:
         self._ledger = ledger
         self._group = group
 
-    async def done(self, item: LeasedItem, result: ItemResult) -> None:
+    async def done(self, item: LeasedItem, result: Provenance) -> None:
         """Record what the item made."""
         await self._finish(item, Done(result=result))
 
     async def filtered(
-        self, item: LeasedItem, reason: str, detail: str = "", result: ItemResult | None = None
+        self, item: LeasedItem, reason: str, detail: str = "", result: Provenance | None = None
     ) -> None:
         """Record why the item was dropped."""
         await self._finish(item, Filtered(reason=reason, detail=detail, result=result))

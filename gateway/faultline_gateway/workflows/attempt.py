@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
 from faultline_core.contract.base import ModelIdentity, Outcome
-from faultline_core.contract.runs import ItemResult
+from faultline_core.contract.runs import Provenance
+from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
@@ -63,11 +64,10 @@ class _Batch(Protocol[T]):
     def model(self) -> ModelIdentity: ...
 
 
-class Attempt:
+class OpenItems:
     """The items still open, where their pictures lie, what their calls took, and which weights answered."""
 
     def __init__(self, group: LeasedGroup, record: Recorder, store: Store) -> None:
-        self.config = group.config
         self.store = store
         self.models: dict[str, str] = {}
         self._record = record
@@ -79,16 +79,6 @@ class Attempt:
     def open(self) -> list[LeasedItem]:
         """Items without an outcome yet, in planned order."""
         return list(self._open.values())
-
-    def one(self, kind: ItemKind) -> LeasedItem | None:
-        """The open item of a kind that each source has once."""
-        return next((item for item in self.open if item.kind == kind), None)
-
-    def edits(self, edit_type: EditType | None, slot: int) -> list[LeasedItem]:
-        """The open item of an edit slot (None: the placebo), or nothing where it is not ours."""
-        kind: ItemKind = "placebo" if edit_type is None else "edit"
-        wanted = (kind, edit_type, slot)
-        return [item for item in self.open if (item.kind, item.edit_type, item.slot) == wanted]
 
     async def proceed(self) -> None:
         """Poll between calls whether to go on.
@@ -140,14 +130,14 @@ class Attempt:
         except FaultlineError as error:
             await self.fail(items, error)
 
-    async def done(self, item: LeasedItem, result: ItemResult) -> None:
+    async def done(self, item: LeasedItem, result: Provenance) -> None:
         """Record what the item made."""
         if item.id in self._open:
             await self._record.done(item, self._booked(result))
             del self._open[item.id]
 
     async def filtered(
-        self, item: LeasedItem, reason: str, detail: str = "", result: ItemResult | None = None
+        self, item: LeasedItem, reason: str, detail: str = "", result: Provenance | None = None
     ) -> None:
         """Record why the item was dropped."""
         if item.id in self._open:
@@ -165,7 +155,7 @@ class Attempt:
                 await self._record.failed(item, error)
                 del self._open[item.id]
 
-    def _booked(self, result: ItemResult) -> ItemResult:
+    def _booked(self, result: Provenance) -> Provenance:
         booked = result.model_copy(
             update={
                 "cost": result.cost + self._shared_cost,
@@ -176,3 +166,21 @@ class Attempt:
         # Booked once, on the first item with a result: sums over items stay exact.
         self._shared_cost, self._seconds = Cost(), {}
         return booked
+
+
+class Attempt(OpenItems):
+    """One attempt at the items of a source in a stress test."""
+
+    def __init__(self, group: LeasedGroup, config: StressTestConfig, record: Recorder, store: Store) -> None:
+        super().__init__(group, record, store)
+        self.config = config
+
+    def one(self, kind: ItemKind) -> LeasedItem | None:
+        """The open item of a kind that each source has once."""
+        return next((item for item in self.open if item.kind == kind), None)
+
+    def edits(self, edit_type: EditType | None, slot: int) -> list[LeasedItem]:
+        """The open item of an edit slot (None: the placebo), or nothing where it is not ours."""
+        kind: ItemKind = "placebo" if edit_type is None else "edit"
+        wanted = (kind, edit_type, slot)
+        return [item for item in self.open if (item.kind, item.edit_type, item.slot) == wanted]

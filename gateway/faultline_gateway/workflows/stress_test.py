@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import FaultlineError, InternalError, LeaseLost
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedGroup, LeasedItem, Recorder
@@ -34,7 +35,10 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
     Raises:
         LeaseLost: another worker owns the items now.
     """
-    attempt = Attempt(group, record, store)
+    config = group.config
+    if not isinstance(config, StressTestConfig):
+        raise TypeError(f"run {group.run_id} is no stress test")
+    attempt = Attempt(group, config, record, store)
     try:
         await _work_through(attempt, group.items[0], services)
     except RunCancelledError:
