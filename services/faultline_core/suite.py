@@ -66,7 +66,8 @@ class EditorSuite(_SuitePart):
 
     ``preview_decoder`` is a small autoencoder of the same latents (an ``AutoencoderTiny``, such as TAESD),
     by whose pictures presets with ``preview`` choose. ``textual_inversion`` is how class tokens are learned,
-    ``token_prompts`` what their pictures are shown under, ``generation`` how pictures are made of them.
+    ``token_prompts`` what their pictures are shown under, ``token_link_steps`` how far one call takes them
+    (some seconds), ``generation`` how pictures are made of them.
     """
 
     model: str
@@ -78,6 +79,7 @@ class EditorSuite(_SuitePart):
     presets: dict[str, EditorPreset]
     textual_inversion: TextualInversionPreset = TextualInversionPreset()
     token_prompts: LearningPrompts = "templates"
+    token_link_steps: int = Field(default=50, ge=1, le=20_000)
     generation: GenerationPreset = GenerationPreset()
 
     @model_validator(mode="after")
