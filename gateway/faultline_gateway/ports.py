@@ -43,6 +43,7 @@ from faultline_core.contract.scorer import (
     ScoreRequest,
     ScoreResponse,
 )
+from faultline_core.contract.tokens import LearnTokensRequest, LearnTokensResponse
 
 
 class Captioner(Protocol):
@@ -70,7 +71,7 @@ class Perturber(Protocol):
 
 
 class Editor(Protocol):
-    """Makes pictures: reconstructions, edits, text-to-image."""
+    """Makes pictures: reconstructions, edits, text-to-image; learns tokens for it."""
 
     async def reconstruct(self, request: ReconstructRequest) -> ReconstructResponse:
         """Invert each picture and bring it back."""
@@ -82,6 +83,10 @@ class Editor(Protocol):
 
     async def generate(self, request: GenerateRequest) -> GenerateResponse:
         """Make one picture a prompt and seed."""
+        ...
+
+    async def learn_tokens(self, request: LearnTokensRequest) -> LearnTokensResponse:
+        """Take the learning of each class's token a link further."""
         ...
 
 

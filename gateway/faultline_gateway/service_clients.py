@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import httpx
 
-from faultline_core.contract import captioner, classifiers, editor, perturber, scorer
+from faultline_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
 from faultline_core.contract.base import ServiceHealth
 from faultline_core.contract.services import CircuitState, ServiceState
 from faultline_core.errors import BadBackendOutput, FaultlineError
@@ -103,6 +103,11 @@ class HttpEditor:
     async def generate(self, request: editor.GenerateRequest) -> editor.GenerateResponse:
         """Make one picture a prompt and seed."""
         answer = await self._caller.post("editor", "/v1/generate", request, editor.GenerateResponse)
+        return counted("editor", answer, request.items)
+
+    async def learn_tokens(self, request: tokens.LearnTokensRequest) -> tokens.LearnTokensResponse:
+        """Take the learning of each class's token a link further."""
+        answer = await self._caller.post("editor", "/v1/learn-tokens", request, tokens.LearnTokensResponse)
         return counted("editor", answer, request.items)
 
 

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from faultline_core.contract.runs import ItemResult
+from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig
+from faultline_core.contract.runs import Provenance
+from faultline_core.contract.shift_benchmarks import ShiftBenchmarkConfig
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import FaultlineError
 from faultline_core.types import EditType, ItemKind
@@ -19,7 +21,8 @@ from faultline_core.types import EditType, ItemKind
 class PlannedItem:
     """One unit of work of a run, as planned at its creation; ``item_key`` is unique in the run.
 
-    ``caption`` is the one the user brought along, None where the captioner shall write it.
+    Items with one ``source_id`` are leased together. ``caption`` is the one the user brought along, None
+    where the captioner shall write it. An item that is made from no picture names one of its class.
     """
 
     item_key: str
@@ -42,12 +45,16 @@ class LeasedItem(PlannedItem):
     attempt: int
 
 
+RunConfig = StressTestConfig | DatasetInterfaceConfig | ShiftBenchmarkConfig
+"""What a run of each kind was resolved to at its creation."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LeasedGroup:
     """All leased items of one source of one run: they share its caption, inversion and embeddings."""
 
     run_id: str
-    config: StressTestConfig
+    config: RunConfig
     source_id: str
     items: Sequence[LeasedItem]
 
@@ -60,12 +67,12 @@ class Recorder(Protocol):
             await record.failed(item, error)
     """
 
-    async def done(self, item: LeasedItem, result: ItemResult) -> None:
+    async def done(self, item: LeasedItem, result: Provenance) -> None:
         """Record what the item made."""
         ...
 
     async def filtered(
-        self, item: LeasedItem, reason: str, detail: str = "", result: ItemResult | None = None
+        self, item: LeasedItem, reason: str, detail: str = "", result: Provenance | None = None
     ) -> None:
         """Record why the item was dropped, with the scores and provenance of its best variant if any."""
         ...

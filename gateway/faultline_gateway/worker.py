@@ -9,12 +9,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
 from faultline_core.blobs import BlobStore
-from faultline_core.contract.runs import ItemResult
+from faultline_core.contract.runs import Provenance
 from faultline_core.errors import BackendUnavailable, FaultlineError, LeaseLost, StorageFull
 from faultline_gateway.ledger import Done, Failed, Filtered, Ledger, Outcome
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedGroup, LeasedItem
-from faultline_gateway.workflows import stress_test
+from faultline_gateway.workflows.dispatch import work_on
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,12 +36,12 @@ class LedgerRecorder:
         self._ledger = ledger
         self._group = group
 
-    async def done(self, item: LeasedItem, result: ItemResult) -> None:
+    async def done(self, item: LeasedItem, result: Provenance) -> None:
         """Record what the item made."""
         await self._finish(item, Done(result=result))
 
     async def filtered(
-        self, item: LeasedItem, reason: str, detail: str = "", result: ItemResult | None = None
+        self, item: LeasedItem, reason: str, detail: str = "", result: Provenance | None = None
     ) -> None:
         """Record why the item was dropped."""
         await self._finish(item, Filtered(reason=reason, detail=detail, result=result))
@@ -149,7 +149,7 @@ class Worker:
     async def _run_workflow(self, group: LeasedGroup) -> None:
         record = LedgerRecorder(self._ledger, group)
         try:
-            await stress_test.process(group, services=self._services, record=record, store=self._store)
+            await work_on(group, services=self._services, record=record, store=self._store)
         except FaultlineError as error:
             _logger.warning("source %s of run %s: %s", group.source_id, group.run_id, error.detail)
 

@@ -47,10 +47,9 @@ def class_captions(
 
     ``captions`` maps a class's name to its pictures' captions; one may be empty. Words of the name are its
     own wherever they stand. Of an interface of one class nothing else is: without other classes no word tells
-    its pictures from any others. Up to ``modifiers`` words right before the class describe it and go with
-    it: a shift is said around a class, never inside. Whatever else the class nearly always shows and others
-    do not goes into the slot too, "on the water" of boats if need be; a shift then says otherwise at its own
-    risk.
+    its pictures from any others. Up to ``modifiers`` words right before the class describe it and go with it:
+    a shift is said around a class, never inside. Whatever else the class nearly always shows and others do
+    not goes into the slot too, "on the water" of boats if need be; a shift says otherwise at its own risk.
     """
     spoken = {name: [words(caption) for caption in given] for name, given in captions.items()}
     shares = {name: _counts(given) for name, given in spoken.items()}

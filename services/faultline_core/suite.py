@@ -12,7 +12,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from faultline_core.contract.editor import EditorPreset
+from faultline_core.contract.dataset_interfaces import LearningPrompts
+from faultline_core.contract.editor import EditorPreset, GenerationPreset
 from faultline_core.contract.stress_tests import GateThresholds, TextThresholds
 from faultline_core.contract.tokens import TextualInversionPreset
 from faultline_core.errors import UnknownModel
@@ -64,7 +65,9 @@ class EditorSuite(_SuitePart):
     """Stable-Diffusion-class weights and the presets offered on them.
 
     ``preview_decoder`` is a small autoencoder of the same latents (an ``AutoencoderTiny``, such as TAESD),
-    by whose pictures presets with ``preview`` choose. ``textual_inversion`` is how class tokens are learned.
+    by whose pictures presets with ``preview`` choose. ``textual_inversion`` is how class tokens are learned,
+    ``token_prompts`` what their pictures are shown under, ``token_link_steps`` how far one call takes them
+    (some seconds), ``generation`` how pictures are made of them.
     """
 
     model: str
@@ -75,6 +78,9 @@ class EditorSuite(_SuitePart):
     default_preset: str = "quick"
     presets: dict[str, EditorPreset]
     textual_inversion: TextualInversionPreset = TextualInversionPreset()
+    token_prompts: LearningPrompts = "templates"
+    token_link_steps: int = Field(default=50, ge=1, le=20_000)
+    generation: GenerationPreset = GenerationPreset()
 
     @model_validator(mode="after")
     def _previews_have_a_decoder(self) -> EditorSuite:

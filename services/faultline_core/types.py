@@ -14,10 +14,11 @@ EditType = Literal["subject", "object", "background", "adjective", "domain"]
 PerturbationType = Literal["subject", "object", "background", "adjective", "domain", "placebo"]
 """What the perturber can be asked for: an edit type, or a placebo (wording changed, meaning kept)."""
 
-ItemKind = Literal["edit", "reconstruction", "placebo", "lance-r", "intervention"]
-"""What one item of a stress test makes.
+ItemKind = Literal["edit", "reconstruction", "placebo", "lance-r", "intervention", "token", "picture"]
+"""What one item of a run makes.
 
-``lance-r`` is LANCE's random baseline (section 4.1), ``intervention`` an edit that the user chose.
+``lance-r`` is LANCE's random baseline (section 4.1), ``intervention`` an edit that the user chose;
+``token`` is a class of a dataset interface learned as one token, ``picture`` one of a shift benchmark.
 """
 
 ItemState = Literal["pending", "leased", "done", "filtered", "failed", "cancelled"]
@@ -31,7 +32,7 @@ RunState = Literal[
     "cancelling",
     "cancelled",
 ]
-RunKind = Literal["stress-test"]
+RunKind = Literal["stress-test", "dataset-interface", "shift-benchmark"]
 
 Inversion = Literal["null-text", "negative-prompt", "direct", "virtual"]
 Solver = Literal["ddim", "dpm-solver++", "consistent"]

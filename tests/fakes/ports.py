@@ -63,6 +63,12 @@ from faultline_core.contract.scorer import (
     ScoreRequest,
     ScoreResponse,
 )
+from faultline_core.contract.tokens import (
+    LearnedToken,
+    LearnTokenItem,
+    LearnTokensRequest,
+    LearnTokensResponse,
+)
 from faultline_core.errors import UnknownModel
 from faultline_core.types import Cost, PerturbationType
 from faultline_gateway.ports import Services
@@ -150,6 +156,7 @@ class FakeEditor:
     def __init__(self, world: FakeWorld) -> None:
         self.world = world
         self.calls: Counter[str] = Counter()
+        self.steps: dict[str, int] = {}
 
     async def reconstruct(self, request: ReconstructRequest) -> ReconstructResponse:
         """Make another picture of the same truth."""
@@ -177,9 +184,30 @@ class FakeEditor:
 
     async def generate(self, request: GenerateRequest) -> GenerateResponse:
         """Make one picture a prompt and seed."""
+        self.calls["generate"] += 1
         made = [self.world.add(Shown("", item.prompt), item.seed) for item in request.items]
         outcomes = [_good(GeneratedImage(image=ref)) for ref in made]
         return GenerateResponse(outcomes=outcomes, model=_model("editor"))
+
+    async def learn_tokens(self, request: LearnTokensRequest) -> LearnTokensResponse:
+        """Go a link further; the bundle is named after class, pictures and steps."""
+        self.calls["learn_tokens"] += 1
+        outcomes = [_good(self.learn(request, item)) for item in request.items]
+        return LearnTokensResponse(outcomes=outcomes, model=_model("editor"))
+
+    def learn(self, request: LearnTokensRequest, item: LearnTokenItem) -> LearnedToken:
+        """One link of one class; its checkpoint says how far it is."""
+        begun = self.steps.get(item.checkpoint or "", 0)
+        steps = min(begun + request.link_steps, request.preset.steps)
+        name = [item.class_name, *item.images, *(item.prompts or ()), str(steps), str(request.seed)]
+        checkpoint = hashlib.sha256("|".join(name).encode()).hexdigest()
+        self.steps[checkpoint] = steps
+        bundle = checkpoint if steps == request.preset.steps else None
+        losses = [1.0 / (1 + step) for step in range(begun, steps)]
+        return LearnedToken(
+            class_name=item.class_name, steps=steps, checkpoint=checkpoint, bundle=bundle, losses=losses,
+            images=len(item.images), cost=_cost(steps - begun, steps - begun),
+        )  # fmt: skip
 
     def _draw(self, source: str, caption: str, self_replace: float | None) -> str:
         label = self.world.shown[source].label

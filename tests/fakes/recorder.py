@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
-from faultline_core.contract.runs import Item, ItemResult, RequestCounts, Run
+from faultline_core.contract.runs import Item, ItemResult, Provenance, RequestCounts, Run
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import FaultlineError
 from faultline_core.types import ItemState
@@ -38,15 +38,16 @@ class FakeRecorder:
     cancel_after: int | None = None
     polls: int = 0
 
-    async def done(self, item: LeasedItem, result: ItemResult) -> None:
+    async def done(self, item: LeasedItem, result: Provenance) -> None:
         """Keep the result."""
-        self._keep(item, Recorded("done", result=result))
+        self._keep(item, Recorded("done", result=_of_stress_test(result)))
 
     async def filtered(
-        self, item: LeasedItem, reason: str, detail: str = "", result: ItemResult | None = None
+        self, item: LeasedItem, reason: str, detail: str = "", result: Provenance | None = None
     ) -> None:
         """Keep the reason."""
-        self._keep(item, Recorded("filtered", reason=reason, detail=detail, result=result))
+        made = None if result is None else _of_stress_test(result)
+        self._keep(item, Recorded("filtered", reason=reason, detail=detail, result=made))
 
     async def failed(self, item: LeasedItem, error: FaultlineError) -> None:
         """Keep the error."""
@@ -61,6 +62,11 @@ class FakeRecorder:
         if item.id in self.outcomes:
             raise AssertionError(f"{item.id} was recorded twice")
         self.outcomes[item.id] = outcome
+
+
+def _of_stress_test(result: Provenance) -> ItemResult:
+    assert isinstance(result, ItemResult)
+    return result
 
 
 def lease_all(config: StressTestConfig, planned: Sequence[PlannedItem]) -> list[LeasedGroup]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, literal_column, or_, select, update
 
-from faultline_core.contract.runs import ItemResult
+from faultline_core.contract.runs import Provenance
 from faultline_core.errors import LeaseLost
 from faultline_core.types import Cost, ItemState
 from faultline_gateway.ledger import rows, schema
@@ -29,7 +29,7 @@ _OPEN: tuple[ColumnElement[str], ...] = (literal_column("'pending'"), literal_co
 class Done:
     """The item made what it was planned to make."""
 
-    result: ItemResult
+    result: Provenance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Filtered:
 
     reason: str
     detail: str = ""
-    result: ItemResult | None = None
+    result: Provenance | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

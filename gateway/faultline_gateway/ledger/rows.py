@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from sqlalchemy import Connection, RowMapping, Select, select
 
 from faultline_core.contract.base import Problem
+from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig
 from faultline_core.contract.datasets import Dataset, Source
-from faultline_core.contract.runs import Item, ItemResult, RequestCounts, Run
+from faultline_core.contract.runs import AnyItem, RequestCounts, Run
+from faultline_core.contract.shift_benchmarks import ShiftBenchmarkConfig
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import NotFound
+from faultline_core.types import RunKind
 from faultline_gateway.ledger import schema
-from faultline_gateway.work_items import LeasedItem
+from faultline_gateway.work_items import LeasedItem, RunConfig
+
+_CONFIGS: Mapping[RunKind, type[RunConfig]] = MappingProxyType(
+    {
+        "stress-test": StressTestConfig,
+        "dataset-interface": DatasetInterfaceConfig,
+        "shift-benchmark": ShiftBenchmarkConfig,
+    }
+)
 
 COUNTED = ("pending", "done", "filtered", "failed", "cancelled")
 """The counters of a run; ``pending`` includes what is leased."""
@@ -68,10 +81,9 @@ _ITEM_FIELDS = (
 )  # fmt: skip
 
 
-def item(row: RowMapping) -> Item:
-    """Return the item of a row of ``items``."""
-    result = None if row["result"] is None else ItemResult.model_validate(row["result"])
-    return Item(result=result, **{name: row[name] for name in _ITEM_FIELDS})
+def item(row: RowMapping, shape: type[AnyItem]) -> AnyItem:
+    """Return the item of a row of ``items``, as runs of its kind have them."""
+    return shape.model_validate({name: row[name] for name in (*_ITEM_FIELDS, "result")})
 
 
 _LEASED_FIELDS = (
@@ -85,9 +97,9 @@ def leased_item(row: RowMapping) -> LeasedItem:
     return LeasedItem(attempt=row["attempts"], **{name: row[name] for name in _LEASED_FIELDS})
 
 
-def config(row: RowMapping) -> StressTestConfig:
+def config(row: RowMapping) -> RunConfig:
     """Return the configuration that the run was resolved to at its creation."""
-    return StressTestConfig.model_validate(row["config"])
+    return _CONFIGS[row["kind"]].model_validate(row["config"])
 
 
 def dataset(row: RowMapping) -> Dataset:

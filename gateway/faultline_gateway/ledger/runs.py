@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Update, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from faultline_core.contract.runs import Item, ItemPage, Run, RunEvent, RunList
+from faultline_core.contract.runs import AnyItem, Item, PageOfItems, Run, RunEvent, RunList
 from faultline_core.errors import IdempotencyConflict, NotFound, RunNotCancellable, RunNotResumable
 from faultline_core.types import FINAL_ITEM_STATES, FINAL_RUN_STATES, Cost, RunKind
 from faultline_gateway.ledger import cursors, rows, schema
@@ -78,19 +78,24 @@ class Runs(LedgerPart):
             raise IdempotencyConflict(f"the key {idempotency_key!r} was used with another body")
         return str(row["id"])
 
-    def run(self, run_id: str) -> Run:
+    def run(self, run_id: str, kind: RunKind | None = None) -> Run:
         """Return the run as it stands.
 
         Raises:
-            NotFound: there is no such run.
+            NotFound: there is no such run, or it is not of the ``kind`` that is asked for.
         """
         with self._database.reading() as connection:
-            return rows.run(_run_row(connection, run_id))
+            found = rows.run(_run_row(connection, run_id))
+        if kind is not None and found.kind != kind:
+            raise NotFound(f"run {run_id!r} is a {found.kind}, not a {kind}")
+        return found
 
-    def run_list(self, *, after: str | None = None, limit: int = 50) -> RunList:
-        """Return a page of runs, newest first."""
+    def run_list(self, *, kind: RunKind | None = None, after: str | None = None, limit: int = 50) -> RunList:
+        """Return a page of runs, newest first, of all kinds or of one."""
         # One row more than asked for tells whether there is a next page.
         query = select(schema.runs).order_by(_runs.created_at.desc(), _runs.id.desc()).limit(limit + 1)
+        if kind is not None:
+            query = query.where(_runs.kind == kind)
         if after is not None:
             created_at, run_id = cursors.read_pair(after)
             older = (_runs.created_at == created_at) & (_runs.id < run_id)
@@ -102,24 +107,34 @@ class Runs(LedgerPart):
         cursor = cursors.write(page[-1]["created_at"], page[-1]["id"]) if more else None
         return RunList(runs=[rows.run(row) for row in page], after=cursor)
 
-    def item_page(self, run_id: str, *, after: str | None = None, limit: int = 100) -> ItemPage:
-        """Return a page of items in ordinal order; pages never repeat or skip while the run goes on."""
+    def item_page(
+        self, run_id: str, shape: type[AnyItem], *, after: str | None = None, limit: int = 100
+    ) -> PageOfItems[AnyItem]:
+        """Return a page of items in ordinal order; pages never repeat or skip while the run goes on.
+
+        ``shape`` is the item of runs of this kind.
+        """
         since = -1 if after is None else cursors.read_ordinal(after, run_id)
         # A keyset, never an offset: what happens to earlier items cannot shift later pages.
         query = select(schema.items).where(_items.run_id == run_id, _items.ordinal > since)
         with self._database.reading() as connection:
             _run_row(connection, run_id)
             found = connection.execute(query.order_by(_items.ordinal).limit(limit + 1)).mappings().all()
-        page = [rows.item(row) for row in found[:limit]]
-        return ItemPage(
-            items=page, after=cursors.write(run_id, page[-1].ordinal) if len(found) > limit else None
-        )
+        page = [rows.item(row, shape) for row in found[:limit]]
+        more = cursors.write(run_id, page[-1].ordinal) if len(found) > limit else None
+        return PageOfItems[shape](items=page, after=more)  # type: ignore[valid-type]  # known at run time only
 
     def items(self, run_id: str, *, from_ordinal: int = 0, chunk: int = 500) -> Iterator[Item]:
-        """Yield every item in ordinal order, read in chunks."""
+        """Yield every item of a stress test in ordinal order, read in chunks."""
+        yield from self.items_of(run_id, Item, from_ordinal=from_ordinal, chunk=chunk)
+
+    def items_of(
+        self, run_id: str, shape: type[AnyItem], *, from_ordinal: int = 0, chunk: int = 500
+    ) -> Iterator[AnyItem]:
+        """Yield every item of a run in ordinal order, as runs of its kind have them."""
         after = cursors.write(run_id, from_ordinal - 1)
         while True:
-            page = self.item_page(run_id, after=after, limit=chunk)
+            page = self.item_page(run_id, shape, after=after, limit=chunk)
             yield from page.items
             if page.after is None:
                 return

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
 from faultline_core.contract.base import ModelIdentity, Outcome
-from faultline_core.contract.runs import ItemResult
+from faultline_core.contract.runs import Provenance
+from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
     Cancelled,
     FaultlineError,
+    InternalError,
     LeaseLost,
 )
 from faultline_core.types import Cost, EditType, ItemKind
 from faultline_gateway.work_items import LeasedGroup, LeasedItem, Recorder
+
+_logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -63,11 +68,10 @@ class _Batch(Protocol[T]):
     def model(self) -> ModelIdentity: ...
 
 
-class Attempt:
+class OpenItems:
     """The items still open, where their pictures lie, what their calls took, and which weights answered."""
 
     def __init__(self, group: LeasedGroup, record: Recorder, store: Store) -> None:
-        self.config = group.config
         self.store = store
         self.models: dict[str, str] = {}
         self._record = record
@@ -80,15 +84,9 @@ class Attempt:
         """Items without an outcome yet, in planned order."""
         return list(self._open.values())
 
-    def one(self, kind: ItemKind) -> LeasedItem | None:
-        """The open item of a kind that each source has once."""
-        return next((item for item in self.open if item.kind == kind), None)
-
-    def edits(self, edit_type: EditType | None, slot: int) -> list[LeasedItem]:
-        """The open item of an edit slot (None: the placebo), or nothing where it is not ours."""
-        kind: ItemKind = "placebo" if edit_type is None else "edit"
-        wanted = (kind, edit_type, slot)
-        return [item for item in self.open if (item.kind, item.edit_type, item.slot) == wanted]
+    def is_open(self, item: LeasedItem) -> bool:
+        """Tell whether the item is still without an outcome."""
+        return item.id in self._open
 
     async def proceed(self) -> None:
         """Poll between calls whether to go on.
@@ -140,14 +138,14 @@ class Attempt:
         except FaultlineError as error:
             await self.fail(items, error)
 
-    async def done(self, item: LeasedItem, result: ItemResult) -> None:
+    async def done(self, item: LeasedItem, result: Provenance) -> None:
         """Record what the item made."""
         if item.id in self._open:
             await self._record.done(item, self._booked(result))
             del self._open[item.id]
 
     async def filtered(
-        self, item: LeasedItem, reason: str, detail: str = "", result: ItemResult | None = None
+        self, item: LeasedItem, reason: str, detail: str = "", result: Provenance | None = None
     ) -> None:
         """Record why the item was dropped."""
         if item.id in self._open:
@@ -165,7 +163,7 @@ class Attempt:
                 await self._record.failed(item, error)
                 del self._open[item.id]
 
-    def _booked(self, result: ItemResult) -> ItemResult:
+    def _booked(self, result: Provenance) -> Provenance:
         booked = result.model_copy(
             update={
                 "cost": result.cost + self._shared_cost,
@@ -176,3 +174,44 @@ class Attempt:
         # Booked once, on the first item with a result: sums over items stay exact.
         self._shared_cost, self._seconds = Cost(), {}
         return booked
+
+
+async def settle(attempt: OpenItems, group: LeasedGroup, work: Awaitable[None]) -> None:
+    """Await the work on a group, and see that each of its items has one outcome after it.
+
+    A call that fails as a whole fails the items that are still open. When the run is cancelled
+    meanwhile, open items are left without outcome, for the ledger to cancel.
+
+    Raises:
+        LeaseLost: another worker owns the items now.
+    """
+    try:
+        await work
+    except RunCancelledError:
+        return
+    except LeaseLost:
+        raise
+    except FaultlineError as error:
+        await attempt.fail(attempt.open, error)
+    except Exception as error:  # a defect of ours must cost this group only, not the worker's run
+        _logger.exception("source %s of run %s failed unexpectedly", group.source_id, group.run_id)
+        await attempt.fail(attempt.open, InternalError(f"unexpected {type(error).__name__}"))
+    await attempt.fail(attempt.open, InternalError("the workflow gave this item no outcome"))
+
+
+class Attempt(OpenItems):
+    """One attempt at the items of a source in a stress test."""
+
+    def __init__(self, group: LeasedGroup, config: StressTestConfig, record: Recorder, store: Store) -> None:
+        super().__init__(group, record, store)
+        self.config = config
+
+    def one(self, kind: ItemKind) -> LeasedItem | None:
+        """The open item of a kind that each source has once."""
+        return next((item for item in self.open if item.kind == kind), None)
+
+    def edits(self, edit_type: EditType | None, slot: int) -> list[LeasedItem]:
+        """The open item of an edit slot (None: the placebo), or nothing where it is not ours."""
+        kind: ItemKind = "placebo" if edit_type is None else "edit"
+        wanted = (kind, edit_type, slot)
+        return [item for item in self.open if (item.kind, item.edit_type, item.slot) == wanted]

@@ -142,6 +142,14 @@ class EditResponse(ResponseBody):
     cost: Cost = Cost()
 
 
+class GenerationPreset(RequestBody):
+    """Text-to-image as a suite does it; the scheduler is the model's own unless one is named."""
+
+    steps: int = Field(default=50, ge=1, le=100)
+    guidance: float = Field(default=7.5, ge=1.0, le=30.0)
+    scheduler: str | None = Field(default=None, min_length=1, max_length=64)
+
+
 class GenerateItem(RequestBody):
     """A prompt and the seed of its starting noise: this picture can be made again alone.
 

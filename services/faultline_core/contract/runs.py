@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -63,12 +63,23 @@ class PredictionPair(ResponseBody):
     top: list[tuple[str, float]]
 
 
-class ItemResult(ResponseBody):
-    """What an item made: the counterfactual, its provenance, scores, predictions and cost.
+class Provenance(ResponseBody):
+    """Which weights answered for an item, and what that took.
 
-    What one call did for several items of a source (``service_seconds``, shared ``cost``) is booked
-    once, on the first of them that has a result: sums over items are exact. ``self_replace_tried`` are
-    the values of the sweep that were made for the choice, in the preset's order.
+    What one call did for several items of a group (``service_seconds``, shared ``cost``) is booked
+    once, on the first of them that has a result: sums over items are exact.
+    """
+
+    models: dict[str, str] = {}
+    cost: Cost = Cost()
+    service_seconds: dict[str, float] = {}
+
+
+class ItemResult(Provenance):
+    """What an item of a stress test made: the counterfactual, its provenance, scores and predictions.
+
+    ``self_replace_tried`` are the values of the sweep that were made for the choice, in the preset's
+    order.
 
     Recorded of kept pictures, where the services gave it: CLIP's features of the picture and of the
     changed words, and the ``likelihood`` of the edited caption under the language model that ``models``
@@ -91,13 +102,13 @@ class ItemResult(ResponseBody):
     word_features: WordFeatures | None = None
     likelihood: TextLikelihood | None = None
     preset: EditorPreset | None = None
-    models: dict[str, str] = {}
-    cost: Cost = Cost()
-    service_seconds: dict[str, float] = {}
 
 
-class Item(ResponseBody):
-    """One unit of work that ends in one recorded outcome."""
+Result = TypeVar("Result", bound=Provenance)
+
+
+class RunItem(ResponseBody, Generic[Result]):
+    """One unit of work of a run of any kind, which ends in one recorded outcome."""
 
     id: str
     ordinal: int
@@ -112,14 +123,25 @@ class Item(ResponseBody):
     code: str | None = None
     detail: str | None = None
     attempts: int = 0
-    result: ItemResult | None = None
+    result: Result | None = None
 
 
-class ItemPage(ResponseBody):
+class Item(RunItem[ItemResult]):
+    """One unit of work of a stress test."""
+
+
+AnyItem = TypeVar("AnyItem", bound=RunItem[Any])
+
+
+class PageOfItems(ResponseBody, Generic[AnyItem]):
     """A page of items in ordinal order; ``after`` is the opaque cursor of the next page."""
 
-    items: list[Item]
+    items: list[AnyItem]
     after: str | None = None
+
+
+class ItemPage(PageOfItems[Item]):
+    """A page of a stress test's items."""
 
 
 class RunEvent(ResponseBody):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fakes.ledgers import IMAGE, Clock, create_run, done, finish_all, lease
-from faultline_core.contract.runs import ItemResult
+from faultline_core.contract.runs import Item, ItemResult
+from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import LeaseLost
 from faultline_core.types import Cost
 from faultline_gateway.ledger import MAX_ATTEMPTS, Done, Failed, Filtered, Ledger
@@ -17,6 +18,7 @@ def test_a_lease_takes_all_items_of_one_source_and_the_runs_configuration(ledger
     assert (group.run_id, group.source_id) == (run_id, "source-0")
     assert [item.ordinal for item in group.items] == [0, 1, 2]
     assert [item.attempt for item in group.items] == [1, 1, 1]
+    assert isinstance(group.config, StressTestConfig)
     assert group.config.request.classifiers == ["steady"]
     assert ledger.run(run_id).state == "in_progress"
 
@@ -62,7 +64,7 @@ def test_every_kind_of_outcome_is_counted_and_the_last_one_ends_the_run(ledger: 
     assert run.ended_at is not None
     counts = run.request_counts
     assert (counts.done, counts.filtered, counts.failed, counts.pending) == (1, 1, 1, 0)
-    items = ledger.item_page(run_id).items
+    items = ledger.item_page(run_id, Item).items
     assert [(item.state, item.reason, item.code) for item in items] == [
         ("done", None, None), ("filtered", "no-edit", None), ("failed", None, "image-undecodable"),
     ]  # fmt: skip
@@ -111,7 +113,7 @@ def test_a_second_outcome_of_an_item_is_refused(ledger: Ledger) -> None:
     ledger.finish(item.id, item.fence, done())
     with pytest.raises(LeaseLost, match=item.id):
         ledger.finish(item.id, item.fence, Filtered(reason="no-edit"))
-    assert ledger.item_page(run_id).items[0].state == "done"
+    assert ledger.item_page(run_id, Item).items[0].state == "done"
 
 
 def test_an_expired_lease_goes_to_the_next_worker_and_the_zombie_writes_nothing(
@@ -127,7 +129,7 @@ def test_an_expired_lease_goes_to_the_next_worker_and_the_zombie_writes_nothing(
     with pytest.raises(LeaseLost):
         ledger.finish(zombie.id, zombie.fence, done("b" * 64))
     ledger.finish(heir.id, heir.fence, done())
-    result = ledger.item_page(run_id).items[0].result
+    result = ledger.item_page(run_id, Item).items[0].result
     assert result is not None
     assert result.image == "a" * 64
 
@@ -163,7 +165,7 @@ def test_a_retryable_failure_is_tried_again_later_and_at_most_three_times(
         ledger.finish(item.id, item.fence, down)
         assert ledger.lease_group("hasty", seconds=30) is None
         clock.now += 60
-    failed = ledger.item_page(run_id).items[0]
+    failed = ledger.item_page(run_id, Item).items[0]
     assert (failed.state, failed.code, failed.attempts) == ("failed", "backend-unavailable", 3)
 
 
@@ -175,7 +177,7 @@ def test_an_item_that_comes_through_at_last_keeps_no_trace_of_its_failures(
     ledger.finish(item.id, item.fence, Failed(code="deadline-exceeded", detail="slow", retryable=True))
     clock.now += 60
     finish_all(ledger)
-    kept = ledger.item_page(run_id).items[0]
+    kept = ledger.item_page(run_id, Item).items[0]
     assert (kept.state, kept.code, kept.detail, kept.attempts) == ("done", None, None, 2)
 
 
@@ -190,7 +192,7 @@ def test_an_item_that_kills_its_workers_fails_alone(ledger: Ledger, clock: Clock
         for item in [] if poisoned else group.items:
             ledger.finish(item.id, item.fence, done())
         clock.now += 31
-    states = {item.ordinal: (item.state, item.code) for item in ledger.item_page(run_id).items}
+    states = {item.ordinal: (item.state, item.code) for item in ledger.item_page(run_id, Item).items}
     assert states == {0: ("done", None), 1: ("failed", "lease-lost"), 2: ("done", None)}
     assert ledger.run(run_id).state == "completed_with_failures"
     assert ledger.audit(run_id) == []

@@ -7,6 +7,7 @@ from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
 
 from fakes.ledgers import Clock, config, create_run, done, finish_all, lease, planned_items
+from faultline_core.contract.runs import Item
 from faultline_core.errors import (
     IdempotencyConflict,
     IdempotencyInFlight,
@@ -84,7 +85,7 @@ def test_resuming_takes_up_what_failed_and_what_was_cancelled(ledger: Ledger) ->
     finish_all(ledger)
     run = ledger.run(run_id)
     assert (run.state, run.request_counts.done) == ("completed", 4)
-    assert [item.attempts for item in ledger.item_page(run_id).items] == [1, 1, 1, 1]
+    assert [item.attempts for item in ledger.item_page(run_id, Item).items] == [1, 1, 1, 1]
     assert ledger.audit(run_id) == []
 
 
@@ -109,7 +110,7 @@ def test_only_ended_runs_with_something_left_are_resumed(ledger: Ledger) -> None
 @pytest.mark.parametrize("verb", ["run", "cancel", "resume", "last_event", "item_page", "run_cancelled"])
 def test_an_unknown_run_is_named(ledger: Ledger, verb: str) -> None:
     with pytest.raises(NotFound, match="'nobody'"):
-        getattr(ledger, verb)("nobody")
+        getattr(ledger, verb)("nobody", *([Item] if verb == "item_page" else []))
 
 
 def test_pages_of_runs_go_from_new_to_old_without_gap_or_repetition(ledger: Ledger, clock: Clock) -> None:
@@ -137,7 +138,7 @@ def test_pages_of_items_never_repeat_or_skip_while_the_run_goes_on(ledger: Ledge
     seen: list[int] = []
     after: str | None = None
     while True:
-        page = ledger.item_page(run_id, after=after, limit=5)
+        page = ledger.item_page(run_id, Item, after=after, limit=5)
         seen += [item.ordinal for item in page.items]
         group = ledger.lease_group("worker", seconds=30)
         for item in group.items if group else ():
@@ -155,7 +156,7 @@ def test_pages_of_items_never_repeat_or_skip_while_the_run_goes_on(ledger: Ledge
 def test_a_cursor_of_another_listing_is_refused(ledger: Ledger, cursor: str) -> None:
     run_id = create_run(ledger)
     with pytest.raises(InvalidRequest, match="cursor"):
-        ledger.item_page(run_id, after=cursor)
+        ledger.item_page(run_id, Item, after=cursor)
     with pytest.raises(InvalidRequest, match="cursor"):
         ledger.run_list(after=cursor if cursor != cursors.write("elsewhere", 3) else "?")
 

@@ -17,7 +17,7 @@ from faultline_gateway.results import result_lines
 
 def read(ledger: Ledger, run: str, start: int = 0) -> tuple[list[Item], dict[str, Any]]:
     """The items and the trailer, after holding the checksum against the lines."""
-    *lines, trailer = result_lines(ledger, run, from_ordinal=start)
+    *lines, trailer = result_lines(ledger, run, Item, from_ordinal=start)
     found = json.loads(trailer)
     assert found["sha256"] == hashlib.sha256("".join(lines).encode()).hexdigest()
     assert found["lines"] == len(lines)
@@ -68,14 +68,16 @@ def test_a_download_is_taken_up_where_it_broke_off(ledger: Ledger) -> None:
 def test_lines_read_twice_are_equal(ledger: Ledger) -> None:
     run = create_run(ledger, sources=2)
     finish_all(ledger)
-    assert list(result_lines(ledger, run, from_ordinal=0)) == list(result_lines(ledger, run, from_ordinal=0))
+    assert list(result_lines(ledger, run, Item, from_ordinal=0)) == list(
+        result_lines(ledger, run, Item, from_ordinal=0)
+    )
 
 
 def test_a_run_that_ends_during_the_download_is_still_called_incomplete(ledger: Ledger) -> None:
     run = create_run(ledger, sources=1, per_source=2)
     first, second = lease(ledger).items
     ledger.finish(first.id, first.fence, done())
-    lines = result_lines(ledger, run, from_ordinal=0)
+    lines = result_lines(ledger, run, Item, from_ordinal=0)
     next(lines)
     ledger.finish(second.id, second.fence, done())
     assert json.loads(list(lines)[-1])["complete"] is False
@@ -88,4 +90,4 @@ def test_an_empty_run_is_a_trailer_alone(ledger: Ledger) -> None:
 
 def test_an_unknown_run_has_no_results(ledger: Ledger) -> None:
     with pytest.raises(NotFound, match="'nobody'"):
-        next(result_lines(ledger, "nobody", from_ordinal=0))
+        next(result_lines(ledger, "nobody", Item, from_ordinal=0))

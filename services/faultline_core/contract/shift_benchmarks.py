@@ -1,0 +1,120 @@
+"""Bodies of ``/v1/shift-benchmarks``: classifiers on every shift of a dataset interface."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from faultline_core.contract.base import RequestBody, ResponseBody
+from faultline_core.contract.editor import GenerationPreset
+from faultline_core.contract.runs import PredictionPair, Provenance, RunItem
+from faultline_core.types import BlobRef, ClassifierSpec, Name, Seed
+
+CATALOGUE = "catalogue"
+"""As ``shifts``: the 23 shifts of the paper's Table 1."""
+
+
+GenerationSource = Literal["token", "class-name"]
+"""What stands for the class in a prompt: its learned token, or its plain name."""
+
+BenchmarkSource = Literal["token", "class-name", "retrieval", "scraped", "photographs"]
+"""Where pictures of a class under a shift come from (Dataset Interfaces, sections 3 and 4).
+
+Generated from tokens or names; the CLIP nearest neighbours of the prompt in a folder; a scraped folder's
+first ``n`` of a class; or the user's own photographs of each condition.
+"""
+
+PictureSource = Literal["token", "class-name", "retrieval", "scraped", "photographs", "real"]
+"""A source, or ``real``: the dataset's own pictures, which the thresholds and controls come from."""
+
+ShiftText = Annotated[str, Field(min_length=1, max_length=300)]
+"""A shift's name in the catalogue, words such as "in the snow", or a whole prompt with ``<class>`` in it."""
+
+
+class ShiftBenchmarkCreate(RequestBody):
+    """``POST /v1/shift-benchmarks``: an interface, shifts, classifiers, pictures of each class and shift.
+
+    ``n`` pictures of each class and shift are made from seeds that all shifts share, and as many without
+    a shift; ``sources`` with ``class-name`` makes them from the plain names beside. ``class_shifts`` are
+    further shifts of single classes ("sleeping"). ``steps``, ``guidance`` and ``scheduler`` are those of
+    the suite unless given. ``real`` pictures a class of the interface's dataset are the controls.
+
+    ``retrieval`` and ``scraped`` name the datasets those sources take pictures from; ``photographs`` names
+    one for each shift, and one for ``base``.
+    """
+
+    interface: Name
+    shifts: list[ShiftText] | Literal["catalogue"] = "catalogue"
+    classes: list[str] | None = Field(default=None, min_length=1, max_length=10_000)
+    classifiers: list[ClassifierSpec] = Field(min_length=1, max_length=128)
+    class_shifts: dict[str, list[ShiftText]] = {}
+    sources: list[BenchmarkSource] = Field(default=["token"], min_length=1, max_length=5)
+    retrieval: Name | None = None
+    scraped: Name | None = None
+    photographs: dict[str, Name] = {}
+    n: int = Field(default=8, ge=1, le=1000)
+    real: int = Field(default=50, ge=0, le=10_000)
+    steps: int | None = Field(default=None, ge=1, le=100)
+    guidance: float | None = Field(default=None, ge=1.0, le=30.0)
+    scheduler: str | None = Field(default=None, min_length=1, max_length=64)
+    seed: Seed
+
+    @field_validator("classifiers", "sources", "classes")
+    @classmethod
+    def _distinct(cls, values: list[str] | None) -> list[str] | None:
+        if values is not None and len(set(values)) != len(values):
+            raise ValueError("values must be distinct")
+        return values
+
+
+class BenchmarkShift(ResponseBody):
+    """A shift as it is drawn and filtered: prompt with ``<class>``, CLIP caption, family.
+
+    ``classes`` are those it is asked of, None for all.
+    """
+
+    name: str
+    prompt: str
+    caption: str
+    family: str
+    classes: list[str] | None = None
+
+
+class ShiftBenchmarkConfig(ResponseBody):
+    """All that a benchmark depends on; ``shifts`` begin with the base.
+
+    ``tokens`` are the interface's; a class without one is made from its name alone."""
+
+    request: ShiftBenchmarkCreate
+    suite: str
+    dataset: str
+    generation: GenerationPreset
+    models: dict[str, str]
+    versions: dict[str, str]
+    classes: list[str]
+    shifts: list[BenchmarkShift]
+    tokens: dict[str, BlobRef | None]
+
+
+class PictureResult(Provenance):
+    """A picture of a class under a shift: where it is from, CLIP's cosines and the classifiers' answers.
+
+    Generated ones have ``seed`` and ``token`` (None: by name), found ones the ``prompt`` that found them.
+    ``object_similarity`` is the cosine with "a photo of a <class>", ``shift_similarity`` with the shift's
+    caption. Nothing is filtered here: thresholds are applied to what is recorded.
+    """
+
+    image: BlobRef
+    source: PictureSource
+    shift: str
+    prompt: str | None = None
+    seed: int | None = None
+    token: BlobRef | None = None
+    object_similarity: float
+    shift_similarity: float | None = None
+    predictions: dict[str, PredictionPair] = {}
+
+
+class PictureItem(RunItem[PictureResult]):
+    """One picture of a shift benchmark."""
