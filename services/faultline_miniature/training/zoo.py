@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file
+import timm
 
 from faultline_miniature.training.classifier import Order, train_classifier
 from faultline_miniature.training.stage import (
@@ -85,12 +85,15 @@ MEMBERS: tuple[Member, ...] = tuple(
 
 
 def metadata(member: Member, folder: Path) -> dict[str, Any]:
-    """Say of a trained member what a report may group by; parameters are counted in its weights."""
+    """Say of a trained member what a report may group by."""
     config = json.loads((folder / "config.json").read_text())
-    weights = load_file(folder / "model.safetensors")
+    # Not by its weights: those of batch normalisation hold running means, which nobody trains.
+    network = timm.create_model(
+        config["architecture"], num_classes=config["num_classes"], **config["model_args"]
+    )
     return {
         "architecture": config["architecture"],
-        "parameters": sum(tensor.numel() for tensor in weights.values() if tensor.is_floating_point()),
+        "parameters": sum(parameter.numel() for parameter in network.parameters()),
         "steps": member.steps,
         "resolution": config["pretrained_cfg"]["input_size"][-1],
         "pretraining": "none",

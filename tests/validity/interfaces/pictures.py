@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -70,7 +71,7 @@ class Placed:
     def answers(self, kept: NDArray[np.bool_] | None = None) -> ModelAnswers:
         """What the models answered, with the pictures that a filter kept or with all."""
         right = np.stack(
-            [self.values(lambda one, model=model: one.right[model], 0.0) for model in self.layout.models],
+            [self.values(partial(_is_right, model), 0.0) for model in self.layout.models],
             axis=-1,
         )
         return ModelAnswers(
@@ -81,6 +82,10 @@ class Placed:
             made=self.made,
             kept=self.made if kept is None else np.asarray(self.made & kept),
         )
+
+
+def _is_right(model: str, one: Picture) -> bool:
+    return one.right[model]
 
 
 def placed(pictures: Iterable[Picture], source: Source, layout: Layout) -> Placed:
