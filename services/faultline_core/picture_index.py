@@ -83,7 +83,10 @@ class PictureIndex:
         widths = {np.shape(features[picture]) for picture in pictures}
         if len(widths) > 1 or len(next(iter(widths))) != 1:
             raise BadBackendOutput(f"{checkpoint!r} answered features of the shapes {sorted(widths)}")
-        rows = unit(np.stack([np.asarray(features[picture]) for picture in pictures])).astype(np.float32)
+        rows = np.empty((len(pictures), *widths.pop()), dtype=np.float32)
+        # One by one: all of a large folder in float64 would take twice the room of the index.
+        for row, picture in zip(rows, pictures, strict=True):
+            row[:] = unit(features[picture])
         description = IndexDescription(
             checkpoint=checkpoint,
             dataset_digest=dataset_digest,

@@ -81,10 +81,23 @@ class BenchmarkShift(ResponseBody):
     classes: list[str] | None = None
 
 
+class RetrievalManifest(ResponseBody):
+    """What pictures the dataset to retrieve from had when the benchmark was planned.
+
+    ``digest`` is the dataset's, ``pictures`` the blob that lists its pictures, a JSON array of references.
+    """
+
+    digest: str
+    pictures: BlobRef
+    count: int = Field(ge=1)
+
+
 class ShiftBenchmarkConfig(ResponseBody):
     """All that a benchmark depends on; ``shifts`` begin with the base.
 
-    ``tokens`` are the interface's; a class without one is made from its name alone."""
+    ``tokens`` are the interface's; a class without one is made from its name alone. ``retrieval`` is there
+    where pictures are retrieved.
+    """
 
     request: ShiftBenchmarkCreate
     suite: str
@@ -95,6 +108,7 @@ class ShiftBenchmarkConfig(ResponseBody):
     classes: list[str]
     shifts: list[BenchmarkShift]
     tokens: dict[str, BlobRef | None]
+    retrieval: RetrievalManifest | None = None
 
 
 class PictureResult(Provenance):
