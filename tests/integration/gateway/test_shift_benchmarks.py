@@ -16,6 +16,7 @@ from fakes.benchmarks import TokenEditor, benchmark_body, benchmark_services, to
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.world import CLASSES
 from faultline_core.contract.runs import Run
+from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.shift_benchmarks import PictureItem, ShiftBenchmarkConfig
 
 ROOT = "/v1/shift-benchmarks"
@@ -144,3 +145,17 @@ async def test_pictures_are_found_as_well_as_made(gateway: FakeGateway) -> None:
     assert {item.result.prompt for item in found["retrieval"] if item.result} >= {
         "A photo of a sled in the rain"
     }
+
+
+async def test_the_summary_tells_what_each_shift_costs(finished: Finished) -> None:
+    answer = await finished.get("/summary")
+    assert answer.status_code == 200, answer.text
+    summary = ShiftBenchmarkSummary.model_validate_json(answer.content)
+    print(summary)
+    for source in summary.sources.values():
+        snow = source.shifts["in the snow"]
+        assert snow.effect is not None
+        assert snow.effect.models["leaning"].drop.estimate == pytest.approx(1.0)
+        assert snow.effect.models["steady"].drop.estimate == pytest.approx(0.0)
+        assert snow.effect.impact.estimate == pytest.approx(0.5)
+        assert snow.counts.planned == 4 * N
