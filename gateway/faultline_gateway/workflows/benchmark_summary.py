@@ -59,7 +59,7 @@ def summarize_benchmark(
         real=told,
         models=config.zoo,
         prompts=summarize_prompts(seen, estimator),
-        notes=_notes(config, sources, told, thresholds),
+        notes=[*_notes(config, sources, told, thresholds), *_changed_weights(items)],
         counts=_counts(states),
         failed_codes=dict(Counter(item.code or "unknown" for item in items if item.state == "failed")),
         dropped=dict(Counter(item.reason or "unknown" for item in items if item.state == "filtered")),
@@ -93,9 +93,7 @@ def _notes(
         notes.append(f"left out, as the interface has no token of them: {', '.join(config.missing)}")
     if real.without:
         names = ", ".join(real.without)
-        notes.append(
-            f"no real picture, so no object threshold of these, and no confounder gap: {names}"
-        )
+        notes.append(f"no real picture, so no object threshold of these, and no confounder gap: {names}")
     unset = [name for name, each in thresholds.items() if each.set_by is None]
     if unset:
         notes.append(f"no shift threshold, so only the object's criterion is applied: {', '.join(unset)}")
@@ -106,6 +104,19 @@ def _notes(
     if not all(has_class_figures(source) for source in sources.values()):
         notes.append("figures of single classes are left out: there are too many, or no pictures")
     return notes
+
+
+def _changed_weights(items: Sequence[PictureItem]) -> list[str]:
+    """What one name stood for in the course of the run, where that changed."""
+    answered: dict[str, set[str]] = {}
+    for item in items:
+        for name, model in item.result.models.items() if item.result else ():
+            answered.setdefault(name, set()).add(model)
+    return [
+        f"the weights of {name!r} changed during the run: {', '.join(sorted(models))}"
+        for name, models in sorted(answered.items())
+        if len(models) > 1
+    ]
 
 
 def _seconds(items: Sequence[PictureItem]) -> dict[str, float]:

@@ -151,7 +151,6 @@ async def test_the_summary_tells_what_each_shift_costs(finished: Finished) -> No
     answer = await finished.get("/summary")
     assert answer.status_code == 200, answer.text
     summary = ShiftBenchmarkSummary.model_validate_json(answer.content)
-    print(summary)
     for source in summary.sources.values():
         snow = source.shifts["in the snow"]
         assert snow.effect is not None
