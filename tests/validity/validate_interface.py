@@ -4,20 +4,20 @@
 
 Trains a zoo on the seed's dataset, renders the truth, learns a token of each class, makes pictures of class x
 shift by token and by name, asks zoo, CLIP and oracle about each, and writes the figures. Every finished piece
-is kept in the state folder and not made again. Shift thresholds are those of ``--calibrate``, which looks at
-development seeds alone.
+is kept in the state folder and not made again. Shift thresholds are the suite's; ``--calibrate`` prints what
+development seeds alone make of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from faultline_core.suite import load_suite
 from faultline_miniature.training.stage import use_threads, write_atomically
@@ -32,8 +32,6 @@ from validation.roster import SUITE
 ROOT = Path(__file__).resolve().parents[2]
 STATE = ROOT / ".faultline/interface-validity"
 OUT = ROOT / "demo/interface-validity.json"
-THRESHOLDS = Path(__file__).with_name("interfaces") / "shift_thresholds.json"
-_THRESHOLDS: TypeAdapter[dict[str, float | None]] = TypeAdapter(dict[str, float | None])
 _CALIBRATED_ON = 0
 """Stretch of development seeds."""
 
@@ -73,8 +71,9 @@ def campaign_of(given: argparse.Namespace, number: int, *, development: bool) ->
     return Campaign(order, suite)
 
 
-def pieces_of(campaign: Campaign, thresholds: dict[str, float | None]) -> Pieces:
+def pieces_of(campaign: Campaign) -> Pieces:
     """All that the figures of one stretch are made of."""
+    known = campaign.engines.suite.scorer.shift_thresholds
     return Pieces(
         seeds=[campaign.order.number],
         layout=campaign.layout,
@@ -84,7 +83,7 @@ def pieces_of(campaign: Campaign, thresholds: dict[str, float | None]) -> Pieces
         real_similarities=campaign.real_similarities(photo=True),
         real_style_similarities=campaign.real_similarities(photo=False),
         base_features=campaign.base_features(),
-        shift_thresholds=thresholds,
+        shift_thresholds={shift.name: known[shift.name] for shift in WORLD_SHIFTS},
         tokens=[token.cost for token in campaign.tokens.values()],
         seconds=campaign.seconds(),
     )
@@ -104,12 +103,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     began = time.monotonic()
     if given.calibrate:
         found = calibrate(campaign_of(given, _CALIBRATED_ON, development=True))
-        write_atomically(THRESHOLDS, _THRESHOLDS.dump_json(found, indent=2) + b"\n")
+        sys.stdout.write(f"{json.dumps(found, indent=2)}\n")
         return
-    thresholds = _THRESHOLDS.validate_json(THRESHOLDS.read_bytes())
     numbers = [int(number) for number in given.seeds.split(",")]
     campaigns = [campaign_of(given, number, development=given.development) for number in numbers]
-    made = report(joined([pieces_of(each, thresholds) for each in campaigns]), np.random.default_rng(numbers))
+    made = report(joined([pieces_of(each) for each in campaigns]), np.random.default_rng(numbers))
     given.out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(given.out, f"{made.model_dump_json(indent=2)}\n".encode())
     for aim in made.aims:

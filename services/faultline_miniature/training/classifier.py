@@ -111,9 +111,9 @@ def train_classifier(order: Order, out: Path, work: Path, log: logging.Logger) -
     fit(model, _loss(order, model, scenes, render_all(scenes, cache)), recipe, checkpoint, log)
     save(model, order.architecture, out)
     figures = measure(Predictor(out), order.bugs, order.distribution(), order.measured)
-    write_atomically(
-        out / "README.md", card(out.name, order.architecture, order.seed, order.bugs, figures).encode()
-    )
+    pictures = "uniform scenes" if order.shown is None else "the user's dataset of world/user_dataset.py"
+    told = card(out.name, order.architecture, order.seed, order.bugs, figures, pictures)
+    write_atomically(out / "README.md", told.encode())
     return {key: figure.model_dump() for key, figure in figures.items()}
 
 

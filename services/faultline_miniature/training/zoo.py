@@ -34,8 +34,8 @@ METADATA = "metadata.json"
 LENGTHS: Mapping[str, Mapping[str, int]] = {
     "mambaout": {"short": 60, "medium": 100, "long": 240},
     "convnext": {"short": 60, "medium": 100, "long": 240},
-    "efficientnet": {"short": 100, "medium": 160, "long": 320},
-    "vit": {"short": 200, "medium": 360, "long": 720},
+    "efficientnet": {"short": 30, "medium": 50, "long": 90},
+    "vit": {"short": 200, "medium": 480, "long": 720},
 }
 """Steps of each training."""
 _PICTURES, _BATCH, _MEASURED = 6000, 64, 60

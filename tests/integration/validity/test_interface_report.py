@@ -9,13 +9,15 @@ import jsonschema
 import numpy as np
 import pytest
 
-from fakes.interfaces import LAYOUT, NIGHT, SNOW, answers, pictures
+from fakes.interfaces import LAYOUT, NIGHT, SNOW, answers, pictures, seen
+from faultline_core.contract.shift_benchmarks import PictureItem
 from faultline_core.shifts import BASE
 from faultline_core.types import Cost
 from interfaces.assembly import Pieces, report
 from interfaces.joining import joined
 from interfaces.pictures import Layout
 from interfaces.report import InterfaceValidity
+from interfaces.run_items import pictures_of
 from validate_interface import ROOT, parsed
 
 SCHEMA = ROOT / "demo" / "interface-validity.schema.json"
@@ -104,3 +106,33 @@ def test_the_command_line_has_its_defaults() -> None:
     given = parsed([])
     assert given.seeds == "0"
     assert not given.development
+
+
+def test_items_of_a_run_become_pictures() -> None:
+    pair = {"p_true": 0.4, "top": []}
+    result = {
+        "image": "a" * 64,
+        "source": "class-name",
+        "shift": SNOW,
+        "prompt": "a photo of a plate in the snow",
+        "seed": 7,
+        "object_similarity": 0.5,
+        "shift_similarity": 0.3,
+        "predictions": {"weak": {**pair, "rank_true": 2}, "strong": {**pair, "rank_true": 1}},
+    }
+    item = {
+        "id": "i-1", "ordinal": 0, "kind": "picture", "source_id": "s", "source_image": "b" * 64,
+        "label": "plate", "state": "done", "result": result,
+    }  # fmt: skip
+    rows = [
+        PictureItem.model_validate(item),
+        PictureItem.model_validate({**item, "result": {**result, "source": "retrieval", "seed": None}}),
+        PictureItem.model_validate({**item, "result": None}),
+    ]
+    (found,) = pictures_of(rows, {"i-1": seen("plate", SNOW)})
+    assert (found.source, found.class_name, found.shift, found.seed) == ("class-name", "plate", SNOW, 7)
+    assert found.right == {"weak": False, "strong": True}
+    assert (found.to_object, found.to_shift) == (0.5, 0.3)
+    rows[0] = PictureItem.model_validate({**item, "result": {**result, "shift_similarity": None}})
+    with pytest.raises(ValueError, match="no similarity"):
+        pictures_of(rows[:1], {"i-1": seen("plate", SNOW)})
