@@ -9,7 +9,7 @@ print(run.wait().summary())
 
 from faultline._client import AsyncClient, Client
 from faultline._retries import RetryPolicy
-from faultline._runs import AsyncStressTest, StressTest
+from faultline._stress_test_run import AsyncStressTest, StressTest
 from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.errors import FaultlineError
 from faultline_core.types import Cost, EditType, Estimate

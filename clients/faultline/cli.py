@@ -14,7 +14,7 @@ from faultline._client import Client
 from faultline._folders import folder_digest, pictures_in, read_captions
 from faultline._gate import Exit, Gate, exit_for_state
 from faultline._progress import follow
-from faultline._runs import StressTest
+from faultline._stress_test_run import StressTest
 from faultline._terminal import (
     AsJson,
     Url,
