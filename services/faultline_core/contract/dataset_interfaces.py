@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from faultline_core.contract.base import RequestBody, ResponseBody
-from faultline_core.contract.runs import Provenance, RunItem
-from faultline_core.contract.tokens import TextualInversionPreset
+from faultline_core.contract.base import MAX_BATCH, ModelIdentity, RequestBody, ResponseBody
+from faultline_core.contract.editor import GenerationPreset
+from faultline_core.contract.runs import Provenance, RequestCounts, RunItem
+from faultline_core.contract.tokens import DroppedImage, TextualInversionPreset
 from faultline_core.types import BlobRef, Cost, Estimate, Name, Seed
 
 CLASS_NAME = "class-name"
@@ -33,7 +34,7 @@ class DatasetInterfaceCreate(RequestBody):
     token_init: str = Field(default=CLASS_NAME, min_length=1, max_length=200)
     prompts: LearningPrompts | None = None
     vectors: int | None = Field(default=None, ge=1, le=16)
-    steps: int | None = Field(default=None, ge=1, le=100_000)
+    steps: int | None = Field(default=None, ge=1, le=20_000)
     limit: int | None = Field(default=None, ge=1, le=100_000)
     seed: Seed
 
@@ -49,7 +50,8 @@ class DatasetInterfaceConfig(ResponseBody):
     """All that an interface depends on, stored with the run and never re-derived.
 
     ``pictures`` names for each class the blob that lists its pictures, a JSON array of references;
-    ``compared`` are pictures of all classes, whose captions tell what is a class's own and what is usual.
+    ``compared`` are pictures of many classes, whose captions tell what is a class's own and what is usual.
+    A token is learned by calls of ``link_steps`` steps; ``generation`` is how it is then looked at.
     """
 
     request: DatasetInterfaceCreate
@@ -62,53 +64,92 @@ class DatasetInterfaceConfig(ResponseBody):
     classes: list[str]
     pictures: dict[str, BlobRef]
     compared: dict[str, list[BlobRef]] = {}
+    without_pictures: list[str] = []
+    link_steps: int
+    generation: GenerationPreset
 
 
 class TokenResult(Provenance):
     """What a class came to: its bundle, how the loss fell, and whether pictures of it look like it.
 
-    ``losses`` are means over equal stretches of the steps. ``object_similarity`` is CLIP's cosine of
-    pictures generated with the token and the class's caption (mean over pictures), ``real_similarity``
-    that of the class's own pictures, ``name_similarity`` that of pictures of the class's plain name.
+    ``losses`` are means over ``losses_over`` steps each. ``object_similarity`` is CLIP's cosine of pictures
+    generated with the token (``pictures``) with "a photo of a <name>", ``name_similarity`` that of pictures
+    by the plain name (``name_pictures``), ``real_similarity`` that of the class's own. ``resemblance`` is the
+    cosine of the first with the mean of the class's own pictures, ``name_resemblance`` that of the second: a
+    class whose name does not bring up what the dataset shows has a lower one there. Each is over pictures.
+
+    ``own_words`` are what captions say of this class more than of others; they were left to the token.
     """
 
     token: BlobRef
     initialiser: str
     steps: int
     losses: list[float]
+    losses_over: int = 1
     images: int
-    dropped_images: list[str] = []
+    dropped_images: list[DroppedImage] = []
+    own_words: list[str] = []
+    pictures: list[BlobRef] = []
+    name_pictures: list[BlobRef] = []
     object_similarity: Estimate | None = None
     name_similarity: Estimate | None = None
     real_similarity: Estimate | None = None
+    resemblance: Estimate | None = None
+    name_resemblance: Estimate | None = None
 
 
 class TokenItem(RunItem[TokenResult]):
     """One class of a dataset interface."""
 
 
-class TokenSummary(ResponseBody):
-    """A class of an interface as it stands; without a token, why there is none."""
-
-    class_name: str
-    token: BlobRef | None = None
-    problem: str | None = None
-    steps: int = 0
-    losses: list[float] = []
-    images: int = 0
-    dropped_images: int = 0
-    object_similarity: Estimate | None = None
-    name_similarity: Estimate | None = None
-    real_similarity: Estimate | None = None
-
-
 class DatasetInterfaceSummary(ResponseBody):
-    """The tokens of an interface; of one that was cancelled, those that are finished, and what is missing."""
+    """The tokens of an interface by class; of one that was cancelled, those that are finished.
+
+    ``missing`` says of every other class why it has none.
+    """
 
     run_id: str
     dataset: str
-    tokens: dict[str, TokenSummary]
-    missing: list[str]
-    counts: dict[str, int]
+    tokens: dict[str, TokenResult]
+    missing: dict[str, str]
+    counts: RequestCounts
     cost: Cost
     config: DatasetInterfaceConfig
+
+
+class PicturesCreate(RequestBody):
+    """``POST /v1/dataset-interfaces/{id}:generate``: ``n`` pictures of a class, changed like this.
+
+    ``shift`` is words to say after the class ("in the snow"), a name of the catalogue or a whole prompt with
+    ``<class>``; without one they are plain. Picture i depends on ``seed``, class and i alone, so that it can
+    be made again and stands beside the same i of any other shift. ``by_name`` takes the class's plain name
+    in place of its token. ``steps``, ``guidance`` and ``scheduler`` are the suite's unless given.
+    """
+
+    class_name: ClassName
+    shift: str | None = Field(default=None, min_length=1, max_length=500)
+    n: int = Field(default=8, ge=1, le=MAX_BATCH)
+    by_name: bool = False
+    steps: int | None = Field(default=None, ge=1, le=100)
+    guidance: float | None = Field(default=None, ge=1.0, le=30.0)
+    scheduler: str | None = Field(default=None, min_length=1, max_length=64)
+    seed: Seed
+
+
+class Picture(ResponseBody):
+    """A generated picture of a class, and all it takes to make it again."""
+
+    image: BlobRef
+    class_name: str
+    shift: str
+    prompt: str
+    seed: int
+    token: BlobRef | None = None
+
+
+class Pictures(ResponseBody):
+    """Generated pictures in order, the weights that made them, and what they took."""
+
+    pictures: list[Picture]
+    model: ModelIdentity
+    cost: Cost
