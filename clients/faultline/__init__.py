@@ -8,8 +8,16 @@ print(run.wait().summary())
 """
 
 from faultline._client import AsyncClient, Client
+from faultline._dataset_interface_run import AsyncDatasetInterface, DatasetInterface
+from faultline._generated import (
+    AsyncGeneratedPicture,
+    AsyncGeneratedPictures,
+    GeneratedPicture,
+    GeneratedPictures,
+)
 from faultline._retries import RetryPolicy
 from faultline._stress_test_run import AsyncStressTest, StressTest
+from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
 from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.errors import FaultlineError
 from faultline_core.types import Cost, EditType, Estimate
@@ -18,12 +26,19 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AsyncClient",
+    "AsyncDatasetInterface",
+    "AsyncGeneratedPicture",
+    "AsyncGeneratedPictures",
     "AsyncStressTest",
     "Client",
     "Cost",
+    "DatasetInterface",
+    "DatasetInterfaceSummary",
     "EditType",
     "Estimate",
     "FaultlineError",
+    "GeneratedPicture",
+    "GeneratedPictures",
     "RetryPolicy",
     "StressTest",
     "StressTestSummary",

@@ -17,6 +17,8 @@ from faultline_core.contract.datasets import SourceUpload
 from faultline_core.contract.interventions import Intervention
 
 RUNS = "/v1/stress-tests"
+INTERFACES = "/v1/dataset-interfaces"
+RESOURCES = ("stress_tests", "dataset_interfaces", "datasets", "classifiers", "services")
 REF = "a" * 64
 DATASET = {
     "name": "mine",
@@ -81,6 +83,26 @@ METHODS = (
     Method("stress_tests.get", lambda c: c.stress_tests.get("run-1"), "GET", f"{RUNS}/run-1", run_answer),
     Method(
         "stress_tests.list", lambda c: c.stress_tests.list(), "GET", RUNS,
+        lambda: ok({"runs": [json.loads(a_run().model_dump_json())]}), query=[("limit", "100")],
+    ),
+    Method(
+        "dataset_interfaces.create",
+        lambda c: c.dataset_interfaces.create(
+            dataset="demo", classes=["bus"], token_init="pet", prompts="captions", vectors=2, steps=100,
+            limit=8, seed=3, idempotency_key="mine",
+        ),
+        "POST", INTERFACES, run_answer,
+        body={
+            "dataset": "demo", "classes": ["bus"], "token_init": "pet", "prompts": "captions", "vectors": 2,
+            "steps": 100, "limit": 8, "seed": 3,
+        },
+    ),
+    Method(
+        "dataset_interfaces.get", lambda c: c.dataset_interfaces.get("run-1"), "GET", f"{INTERFACES}/run-1",
+        run_answer,
+    ),
+    Method(
+        "dataset_interfaces.list", lambda c: c.dataset_interfaces.list(), "GET", INTERFACES,
         lambda: ok({"runs": [json.loads(a_run().model_dump_json())]}), query=[("limit", "100")],
     ),
     Method(
@@ -174,10 +196,9 @@ def test_every_public_method_stands_in_the_tables() -> None:
     session = Session("sync")
     # These two send several requests, and have tests of their own.
     known = {method.name for method in METHODS} | {"datasets.upload", "stress_tests.apply"}
-    resources = ("stress_tests", "datasets", "classifiers", "services")
     found = {
         f"{resource}.{name}"
-        for resource in resources
+        for resource in RESOURCES
         for name in dir(getattr(session.client, resource))
         if not name.startswith("_")
     }
@@ -186,7 +207,7 @@ def test_every_public_method_stands_in_the_tables() -> None:
 
 def test_the_blocking_and_the_asyncio_classes_offer_the_same() -> None:
     blocking, asyncio_client = Session("sync").client, Session("async").client
-    for resource in ("stress_tests", "datasets", "classifiers", "services"):
+    for resource in RESOURCES:
         names = [
             {name for name in dir(getattr(client, resource)) if not name.startswith("_")}
             for client in (blocking, asyncio_client)
