@@ -42,7 +42,7 @@ def show_runs(runs: Sequence[Run], as_json: bool) -> None:
         say(TypeAdapter(list[Run]).dump_json(list(runs), indent=2).decode())
         return
     for run in runs:
-        say(f"{run.id}  {run.state:24} {run.dataset}")
+        say(f"{run.id}  {run.kind:17}  {run.state:24} {run.dataset}")
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ from typing import Any
 import httpx
 import pytest
 import typer
-from typer.testing import CliRunner
 
-from fakes.sdk import Script, a_run, a_summary, figure, ok, problem, run_answer, summary_answer
+from fakes.command import Play, run
+from fakes.interfaces import an_interface_summary, interface_answer, some_pictures
+from fakes.sdk import a_run, a_summary, figure, ok, problem, run_answer, summary_answer
 from faultline import Client
 from faultline._gate import Exit
 from faultline.cli import app
@@ -23,39 +23,15 @@ from faultline_core.errors import UnknownModel
 from faultline_core.types import Cost
 
 ANSI = re.compile(r"\x1b\[")
-VERBS = ("stress-test", "apply", "wait", "cancel", "resume", "runs", "datasets", "classifiers", "services")
+VERBS = (
+    "stress-test", "apply", "dataset-interface", "generate", "wait", "cancel", "resume", "runs", "datasets",
+    "classifiers", "services",
+)  # fmt: skip
 DATASET = {
     "name": "mine", "classes": ["bus"], "n_sources": 2, "digest": "d", "created_at": "2026-01-01T00:00:00Z",
 }  # fmt: skip
 SERVICE = {"service": "scorer", "ready": False, "detail": "loading"}
 CLASSIFIER = {"spec": "leaning-resnet", "architecture": "test_resnet", "name": "leaning-resnet"}
-
-Play = Callable[..., Script]
-
-
-@pytest.fixture
-def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
-    """Let every client of the command talk to a script, where no folder is called as a dataset is."""
-    monkeypatch.chdir(tmp_path)
-
-    def begin(*answers: httpx.Response | Exception) -> Script:
-        script = Script(*answers)
-        transport = httpx.MockTransport(script)
-        monkeypatch.setattr(
-            Client,
-            "_connect",
-            lambda self, url, timeout, headers: httpx.Client(
-                transport=transport, base_url=url, timeout=timeout, headers=headers
-            ),
-        )
-        return script
-
-    return begin
-
-
-def run(*arguments: str) -> Any:
-    """Run the command in this process."""
-    return CliRunner().invoke(app, list(arguments))
 
 
 def stress_test(*more: str, dataset: str = "demo") -> Any:
@@ -134,6 +110,15 @@ def applied() -> list[httpx.Response]:
     return [run_answer(), summary_answer(told), ok(created.model_dump_json()), *done()[1:]]
 
 
+NO_RUNS = ok({"runs": []})
+
+
+def learned() -> list[httpx.Response]:
+    """The answers of an interface that ends well."""
+    summary = an_interface_summary().model_dump_json(by_alias=True)
+    return [interface_answer(), interface_answer("completed", 3), ok(summary)]
+
+
 JSON_OF = {
     "apply": (("apply", "run-1", "--insight", "1"), applied),
     "stress-test": (("stress-test", "--dataset", "demo", "--classifier", "a"), done),
@@ -143,7 +128,12 @@ JSON_OF = {
     "wait": (("wait", "run-1"), done),
     "cancel": (("cancel", "run-1"), lambda: [run_answer(), run_answer("cancelled")]),
     "resume": (("resume", "run-1"), lambda: [run_answer(), run_answer()]),
-    "runs": (("runs",), lambda: [ok({"runs": [json.loads(a_run().model_dump_json())]})]),
+    "runs": (("runs",), lambda: [ok({"runs": [json.loads(a_run().model_dump_json())]}), *[NO_RUNS] * 1]),
+    "dataset-interface": (("dataset-interface", "demo"), learned),
+    "generate": (
+        ("generate", "run-1", "plate", "--shift", "in the snow"),
+        lambda: [interface_answer(), some_pictures(2)],
+    ),
     "datasets": (("datasets",), lambda: [ok({"datasets": [DATASET]})]),
     "classifiers": (("classifiers",), lambda: [ok({"classifiers": [CLASSIFIER]})]),
     "services": (("services",), lambda: [ok({"services": [SERVICE]})]),
