@@ -14,7 +14,7 @@ from faultline_core.errors import BackendUnavailable, FaultlineError, LeaseLost,
 from faultline_gateway.ledger import Done, Failed, Filtered, Ledger, Outcome
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedGroup, LeasedItem
-from faultline_gateway.workflows import stress_test
+from faultline_gateway.workflows.dispatch import work_on
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -149,7 +149,7 @@ class Worker:
     async def _run_workflow(self, group: LeasedGroup) -> None:
         record = LedgerRecorder(self._ledger, group)
         try:
-            await stress_test.process(group, services=self._services, record=record, store=self._store)
+            await work_on(group, services=self._services, record=record, store=self._store)
         except FaultlineError as error:
             _logger.warning("source %s of run %s: %s", group.source_id, group.run_id, error.detail)
 

@@ -184,6 +184,7 @@ class FakeEditor:
 
     async def generate(self, request: GenerateRequest) -> GenerateResponse:
         """Make one picture a prompt and seed."""
+        self.calls["generate"] += 1
         made = [self.world.add(Shown("", item.prompt), item.seed) for item in request.items]
         outcomes = [_good(GeneratedImage(image=ref)) for ref in made]
         return GenerateResponse(outcomes=outcomes, model=_model("editor"))

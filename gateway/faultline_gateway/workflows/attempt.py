@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -16,10 +17,13 @@ from faultline_core.errors import (
     BadBackendOutput,
     Cancelled,
     FaultlineError,
+    InternalError,
     LeaseLost,
 )
 from faultline_core.types import Cost, EditType, ItemKind
 from faultline_gateway.work_items import LeasedGroup, LeasedItem, Recorder
+
+_logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -79,6 +83,10 @@ class OpenItems:
     def open(self) -> list[LeasedItem]:
         """Items without an outcome yet, in planned order."""
         return list(self._open.values())
+
+    def is_open(self, item: LeasedItem) -> bool:
+        """Tell whether the item is still without an outcome."""
+        return item.id in self._open
 
     async def proceed(self) -> None:
         """Poll between calls whether to go on.
@@ -166,6 +174,29 @@ class OpenItems:
         # Booked once, on the first item with a result: sums over items stay exact.
         self._shared_cost, self._seconds = Cost(), {}
         return booked
+
+
+async def settle(attempt: OpenItems, group: LeasedGroup, work: Awaitable[None]) -> None:
+    """Await the work on a group, and see that each of its items has one outcome after it.
+
+    A call that fails as a whole fails the items that are still open. When the run is cancelled
+    meanwhile, open items are left without outcome, for the ledger to cancel.
+
+    Raises:
+        LeaseLost: another worker owns the items now.
+    """
+    try:
+        await work
+    except RunCancelledError:
+        return
+    except LeaseLost:
+        raise
+    except FaultlineError as error:
+        await attempt.fail(attempt.open, error)
+    except Exception as error:  # a defect of ours must cost this group only, not the worker's run
+        _logger.exception("source %s of run %s failed unexpectedly", group.source_id, group.run_id)
+        await attempt.fail(attempt.open, InternalError(f"unexpected {type(error).__name__}"))
+    await attempt.fail(attempt.open, InternalError("the workflow gave this item no outcome"))
 
 
 class Attempt(OpenItems):

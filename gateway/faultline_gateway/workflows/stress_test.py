@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-
 from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_core.errors import FaultlineError, InternalError, LeaseLost
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedGroup, LeasedItem, Recorder
-from faultline_gateway.workflows.attempt import Attempt, RunCancelledError, Store
+from faultline_gateway.workflows.attempt import Attempt, Store, settle
 from faultline_gateway.workflows.chosen_edits import make_chosen_edits
 from faultline_gateway.workflows.counterfactuals import make_counterfactuals
 from faultline_gateway.workflows.objectionable import drop_objectionable
@@ -23,14 +20,11 @@ from faultline_gateway.workflows.text_filters import keep_edits
 
 __all__ = ["plan", "process", "summarize"]
 
-_logger = logging.getLogger(__name__)
-
 
 async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: Store) -> None:
     """Work through the leased items of one source and record each exactly once.
 
-    A bad item fails alone; a call that fails as a whole fails the items that needed it. When the
-    run is cancelled meanwhile, open items are left without outcome, for the ledger to cancel.
+    A bad item fails alone; a call that fails as a whole fails the items that needed it.
 
     Raises:
         LeaseLost: another worker owns the items now.
@@ -39,18 +33,7 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
     if not isinstance(config, StressTestConfig):
         raise TypeError(f"run {group.run_id} is no stress test")
     attempt = Attempt(group, config, record, store)
-    try:
-        await _work_through(attempt, group.items[0], services)
-    except RunCancelledError:
-        return
-    except LeaseLost:
-        raise
-    except FaultlineError as error:
-        await attempt.fail(attempt.open, error)
-    except Exception as error:  # a defect of ours must cost this source only, not the worker's run
-        _logger.exception("source %s of run %s failed unexpectedly", group.source_id, group.run_id)
-        await attempt.fail(attempt.open, InternalError(f"unexpected {type(error).__name__}"))
-    await attempt.fail(attempt.open, InternalError("the workflow gave this item no outcome"))
+    await settle(attempt, group, _work_through(attempt, group.items[0], services))
 
 
 async def _work_through(attempt: Attempt, source: LeasedItem, services: Services) -> None:
@@ -62,6 +45,7 @@ async def _work_through(attempt: Attempt, source: LeasedItem, services: Services
     # The reconstruction goes first: it leaves the inversion in the cache that every edit starts from.
     control = await reconstruct(attempt, source, caption, services)
     counterfactuals = await make_counterfactuals(attempt, source, caption, edits, services)
-    drafts = await drop_objectionable(attempt, [*control, *counterfactuals], services)
+    threshold = attempt.config.objectionable
+    drafts = await drop_objectionable(attempt, [*control, *counterfactuals], threshold, services)
     drafts = await add_records(attempt, source, drafts, services)
     await predict(attempt, source, drafts, services)

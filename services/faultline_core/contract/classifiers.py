@@ -37,13 +37,20 @@ class ClassifyResponse(ResponseBody):
 
 
 class ClassifierDescription(ResponseBody):
-    """A classifier that can be tested; ``classes`` is its class map where it is known."""
+    """A classifier that can be tested; ``classes`` is its class map where it is known.
+
+    ``parameters`` counts them, ``resolution`` is in pixels, ``training`` says on what and how it was trained:
+    None and empty where nobody told.
+    """
 
     name: str
     spec: str
     architecture: str = ""
     classes: list[str] | None = None
     description: str = ""
+    parameters: int | None = None
+    resolution: int | None = None
+    training: str = ""
 
 
 class ClassifierList(ResponseBody):

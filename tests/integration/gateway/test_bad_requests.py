@@ -12,11 +12,12 @@ import pytest
 import pytest_asyncio
 
 from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledgers import create_run
 from fakes.problems import problem
 from faultline_core.errors import error_classes
 from faultline_gateway import edge
 from faultline_gateway.ledger import Ledger
-from faultline_gateway.routes import stress_tests
+from faultline_gateway.routes import runs
 
 ROOT = "/v1/stress-tests"
 BODY = {"dataset": "demo", "classifiers": ["steady"], "seed": 3}
@@ -59,14 +60,16 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fak
         ("GET", f"{ROOT}?limit=0", 422, "invalid-request"),
         ("GET", f"{ROOT}?limit=1001", 422, "invalid-request"),
         ("GET", f"{ROOT}?after=tampered", 422, "invalid-request"),
-        ("GET", f"{ROOT}/nobody:wait?timeout=1e9", 422, "invalid-request"),
-        ("GET", f"{ROOT}/nobody:wait?timeout=nan", 422, "invalid-request"),
-        ("GET", f"{ROOT}/nobody/results?from=-1", 422, "invalid-request"),
+        ("GET", f"{ROOT}/{{run}}:wait?timeout=1e9", 422, "invalid-request"),
+        ("GET", f"{ROOT}/{{run}}:wait?timeout=nan", 422, "invalid-request"),
+        ("GET", f"{ROOT}/{{run}}/results?from=-1", 422, "invalid-request"),
     ],
 )
 async def test_a_wrong_address_is_a_named_problem(
     gateway: FakeGateway, method: str, path: str, status: int, code: str
 ) -> None:
+    # A run that is not there is said before what else is wrong.
+    path = path.replace("{run}", create_run(gateway.ledger))
     problem(await gateway.http.request(method, path), status, code)
 
 
@@ -159,7 +162,7 @@ async def test_an_answer_that_breaks_off_midway_is_not_mended_into_a_lie(
         raise RuntimeError("a defect")
 
     run = (await gateway.http.post(ROOT, json=BODY)).json()
-    monkeypatch.setattr(stress_tests, "result_lines", lines)
+    monkeypatch.setattr(runs, "result_lines", lines)
     answer = await gateway.http.get(f"{ROOT}/{run['id']}/results")
     assert answer.text == "a line\n"
     gateway.ledger.cancel(run["id"])

@@ -1,0 +1,86 @@
+"""Tokens learned in a chain of short calls: the checkpoint of one goes into the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from faultline_core.contract.dataset_interfaces import CLASS_NAME, DatasetInterfaceConfig
+from faultline_core.contract.tokens import (
+    DroppedImage,
+    LearnedToken,
+    LearnTokenItem,
+    LearnTokensRequest,
+)
+from faultline_core.errors import BadBackendOutput
+from faultline_core.types import BlobRef, Cost
+from faultline_gateway.ports import Services
+from faultline_gateway.work_items import LeasedItem
+from faultline_gateway.workflows.attempt import OpenItems, borne_alone
+
+
+@dataclass
+class Pupil:
+    """A class that learns its token: its pictures, what they are shown under, and how far it is."""
+
+    item: LeasedItem
+    images: list[BlobRef]
+    prompts: list[str] | None = None
+    own_words: list[str] = field(default_factory=list)
+    steps: int = 0
+    checkpoint: BlobRef | None = None
+    bundle: BlobRef | None = None
+    losses: list[float] = field(default_factory=list)
+    read: int = 0
+    dropped: list[DroppedImage] = field(default_factory=list)
+    cost: Cost = field(default_factory=Cost)
+
+    def advance(self, learned: LearnedToken) -> None:
+        """Take over where a link has led.
+
+        Raises:
+            BadBackendOutput: it has led nowhere, so that the chain would never end.
+        """
+        if learned.bundle is None and learned.steps <= self.steps:
+            raise BadBackendOutput(
+                f"the editor took {self.item.label!r} from step {self.steps} to {learned.steps}"
+            )
+        self.steps, self.checkpoint, self.bundle = learned.steps, learned.checkpoint, learned.bundle
+        self.losses += learned.losses
+        self.read, self.dropped = learned.images, list(learned.dropped)
+        self.cost += borne_alone(learned.cost)
+
+
+async def learn(
+    attempt: OpenItems, config: DatasetInterfaceConfig, pupils: Sequence[Pupil], services: Services
+) -> None:
+    """Take all classes that are still open to their tokens, a link at a time, those left in one batch.
+
+    A link that was made before a worker died is remembered by the editor: going through the chain again
+    takes no step twice.
+    """
+    while left := [pupil for pupil in pupils if pupil.bundle is None and attempt.is_open(pupil.item)]:
+        async with attempt.blaming([pupil.item for pupil in left]):
+            request = LearnTokensRequest(
+                items=[_ask(config, pupil) for pupil in left],
+                preset=config.preset,
+                link_steps=config.link_steps,
+                seed=config.request.seed,
+            )
+            response = await attempt.call("editor", services.editor.learn_tokens, request)
+            outcomes = attempt.outcomes("editor", response, len(left))
+            attempt.share(response.cost, [found.value.cost for found in outcomes if found.value is not None])
+            for pupil, outcome in zip(left, outcomes, strict=True):
+                async with attempt.blaming([pupil.item]):
+                    pupil.advance(outcome.unwrap())
+
+
+def _ask(config: DatasetInterfaceConfig, pupil: Pupil) -> LearnTokenItem:
+    shared = config.request.token_init
+    return LearnTokenItem(
+        class_name=pupil.item.label,
+        images=pupil.images,
+        prompts=pupil.prompts,
+        initialiser=None if shared == CLASS_NAME else shared,
+        checkpoint=pupil.checkpoint,
+    )
