@@ -19,6 +19,8 @@ EVENT_STREAM_TIMEOUT_S = 60.0
 """Four heartbeats of the gateway: a stream that is silent for longer is dead."""
 FIGURES_TIMEOUT_S = 300.0
 """Bootstraps over thousands of items, and a report with all their pictures, take minutes."""
+EXPORT_TIMEOUT_S = 3600.0
+"""The gateway writes all pictures before it sends the first byte: hundred thousand take most of an hour."""
 WAIT_SLICE_S = 25.0
 """Below the 30 s after which many proxies give a silent request up."""
 
@@ -105,6 +107,10 @@ class RunCalls(Generic[AnyItem, Summary]):
             parse=reading_text,
             timeout=FIGURES_TIMEOUT_S,
         )
+
+    def export(self, run_id: str, params: Params) -> Call[None]:
+        """``GET /v1/<kind>s/{id}/export``."""
+        return self._streamed(run_id, "/export", params=params, timeout=EXPORT_TIMEOUT_S)
 
     def events(self, run_id: str, last_id: int | None) -> Call[None]:
         """``GET /v1/<kind>s/{id}/events``, from the event after ``last_id`` on."""

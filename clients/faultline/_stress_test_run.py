@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from faultline._exported_runs import AsyncExportedRun, ExportedRun
 from faultline._follow_up import follow_up, insight_of, needs_example
 from faultline._run_calls import RunCalls
-from faultline._runs import AsyncRunHandle, RunHandle
 from faultline_core.contract.runs import Item
 from faultline_core.contract.stress_tests import Insight, StressTestSummary
 
 STRESS_TESTS = RunCalls("stress-test", Item, StressTestSummary)
 
 
-class StressTest(RunHandle[Item, StressTestSummary]):
+class StressTest(ExportedRun[Item, StressTestSummary]):
     """A stress test, followed by blocking calls."""
 
     _calls = STRESS_TESTS
@@ -33,7 +33,7 @@ class StressTest(RunHandle[Item, StressTestSummary]):
         return StressTest(self._sender, self._sender.send(STRESS_TESTS.create(body, None)))
 
 
-class AsyncStressTest(AsyncRunHandle[Item, StressTestSummary]):
+class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
     """A stress test, followed by awaitable calls."""
 
     _calls = STRESS_TESTS

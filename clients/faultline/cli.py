@@ -6,7 +6,13 @@ import sys
 
 import typer
 
-from faultline import _classifier_commands, _interface_commands, _run_commands, _stress_test_commands
+from faultline import (
+    _classifier_commands,
+    _export_commands,
+    _interface_commands,
+    _run_commands,
+    _stress_test_commands,
+)
 from faultline._gate import Exit
 from faultline._terminal import AsJson, Url, connected, show
 
@@ -16,6 +22,7 @@ app.command("stress-test")(_stress_test_commands.stress_test)
 app.command("apply")(_stress_test_commands.apply)
 app.command("dataset-interface")(_interface_commands.dataset_interface)
 app.command("generate")(_interface_commands.generate)
+app.command("export")(_export_commands.export)
 app.command("wait")(_run_commands.wait)
 app.command("cancel")(_run_commands.cancel)
 app.command("resume")(_run_commands.resume)

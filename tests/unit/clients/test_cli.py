@@ -12,6 +12,7 @@ import httpx
 import pytest
 import typer
 
+from fakes.archives import export_answer
 from fakes.command import Play, run
 from fakes.interfaces import an_interface_summary, interface_answer, some_pictures
 from fakes.sdk import a_run, a_summary, figure, ok, problem, run_answer, summary_answer
@@ -24,8 +25,8 @@ from faultline_core.types import Cost
 
 ANSI = re.compile(r"\x1b\[")
 VERBS = (
-    "stress-test", "apply", "dataset-interface", "generate", "wait", "cancel", "resume", "runs", "datasets",
-    "classifiers", "services",
+    "stress-test", "apply", "dataset-interface", "generate", "export", "wait", "cancel", "resume", "runs",
+    "datasets", "classifiers", "services",
 )  # fmt: skip
 DATASET = {
     "name": "mine", "classes": ["bus"], "n_sources": 2, "digest": "d", "created_at": "2026-01-01T00:00:00Z",
@@ -134,6 +135,7 @@ JSON_OF = {
         ("generate", "run-1", "plate", "--shift", "in the snow"),
         lambda: [interface_answer(), some_pictures(2)],
     ),
+    "export": (("export", "run-1", "--out", "out"), lambda: [run_answer(), export_answer()]),
     "datasets": (("datasets",), lambda: [ok({"datasets": [DATASET]})]),
     "classifiers": (("classifiers",), lambda: [ok({"classifiers": [CLASSIFIER]})]),
     "services": (("services",), lambda: [ok({"services": [SERVICE]})]),
