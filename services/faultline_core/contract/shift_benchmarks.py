@@ -104,13 +104,25 @@ class BenchmarkShift(ResponseBody):
         return self.classes is None or class_name in self.classes
 
 
+class RetrievalManifest(ResponseBody):
+    """What pictures the dataset to retrieve from had when the benchmark was planned.
+
+    ``digest`` is the dataset's, ``pictures`` the blob that lists its pictures, a JSON array of references.
+    """
+
+    digest: str
+    pictures: BlobRef
+    count: int = Field(ge=1)
+
+
 class ShiftBenchmarkConfig(ResponseBody):
     """All that a benchmark depends on; ``shifts`` begin with the base.
 
     ``tokens`` are the interface's; a class without one is made from its name alone. ``missing`` names the
     interface's classes that are left out because they have none. ``labels`` are all classes of the dataset,
-    among which classifiers choose. ``zoo`` is what the classifiers service tells of those asked. ``clip``
-    names the CLIP by which similarities are measured: thresholds hold for it alone.
+    among which classifiers choose. ``retrieval`` is there where pictures are retrieved. ``zoo`` is what the
+    classifiers service tells of those asked. ``clip`` names the CLIP by which similarities are measured:
+    thresholds hold for it alone.
     """
 
     request: ShiftBenchmarkCreate
@@ -125,6 +137,7 @@ class ShiftBenchmarkConfig(ResponseBody):
     shifts: list[BenchmarkShift]
     tokens: dict[str, BlobRef | None]
     missing: list[str] = []
+    retrieval: RetrievalManifest | None = None
     zoo: dict[str, ClassifierDescription] = {}
     clip: str
     objectionable: float | None = None
