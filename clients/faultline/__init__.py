@@ -16,8 +16,10 @@ from faultline._generated import (
     GeneratedPictures,
 )
 from faultline._retries import RetryPolicy
+from faultline._shift_benchmark_run import AsyncShiftBenchmark, ShiftBenchmark
 from faultline._stress_test_run import AsyncStressTest, StressTest
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
+from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.errors import FaultlineError
 from faultline_core.types import Cost, EditType, Estimate
@@ -29,6 +31,7 @@ __all__ = [
     "AsyncDatasetInterface",
     "AsyncGeneratedPicture",
     "AsyncGeneratedPictures",
+    "AsyncShiftBenchmark",
     "AsyncStressTest",
     "Client",
     "Cost",
@@ -40,6 +43,8 @@ __all__ = [
     "GeneratedPicture",
     "GeneratedPictures",
     "RetryPolicy",
+    "ShiftBenchmark",
+    "ShiftBenchmarkSummary",
     "StressTest",
     "StressTestSummary",
 ]

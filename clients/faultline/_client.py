@@ -19,6 +19,7 @@ from faultline.resources.classifiers import AsyncClassifiers, Classifiers
 from faultline.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
 from faultline.resources.datasets import AsyncDatasets, Datasets
 from faultline.resources.services import AsyncServices, Services
+from faultline.resources.shift_benchmarks import AsyncShiftBenchmarks, ShiftBenchmarks
 from faultline.resources.stress_tests import AsyncStressTests, StressTests
 
 T = TypeVar("T")
@@ -44,6 +45,11 @@ class Client(BaseClient[httpx.Client]):
     def dataset_interfaces(self) -> DatasetInterfaces:
         """``/v1/dataset-interfaces``."""
         return DatasetInterfaces(self)
+
+    @cached_property
+    def shift_benchmarks(self) -> ShiftBenchmarks:
+        """``/v1/shift-benchmarks``."""
+        return ShiftBenchmarks(self)
 
     @cached_property
     def datasets(self) -> Datasets:
@@ -116,6 +122,11 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
     def dataset_interfaces(self) -> AsyncDatasetInterfaces:
         """``/v1/dataset-interfaces``."""
         return AsyncDatasetInterfaces(self)
+
+    @cached_property
+    def shift_benchmarks(self) -> AsyncShiftBenchmarks:
+        """``/v1/shift-benchmarks``."""
+        return AsyncShiftBenchmarks(self)
 
     @cached_property
     def datasets(self) -> AsyncDatasets:

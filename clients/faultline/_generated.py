@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from faultline._files import write_bytes
 from faultline._run_calls import picture_call
 from faultline._sending import AsyncSender, Sender
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.contract.dataset_interfaces import Picture, Pictures
-from faultline_core.errors import InvalidRequest
 from faultline_core.types import BlobRef, Cost
 
 _LONGEST_STEM = 40
@@ -80,7 +80,7 @@ class GeneratedPicture(_Shown):
         Raises:
             InvalidRequest: nothing can be written there.
         """
-        return _write(Path(folder), self.filename, self.image_bytes())
+        return write_bytes(Path(folder) / self.filename, self.image_bytes())
 
 
 class AsyncGeneratedPicture(_Shown):
@@ -96,7 +96,7 @@ class AsyncGeneratedPicture(_Shown):
 
     async def save(self, folder: str | Path) -> Path:
         """Write it into ``folder``; as `GeneratedPicture.save`."""
-        return _write(Path(folder), self.filename, await self.image_bytes())
+        return write_bytes(Path(folder) / self.filename, await self.image_bytes())
 
 
 class GeneratedPictures(list[GeneratedPicture]):
@@ -138,13 +138,3 @@ class AsyncGeneratedPictures(list[AsyncGeneratedPicture]):
 def _stem(name: str) -> str:
     # Letters of any script, never a separator or a dot: a name comes from whoever named the class.
     return _NO_LETTERS.sub("_", name)[:_LONGEST_STEM].strip("_") or "picture"
-
-
-def _write(folder: Path, name: str, data: bytes) -> Path:
-    path = folder / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    except OSError as error:
-        raise InvalidRequest(f"the picture cannot be written to {str(path)!r}: {error}") from error
-    return path

@@ -10,13 +10,14 @@ from faultline._client import Client
 from faultline._dataset_interface_run import DatasetInterface
 from faultline._ending import MaxDrop, Report, RunId, Strict, gate_of, judged_by, see_through
 from faultline._gate import Exit
+from faultline._shift_benchmark_run import ShiftBenchmark
 from faultline._stress_test_run import StressTest
 from faultline._summary_tables import interface_table
 from faultline._terminal import AsJson, Url, connected, show, show_runs
 from faultline_core.contract.runs import Run
 from faultline_core.errors import InvalidRequest, NotFound
 
-AnyRun = StressTest | DatasetInterface
+AnyRun = StressTest | DatasetInterface | ShiftBenchmark
 
 
 def wait(
@@ -38,8 +39,10 @@ def wait(
         raise typer.Exit(_unjudged(run, report, as_json))
 
 
-def _unjudged(run: DatasetInterface, report: Report, as_json: bool) -> Exit:
-    return see_through(run, interface_table, report, as_json)
+def _unjudged(run: DatasetInterface | ShiftBenchmark, report: Report, as_json: bool) -> Exit:
+    if isinstance(run, DatasetInterface):
+        return see_through(run, interface_table, report, as_json)
+    return see_through(run, str, report, as_json)
 
 
 def cancel(run_id: RunId, as_json: AsJson = False, url: Url = None) -> None:
@@ -68,7 +71,7 @@ def run_of(client: Client, run_id: str) -> AnyRun:
     Raises:
         NotFound: there is no such run of any kind.
     """
-    for resource in (client.stress_tests, client.dataset_interfaces):
+    for resource in (client.stress_tests, client.dataset_interfaces, client.shift_benchmarks):
         try:
             return resource.get(run_id)
         except NotFound:
@@ -77,5 +80,5 @@ def run_of(client: Client, run_id: str) -> AnyRun:
 
 
 def _all_runs(client: Client) -> Iterator[Run]:
-    for resource in (client.stress_tests, client.dataset_interfaces):
+    for resource in (client.stress_tests, client.dataset_interfaces, client.shift_benchmarks):
         yield from resource.list()

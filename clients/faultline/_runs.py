@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, Generic, Self
 
 from httpx_sse import EventSource
 
+from faultline._files import write_text
 from faultline._following import Following
 from faultline._paging import pages, pages_async
 from faultline._results import Results
@@ -112,6 +114,14 @@ class RunHandle(_Handle[AnyItem, Summary]):
         """The report as one HTML file."""
         return self._sender.send(self._calls.report(self.id))
 
+    def save_report(self, path: str | Path) -> Path:
+        """Write the report to a file, and say where it is.
+
+        Raises:
+            InvalidRequest: the file cannot be written.
+        """
+        return write_text(Path(path), self.report())
+
     def picture(self, ref: str) -> bytes:
         """A picture of the run as PNG."""
         return self._sender.send(picture_call(ref))
@@ -193,6 +203,10 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
     async def report(self) -> str:
         """The report as one HTML file."""
         return await self._sender.send(self._calls.report(self.id))
+
+    async def save_report(self, path: str | Path) -> Path:
+        """Write the report to a file; as `RunHandle.save_report`."""
+        return write_text(Path(path), await self.report())
 
     async def picture(self, ref: str) -> bytes:
         """A picture of the run as PNG."""

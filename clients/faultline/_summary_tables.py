@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenResult
+from faultline_core.contract.shift_benchmark_summary import PromptAccuracy, ShiftBenchmarkSummary
 from faultline_core.types import Estimate
 
 _NAME, _FIGURE = 24, 30
@@ -18,6 +19,20 @@ def interface_table(summary: DatasetInterfaceSummary) -> str:
     lines += [_line(name, *_of_token(token)) for name, token in summary.tokens.items()]
     lines += [f"missing {name}: {why}" for name, why in summary.missing.items()]
     return "\n".join([*lines, "", f"cost: {summary.cost}"])
+
+
+def prompts_table(summary: ShiftBenchmarkSummary) -> str:
+    """A line for each classifier, source and prompt: accuracy, and what prompt and name cost."""
+    head = f"{'classifier':{_NAME}} {'source':12} {'prompt':36}"
+    figures = " ".join(f"{name:>{_FIGURE}}" for name in ("accuracy", "drop from base", "name beside token"))
+    lines = [f"{head} {figures}"] if summary.prompts else []
+    lines += [_of_prompt(row) for row in summary.prompts]
+    return "\n".join([*lines, "", f"cost: {summary.cost}", *summary.notes])
+
+
+def _of_prompt(row: PromptAccuracy) -> str:
+    figures = " ".join(f"{_figure(each):>{_FIGURE}}" for each in (row.accuracy, row.drop, row.beside_token))
+    return f"{row.model:{_NAME}} {row.source:12} {row.prompt:36} {figures}"
 
 
 def _of_token(token: TokenResult) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import sys
 import typer
 
 from faultline import (
+    _benchmark_commands,
     _classifier_commands,
     _export_commands,
     _interface_commands,
@@ -22,6 +23,8 @@ app.command("stress-test")(_stress_test_commands.stress_test)
 app.command("apply")(_stress_test_commands.apply)
 app.command("dataset-interface")(_interface_commands.dataset_interface)
 app.command("generate")(_interface_commands.generate)
+app.command("shift-benchmark")(_benchmark_commands.shift_benchmark)
+app.command("compare-prompts")(_benchmark_commands.compare_prompts)
 app.command("export")(_export_commands.export)
 app.command("wait")(_run_commands.wait)
 app.command("cancel")(_run_commands.cancel)

@@ -13,6 +13,7 @@ import pytest
 import typer
 
 from fakes.archives import export_answer
+from fakes.benchmarks import a_benchmark_summary, benchmark_answer, benchmark_summary_answer, prompt_rows
 from fakes.command import Play, run
 from fakes.interfaces import an_interface_summary, interface_answer, some_pictures
 from fakes.sdk import a_run, a_summary, figure, ok, problem, run_answer, summary_answer
@@ -25,7 +26,8 @@ from faultline_core.types import Cost
 
 ANSI = re.compile(r"\x1b\[")
 VERBS = (
-    "stress-test", "apply", "dataset-interface", "generate", "export", "wait", "cancel", "resume", "runs",
+    "stress-test", "apply", "dataset-interface", "generate", "shift-benchmark",
+    "compare-prompts", "export", "wait", "cancel", "resume", "runs",
     "datasets", "classifiers", "services",
 )  # fmt: skip
 DATASET = {
@@ -120,6 +122,12 @@ def learned() -> list[httpx.Response]:
     return [interface_answer(), interface_answer("completed", 3), ok(summary)]
 
 
+def benchmarked() -> list[httpx.Response]:
+    """The answers of a benchmark that ends well."""
+    summary = a_benchmark_summary(prompts=prompt_rows())
+    return [benchmark_answer(), benchmark_answer("completed", 3), benchmark_summary_answer(summary)]
+
+
 JSON_OF = {
     "apply": (("apply", "run-1", "--insight", "1"), applied),
     "stress-test": (("stress-test", "--dataset", "demo", "--classifier", "a"), done),
@@ -129,11 +137,15 @@ JSON_OF = {
     "wait": (("wait", "run-1"), done),
     "cancel": (("cancel", "run-1"), lambda: [run_answer(), run_answer("cancelled")]),
     "resume": (("resume", "run-1"), lambda: [run_answer(), run_answer()]),
-    "runs": (("runs",), lambda: [ok({"runs": [json.loads(a_run().model_dump_json())]}), *[NO_RUNS] * 1]),
+    "runs": (("runs",), lambda: [ok({"runs": [json.loads(a_run().model_dump_json())]}), NO_RUNS, NO_RUNS]),
     "dataset-interface": (("dataset-interface", "demo"), learned),
     "generate": (
         ("generate", "run-1", "plate", "--shift", "in the snow"),
         lambda: [interface_answer(), some_pictures(2)],
+    ),
+    "shift-benchmark": (("shift-benchmark", "i-1", "--classifier", "a"), benchmarked),
+    "compare-prompts": (
+        ("compare-prompts", "i-1", "plate", "--prompt", "in the snow", "--classifier", "a"), benchmarked
     ),
     "export": (("export", "run-1", "--out", "out"), lambda: [run_answer(), export_answer()]),
     "datasets": (("datasets",), lambda: [ok({"datasets": [DATASET]})]),

@@ -178,7 +178,7 @@ def test_runs_of_all_kinds_are_listed_newest_first(play: Play) -> None:
         update={"id": "run-2", "created_at": a_run().created_at.replace(day=2)}
     )
     listed = [json.loads(each.model_dump_json()) for each in (a_run(), newer)]
-    play(*[ok({"runs": [each]}) for each in listed])
+    play(*[ok({"runs": [each]}) for each in listed], ok({"runs": []}))
     lines = run("runs").stdout.splitlines()
     assert [line.split()[:2] for line in lines] == [["run-2", "dataset-interface"], ["run-1", "stress-test"]]
 

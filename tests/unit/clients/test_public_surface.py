@@ -19,29 +19,36 @@ from faultline import (
     AsyncDatasetInterface,
     AsyncGeneratedPicture,
     AsyncGeneratedPictures,
+    AsyncShiftBenchmark,
     AsyncStressTest,
     Client,
     DatasetInterface,
     GeneratedPicture,
     GeneratedPictures,
     RetryPolicy,
+    ShiftBenchmark,
     StressTest,
 )
 from faultline.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
+from faultline.resources.shift_benchmarks import AsyncShiftBenchmarks, ShiftBenchmarks
 from faultline.resources.stress_tests import AsyncStressTests, StressTests
 from faultline_core.errors import InvalidRequest
 
 PUBLIC = [
     "AsyncClient", "AsyncDatasetInterface", "AsyncGeneratedPicture", "AsyncGeneratedPictures",
-    "AsyncStressTest", "Client", "Cost", "DatasetInterface", "DatasetInterfaceSummary", "EditType",
-    "Estimate", "FaultlineError", "GeneratedPicture", "GeneratedPictures", "RetryPolicy", "StressTest",
+    "AsyncShiftBenchmark", "AsyncStressTest", "Client", "Cost", "DatasetInterface",
+    "DatasetInterfaceSummary", "EditType", "Estimate", "FaultlineError", "GeneratedPicture",
+    "GeneratedPictures", "RetryPolicy", "ShiftBenchmark", "ShiftBenchmarkSummary", "StressTest",
     "StressTestSummary",
 ]  # fmt: skip
 
-RESOURCES = ("stress_tests", "dataset_interfaces", "datasets", "classifiers", "services")
+RESOURCES = (
+    "stress_tests", "dataset_interfaces", "shift_benchmarks", "datasets", "classifiers", "services",
+)  # fmt: skip
 HANDLES = [
     (StressTest, AsyncStressTest),
     (DatasetInterface, AsyncDatasetInterface),
+    (ShiftBenchmark, AsyncShiftBenchmark),
     (GeneratedPicture, AsyncGeneratedPicture),
     (GeneratedPictures, AsyncGeneratedPictures),
 ]
@@ -118,8 +125,10 @@ def test_a_stress_test_is_described_by_keywords_and_its_seed_is_never_a_default(
     assert keywords_of(made.create)["seed"] is inspect.Parameter.empty
 
 
-@pytest.mark.parametrize("made", [DatasetInterfaces, AsyncDatasetInterfaces])
-def test_an_interface_is_described_by_keywords_and_says_the_seed_it_takes(made: Any) -> None:
+@pytest.mark.parametrize(
+    "made", [DatasetInterfaces, AsyncDatasetInterfaces, ShiftBenchmarks, AsyncShiftBenchmarks]
+)
+def test_interfaces_and_benchmarks_are_described_by_keywords_and_say_the_seed_they_take(made: Any) -> None:
     assert keywords_of(made.create)["seed"] == 0
 
 

@@ -18,7 +18,10 @@ from faultline_core.contract.interventions import Intervention
 
 RUNS = "/v1/stress-tests"
 INTERFACES = "/v1/dataset-interfaces"
-RESOURCES = ("stress_tests", "dataset_interfaces", "datasets", "classifiers", "services")
+BENCHMARKS = "/v1/shift-benchmarks"
+RESOURCES = (
+    "stress_tests", "dataset_interfaces", "shift_benchmarks", "datasets", "classifiers", "services",
+)  # fmt: skip
 REF = "a" * 64
 DATASET = {
     "name": "mine",
@@ -65,6 +68,24 @@ CREATED = {
 }  # fmt: skip
 
 
+def benchmark(client: Any) -> Any:
+    """Start a shift benchmark with every option set."""
+    return client.shift_benchmarks.create(
+        interface="i-1", classifiers=["a"], shifts=["in the snow"], classes=["bus"],
+        class_shifts={"bus": ["at a stop"]}, sources=["token", "retrieval"], retrieval="found",
+        scraped={"base": "s"}, photographs={"base": "p"}, n=5, real=7, validation="kept-back", steps=4,
+        guidance=2.0, scheduler="ddim", seed=3, idempotency_key="mine",
+    )  # fmt: skip
+
+
+BENCHMARKED = {
+    "interface": "i-1", "classifiers": ["a"], "shifts": ["in the snow"], "classes": ["bus"],
+    "class_shifts": {"bus": ["at a stop"]}, "sources": ["token", "retrieval"], "retrieval": "found",
+    "scraped": {"base": "s"}, "photographs": {"base": "p"}, "n": 5, "real": 7, "validation": "kept-back",
+    "steps": 4, "guidance": 2.0, "scheduler": "ddim", "seed": 3,
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Method:
     """One method, the request it must send and an answer to it."""
@@ -105,6 +126,15 @@ METHODS = (
         "dataset_interfaces.list", lambda c: c.dataset_interfaces.list(), "GET", INTERFACES,
         lambda: ok({"runs": [json.loads(a_run().model_dump_json())]}), query=[("limit", "100")],
     ),
+    Method("shift_benchmarks.create", benchmark, "POST", BENCHMARKS, run_answer, body=BENCHMARKED),
+    Method(
+        "shift_benchmarks.get", lambda c: c.shift_benchmarks.get("run-1"), "GET", f"{BENCHMARKS}/run-1",
+        run_answer,
+    ),
+    Method(
+        "shift_benchmarks.list", lambda c: c.shift_benchmarks.list(), "GET", BENCHMARKS,
+        lambda: ok({"runs": [json.loads(a_run().model_dump_json())]}), query=[("limit", "100")],
+    ),
     Method(
         "datasets.create", lambda c: c.datasets.create(name="mine", classes=["bus"]), "POST", "/v1/datasets",
         lambda: ok(DATASET), body={"name": "mine", "classes": ["bus"]},
@@ -141,6 +171,10 @@ HANDLE_METHODS = (
     Method(
         "items", lambda r: r.items(), "GET", f"{RUNS}/run-1/items", lambda: ok({"items": [ITEM]}),
         query=[("limit", "200")],
+    ),
+    Method(
+        "save_report", lambda r: r.save_report("/dev/null"), "GET", f"{RUNS}/run-1/report",
+        lambda: httpx.Response(200, text="<html>"),
     ),
     Method(
         "report", lambda r: r.report(), "GET", f"{RUNS}/run-1/report",
