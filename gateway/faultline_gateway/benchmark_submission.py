@@ -7,7 +7,7 @@ import asyncio
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig, TokenItem
 from faultline_core.contract.datasets import Dataset
 from faultline_core.contract.runs import Run
-from faultline_core.contract.shift_benchmarks import ShiftBenchmarkCreate
+from faultline_core.contract.shift_benchmarks import RetrievalManifest, ShiftBenchmarkCreate
 from faultline_core.errors import NotFound, UnknownDataset
 from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.ledger import Ledger
@@ -15,7 +15,7 @@ from faultline_gateway.parts import GatewayParts
 from faultline_gateway.submission import Plan, require_quota, store_once
 from faultline_gateway.workflows.benchmark_planning import LearnedInterface, most_items
 from faultline_gateway.workflows.brought_pictures import BroughtPictures, datasets_of
-from faultline_gateway.workflows.found_pictures import check_found
+from faultline_gateway.workflows.found_pictures import retrieval_manifest
 from faultline_gateway.workflows.shift_benchmark import plan_benchmark
 
 
@@ -31,11 +31,13 @@ async def submit_benchmark(create: ShiftBenchmarkCreate, parts: GatewayParts, ke
 
     async def plan_it() -> Plan:
         interface, dataset, brought = await asyncio.to_thread(_read, create, parts)
+        retrieval = await _retrieval(create, parts)
         config, items = await plan_benchmark(
             create,
             interface=interface,
             dataset=dataset,
             brought=brought,
+            retrieval=retrieval,
             suite=parts.suite,
             services=parts.services,
         )
@@ -47,7 +49,6 @@ async def submit_benchmark(create: ShiftBenchmarkCreate, parts: GatewayParts, ke
 def _read(
     create: ShiftBenchmarkCreate, parts: GatewayParts
 ) -> tuple[LearnedInterface, Dataset, BroughtPictures]:
-    check_found(create)
     run, config = _interface(create.interface, parts.ledger)
     dataset = parts.ledger.dataset(run.dataset)
     named = {name: _dataset(name, place, parts.ledger) for name, place in datasets_of(create).items()}
@@ -68,6 +69,14 @@ def _read(
     )
     sources = {name: parts.ledger.sources(name) for name in (dataset.name, *named)}
     return interface, dataset, BroughtPictures(dataset.name, sources)
+
+
+async def _retrieval(create: ShiftBenchmarkCreate, parts: GatewayParts) -> RetrievalManifest | None:
+    if create.retrieval is None:
+        return None
+    dataset = await asyncio.to_thread(_dataset, create.retrieval, "/retrieval", parts.ledger)
+    sources = await asyncio.to_thread(parts.ledger.sources, create.retrieval)
+    return await retrieval_manifest(dataset, sources, parts.store)
 
 
 def _interface(run_id: str, ledger: Ledger) -> tuple[Run, DatasetInterfaceConfig]:

@@ -11,10 +11,11 @@ from faultline_core.images import encode_raw
 
 
 class FakeStore:
-    """Blobs in a dict, with the get and put of `faultline_core.blobs.BlobStore`."""
+    """Blobs in a dict, with the methods of `faultline_core.blobs.BlobStore`."""
 
     def __init__(self) -> None:
         self.blobs: dict[str, bytes] = {}
+        self.noted: dict[tuple[str, str], str] = {}
 
     def put(self, data: bytes) -> str:
         """Keep ``data`` under its digest."""
@@ -31,6 +32,15 @@ class FakeStore:
     def exists(self, ref: str) -> bool:
         """Tell whether ``ref`` is kept."""
         return ref in self.blobs
+
+    def remember(self, kind: str, key: str, ref: str) -> None:
+        """Note that ``key`` gave ``ref``."""
+        self.noted[kind, key] = ref
+
+    def recall(self, kind: str, key: str) -> str | None:
+        """Return what was noted for ``key``, if it is still kept."""
+        ref = self.noted.get((kind, key))
+        return ref if ref in self.blobs else None
 
 
 def picture(*names: object, size: int = 8) -> bytes:

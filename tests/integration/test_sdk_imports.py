@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BLOCKED = ("numpy", "torch", "ray", "fastapi", "PIL", "sqlalchemy", "scipy", "sklearn", "typer", "rich")
+BLOCKED = (
+    "numpy", "torch", "ray", "fastapi", "PIL", "sqlalchemy", "scipy", "sklearn", "faiss", "typer", "rich",
+)  # fmt: skip
 
 PROGRAM = f"""
 import sys

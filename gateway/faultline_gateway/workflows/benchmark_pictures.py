@@ -12,7 +12,7 @@ from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedItem
 from faultline_gateway.workflows.attempt import OpenItems, borne_alone
 from faultline_gateway.workflows.benchmark_cells import GENERATED, Cell
-from faultline_gateway.workflows.found_pictures import found_pictures
+from faultline_gateway.workflows.found_pictures import IndexStore, Search, search_pictures
 from faultline_gateway.workflows.picture_prompts import prompt_of
 from faultline_gateway.workflows.picture_seeds import picture_seed
 from faultline_gateway.workflows.pictures import check_picture
@@ -47,7 +47,7 @@ class PictureDraft:
 
 
 async def obtain(
-    attempt: OpenItems, config: ShiftBenchmarkConfig, cell: Cell, services: Services
+    attempt: OpenItems, config: ShiftBenchmarkConfig, cell: Cell, services: Services, store: IndexStore
 ) -> list[Obtained]:
     """Bring each open item its picture; items that fail, or find none, are recorded and left out.
 
@@ -57,7 +57,7 @@ async def obtain(
     if cell.source in GENERATED:
         return await _generate(attempt, config, cell, services)
     if cell.source == "retrieval":
-        return await _search(attempt, config, cell, services)
+        return await _search(attempt, config, cell, services, store)
     return [Obtained(item, item.source_image) for item in attempt.open]
 
 
@@ -86,16 +86,19 @@ async def _generate(
 
 
 async def _search(
-    attempt: OpenItems, config: ShiftBenchmarkConfig, cell: Cell, services: Services
+    attempt: OpenItems, config: ShiftBenchmarkConfig, cell: Cell, services: Services, store: IndexStore
 ) -> list[Obtained]:
-    await attempt.proceed()
     shift, name = config.shifts[cell.condition], cell.class_name(config)
+
+    async def search(most: int) -> Search:
+        return await search_pictures(config, shift.name, name, most, services, store)
+
     # All of the cell and not this chunk's: the search ranks them, and a chunk takes its ranks.
-    images = await found_pictures(
-        config, cell.source, shift.name, name, config.request.n, services, attempt.store
+    searched = await attempt.call("scorer", search, config.request.n)
+    attempt.share(searched.cost)
+    return await _ranked(
+        attempt, [each.picture for each in searched.found], prompt_of(shift.prompt, name, None)
     )
-    prompt = prompt_of(shift.prompt, name, None)
-    return await _ranked(attempt, images, prompt)
 
 
 async def _ranked(attempt: OpenItems, images: Sequence[BlobRef], prompt: str) -> list[Obtained]:

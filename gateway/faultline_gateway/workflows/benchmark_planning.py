@@ -12,6 +12,7 @@ from faultline_core.contract.datasets import Dataset
 from faultline_core.contract.editor import GenerateItem, GenerateRequest, GenerationPreset
 from faultline_core.contract.shift_benchmarks import (
     CATALOGUE,
+    RetrievalManifest,
     ShiftBenchmarkConfig,
     ShiftBenchmarkCreate,
 )
@@ -53,6 +54,7 @@ async def plan_benchmark(
     interface: LearnedInterface,
     dataset: Dataset,
     brought: BroughtPictures,
+    retrieval: RetrievalManifest | None,
     suite: Suite,
     services: Services,
 ) -> tuple[ShiftBenchmarkConfig, list[PlannedItem]]:
@@ -83,6 +85,7 @@ async def plan_benchmark(
         shifts=shifts,
         tokens={name: interface.tokens.get(name) for name in classes},
         missing=missing,
+        retrieval=retrieval,
         zoo=_described(zoo),
         clip=suite.scorer.checkpoint or suite.scorer.clip,
         objectionable=suite.scorer.objectionable,

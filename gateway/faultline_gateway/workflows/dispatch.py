@@ -8,10 +8,10 @@ from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedGroup, Recorder
 from faultline_gateway.workflows import dataset_interface, shift_benchmark, stress_test
-from faultline_gateway.workflows.attempt import Store
+from faultline_gateway.workflows.found_pictures import IndexStore
 
 
-async def work_on(group: LeasedGroup, *, services: Services, record: Recorder, store: Store) -> None:
+async def work_on(group: LeasedGroup, *, services: Services, record: Recorder, store: IndexStore) -> None:
     """Give each leased item exactly one outcome, by the workflow of the run's kind.
 
     Raises:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from faultline_core.contract.shift_benchmarks import ShiftBenchmarkConfig
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedGroup, Recorder
-from faultline_gateway.workflows.attempt import OpenItems, Store, settle
+from faultline_gateway.workflows.attempt import OpenItems, settle
 from faultline_gateway.workflows.benchmark_cells import GENERATED, Cell
 from faultline_gateway.workflows.benchmark_pictures import obtain
 from faultline_gateway.workflows.benchmark_planning import plan_benchmark
+from faultline_gateway.workflows.found_pictures import IndexStore
 from faultline_gateway.workflows.objectionable import drop_objectionable
 from faultline_gateway.workflows.picture_similarities import measure
 from faultline_gateway.workflows.predictions import predict_pictures
@@ -22,7 +23,7 @@ async def process_pictures(
     *,
     services: Services,
     record: Recorder,
-    store: Store,
+    store: IndexStore,
 ) -> None:
     """Work through the leased pictures of one cell and record each exactly once.
 
@@ -33,14 +34,14 @@ async def process_pictures(
         LeaseLost: another worker owns the items now.
     """
     attempt = OpenItems(group, record, store)
-    await settle(attempt, group, _work_through(attempt, group, config, services))
+    await settle(attempt, group, _work_through(attempt, group.source_id, config, services, store))
 
 
 async def _work_through(
-    attempt: OpenItems, group: LeasedGroup, config: ShiftBenchmarkConfig, services: Services
+    attempt: OpenItems, source_id: str, config: ShiftBenchmarkConfig, services: Services, store: IndexStore
 ) -> None:
-    cell = Cell.of(group.source_id)
-    obtained = await obtain(attempt, config, cell, services)
+    cell = Cell.of(source_id)
+    obtained = await obtain(attempt, config, cell, services, store)
     drafts = await measure(attempt, config, cell, obtained, services)
     threshold = config.objectionable if cell.source in GENERATED else None
     drafts = await drop_objectionable(attempt, drafts, threshold, services)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from fakes.benchmarks import TokenEditor, benchmark_body, benchmark_services, to
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.world import CLASSES
 from faultline_core.contract.runs import Run
+from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.shift_benchmarks import PictureItem, ShiftBenchmarkConfig
 
 ROOT = "/v1/shift-benchmarks"
@@ -116,3 +118,43 @@ async def test_a_cancelled_interface_gives_what_it_has_and_says_what_is_missing(
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/classes/1")
     by_name = await created(gateway, interface, classes=["kite"], sources=["class-name"])
     assert by_name.request_counts.total == REAL + 3 * N
+
+
+async def test_pictures_are_found_as_well_as_made(gateway: FakeGateway) -> None:
+    interface = await uploaded(gateway)
+    await gateway.upload("snowy", 3, CLASSES[:2])
+    brought = {"base": "demo", "in the snow": "snowy"}
+    run = await created(
+        gateway,
+        interface,
+        classes=["plate", "sled"],
+        sources=["scraped", "photographs", "retrieval"],
+        scraped=brought,
+        photographs=brought,
+        retrieval="snowy",
+    )
+    await gateway.worker().work_off()
+    found: dict[str, list[PictureItem]] = {}
+    for item in gateway.ledger.items_of(run.id, PictureItem):
+        assert item.state in ("done", "pending") or item.reason == "not-found"
+        found.setdefault(item.source_id.split(".")[2], []).append(item)
+    # Of 6 base pictures five are asked for; there are 3 of the snow, and nothing of the rain.
+    assert len(found["scraped"]) == len(found["photographs"]) == 2 * (N + 3)
+    assert all(item.result and item.result.image == item.source_image for item in found["photographs"])
+    assert Counter(item.state for item in found["retrieval"]) == {"done": 2 * 3 * N}
+    assert {item.result.prompt for item in found["retrieval"] if item.result} >= {
+        "A photo of a sled in the rain"
+    }
+
+
+async def test_the_summary_tells_what_each_shift_costs(finished: Finished) -> None:
+    answer = await finished.get("/summary")
+    assert answer.status_code == 200, answer.text
+    summary = ShiftBenchmarkSummary.model_validate_json(answer.content)
+    for source in summary.sources.values():
+        snow = source.shifts["in the snow"]
+        assert snow.effect is not None
+        assert snow.effect.models["leaning"].drop.estimate == pytest.approx(1.0)
+        assert snow.effect.models["steady"].drop.estimate == pytest.approx(0.0)
+        assert snow.effect.impact.estimate == pytest.approx(0.5)
+        assert snow.counts.planned == 4 * N
