@@ -1,225 +1,157 @@
-"""A shift benchmark as the gateway tells of it: its run, its figures, its thresholds."""
+"""A dataset interface that has ended, ports that know its tokens, and benchmarks of shifts over both."""
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import httpx
+import numpy as np
 
-from fakes.interfaces import TOKEN
-from fakes.sdk import a_run, figure, ok
-from faultline_core.contract.classifiers import ClassifierDescription
-from faultline_core.contract.editor import GenerationPreset
-from faultline_core.contract.runs import Run
-from faultline_core.contract.shift_benchmark_summary import (
-    ClassCondition,
-    ConditionSummary,
-    EffectSummary,
-    GapSummary,
-    ModelDrop,
-    ObjectThresholdSummary,
-    PictureCounts,
-    PromptAccuracy,
-    RealSummary,
-    ShiftBenchmarkSummary,
-    ShiftSummary,
-    SlopeSummary,
-    SourceSummary,
-)
-from faultline_core.contract.shift_benchmarks import (
-    BenchmarkShift,
-    BenchmarkSource,
-    ShiftBenchmarkConfig,
-    ShiftBenchmarkCreate,
-)
-from faultline_core.contract.shift_thresholds import (
-    InspectedPicture,
-    Inspection,
-    Inspections,
-    ShiftThresholdDecision,
-    ShiftThresholds,
-    ThresholdInForce,
-)
-from faultline_core.types import Cost, Estimate, RunState
+from fakes.gateway import FakeGateway
+from fakes.ports import FakeEditor, FakeScorer, fake_services
+from fakes.world import CLASSES, FakeWorld, Shown
+from faultline_core.class_slot import CLASS_SLOT
+from faultline_core.contract.base import ModelIdentity, Outcome
+from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig, TokenResult
+from faultline_core.contract.editor import GeneratedImage, GenerateItem, GenerateRequest, GenerateResponse
+from faultline_core.contract.shift_benchmarks import ShiftBenchmarkCreate
+from faultline_core.types import Cost
+from faultline_gateway.ledger import Done, Ledger
+from faultline_gateway.ports import Services
+from faultline_gateway.work_items import PlannedItem
 
-NOW = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
-CLASSES = ("plate", "boat")
-MODELS = ("steady", "middling", "leaning")
-SHIFTS = {"in the snow": "weather", "a painting": "style"}
-N = 6
+SHIFTS = ("in the snow", "in the rain")
 
 
-def a_benchmark_run(state: RunState = "queued", done: int = 0) -> Run:
-    """A benchmark of three pictures."""
-    return a_run(state, done).model_copy(update={"kind": "shift-benchmark"})
+def token_of(label: str) -> str:
+    """The bundle of a class."""
+    return hashlib.sha256(f"token of {label}".encode()).hexdigest()
 
 
-def benchmark_answer(state: RunState = "queued", done: int = 0) -> httpx.Response:
-    """The answer that describes such a run."""
-    return ok(a_benchmark_run(state, done).model_dump_json())
+class TokenEditor(FakeEditor):
+    """Draws what a prompt says, of the class whose token or name stands in it."""
 
+    def __init__(self, world: FakeWorld) -> None:
+        super().__init__(world)
+        self.requests: list[GenerateRequest] = []
 
-def benchmark_summary_answer(summary: ShiftBenchmarkSummary) -> httpx.Response:
-    """The answer that holds such figures."""
-    return ok(summary.model_dump_json(by_alias=True))
+    async def generate(self, request: GenerateRequest) -> GenerateResponse:
+        """Make one picture a prompt and seed, 2 evaluations a step each."""
+        self.calls["generate"] += 1
+        self.requests.append(request)
+        made = [self.make(request, item) for item in request.items]
+        outcomes = [Outcome[GeneratedImage](value=value) for value in made]
+        evaluations = 2 * request.steps * len(outcomes)
+        return GenerateResponse(
+            outcomes=outcomes, model=ModelIdentity(id="fake-editor", revision="0"),
+            cost=Cost(unet_calls=request.steps, unet_evaluations=evaluations),
+        )  # fmt: skip
 
-
-def benchmark_config(*sources: BenchmarkSource) -> ShiftBenchmarkConfig:
-    """What a benchmark of two classes under two shifts was resolved to."""
-    return ShiftBenchmarkConfig(
-        request=ShiftBenchmarkCreate(
-            interface="interface-1", classifiers=list(MODELS), shifts=list(SHIFTS), n=N, seed=0,
-            sources=list(sources or ("token",)),
-        ),
-        suite="fake",
-        dataset="demo",
-        dataset_digest="d" * 64,
-        generation=GenerationPreset(steps=4, guidance=2.0),
-        models={"editor": "sd@" + "c" * 12},
-        versions={"faultline": "0.1.0"},
-        classes=list(CLASSES),
-        labels=list(CLASSES),
-        shifts=[
-            BenchmarkShift(name="base", prompt="a photo of a <class>", caption="", family="base"),
-            *(
-                BenchmarkShift(
-                    name=name, prompt=f"a photo of a <class> {name}", caption=f"a photo {name}",
-                    family=family, photo=family != "style",
-                )
-                for name, family in SHIFTS.items()
-            ),
-        ],
-        tokens=dict.fromkeys(CLASSES, TOKEN),
-        clip="ViT-fake/tests",
-    )  # fmt: skip
-
-
-def counts(kept: int, *, no_object: int = 0, no_shift: int = 0) -> PictureCounts:
-    """Pictures of which so many were kept and so many failed either criterion alone."""
-    return PictureCounts(
-        planned=kept + no_object + no_shift, kept=kept, without_object=no_object, without_shift=no_shift
-    )
-
-
-def an_effect(impact: Estimate, p_adjusted: float = 0.004) -> EffectSummary:
-    """What a shift costs three models, of which better ones lose less."""
-    drops = {
-        name: ModelDrop(
-            base=figure(base, base - 0.05, base + 0.05, 12),
-            shifted=figure(shifted, shifted - 0.1, shifted + 0.1, 12),
-            drop=figure(base - shifted, base - shifted - 0.1, base - shifted + 0.1, 12),
+    def make(self, request: GenerateRequest, item: GenerateItem) -> GeneratedImage:
+        """The picture of one prompt."""
+        label = next(
+            name for name in CLASSES if item.token == token_of(name) or f" {name}" in f" {item.prompt}"
         )
-        for name, base, shifted in zip(MODELS, (0.95, 0.9, 0.8), (0.85, 0.7, 0.45), strict=True)
-    }
-    slope = SlopeSummary(slope=figure(2.5, 1.5, 3.5, 3), without_one=(2.0, 3.0), leaning_on="leaning")
-    return EffectSummary(
-        classes=list(CLASSES), models=drops, impact=impact, p=0.002, p_adjusted=p_adjusted, slope=slope,
-        probit_slope=slope,
-    )  # fmt: skip
+        caption = item.prompt.replace(CLASS_SLOT, label)
+        image = self.world.add(Shown(label, caption), item.seed, item.token)
+        return GeneratedImage(image=image, cost=Cost(unet_evaluations=2 * request.steps))
 
 
-def a_shift(name: str, impact: Estimate | None, **told: object) -> ShiftSummary:
-    """One shift by one source; without an impact no class was left."""
-    effect = None if impact is None else an_effect(impact)
-    fields = {
-        "counts": counts(9, no_object=2, no_shift=1), "share_kept": figure(0.75, 0.47, 0.91, 12),
-        "thin": [] if effect else list(CLASSES), "to_object": figure(0.3, 0.28, 0.32, 12),
-        "to_shift": figure(0.2, 0.18, 0.22, 12), "family": SHIFTS.get(name, "own"),
-        "prompt": f"a photo of a <class> {name}", "caption": f"a photo {name}",
-        "threshold": ThresholdInForce(threshold=0.15, set_by="suite"),
-        "effect": effect, "on_common": effect,
-        "gap": GapSummary(real=figure(0.97), base=figure(0.9), gap=figure(0.07, 0.02, 0.12, 24)),
-    }  # fmt: skip
-    return ShiftSummary.model_validate(fields | told)
+class WordScorer(FakeScorer):
+    """Embeds pictures and texts by their words, so that a picture is like what its caption says."""
+
+    def vector(self, text: str) -> list[float]:
+        """The sum of the words' directions, and a little of each picture's own."""
+        shown = self.world.shown.get(text)
+        words = (text if shown is None else shown.caption).lower().split()
+        total = sum((np.asarray(FakeScorer.vector(self, word)) for word in words), np.zeros(256))
+        if shown is not None:
+            total = total + 0.3 * np.asarray(FakeScorer.vector(self, text))
+        return [float(value) for value in total]
 
 
-def a_source(**told: object) -> SourceSummary:
-    """One source's figures: snow costs much, painting could not be told."""
-    rates = {
-        name: {
-            condition: ClassCondition(
-                share_kept=figure(0.75, 0.4, 0.95, 6),
-                models={model: figure(0.8, 0.4, 0.95, 5) for model in MODELS},
-            )
-            for condition in ("base", *SHIFTS)
+def benchmark_services(world: FakeWorld, **ports: Any) -> Services:
+    """The five ports with an editor that knows tokens and a scorer that reads words."""
+    known: dict[str, Any] = {"editor": TokenEditor(world), "scorer": WordScorer(world)} | ports
+    return fake_services(world, **known)
+
+
+def interface_config(dataset: str, classes: Sequence[str]) -> DatasetInterfaceConfig:
+    """An interface as planning resolves it; its pictures are not those of any store."""
+    return DatasetInterfaceConfig.model_validate(
+        {
+            "request": {"dataset": dataset, "seed": 0},
+            "suite": "miniature",
+            "preset": {},
+            "prompts": "templates",
+            "models": {},
+            "versions": {},
+            "dataset_digest": "d" * 64,
+            "classes": list(classes),
+            "pictures": dict.fromkeys(classes, "b" * 64),
+            "link_steps": 50,
+            "generation": {},
         }
-        for name in CLASSES
-    }
-    fields = {
-        "base": ConditionSummary(
-            counts=counts(11, no_object=1), share_kept=figure(0.92, 0.65, 0.99, 12),
-            to_object=figure(0.33, 0.31, 0.35, 12),
-        ),
-        "shifts": {
-            "in the snow": a_shift("in the snow", figure(0.22, 0.12, 0.31, 9)),
-            "a painting": a_shift("a painting", None),
-        },
-        "common": [], "passed": figure(0.75, 0.55, 0.88, 24), "to_object": figure(0.3, 0.28, 0.32, 24),
-        "to_shift": figure(0.2, 0.18, 0.22, 24), "classes": rates,
-        "cost": Cost(unet_evaluations=288), "service_seconds": {"editor": 9.0},
-        "evaluations_per_kept": 9.9, "seconds_per_kept": 0.31,
-    }  # fmt: skip
-    return SourceSummary.model_validate(fields | told)
+    )
 
 
-def a_benchmark_summary(**told: object) -> ShiftBenchmarkSummary:
-    """A finished benchmark by tokens alone."""
-    threshold = ObjectThresholdSummary(
-        threshold=figure(0.25, 0.22, 0.27, 24), plain=figure(0.2, 0.18, 0.22, 24),
-        dropped=figure(0.05, 0.01, 0.2, 24),
-    )  # fmt: skip
-    real = RealSummary(
-        pictures=48, failed=0, thresholds=dict.fromkeys(CLASSES, threshold),
-        models=dict.fromkeys(MODELS, figure(0.97, 0.9, 0.99, 48)),
-    )  # fmt: skip
-    fields = {
-        "run_id": "run-1", "interface": "interface-1", "dataset": "demo", "seed": 0,
-        "object_percentile": 5.0, "sources": {"token": a_source()}, "real": real,
-        "models": {
-            name: ClassifierDescription(name=name, spec=name, architecture="test_vit") for name in MODELS
-        },
-        "counts": {"planned": 36, "done": 36, "filtered": 0, "failed": 0, "cancelled": 0, "pending": 0},
-        "cost": Cost(unet_evaluations=288), "service_seconds": {"editor": 9.0}, "wall_s": 12.0,
-        "config": benchmark_config("token"),
-        "notes": ["no shift threshold, so only the object's criterion is applied: a painting"],
-    }  # fmt: skip
-    return ShiftBenchmarkSummary.model_validate(fields | told)
-
-
-def prompt_rows() -> list[PromptAccuracy]:
-    """A plate with and without food, by token and by name."""
-    return [
-        PromptAccuracy(
-            model="leaning", source=source, condition=condition, prompt=f"a photo of a <class> {condition}",
-            accuracy=figure(accuracy, accuracy - 0.1, accuracy + 0.1, 6),
-            drop=None if condition == "base" else figure(0.3, 0.1, 0.5, 6),
-            beside_token=None if source == "token" else figure(0.1, -0.1, 0.3, 6),
+def learn_interface(
+    ledger: Ledger,
+    dataset: str = "demo",
+    classes: Sequence[str] = CLASSES,
+    *,
+    unlearned: Sequence[str] = (),
+    cancel: bool = True,
+) -> str:
+    """An interface whose classes are learned, but for those that were not before it was cancelled."""
+    items = [
+        PlannedItem(
+            item_key=name, ordinal=ordinal, kind="token", source_id=name, source_image="b" * 64, label=name
         )
-        for source, accuracy in (("token", 0.8), ("class-name", 0.6))
-        for condition in ("base", "in the snow")
-    ]  # fmt: skip
-
-
-def some_inspections() -> Inspections:
-    """One percentile's picture."""
-    picture = InspectedPicture(
-        item="i1", image=hashlib.sha256(b"1").hexdigest(), class_name="plate", similarity=0.15
+        for ordinal, name in enumerate(sorted(classes, key=lambda name: name in unlearned))
+    ]
+    config = interface_config(dataset, classes).model_dump(mode="json")
+    run_id = ledger.create_run(
+        kind="dataset-interface", dataset=dataset, config=config, items=items, fingerprint="f" * 64
     )
-    return Inspections(
-        shift="in the snow", caption="a photo in the snow", checkpoint="ViT-fake/tests", source="token",
-        n=12, pending=0, inspections=[Inspection(percentile=20.0, similarity=0.15, pictures=[picture])],
-    )  # fmt: skip
+    for _ in range(len(classes) - len(unlearned)):
+        group = ledger.lease_group("worker", seconds=30.0, run_id=run_id)
+        assert group is not None
+        (item,) = group.items
+        told = {
+            "token": token_of(item.label), "initialiser": item.label, "steps": 10, "losses": [], "images": 1,
+        }  # fmt: skip
+        ledger.finish(item.id, item.fence, Done(result=TokenResult.model_validate(told)))
+    if unlearned and cancel:
+        ledger.cancel(run_id)
+    return run_id
 
 
-def a_decision() -> ShiftThresholdDecision:
-    """Somebody accepted a similarity."""
-    return ShiftThresholdDecision(
-        id=1, shift="in the snow", checkpoint="ViT-fake/tests", author="Ada", decided_at=NOW, threshold=0.15
-    )
+def benchmark_body(interface: str, **changes: Any) -> dict[str, Any]:
+    """A request for two shifts of all classes by token and name, with ``changes``."""
+    return {
+        "interface": interface,
+        "shifts": list(SHIFTS),
+        "classifiers": ["steady", "leaning"],
+        "sources": ["token", "class-name"],
+        "n": 5,
+        "real": 6,
+        "seed": 3,
+    } | changes
 
 
-def some_thresholds() -> ShiftThresholds:
-    """What is in force after that."""
-    told = ThresholdInForce(threshold=0.15, set_by="person", author="Ada", decided_at=NOW)
-    return ShiftThresholds(in_force={"in the snow": told}, decisions=[a_decision()])
+def benchmark_request(interface: str = "interface", **changes: Any) -> ShiftBenchmarkCreate:
+    """The same, as it is understood."""
+    return ShiftBenchmarkCreate.model_validate(benchmark_body(interface, **changes))
+
+
+async def uploaded(gateway: FakeGateway, per_class: int = 6, **interface: Any) -> str:
+    """Upload the dataset and return the id of its interface."""
+    await gateway.upload("demo", per_class)
+    return learn_interface(gateway.ledger, **interface)
+
+
+def tokens(classes: Sequence[str] = CLASSES) -> Mapping[str, str]:
+    """The tokens of classes."""
+    return {name: token_of(name) for name in classes}

@@ -13,10 +13,10 @@ import pytest
 import typer
 
 from fakes.archives import export_answer
-from fakes.benchmarks import a_benchmark_summary, benchmark_answer, benchmark_summary_answer, prompt_rows
 from fakes.command import Play, run
-from fakes.interfaces import an_interface_summary, interface_answer, some_pictures
 from fakes.sdk import a_run, a_summary, figure, ok, problem, run_answer, summary_answer
+from fakes.told_benchmarks import a_benchmark_summary, benchmark_answer, benchmark_summary_answer, prompt_rows
+from fakes.told_interfaces import an_interface_summary, interface_answer, some_pictures
 from faultline import Client
 from faultline._gate import Exit
 from faultline.cli import app

@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fakes.benchmarks import a_benchmark_summary, benchmark_answer, benchmark_summary_answer, prompt_rows
 from fakes.command import Play, run
 from fakes.sdk import problem
+from fakes.told_benchmarks import a_benchmark_summary, benchmark_answer, benchmark_summary_answer, prompt_rows
 from faultline import Client
 from faultline._gate import Exit
 from faultline_core.errors import NotFound
@@ -29,8 +29,8 @@ def ended() -> list[httpx.Response]:
 def test_every_option_reaches_the_gateway(play: Play) -> None:
     script = play(*ended())
     shown = run(
-        *BENCHMARK, "--classifier", "b", "--shift", "in the snow", "--shift", "at night", "--classes", "plate",
-        "--source", "token", "--source", "retrieval", "--retrieval", "found", "--n", "5", "--real", "7",
+        *BENCHMARK, "--classifier", "b", "--shift", "in the snow", "--shift", "at night",
+        "--classes", "plate", "--source", "token", "--source", "retrieval", "--retrieval", "found", "--n", "5", "--real", "7",
         "--steps", "4", "--seed", "9",
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output

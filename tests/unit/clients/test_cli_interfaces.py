@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from fakes.command import Play, run
-from fakes.interfaces import an_interface_run, an_interface_summary, interface_answer, some_pictures
 from fakes.sdk import a_run, ok, problem
+from fakes.told_interfaces import an_interface_run, an_interface_summary, interface_answer, some_pictures
 from faultline import Client
 from faultline._gate import Exit
 from faultline_core.errors import InvalidRequest, NotFound

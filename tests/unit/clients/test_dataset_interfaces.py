@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from fakes.interfaces import (
+from fakes.sdk import Session, ok, problem
+from fakes.told_interfaces import (
     REF,
     TOKEN,
     an_interface_run,
@@ -18,7 +19,6 @@ from fakes.interfaces import (
     interface_answer,
     some_pictures,
 )
-from fakes.sdk import Session, ok, problem
 from faultline_core.errors import InvalidRequest
 
 ROOT = "/v1/dataset-interfaces"

@@ -11,8 +11,8 @@ import pytest
 
 from fakes.archives import CARD, FILES, archive, export_answer
 from fakes.command import Play, run
-from fakes.interfaces import interface_answer
 from fakes.sdk import BrokenStream, Session, problem, run_answer
+from fakes.told_interfaces import interface_answer
 from faultline._gate import Exit
 from faultline_core.errors import BackendError, BadBackendOutput, DatasetEmpty, InvalidRequest, NotFound
 

@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from fakes.benchmarks import (
+from fakes.sdk import Session, ok
+from fakes.told_benchmarks import (
     a_benchmark_summary,
     a_decision,
     benchmark_answer,
@@ -17,7 +18,6 @@ from fakes.benchmarks import (
     some_inspections,
     some_thresholds,
 )
-from fakes.sdk import Session, ok
 from faultline_core.errors import InvalidRequest
 
 ROOT = "/v1/shift-benchmarks"
