@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, FieldProblem, Problem
 from faultline_core.suite import Suite
+from faultline_gateway.benchmark_results import BenchmarkResults
 from faultline_gateway.edge import Edge
 from faultline_gateway.errors import install_error_handlers
 from faultline_gateway.ledger import Ledger
@@ -45,7 +46,7 @@ def create_app(
     app.add_middleware(Edge, settings=settings, metrics=metrics)
     app.state.parts = GatewayParts(
         settings=settings, ledger=ledger, store=store, services=services, suite=suite, health=health,
-        metrics=metrics, summaries=Summaries(ledger, store),
+        metrics=metrics, summaries=Summaries(ledger, store), benchmarks=BenchmarkResults(ledger),
     )  # fmt: skip
     return app
 

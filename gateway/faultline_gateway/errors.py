@@ -25,7 +25,9 @@ from faultline_core.errors import (
 RETRY_AFTER_SECONDS = 2
 MOST_NAMED_FIELDS = 20
 
-QUOTAS = frozenset(("body", field) for field in ("limit", "max_edits_per_image", "lance_r_edits_per_image"))
+QUOTAS = frozenset(
+    ("body", field) for field in ("limit", "max_edits_per_image", "lance_r_edits_per_image", "n", "real")
+)
 """Places whose upper bound is how much a run may ask for."""
 
 _KINDS: tuple[type[FaultlineError], ...] = (QuotaExceeded, UnknownEditType, InvalidRequest)

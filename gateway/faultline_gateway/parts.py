@@ -12,6 +12,7 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import IDEMPOTENCY_HEADER
 from faultline_core.contract.services import CircuitState, ServiceState
 from faultline_core.suite import Suite
+from faultline_gateway.benchmark_results import BenchmarkResults
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.metrics import Metrics
 from faultline_gateway.ports import Services
@@ -46,6 +47,7 @@ class GatewayParts:
     health: HealthReader
     metrics: Metrics
     summaries: Summaries
+    benchmarks: BenchmarkResults
 
 
 def _parts_of(request: Request) -> GatewayParts:

@@ -71,14 +71,18 @@ def confounder_gaps(
     )
     gaps: list[ConfounderGap | None] = []
     for shift, classes in enumerate(counted):
+        if not classes.any():
+            gaps.append(None)
+            continue
         n, generated = int(real.there[classes].sum()), int(answers.kept[0][classes].sum())
         freedom, at = min(n, generated) - int(classes.sum()), (shift, 0)
-        gap = ConfounderGap(
-            real=found.base.estimate(at, pictures=n, freedom=freedom, bounds=_SHARE),
-            base=found.shifted.estimate(at, pictures=generated, freedom=freedom, bounds=_SHARE),
-            gap=found.drop.estimate(at, pictures=n, freedom=freedom, bounds=_CHANGE),
+        gaps.append(
+            ConfounderGap(
+                real=found.base.estimate(at, pictures=n, freedom=freedom, bounds=_SHARE),
+                base=found.shifted.estimate(at, pictures=generated, freedom=freedom, bounds=_SHARE),
+                gap=found.drop.estimate(at, pictures=n, freedom=freedom, bounds=_CHANGE),
+            )
         )
-        gaps.append(gap if classes.any() else None)
     return gaps
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -94,15 +94,18 @@ class ScorerSuite(_SuitePart):
     """CLIP, sentence encoder and masked LM, with the thresholds calibrated for these checkpoints.
 
     ``objectionable`` is the cosine with an objectionable concept from which a generated picture is
-    refused; without it nobody looks.
+    refused; without it nobody looks. ``checkpoint`` names the published weights that ``clip`` is, for
+    thresholds that were published with them; ``shift_thresholds`` are a suite's own, by the shift's name.
     """
 
     clip: str
+    checkpoint: str | None = None
     sentence: str
     masked_lm: str
     gate: GateThresholds = GateThresholds()
     text: TextThresholds = TextThresholds()
     objectionable: float | None = Field(default=None, ge=-1.0, le=1.0)
+    shift_thresholds: dict[str, Annotated[float, Field(ge=-1.0, le=1.0)]] = {}
     batch: int = Field(default=32, ge=1)
 
 

@@ -11,13 +11,14 @@ from faultline_gateway.ledger.datasets import Datasets, NewSource
 from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
 from faultline_gateway.ledger.leases import MAX_ATTEMPTS, Done, Failed, Filtered, Leases, Outcome
 from faultline_gateway.ledger.runs import Runs
+from faultline_gateway.ledger.shift_decisions import ShiftDecisions
 
 __all__ = [
     "MAX_ATTEMPTS", "Done", "Failed", "Filtered", "Ledger", "NewSource", "Outcome", "StoredAnswer",
 ]  # fmt: skip
 
 
-class Ledger(Datasets, Runs, Leases, IdempotencyKeys, Audit):
+class Ledger(Datasets, Runs, Leases, ShiftDecisions, IdempotencyKeys, Audit):
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 
     ``url`` is an SQLAlchemy URL (``sqlite:///path`` or ``postgresql://...``); the schema is brought to

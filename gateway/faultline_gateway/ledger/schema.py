@@ -1,4 +1,4 @@
-"""The ledger's tables: datasets and their sources, runs, items, events, idempotency keys."""
+"""The ledger's tables: datasets and their sources, runs, items, events, decisions, idempotency keys."""
 
 from __future__ import annotations
 
@@ -119,6 +119,23 @@ events = Table(
     # Without it SQLite gives a deleted event's number again, and a stream would skip what bears it.
     sqlite_autoincrement=True,
 )
+
+shift_decisions = Table(
+    "shift_decisions",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    Column("shift", Line(500), nullable=False),
+    Column("checkpoint", Line(255), nullable=False),
+    Column("author", Line(200), nullable=False),
+    Column("decided_at", Float, nullable=False),
+    Column("percentile", Float),
+    Column("threshold", Float),
+    Column("failing_above", JSON, nullable=False),
+    Index("shift_decisions_of_run", "run_id", "id"),
+    sqlite_autoincrement=True,
+)
+"""Rows are only ever added: the newest of a shift is in force, the others tell what was before."""
 
 idempotency_keys = Table(
     "idempotency_keys",

@@ -11,6 +11,7 @@ from faultline_gateway.routes import (
     datasets,
     health,
     services,
+    shift_benchmarks,
     stress_tests,
 )
 
@@ -19,6 +20,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     classifiers.router,
     stress_tests.router,
     dataset_interfaces.router,
+    shift_benchmarks.router,
     artifacts.router,
     services.router,
     health.router,

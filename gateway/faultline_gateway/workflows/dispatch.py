@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig
+from faultline_core.contract.shift_benchmarks import ShiftBenchmarkConfig
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedGroup, Recorder
-from faultline_gateway.workflows import dataset_interface, stress_test
-from faultline_gateway.workflows.attempt import Store
+from faultline_gateway.workflows import dataset_interface, shift_benchmark, stress_test
+from faultline_gateway.workflows.found_pictures import IndexStore
 
 
-async def work_on(group: LeasedGroup, *, services: Services, record: Recorder, store: Store) -> None:
+async def work_on(group: LeasedGroup, *, services: Services, record: Recorder, store: IndexStore) -> None:
     """Give each leased item exactly one outcome, by the workflow of the run's kind.
 
     Raises:
@@ -21,6 +22,10 @@ async def work_on(group: LeasedGroup, *, services: Services, record: Recorder, s
             await stress_test.process(group, services=services, record=record, store=store)
         case DatasetInterfaceConfig() as config:
             await dataset_interface.process_classes(
+                group, config, services=services, record=record, store=store
+            )
+        case ShiftBenchmarkConfig() as config:
+            await shift_benchmark.process_pictures(
                 group, config, services=services, record=record, store=store
             )
         case _:

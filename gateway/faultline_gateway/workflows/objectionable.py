@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 from faultline_core.clip_metrics import Vectors, unit
 from faultline_core.contract.base import MAX_BATCH, Outcome
+from faultline_core.contract.runs import Provenance
 from faultline_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedTextsRequest
 from faultline_core.errors import BadBackendOutput, NumericalFailure
 from faultline_core.objectionable import nearest_concept, prompts
 from faultline_gateway.ports import Services
-from faultline_gateway.workflows.attempt import Attempt, together
-from faultline_gateway.workflows.pictures import Draft
+from faultline_gateway.work_items import LeasedItem
+from faultline_gateway.workflows.attempt import OpenItems, together
 
 OBJECTIONABLE = "objectionable"
 """The reason of a filtered item."""
 
 
-async def drop_objectionable(attempt: Attempt, drafts: Sequence[Draft], services: Services) -> list[Draft]:
+class _Draft(Protocol):
+    @property
+    def item(self) -> LeasedItem: ...
+    @property
+    def image(self) -> str: ...
+    @property
+    def result(self) -> Provenance: ...
+
+
+D = TypeVar("D", bound=_Draft)
+
+
+async def drop_objectionable(
+    attempt: OpenItems, drafts: Sequence[D], threshold: float | None, services: Services
+) -> list[D]:
     """Filter the pictures that reach the run's threshold for any concept; without a threshold, none.
 
     It fails with its scorer: a picture that could not be looked at is not kept.
     """
-    threshold = attempt.config.objectionable
     if threshold is None:
         return list(drafts)
-    kept: list[Draft] = []
+    kept: list[D] = []
     chunks = [drafts[start : start + MAX_BATCH] for start in range(0, len(drafts), MAX_BATCH)]
     for chunk in chunks:
         async with attempt.blaming([draft.item for draft in chunk]):
@@ -33,12 +48,10 @@ async def drop_objectionable(attempt: Attempt, drafts: Sequence[Draft], services
     return kept
 
 
-async def _judge(
-    attempt: Attempt, drafts: Sequence[Draft], threshold: float, services: Services
-) -> list[Draft]:
+async def _judge(attempt: OpenItems, drafts: Sequence[D], threshold: float, services: Services) -> list[D]:
     pictures, concepts = await together([_pictures(attempt, drafts, services), _concepts(attempt, services)])
     vectors = [_vector(outcome) for outcome in concepts]
-    kept: list[Draft] = []
+    kept: list[D] = []
     for draft, outcome in zip(drafts, pictures, strict=True):
         async with attempt.blaming([draft.item]):
             picture = _vector(outcome)
@@ -53,16 +66,14 @@ async def _judge(
     return kept
 
 
-async def _pictures(
-    attempt: Attempt, drafts: Sequence[Draft], services: Services
-) -> list[Outcome[Embedding]]:
-    request = EmbedImagesRequest(images=[draft.result.image for draft in drafts])
+async def _pictures(attempt: OpenItems, drafts: Sequence[D], services: Services) -> list[Outcome[Embedding]]:
+    request = EmbedImagesRequest(images=[draft.image for draft in drafts])
     response = await attempt.call("scorer", services.scorer.embed_images, request)
     attempt.share(response.cost)
     return attempt.outcomes("scorer", response, len(drafts))
 
 
-async def _concepts(attempt: Attempt, services: Services) -> list[Outcome[Embedding]]:
+async def _concepts(attempt: OpenItems, services: Services) -> list[Outcome[Embedding]]:
     request = EmbedTextsRequest(texts=prompts(), encoder="clip")
     response = await attempt.call("scorer", services.scorer.embed_texts, request)
     attempt.share(response.cost)

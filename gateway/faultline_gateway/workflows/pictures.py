@@ -45,6 +45,11 @@ class Draft:
     item: LeasedItem
     result: ItemResult
 
+    @property
+    def image(self) -> str:
+        """The picture."""
+        return self.result.image
+
 
 @dataclass(frozen=True)
 class Variant:

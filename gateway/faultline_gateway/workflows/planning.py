@@ -9,20 +9,20 @@ from itertools import chain, zip_longest
 import numpy as np
 
 from faultline_core.blobs import cache_key
-from faultline_core.contract.classifiers import ClassifierDescription, ClassifyRequest
 from faultline_core.contract.datasets import Dataset, Source
 from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate
-from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, RequestError, UnknownModel
+from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, UnknownModel
 from faultline_core.suite import Suite
 from faultline_core.types import EDIT_TYPES, EditType, ItemKind
 from faultline_gateway.ports import Services
 from faultline_gateway.version import VERSION
 from faultline_gateway.work_items import PlannedItem
+from faultline_gateway.workflows.asked_classifiers import check_classifiers
 from faultline_gateway.workflows.chosen_words import check_interventions
 from faultline_gateway.workflows.exclusion import leave_out
 
 # Of those whose next version could move a figure.
-_VERSIONS = {name: metadata.version(name) for name in ("numpy", "scipy", "pydantic")}
+VERSIONS = {"faultline": VERSION} | {name: metadata.version(name) for name in ("numpy", "scipy", "pydantic")}
 
 
 async def plan(
@@ -44,7 +44,7 @@ async def plan(
         but = f" but the {len(excluded)} that are excluded" if excluded else ""
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no picture{but}")
     config = resolve(create, dataset=dataset, suite=suite).model_copy(update={"excluded": excluded})
-    await _check_classifiers(create, dataset, chosen[0], services)
+    await check_classifiers(create.classifiers, dataset.classes, chosen[0].image, services)
     return config, _plan_items(config, chosen)
 
 
@@ -87,7 +87,7 @@ def resolve(create: StressTestCreate, *, dataset: Dataset, suite: Suite) -> Stre
         gate=suite.scorer.gate,
         text=suite.scorer.text,
         models=_model_names(suite, suite.perturber.model),
-        versions={"faultline": VERSION} | _VERSIONS,
+        versions=VERSIONS,
         dataset_digest=dataset.digest,
         classes=list(dataset.classes),
         objectionable=suite.scorer.objectionable,
@@ -103,39 +103,6 @@ def _model_names(suite: Suite, perturber: str) -> dict[str, str]:
         "sentence": suite.scorer.sentence,
         "masked-lm": suite.scorer.masked_lm,
     }
-
-
-async def _check_classifiers(
-    create: StressTestCreate, dataset: Dataset, example: Source, services: Services
-) -> None:
-    listed = (await services.classifiers.list_classifiers()).classifiers
-    known = {name: found for found in listed for name in (found.name, found.spec)}
-    for index, spec in enumerate(create.classifiers):
-        if spec not in known and ":" not in spec:
-            there_are = ", ".join(sorted(found.name for found in listed))
-            raise UnknownModel(
-                f"no classifier is named {spec!r}; there are {there_are}", pointer=f"/classifiers/{index}"
-            )
-        # A known class map settles it without a call; any other model has to show that it can.
-        if not _covers(known.get(spec), dataset.classes):
-            try:
-                await _probe(spec, dataset.classes, example, services)
-            except RequestError as error:
-                # The service's place is one of its own request, which our caller never saw.
-                error.pointer = f"/classifiers/{index}"
-                raise
-
-
-def _covers(classifier: ClassifierDescription | None, classes: Sequence[str]) -> bool:
-    return (
-        classifier is not None and classifier.classes is not None and set(classes) <= set(classifier.classes)
-    )
-
-
-async def _probe(spec: str, classes: Sequence[str], example: Source, services: Services) -> None:
-    """Settle by one prediction what a list cannot: that the model loads and its head maps to our classes."""
-    request = ClassifyRequest(classifier=spec, images=[example.image], classes=list(classes))
-    await services.classifiers.classify(request)
 
 
 def items_per_source(create: StressTestCreate) -> int:

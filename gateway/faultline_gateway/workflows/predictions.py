@@ -10,10 +10,12 @@ import numpy as np
 from faultline_core.contract.base import Outcome
 from faultline_core.contract.classifiers import ClassifyRequest, Prediction
 from faultline_core.contract.runs import PredictionPair
+from faultline_core.contract.shift_benchmarks import ShiftBenchmarkConfig
 from faultline_core.errors import BadBackendOutput
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedItem
-from faultline_gateway.workflows.attempt import Attempt, together
+from faultline_gateway.workflows.attempt import Attempt, OpenItems, together
+from faultline_gateway.workflows.benchmark_pictures import PictureDraft
 from faultline_gateway.workflows.pictures import Draft
 
 # Rounded probabilities sum to a little more than 1.
@@ -33,21 +35,46 @@ async def predict(attempt: Attempt, source: LeasedItem, drafts: Sequence[Draft],
         return
     # The source goes along each time: both ends of a pair come from the same weights.
     images = list(dict.fromkeys([source.source_image, *(draft.result.image for draft in drafts)]))
-    specs = attempt.config.request.classifiers
-    answers = dict(
-        zip(specs, await together(_classify(attempt, spec, images, services) for spec in specs), strict=True)
-    )
+    config = attempt.config
+    answers = await _ask(attempt, config.request.classifiers, images, config.classes, services)
     # Outside the blame of any one draft: without it none of them can be compared.
-    original = _pairs(answers, source.source_image, source.label, attempt.config.classes)
+    original = _pairs(answers, source.source_image, source.label, config.classes)
     for draft in drafts:
         async with attempt.blaming([draft.item]):
-            pairs = _pairs(answers, draft.result.image, source.label, attempt.config.classes)
+            pairs = _pairs(answers, draft.result.image, source.label, config.classes)
             update = {"predictions": pairs, "original_predictions": original}
             await attempt.done(draft.item, draft.result.model_copy(update=update))
 
 
-async def _classify(attempt: Attempt, spec: str, images: list[str], services: Services) -> Answers:
-    request = ClassifyRequest(classifier=spec, images=images, classes=attempt.config.classes)
+async def predict_pictures(
+    attempt: OpenItems, config: ShiftBenchmarkConfig, drafts: Sequence[PictureDraft], services: Services
+) -> None:
+    """Predict each picture of a benchmark with every classifier of the run, and record it as done.
+
+    Raises:
+        BackendError: a classifier is down.
+    """
+    if not drafts:
+        return
+    images = list(dict.fromkeys(draft.image for draft in drafts))
+    answers = await _ask(attempt, config.request.classifiers, images, config.labels, services)
+    for draft in drafts:
+        async with attempt.blaming([draft.item]):
+            pairs = _pairs(answers, draft.image, draft.item.label, config.labels)
+            await attempt.done(draft.item, draft.result.model_copy(update={"predictions": pairs}))
+
+
+async def _ask(
+    attempt: OpenItems, specs: Sequence[str], images: list[str], classes: Sequence[str], services: Services
+) -> dict[str, Answers]:
+    asked = (_classify(attempt, spec, images, classes, services) for spec in specs)
+    return dict(zip(specs, await together(asked), strict=True))
+
+
+async def _classify(
+    attempt: OpenItems, spec: str, images: list[str], classes: Sequence[str], services: Services
+) -> Answers:
+    request = ClassifyRequest(classifier=spec, images=images, classes=list(classes))
     response = await attempt.call("classifiers", services.classifiers.classify, request)
     attempt.share(response.cost)
     return dict(zip(images, attempt.outcomes(f"classifier:{spec}", response, len(images)), strict=True))

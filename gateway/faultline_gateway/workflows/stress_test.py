@@ -45,6 +45,7 @@ async def _work_through(attempt: Attempt, source: LeasedItem, services: Services
     # The reconstruction goes first: it leaves the inversion in the cache that every edit starts from.
     control = await reconstruct(attempt, source, caption, services)
     counterfactuals = await make_counterfactuals(attempt, source, caption, edits, services)
-    drafts = await drop_objectionable(attempt, [*control, *counterfactuals], services)
+    threshold = attempt.config.objectionable
+    drafts = await drop_objectionable(attempt, [*control, *counterfactuals], threshold, services)
     drafts = await add_records(attempt, source, drafts, services)
     await predict(attempt, source, drafts, services)

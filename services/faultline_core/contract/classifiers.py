@@ -39,19 +39,19 @@ class ClassifyResponse(ResponseBody):
 class ClassifierDescription(ResponseBody):
     """A classifier that can be tested; ``classes`` is its class map where it is known.
 
-    Models are grouped by what its files say without being loaded, None or empty where they do not: the
+    Models are grouped by what their files say without being loaded, None or empty where nobody told: the
     ``architecture``, the number of ``parameters``, the ``resolution`` in pixels (the shorter side of what the
-    network takes) and ``pretraining``, timm's tag of the weights ("a1_in1k").
+    network takes), and ``training``, on what and how: timm's tag of the weights ("a1_in1k").
     """
 
     name: str
     spec: str
     architecture: str = ""
-    parameters: int | None = None
-    resolution: int | None = None
-    pretraining: str = ""
     classes: list[str] | None = None
     description: str = ""
+    parameters: int | None = None
+    resolution: int | None = None
+    training: str = ""
 
 
 class ClassifierList(ResponseBody):

@@ -21,8 +21,8 @@ from faultline_services.classifiers.options import ClassifierOptions
 from faultline_services.classifiers.remote import RemoteClassifier, require_allowed
 from faultline_services.classifiers.stored_traits import (
     clip_resolution,
-    described_pretraining,
     described_resolution,
+    described_training,
     stored_parameters,
 )
 from faultline_services.classifiers.timm_folder import CLASS_MAP, WEIGHTS, load_folder, read_configuration
@@ -192,6 +192,6 @@ def _described(folder: Path, name: str, spec: str) -> ClassifierDescription | No
         architecture="onnx" if is_onnx else str(config.get("architecture", "")),
         parameters=None if is_onnx else stored_parameters(folder / WEIGHTS),
         resolution=described_resolution(config),
-        pretraining=described_pretraining(config),
+        training=described_training(config),
         classes=head.own_names,
     )

@@ -57,7 +57,7 @@ def clip_resolution(config: Mapping[str, Any]) -> int | None:
     return part if type(part) is int and part > 0 else None
 
 
-def described_pretraining(config: Mapping[str, Any]) -> str:
+def described_training(config: Mapping[str, Any]) -> str:
     """``pretrained_cfg.tag``, as timm names what weights were trained on; empty where it is not said."""
     tag = _pretrained(config).get("tag")
     return tag[:_LONGEST_TAG] if isinstance(tag, str) else ""

@@ -36,7 +36,7 @@ def test_the_migrations_make_exactly_the_tables_that_the_code_uses(empty_url: st
     opened = Database(empty_url)
     with opened.reading() as connection:
         assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
-        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "0003"
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "0004"
     opened.close()
 
 

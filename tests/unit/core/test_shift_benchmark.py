@@ -146,6 +146,13 @@ def test_a_shift_under_which_no_class_counts_has_no_effect_and_leaves_the_others
     assert not found.rows[0].is_confounded
 
 
+def test_a_shift_under_which_no_class_counts_has_no_gap_and_leaves_the_others_theirs() -> None:
+    table = answers()
+    table.kept[1] = False
+    found = benchmark(table, real=with_real(0.0))
+    assert [row.gap is None for row in found.rows] == [True, False, False]
+
+
 def test_p_values_are_corrected_over_the_shifts_of_the_benchmark() -> None:
     effects = [effect_of(row) for row in benchmark(answers()).rows]
     assert [effect.p_holm for effect in effects] == pytest.approx(holm([effect.p for effect in effects]))

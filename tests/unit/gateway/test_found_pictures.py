@@ -114,6 +114,7 @@ def benchmark(retrieval: RetrievalManifest | None) -> ShiftBenchmarkConfig:
     )
     return ShiftBenchmarkConfig(
         request=request, suite="s", dataset="d", generation=GenerationPreset(), models={}, versions={},
+        dataset_digest="", labels=["apple"], clip="clip",
         classes=["apple"], shifts=[BenchmarkShift(name="snow", prompt=SNOW, caption="a photo", family="own")],
         tokens={}, retrieval=retrieval,
     )  # fmt: skip

@@ -30,7 +30,7 @@ def edit_config(folder: Path, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize("architecture", ["test_resnet", "test_efficientnet", "test_convnext"])
-def test_a_list_tells_size_resolution_and_pretraining_and_loads_nothing(
+def test_a_list_tells_size_resolution_and_training_and_loads_nothing(
     root: Path, store: BlobStore, tmp_path: Path, architecture: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_timm(tmp_path / "mine", CLASSES, architecture=architecture)
@@ -41,13 +41,13 @@ def test_a_list_tells_size_resolution_and_pretraining_and_loads_nothing(
     found = described(root, store, tmp_path)["local:mine"]
     assert found.architecture == architecture
     assert found.parameters == sum(parameter.numel() for parameter in module.parameters())
-    assert (found.resolution, found.pretraining) == (SIDE, "a1_in1k")
+    assert (found.resolution, found.training) == (SIDE, "a1_in1k")
 
 
 def test_the_suite_s_own_are_described_likewise(root: Path, store: BlobStore) -> None:
     found = described(root, store)
     assert found["resnet"].parameters is not None
-    assert (found["resnet"].resolution, found["resnet"].pretraining) == (SIDE, "")
+    assert (found["resnet"].resolution, found["resnet"].training) == (SIDE, "")
     clip = ClipEncoder(root / "clip")
     parameters = sum(parameter.numel() for parameter in clip._model.parameters())
     assert found["zero-shot"].parameters == parameters
@@ -72,4 +72,4 @@ def test_what_is_not_said_or_makes_no_sense_is_left_open(
     edit_config(tmp_path / "mine", pretrained_cfg=pretrained)
     (tmp_path / "mine" / "model.safetensors").write_bytes(b"rubbish")
     found = described(root, store, tmp_path)["local:mine"]
-    assert (found.parameters, found.resolution, found.pretraining) == (None, resolution, "")
+    assert (found.parameters, found.resolution, found.training) == (None, resolution, "")

@@ -1,0 +1,117 @@
+"""The conditions of a shift benchmark: the base and each shift, as they are drawn, captioned and filtered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from faultline_core.contract.shift_benchmarks import (
+    CATALOGUE,
+    BenchmarkShift,
+    ShiftBenchmarkCreate,
+    ThresholdSource,
+)
+from faultline_core.errors import InvalidRequest, PromptTooLong, RequestError
+from faultline_core.shifts import BASE, Shift, catalogue, check_distinct, shift_of
+from faultline_core.suite import ScorerSuite
+from faultline_core.texts import MOST_WORDS, twin_key
+
+
+def conditions(
+    create: ShiftBenchmarkCreate, classes: Sequence[str], scorer: ScorerSuite
+) -> list[BenchmarkShift]:
+    """Read the shifts that are asked for; the base comes first.
+
+    Raises:
+        InvalidRequest: there is none, one is no shift, two are named alike, or one is of an unknown class.
+        PromptTooLong: a prompt has more words than any text encoder reads.
+    """
+    shifts = [*_general(create), *_of_classes(create, classes)]
+    if not shifts:
+        raise InvalidRequest("a benchmark needs a shift", pointer="/shifts")
+    check_distinct(shifts)
+    for shift in shifts:
+        _check_length(shift, classes)
+    base = BenchmarkShift(name=BASE, prompt=catalogue().base, caption="a photo", family=BASE)
+    return [base, *(_condition(shift, classes, scorer) for shift in shifts)]
+
+
+def find_condition(shifts: Sequence[BenchmarkShift], text: str) -> BenchmarkShift | None:
+    """The condition of this name, or of this whole prompt; None where there is none."""
+    return next(
+        (each for each in shifts if twin_key(each.name) == twin_key(text) or each.prompt == text), None
+    )
+
+
+def pointer(*parts: str | int) -> str:
+    """A JSON pointer (RFC 6901) to a place in the request."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def _general(create: ShiftBenchmarkCreate) -> list[Shift]:
+    if create.shifts == CATALOGUE:
+        return list(catalogue().shifts)
+    found = []
+    for index, text in enumerate(create.shifts):
+        with _pointing_at("shifts", index):
+            found.append(shift_of(text))
+    return found
+
+
+def _of_classes(create: ShiftBenchmarkCreate, classes: Sequence[str]) -> list[Shift]:
+    """One shift for all classes that have it: what sleeps may be a cat as well as a dog."""
+    found: dict[str, tuple[Shift, list[str]]] = {}
+    for name, texts in create.class_shifts.items():
+        if name not in classes:
+            raise InvalidRequest(
+                f"{name!r} is none of the benchmark's classes", pointer=pointer("class_shifts", name)
+            )
+        for index, text in enumerate(texts):
+            with _pointing_at("class_shifts", name, index):
+                shift = shift_of(text)
+                _, shown_by = found.setdefault(twin_key(shift.name), (shift, []))
+                if name in shown_by:
+                    raise InvalidRequest(f"the class {name!r} has the shift {text!r} twice")
+                shown_by.append(name)
+    return [shift.only_for(shown_by) for shift, shown_by in found.values()]
+
+
+@contextmanager
+def _pointing_at(*place: str | int) -> Iterator[None]:
+    try:
+        yield
+    except RequestError as error:
+        error.pointer = pointer(*place)
+        raise
+
+
+def _check_length(shift: Shift, classes: Sequence[str]) -> None:
+    # By words here; the editor counts tokens, and refuses a picture whose prompt has too many.
+    for name in classes:
+        if shift.applies_to(name) and len(shift.prompt_for(name).split()) > MOST_WORDS:
+            raise PromptTooLong(
+                f"the prompt of {shift.name!r} has more than {MOST_WORDS} words with the class {name!r}",
+                pointer="/shifts",
+            )
+
+
+def _condition(shift: Shift, classes: Sequence[str], scorer: ScorerSuite) -> BenchmarkShift:
+    threshold, source = _threshold(shift, scorer)
+    return BenchmarkShift(
+        name=shift.name,
+        prompt=shift.prompt,
+        caption=shift.caption,
+        family=shift.family,
+        photo=not shift.is_style,
+        classes=None if shift.classes is None else [name for name in classes if shift.applies_to(name)],
+        threshold=threshold,
+        threshold_from=source,
+    )
+
+
+def _threshold(shift: Shift, scorer: ScorerSuite) -> tuple[float | None, ThresholdSource | None]:
+    own = scorer.shift_thresholds.get(shift.name)
+    if own is not None:
+        return own, "suite"
+    published = None if scorer.checkpoint is None else shift.published_threshold(scorer.checkpoint)
+    return published, None if published is None else "published"

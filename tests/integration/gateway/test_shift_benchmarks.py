@@ -1,0 +1,160 @@
+"""Shift benchmarks over HTTP: planned from an interface, worked off by a worker, recorded once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from fakes.benchmarks import TokenEditor, benchmark_body, benchmark_services, token_of, uploaded
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.world import CLASSES
+from faultline_core.contract.runs import Run
+from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from faultline_core.contract.shift_benchmarks import PictureItem, ShiftBenchmarkConfig
+
+ROOT = "/v1/shift-benchmarks"
+N, REAL = 5, 6
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
+    async with fake_gateway(tmp_path, ports=benchmark_services) as opened:
+        yield opened
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A gateway with a benchmark that has ended; tests that only read it share it."""
+
+    gateway: FakeGateway
+    run: Run
+
+    @property
+    def pictures(self) -> list[PictureItem]:
+        """Every item of the benchmark."""
+        return list(self.gateway.ledger.items_of(self.run.id, PictureItem))
+
+    async def get(self, path: str = "", **options: Any) -> httpx.Response:
+        """Ask for something of the run."""
+        return await self.gateway.http.get(f"{ROOT}/{self.run.id}{path}", **options)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def finished(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Finished]:
+    async with fake_gateway(tmp_path_factory.mktemp("finished"), ports=benchmark_services) as opened:
+        run = await created(opened, await uploaded(opened), steps=20)
+        await opened.worker().work_off()
+        yield Finished(opened, run)
+
+
+async def post(gateway: FakeGateway, interface: str, **changes: Any) -> httpx.Response:
+    return await gateway.http.post(ROOT, json=benchmark_body(interface, **changes))
+
+
+async def created(gateway: FakeGateway, interface: str, **changes: Any) -> Run:
+    answer = await post(gateway, interface, **changes)
+    assert answer.status_code == 202, answer.text
+    return Run.model_validate_json(answer.content)
+
+
+async def test_a_benchmark_goes_from_interface_to_recorded_pictures(finished: Finished) -> None:
+    gateway, run = finished.gateway, finished.run
+    assert run.kind == "shift-benchmark"
+    assert run.request_counts.total == 4 * (REAL + 3 * 2 * N)
+    assert gateway.ledger.run(run.id).state == "completed"
+    assert gateway.ledger.audit(run.id) == []
+    for item in finished.pictures:
+        assert item.result is not None
+        assert set(item.result.predictions) == {"steady", "leaning"}
+        assert (item.result.seed is not None) == (item.result.source in ("token", "class-name"))
+        assert (item.result.plain_similarity is not None) == (item.result.source == "real")
+        assert (item.result.shift_similarity is None) == (item.result.shift == "base")
+
+
+async def test_base_and_shifts_and_sources_share_their_seeds(finished: Finished) -> None:
+    seeds: dict[tuple[str, int], set[int]] = {}
+    for item in finished.pictures:
+        if item.result is not None and item.result.seed is not None:
+            seeds.setdefault((item.label, item.slot), set()).add(item.result.seed)
+    assert len(seeds) == 4 * N
+    assert all(len(found) == 1 for found in seeds.values())
+    assert len({seed for found in seeds.values() for seed in found}) == 4 * N
+
+
+async def test_tokens_go_into_the_slot_and_names_into_the_words(finished: Finished) -> None:
+    editor = finished.gateway.services.editor
+    assert isinstance(editor, TokenEditor)
+    asked = {(item.prompt, item.token) for request in editor.requests for item in request.items}
+    assert ("A photo of a <class> in the snow", token_of("sled")) in asked
+    assert ("A photo of a sled in the snow", None) in asked
+
+
+async def test_what_all_pictures_took_is_booked_once(finished: Finished) -> None:
+    costs = [item.result.cost for item in finished.pictures if item.result]
+    generated = 4 * 3 * 2 * N
+    assert sum(cost.unet_evaluations for cost in costs) == generated * 2 * 20
+    assert sum(cost.unet_calls for cost in costs) == 4 * 3 * 2 * 20
+    assert finished.gateway.ledger.total_cost().unet_evaluations == generated * 2 * 20
+
+
+async def test_a_cancelled_interface_gives_what_it_has_and_says_what_is_missing(gateway: FakeGateway) -> None:
+    interface = await uploaded(gateway, unlearned=("kite",))
+    run = await created(gateway, interface)
+    config = ShiftBenchmarkConfig.model_validate(run.resolved_config)
+    assert config.missing == ["kite"]
+    assert config.classes == [name for name in CLASSES if name != "kite"]
+    assert sorted(config.labels) == sorted(CLASSES)
+    refused = await post(gateway, interface, classes=["plate", "kite"])
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/classes/1")
+    by_name = await created(gateway, interface, classes=["kite"], sources=["class-name"])
+    assert by_name.request_counts.total == REAL + 3 * N
+
+
+async def test_pictures_are_found_as_well_as_made(gateway: FakeGateway) -> None:
+    interface = await uploaded(gateway)
+    await gateway.upload("snowy", 3, CLASSES[:2])
+    brought = {"base": "demo", "in the snow": "snowy"}
+    run = await created(
+        gateway,
+        interface,
+        classes=["plate", "sled"],
+        sources=["scraped", "photographs", "retrieval"],
+        scraped=brought,
+        photographs=brought,
+        retrieval="snowy",
+    )
+    await gateway.worker().work_off()
+    found: dict[str, list[PictureItem]] = {}
+    for item in gateway.ledger.items_of(run.id, PictureItem):
+        assert item.state in ("done", "pending") or item.reason == "not-found"
+        found.setdefault(item.source_id.split(".")[2], []).append(item)
+    # Of 6 base pictures five are asked for; there are 3 of the snow, and nothing of the rain.
+    assert len(found["scraped"]) == len(found["photographs"]) == 2 * (N + 3)
+    assert all(item.result and item.result.image == item.source_image for item in found["photographs"])
+    assert Counter(item.state for item in found["retrieval"]) == {"done": 2 * 3 * N}
+    assert {item.result.prompt for item in found["retrieval"] if item.result} >= {
+        "A photo of a sled in the rain"
+    }
+
+
+async def test_the_summary_tells_what_each_shift_costs(finished: Finished) -> None:
+    answer = await finished.get("/summary")
+    assert answer.status_code == 200, answer.text
+    summary = ShiftBenchmarkSummary.model_validate_json(answer.content)
+    for source in summary.sources.values():
+        snow = source.shifts["in the snow"]
+        assert snow.effect is not None
+        assert snow.effect.models["leaning"].drop.estimate == pytest.approx(1.0)
+        assert snow.effect.models["steady"].drop.estimate == pytest.approx(0.0)
+        assert snow.effect.impact.estimate == pytest.approx(0.5)
+        assert snow.counts.planned == 4 * N
