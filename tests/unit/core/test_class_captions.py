@@ -125,3 +125,11 @@ def test_capitals_do_not_part_words() -> None:
     captions = {"Plate": ["A Plate of Food", "a plate of food"] * 4, "bus": around("a bus")}
     assert class_captions(captions)["Plate"].own == ("food", "plate")
     assert class_captions(captions)["Plate"].prompts[:2] == ("A <class>", "a <class>")
+
+
+def test_what_all_classes_are_kinds_of_goes_into_the_slot() -> None:
+    kinds = {"m-1": around("a red bus"), "m-2": around("a blue bus"), "m-3": around("a white bus")}
+    assert class_captions(kinds)["m-1"].prompts[0] == "a photo of a <class> bus on the grass"
+    found = class_captions(kinds, shared="bus")["m-1"]
+    assert found.own == ("bus", "red")
+    assert found.prompts[0] == "a photo of a <class> on the grass"
