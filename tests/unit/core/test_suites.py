@@ -104,6 +104,15 @@ def test_dataset_interfaces_generates_with_stable_diffusion_2_at_768() -> None:
     assert (preset.steps, preset.guidance) == (50, 7.5)
 
 
+def test_dataset_interfaces_samples_as_the_released_code_does() -> None:
+    generation = load_suite("dataset-interfaces").editor.generation
+    assert (generation.scheduler, generation.steps, generation.guidance) == (
+        "EulerDiscreteScheduler",
+        50,
+        7.5,
+    )
+
+
 def test_dataset_interfaces_learns_tokens_as_the_released_code_does() -> None:
     preset = load_suite("dataset-interfaces").editor.textual_inversion
     assert (preset.steps, preset.learning_rate, preset.weight_decay) == (3000, 5e-4, 1e-2)
