@@ -39,8 +39,8 @@ class ClassifyResponse(ResponseBody):
 class ClassifierDescription(ResponseBody):
     """A classifier that can be tested; ``classes`` is its class map where it is known.
 
-    ``parameters`` counts them, ``resolution`` is in pixels, ``training`` says on what and how it was trained:
-    None and empty where nobody told.
+    ``parameters`` counts what was learned, ``resolution`` is the input's side in pixels, ``training`` says on
+    what and how (the field ``training`` of a folder's ``config.json``): None and empty where nobody told.
     """
 
     name: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -19,6 +20,7 @@ from faultline_services.classifiers.onnx_file import ONNX_FILE
 from faultline_services.classifiers.onnx_network import OnnxClassifier
 from faultline_services.classifiers.options import ClassifierOptions
 from faultline_services.classifiers.remote import RemoteClassifier, require_allowed
+from faultline_services.classifiers.tensors import count_parameters
 from faultline_services.classifiers.timm_folder import CLASS_MAP, WEIGHTS, load_folder, read_configuration
 from faultline_services.classifiers.timm_network import Network, TimmClassifier
 from faultline_services.classifiers.timm_zoo import Fetch, hub_weights, load_zoo
@@ -167,4 +169,18 @@ def _described(folder: Path, name: str, spec: str) -> ClassifierDescription | No
         # Listing names what can be tested; asking for a broken one says what is wrong with it.
         return None
     architecture = "onnx" if (folder / ONNX_FILE).is_file() else str(config.get("architecture", ""))
-    return ClassifierDescription(name=name, spec=spec, architecture=architecture, classes=head.own_names)
+    return ClassifierDescription(
+        name=name,
+        spec=spec,
+        architecture=architecture,
+        classes=head.own_names,
+        parameters=count_parameters(folder / WEIGHTS),
+        resolution=_resolution(config),
+        training=str(config.get("training", "")),
+    )
+
+
+def _resolution(config: Mapping[str, Any]) -> int | None:
+    told = config.get("pretrained_cfg")
+    size = told.get("input_size") if isinstance(told, dict) else None
+    return size[-1] if isinstance(size, list) and size and isinstance(size[-1], int) else None
