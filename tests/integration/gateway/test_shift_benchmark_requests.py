@@ -232,3 +232,15 @@ async def test_a_repeated_request_under_one_key_is_one_run(learned: Learned) -> 
 
 def condition(planned: Planned, item: PictureItem) -> str:
     return Cell.of(item.source_id).condition_name(planned.config)
+
+
+async def test_what_is_known_of_a_classifier_is_written_down_to_group_by(learned: Learned) -> None:
+    planned = await learned.planned(classifiers=["steady", "timm:resnet18"])
+    steady, published = planned.config.zoo["steady"], planned.config.zoo["timm:resnet18"]
+    assert (steady.name, steady.classes) == ("steady", None)
+    assert (published.architecture, published.training) == ("resnet18", "")
+
+
+async def test_a_scheduler_of_the_library_s_is_asked_of_the_editor(learned: Learned) -> None:
+    planned = await learned.planned(scheduler="EulerDiscreteScheduler")
+    assert planned.config.generation.scheduler == "EulerDiscreteScheduler"
