@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from timm import create_model
 
 from fakes.spoilt_checkpoints import no_class_map
 from fakes.tiny_classifiers import CLASSES, SUITE, ask, code_of, picture, predictions
@@ -157,22 +155,6 @@ def test_the_users_own_checkpoint_answers_to_local(root: Path, store: BlobStore,
         "zero-shot",
         "local:mine",
     }
-
-
-def test_a_folder_tells_what_its_network_is_like(root: Path, store: BlobStore, tmp_path: Path) -> None:
-    folder = tmp_path / "models" / "mine"
-    save_timm(folder, CLASSES)
-    config = json.loads((folder / "config.json").read_text())
-    told = config | {"training": "3,000 steps", "pretrained_cfg": {"input_size": [3, 32, 32]}}
-    (folder / "config.json").write_text(json.dumps(told))
-    engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(models_folder=tmp_path / "models"))
-    (mine,) = [one for one in engine.list_classifiers().classifiers if one.spec == "local:mine"]
-    learned = sum(each.numel() for each in create_model("test_resnet", num_classes=len(CLASSES)).parameters())
-    assert (mine.architecture, mine.resolution, mine.training) == ("test_resnet", 32, "3,000 steps")
-    assert mine.parameters == learned
-    (folder / "model.safetensors").write_bytes(b"nothing")
-    (broken,) = [one for one in engine.list_classifiers().classifiers if one.spec == "local:mine"]
-    assert broken.parameters is None
 
 
 def test_a_head_that_overflows_is_a_problem_of_each_picture(
