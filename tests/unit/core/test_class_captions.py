@@ -133,3 +133,16 @@ def test_what_all_classes_are_kinds_of_goes_into_the_slot() -> None:
     found = class_captions(kinds, shared="bus")["m-1"]
     assert found.own == ("bus", "red")
     assert found.prompts[0] == "a photo of a <class> on the grass"
+
+
+def test_a_slot_that_a_caption_spells_is_no_word_of_a_class_named_so() -> None:
+    found = class_captions({"class": ["a photo of a <class>", "a photo of a class"]})["class"]
+    assert found.prompts == (None, "a photo of a <class>")
+
+
+def test_a_run_with_the_name_anywhere_in_it_is_the_class() -> None:
+    captions = {
+        "plate": ["fresh fruit and bread and milk, near food on a plate with ham"] * 9,
+        "bus": around("a bus"),
+    }
+    assert class_captions(captions)["plate"].prompts[0] == "near <class>"
