@@ -74,7 +74,7 @@ class OneBadPicture(TokenEditor):
 
 
 async def test_a_bad_picture_fails_alone(gateway: FakeGateway, clock: Clock) -> None:
-    run = await created(gateway)
+    run = await created(gateway, steps=50)
     await worked_off(gateway, clock, benchmark_services(gateway.world, editor=OneBadPicture(gateway)))
     assert ends(gateway, run) == {"done": 2 + 3 + 2, "prompt-too-long": 1}
     assert gateway.ledger.run(run.id).state == "completed_with_failures"

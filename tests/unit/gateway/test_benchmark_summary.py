@@ -171,6 +171,7 @@ def test_every_planned_picture_is_counted_once_whatever_became_of_it() -> None:
     }  # fmt: skip
     assert found.failed_codes == {"internal-error": 1}
     assert found.dropped == {"objectionable": 1, "not-found": 1}
+    assert "objectionable: 1; not-found: 1; internal-error: 1" in str(found)
 
 
 def test_a_shift_that_costs_less_than_the_generator_is_flagged() -> None:
