@@ -7,8 +7,8 @@ import hashlib
 
 import httpx
 
-from fakes.told_interfaces import TOKEN
 from fakes.sdk import a_run, figure, ok
+from fakes.told_interfaces import TOKEN
 from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.contract.editor import GenerationPreset
 from faultline_core.contract.runs import Run

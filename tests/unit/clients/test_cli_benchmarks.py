@@ -30,8 +30,8 @@ def test_every_option_reaches_the_gateway(play: Play) -> None:
     script = play(*ended())
     shown = run(
         *BENCHMARK, "--classifier", "b", "--shift", "in the snow", "--shift", "at night",
-        "--classes", "plate", "--source", "token", "--source", "retrieval", "--retrieval", "found", "--n", "5", "--real", "7",
-        "--steps", "4", "--seed", "9",
+        "--classes", "plate", "--source", "token", "--source", "retrieval", "--retrieval", "found",
+        "--n", "5", "--real", "7", "--steps", "4", "--seed", "9",
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
     sent = json.loads(script.seen[0].content)
