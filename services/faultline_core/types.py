@@ -39,6 +39,29 @@ Solver = Literal["ddim", "dpm-solver++", "consistent"]
 """How a target gets from one noise level to the next; ``consistent`` moves it beside its source."""
 TimestepSpacing = Literal["leading", "trailing", "linspace", "distilled"]
 """Which noise levels sampling visits, as diffusers names them; or some of those a model was distilled on."""
+Scheduler = Literal[
+    "DDIMScheduler",
+    "DDPMScheduler",
+    "DEISMultistepScheduler",
+    "DPMSolverMultistepScheduler",
+    "DPMSolverSinglestepScheduler",
+    "EulerAncestralDiscreteScheduler",
+    "EulerDiscreteScheduler",
+    "HeunDiscreteScheduler",
+    "KDPM2AncestralDiscreteScheduler",
+    "KDPM2DiscreteScheduler",
+    "LCMScheduler",
+    "LMSDiscreteScheduler",
+    "PNDMScheduler",
+    "SASolverScheduler",
+    "TCDScheduler",
+    "UniPCMultistepScheduler",
+]
+"""Those of diffusers that sample from models of noise or velocity at discrete levels, by class name.
+
+Not its others: flow matching, score and EDM models are of another kind, inverses and inpainting want a
+picture, the parallel ones are DDIM and DDPM again, and the one of a Brownian tree needs another library.
+"""
 Decoder = Literal["full", "preview"]
 """What latents become pictures by: the pipeline's autoencoder, or the suite's small one."""
 Selection = Literal["paper", "released"]

@@ -10,7 +10,7 @@ from faultline_core.contract.base import MAX_BATCH, ModelIdentity, RequestBody, 
 from faultline_core.contract.editor import GenerationPreset
 from faultline_core.contract.runs import Provenance, RequestCounts, RunItem
 from faultline_core.contract.tokens import DroppedImage, TextualInversionPreset
-from faultline_core.types import BlobRef, Cost, Estimate, Name, Seed
+from faultline_core.types import BlobRef, Cost, Estimate, Name, Scheduler, Seed
 
 CLASS_NAME = "class-name"
 """As ``token_init``: each class begins at its own name."""
@@ -132,7 +132,7 @@ class PicturesCreate(RequestBody):
     by_name: bool = False
     steps: int | None = Field(default=None, ge=1, le=100)
     guidance: float | None = Field(default=None, ge=1.0, le=30.0)
-    scheduler: str | None = Field(default=None, min_length=1, max_length=64)
+    scheduler: Scheduler | None = None
     seed: Seed
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from faultline_core.contract.base import ModelIdentity, Outcome, RequestBody, ResponseBody, Text
-from faultline_core.types import BlobRef, Cost, Decoder, Inversion, Seed, Solver, TimestepSpacing
+from faultline_core.types import BlobRef, Cost, Decoder, Inversion, Scheduler, Seed, Solver, TimestepSpacing
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -147,7 +147,7 @@ class GenerationPreset(RequestBody):
 
     steps: int = Field(default=50, ge=1, le=100)
     guidance: float = Field(default=7.5, ge=1.0, le=30.0)
-    scheduler: str | None = Field(default=None, min_length=1, max_length=64)
+    scheduler: Scheduler | None = None
 
 
 class GenerateItem(RequestBody):
@@ -162,11 +162,16 @@ class GenerateItem(RequestBody):
 
 
 class GenerateRequest(RequestBody):
-    """``POST /v1/generate``: text-to-image."""
+    """``POST /v1/generate``: text-to-image.
+
+    A ``scheduler`` of diffusers samples with the noise levels of the model's own configuration. Without one
+    it is DDIM, or the few steps of a model that was distilled.
+    """
 
     items: list[GenerateItem] = Field(min_length=1, max_length=64)
     steps: int = Field(default=50, ge=1, le=100)
     guidance: float = Field(default=7.5, ge=1.0, le=30.0)
+    scheduler: Scheduler | None = None
 
 
 class GeneratedImage(ResponseBody):

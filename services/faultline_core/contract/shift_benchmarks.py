@@ -10,7 +10,7 @@ from faultline_core.contract.base import RequestBody, ResponseBody
 from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.contract.editor import GenerationPreset
 from faultline_core.contract.runs import PredictionPair, Provenance, RunItem
-from faultline_core.types import BlobRef, ClassifierSpec, Name, Seed
+from faultline_core.types import BlobRef, ClassifierSpec, Name, Scheduler, Seed
 
 CATALOGUE = "catalogue"
 """As ``shifts``: the 23 shifts of the paper's Table 1."""
@@ -67,7 +67,7 @@ class ShiftBenchmarkCreate(RequestBody):
     validation: Name | None = None
     steps: int | None = Field(default=None, ge=1, le=100)
     guidance: float | None = Field(default=None, ge=1.0, le=30.0)
-    scheduler: str | None = Field(default=None, min_length=1, max_length=64)
+    scheduler: Scheduler | None = None
     seed: Seed
 
     @field_validator("classifiers", "sources", "classes")

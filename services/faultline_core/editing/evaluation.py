@@ -46,11 +46,12 @@ class Objective:
 class Evaluation:
     """Rows that a trajectory needs next, all at one timestep.
 
-    ``latents`` (R, C, H, W) under ``text`` (R, L, D); ``owners`` (R) pay for a row each. Rows do not look at
+    A timestep is whole but where a scheduler goes to noise levels between those of the training. ``latents``
+    (R, C, H, W) under ``text`` (R, L, D); ``owners`` (R) pay for a row each. Rows do not look at
     each other unless ``carry`` says so. With an ``objective`` the gradient is answered as well.
     """
 
-    timestep: int
+    timestep: float
     latents: Tensor
     text: Tensor
     owners: Sequence[Owner]

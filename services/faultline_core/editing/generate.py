@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from faultline_core.editing.ddim import guide, sampled, step
 from faultline_core.editing.denoiser import Cancellation, Denoiser, never
@@ -14,11 +14,20 @@ from faultline_core.editing.evaluation import Owner, Walk
 from faultline_core.editing.noise_schedule import Timetable
 
 
+def generators_of(seeds: Sequence[int]) -> list[Generator]:
+    """One generator a picture, on the CPU: a GPU's would draw other numbers."""
+    return [Generator().manual_seed(seed) for seed in seeds]
+
+
+def drawn_noise(generators: Sequence[Generator], shape: tuple[int, int, int]) -> Tensor:
+    """Draw the next noise (B, C, H, W) of each picture, in float32 on every device."""
+    # Half precision would draw other numbers than single.
+    return torch.stack([torch.randn(shape, generator=generator) for generator in generators])
+
+
 def starting_noise(seeds: Sequence[int], shape: tuple[int, int, int]) -> Tensor:
-    """Draw noise (B, C, H, W) on the CPU in float32, one generator a seed: equal on every device."""
-    # A GPU's generator draws other numbers than the CPU's, and half precision other ones than single.
-    draws = [torch.randn(shape, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
-    return torch.stack(draws)
+    """Draw noise (B, C, H, W) of which each seed has its own, equal on every device."""
+    return drawn_noise(generators_of(seeds), shape)
 
 
 def generate_walk(

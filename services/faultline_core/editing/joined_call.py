@@ -69,7 +69,9 @@ class JoinedCall:
         self._sizes = [stop - start for _, start, stop in self._segments]
         self._latents = self._gathered([piece.evaluation.latents for piece in pieces])
         self._text = self._gathered([piece.evaluation.text for piece in pieces])
-        self._timesteps = self._each_row([piece.evaluation.timestep for piece in pieces], torch.int64)
+        timesteps = [piece.evaluation.timestep for piece in pieces]
+        whole = all(timestep == int(timestep) for timestep in timesteps)
+        self._timesteps = self._each_row(timesteps, torch.int64 if whole else torch.float32)
 
     def _gathered(self, parts: Sequence[Tensor]) -> Tensor:
         return torch.cat([parts[number][start:stop] for number, start, stop in self._segments])

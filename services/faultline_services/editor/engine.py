@@ -158,7 +158,8 @@ class EditorEngine:
             def work(indices: Sequence[int]) -> None:
                 self._generate(job, request, words, indices, cancelled)
 
-            job.exhaust(self._buckets.of("generate").run(good, work))
+            # Some schedulers keep the outputs of several steps: what fits is another number for each.
+            job.exhaust(self._buckets.of(f"generate {request.scheduler or 'plain'}").run(good, work))
 
             def build(_: int, refs: list[BlobRef], cost: Cost) -> GeneratedImage:
                 return GeneratedImage(image=refs[0], cost=cost)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 # Before anything that imports torchvision.
 from faultline_core import torchvision_operators  # noqa: F401
@@ -31,13 +33,15 @@ from faultline_services.weights import pipeline_folder, weights_folder
 class Pipeline:
     """Everything an edit needs; ``null`` is the empty prompt's embedding (L, D), ``flops`` prices work.
 
-    ``preview`` names the small decoder, where the suite has one.
+    ``preview`` names the small decoder, where the suite has one. ``scheduler_config`` is the pipeline's own,
+    from which any other scheduler is made.
     """
 
     identity: ModelIdentity
     preview: ModelIdentity | None
     denoiser: UNetDenoiser
     schedule: NoiseSchedule
+    scheduler_config: Mapping[str, Any]
     prompts: PromptEncoder
     codec: LatentCodec
     latent_shape: tuple[int, int, int]
@@ -77,6 +81,7 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
         preview=preview_identity,
         denoiser=_denoiser(unet.to(place), suite.model),
         schedule=schedule_from_config(config),
+        scheduler_config=config,
         prompts=prompts,
         codec=LatentCodec(vae.to(place), preview, resolution=suite.resolution, batch=suite.batch),
         latent_shape=latent_shape,

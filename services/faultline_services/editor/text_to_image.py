@@ -1,4 +1,4 @@
-"""Text-to-image as the loaded weights want it: in many guided steps, or in a few of a distilled model."""
+"""Text-to-image as the loaded weights want it, in many guided steps or few, or by a named scheduler."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from faultline_core.contract.editor import GenerateItem, GenerateRequest
 from faultline_core.editing.consistency import consistency_walk, noise_of_each_step
 from faultline_core.editing.denoiser import Cancellation, Denoiser
 from faultline_core.editing.driver import Driver
-from faultline_core.editing.generate import generate_walk, starting_noise
+from faultline_core.editing.evaluation import Owner, Walk
+from faultline_core.editing.generate import drawn_noise, generate_walk, generators_of, starting_noise
+from faultline_core.editing.scheduled import scheduled_walk
 from faultline_core.types import Cost
 from faultline_services.editor.pipeline import Pipeline
+from faultline_services.editor.schedulers import DiffusersScheduler
 
 
 def text_to_image(
@@ -27,16 +30,40 @@ def text_to_image(
 
     Returns:
         Clean latents (B, C, h, w), and what each picture took.
+
+    Raises:
+        InvalidRequest: the scheduler does not take so many steps.
     """
-    driver, owners, null = Driver(denoiser, cancelled=cancelled), range(len(items)), pipeline.null
-    table = pipeline.schedule.timetable(request.steps)
+    driver, owners = Driver(denoiser, cancelled=cancelled), range(len(items))
     seeds = [item.seed for item in items]
     with pipeline.denoiser.guided(request.guidance) as guidance:
-        if pipeline.schedule.spacing == "distilled":
-            noise = noise_of_each_step(seeds, request.steps, pipeline.latent_shape).to(null)
-            walk = consistency_walk(table, noise, text, null, guidance=guidance, owners=owners)
-        else:
-            noise = starting_noise(seeds, pipeline.latent_shape).to(null)
-            walk = generate_walk(table, noise, text, null, guidance=guidance, owners=owners)
-        latents = driver.run(walk)
+        latents = driver.run(_walk(pipeline, request, seeds, text, guidance, owners))
     return latents, [driver.cost(owner) for owner in owners]
+
+
+def _walk(
+    pipeline: Pipeline,
+    request: GenerateRequest,
+    seeds: Sequence[int],
+    text: Tensor,
+    guidance: float,
+    owners: Sequence[Owner],
+) -> Walk[Tensor]:
+    shape, null = pipeline.latent_shape, pipeline.null
+    if request.scheduler is not None:
+        generators = generators_of(seeds)
+        noise = drawn_noise(generators, shape).to(null)
+        scheduler = DiffusersScheduler(
+            request.scheduler,
+            pipeline.scheduler_config,
+            steps=request.steps,
+            generators=generators,
+            device=pipeline.device,
+        )
+        return scheduled_walk(scheduler, noise, text, null, guidance=guidance, owners=owners)
+    table = pipeline.schedule.timetable(request.steps)
+    if pipeline.schedule.spacing == "distilled":
+        noise = noise_of_each_step(seeds, request.steps, shape).to(null)
+        return consistency_walk(table, noise, text, null, guidance=guidance, owners=owners)
+    noise = starting_noise(seeds, shape).to(null)
+    return generate_walk(table, noise, text, null, guidance=guidance, owners=owners)

@@ -242,7 +242,7 @@ async def test_any_shift_is_generated_in_words(gateway: FakeGateway) -> None:
         ({"shift": "<class> and <class>"}, "/shift", "2 <class>"),
         ({"shift": "a photo of a <class>"}, "/shift", "names no shift"),
         ({"shift": " ".join(["very"] * 80)}, "/shift", "80"),
-        ({"n": 65}, "/n", ""),
+        ({"scheduler": "FlowMatchEulerDiscreteScheduler"}, "/scheduler", "EulerDiscreteScheduler"),
     ],
 )
 async def test_what_cannot_be_generated_is_refused_by_name(
@@ -287,6 +287,12 @@ async def test_class_names_that_are_no_words_are_refused(gateway: FakeGateway, n
     # Some are no label either, and are refused where they first come in.
     assert answer.status_code in (404, 422), answer.text
     assert (await gateway.http.get(ROOT)).json()["runs"] == []
+
+
+async def test_more_pictures_than_a_call_makes_are_over_the_quota(gateway: FakeGateway) -> None:
+    run = await created(gateway)
+    answer = await gateway.http.post(f"{ROOT}/{run.id}:generate", json=ASKED | {"n": 65})
+    assert (answer.status_code, answer.json()["code"]) == (429, "quota-exceeded")
 
 
 async def test_a_class_without_pictures_is_named_as_missing(gateway: FakeGateway) -> None:

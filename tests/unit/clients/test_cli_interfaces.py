@@ -102,12 +102,12 @@ def test_pictures_are_saved_and_each_is_told(play: Play, tmp_path: Path) -> None
     script = play(interface_answer(), some_pictures(2), PNG, PNG)
     shown = run(
         "generate", "run-1", "plate", "--shift", "in the snow", "--n", "2", "--seed", "4", "--by-name",
-        "--steps", "3", "--guidance", "2", "--scheduler", "ddim", "--out", str(tmp_path / "out"),
+        "--steps", "3", "--guidance", "2", "--scheduler", "DDIMScheduler", "--out", str(tmp_path / "out"),
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
     assert json.loads(script.seen[1].content) == {
         "class_name": "plate", "shift": "in the snow", "n": 2, "seed": 4, "by_name": True, "steps": 3,
-        "guidance": 2.0, "scheduler": "ddim",
+        "guidance": 2.0, "scheduler": "DDIMScheduler",
     }  # fmt: skip
     lines = shown.stdout.splitlines()
     assert [Path(line.split("  ")[0]).read_bytes() for line in lines] == [b"png", b"png"]

@@ -47,14 +47,14 @@ def test_a_generation_sends_all_it_was_told(kind: str) -> None:
     session(
         lambda _: interface.generate(
             class_name="plate", shift="<class> at dusk", n=2, seed=5, by_name=True, steps=4, guidance=2.5,
-            scheduler="ddim",
+            scheduler="DDIMScheduler",
         )
     )  # fmt: skip
     request = session.seen[1]
     assert (request.method, request.url.path) == ("POST", f"{ROOT}/run-1:generate")
     assert json.loads(request.content) == {
         "class_name": "plate", "shift": "<class> at dusk", "n": 2, "seed": 5, "by_name": True, "steps": 4,
-        "guidance": 2.5, "scheduler": "ddim",
+        "guidance": 2.5, "scheduler": "DDIMScheduler",
     }  # fmt: skip
 
 

@@ -74,7 +74,7 @@ def benchmark(client: Any) -> Any:
         interface="i-1", classifiers=["a"], shifts=["in the snow"], classes=["bus"],
         class_shifts={"bus": ["at a stop"]}, sources=["token", "retrieval"], retrieval="found",
         scraped={"base": "s"}, photographs={"base": "p"}, n=5, real=7, validation="kept-back", steps=4,
-        guidance=2.0, scheduler="ddim", seed=3, idempotency_key="mine",
+        guidance=2.0, scheduler="DDIMScheduler", seed=3, idempotency_key="mine",
     )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ BENCHMARKED = {
     "interface": "i-1", "classifiers": ["a"], "shifts": ["in the snow"], "classes": ["bus"],
     "class_shifts": {"bus": ["at a stop"]}, "sources": ["token", "retrieval"], "retrieval": "found",
     "scraped": {"base": "s"}, "photographs": {"base": "p"}, "n": 5, "real": 7, "validation": "kept-back",
-    "steps": 4, "guidance": 2.0, "scheduler": "ddim", "seed": 3,
+    "steps": 4, "guidance": 2.0, "scheduler": "DDIMScheduler", "seed": 3,
 }  # fmt: skip
 
 

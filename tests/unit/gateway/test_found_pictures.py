@@ -25,13 +25,13 @@ from faultline_core.errors import (
     FaultlineError,
     ImageUndecodable,
     InvalidRequest,
+    PromptTooLong,
 )
 from faultline_core.types import Cost
 from faultline_gateway.ports import Services
 from faultline_gateway.workflows.found_pictures import (
     INDEX_KIND,
     Search,
-    found_pictures,
     retrieval_manifest,
     search_pictures,
 )
@@ -122,8 +122,7 @@ def benchmark(retrieval: RetrievalManifest | None) -> ShiftBenchmarkConfig:
 
 async def test_the_pictures_nearest_to_the_shift_s_prompt_come_first() -> None:
     scene = Scene()
-    config = benchmark(await scene.manifest())
-    found = await found_pictures(config, "snow", "apple", 3, scene.services, scene.world.store)
+    found = [each.picture for each in (await scene.search(count=3)).found]
     assert found == [scene.pictures[caption] for caption in (CAPTIONS[0], CAPTIONS[1], CAPTIONS[2])]
     # The name is put in as the prompt of a name is: "an apple".
     assert (await scene.search(count=1)).found[0].similarity == pytest.approx(1.0)
@@ -230,6 +229,20 @@ async def test_a_folder_without_a_picture_is_refused() -> None:
     scene.scorer.problems = dict.fromkeys(scene.pictures.values(), ImageUndecodable("no picture"))
     with pytest.raises(DatasetEmpty, match=f"none of {len(CAPTIONS)} can be read"):
         await scene.search()
+
+
+async def test_a_prompt_that_clip_cannot_read_whole_finds_nothing() -> None:
+    scene = Scene()
+
+    async def refused(request: EmbedTextsRequest) -> EmbedResponse:
+        answer = await WordScorer(scene.world).embed_texts(request)
+        problem = Problem.of(PromptTooLong("90 tokens"))
+        return answer.model_copy(update={"outcomes": [Outcome(problem=problem)]})
+
+    scene.scorer.embed_texts = refused  # type: ignore[method-assign]
+    with pytest.raises(PromptTooLong, match="90 tokens"):
+        await scene.search()
+    assert scene.scorer.calls["embed_images"] == 0
 
 
 async def test_a_benchmark_without_retrieval_or_such_a_shift_is_refused() -> None:
