@@ -16,7 +16,14 @@ from fakes.told_benchmarks import a_benchmark_summary, prompt_rows
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.errors import ArtifactMissing
 from faultline_gateway.reports.benchmark_grid import SHOWN_SEEDS, grids
-from faultline_gateway.reports.benchmark_plots import OTHER, accuracy_lines, groups_of, impact_map
+from faultline_gateway.reports.benchmark_plots import (
+    OTHER,
+    accuracy_lines,
+    groups_of,
+    impact_map,
+    passed_plot,
+    similarity_plot,
+)
 from faultline_gateway.reports.benchmark_report import dropped_rows, render_benchmark, shift_rows, verdict
 from faultline_gateway.reports.pictures import Album
 
@@ -132,6 +139,17 @@ def test_the_map_of_shifts_has_a_point_each_coloured_by_family() -> None:
     assert found.series == ["background", "style", "time"]
     heights = {mark.label: mark.y for mark in found.marks}
     assert heights["in the snow"] < heights["pencil sketch"]
+
+
+def test_sources_stand_side_by_side_in_similarity_and_share_that_passes() -> None:
+    summary = reported_summary()
+    similarities, passed = similarity_plot(summary), passed_plot(summary)
+    assert [band.label for band in similarities.bands] == ["to the object", "to the shift"]
+    assert similarities.series == passed.series == ["token", "class-name", "photographs"]
+    assert all(len(band.dots) == 3 for band in (*similarities.bands, *passed.bands))
+    best = max(summary.sources, key=lambda name: summary.sources[name].passed.estimate or 0.0)
+    dots = {dot.series: dot.x for dot in passed.bands[0].dots}
+    assert max(dots, key=lambda series: dots[series]) == passed.series.index(best)
 
 
 def test_a_grid_has_classes_in_rows_and_seeds_in_columns_base_above_shift() -> None:
