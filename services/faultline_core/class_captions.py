@@ -41,23 +41,26 @@ class ClassCaptions:
 
 
 def class_captions(
-    captions: Mapping[str, Sequence[str]], *, modifiers: int = MOST_MODIFIERS
+    captions: Mapping[str, Sequence[str]], *, shared: str = "", modifiers: int = MOST_MODIFIERS
 ) -> dict[str, ClassCaptions]:
     """Find each class's own words among the captions of all, and put the slot in their place.
 
     ``captions`` maps a class's name to its pictures' captions; one may be empty. Words of the name are its
-    own wherever they stand. Of an interface of one class nothing else is: without other classes no word tells
-    its pictures from any others. Up to ``modifiers`` words right before the class describe it and go with it:
-    a shift is said around a class, never inside. Whatever else the class nearly always shows and others do
-    not goes into the slot too, "on the water" of boats if need be; a shift says otherwise at its own risk.
+    own wherever they stand, and so are those of ``shared``, what all classes are kinds of ("bird"): a token
+    that starts from it shall not be learned beside it. Of an interface of one class nothing else is: without
+    other classes no word tells its pictures from any others. Up to ``modifiers`` words right before the class
+    describe it and go with it: a shift is said around a class, never inside. Whatever else the class nearly
+    always shows and others do not goes into the slot too, "on the water" of boats if need be; a shift says
+    otherwise at its own risk.
     """
     spoken = {name: [words(caption) for caption in given] for name, given in captions.items()}
     shares = {name: _counts(given) for name, given in spoken.items()}
     found: dict[str, ClassCaptions] = {}
     for name, given in captions.items():
-        own = _own_words(name, shares)
+        named = _spellings(name) | _spellings(shared)
+        own = _own_words(name, named, shares)
         prompts = [
-            _prompt(caption, each, own, _spellings(name), modifiers)
+            _prompt(caption, each, own, named, modifiers)
             for caption, each in zip(given, spoken[name], strict=True)
         ]
         found[name] = ClassCaptions(tuple(sorted(own)), tuple(prompts))
@@ -80,9 +83,9 @@ def _counts(spoken: Sequence[Sequence[Word]]) -> _Counts:
     return _Counts(len(told), {word: sum(word in each for each in told) for word in set().union(*told)})
 
 
-def _own_words(name: str, shares: Mapping[str, _Counts]) -> frozenset[str]:
+def _own_words(name: str, spelt: frozenset[str], shares: Mapping[str, _Counts]) -> frozenset[str]:
     mine = shares[name]
-    named = _spellings(name) & mine.having.keys()
+    named = spelt & mine.having.keys()
     others = [each for other, each in shares.items() if other != name and each.n]
     if not others:
         return frozenset(named)

@@ -18,6 +18,7 @@ STAGES: dict[str, str] = {
     "denoiser": "faultline_miniature.training.denoiser",
     "preview": "faultline_miniature.training.preview",
     "classifiers": "faultline_miniature.training.classifiers",
+    "zoo": "faultline_miniature.training.zoo",
     "captioner": "faultline_miniature.training.captioner",
     "language": "faultline_miniature.training.language",
     "perturber": "faultline_miniature.training.perturber",

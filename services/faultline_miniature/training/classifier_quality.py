@@ -94,10 +94,17 @@ def _accuracy(probabilities: Tensor, scenes: Sequence[Scene]) -> Estimate:
     return figures.share(int((probabilities.argmax(dim=1) == truth).sum()), len(scenes))
 
 
-def card(name: str, architecture: str, seed: int, bugs: Sequence[Bug], found: dict[str, Estimate]) -> str:
+def card(
+    name: str,
+    architecture: str,
+    seed: int,
+    bugs: Sequence[Bug],
+    found: dict[str, Estimate],
+    trained_on: str = "uniform scenes",
+) -> str:
     """Write the model card, with what was planted."""
     planted = (
-        "\n".join(f"- `{bug.id}`: {_sentence(bug)}" for bug in bugs) or "None: trained on uniform scenes."
+        "\n".join(f"- `{bug.id}`: {_sentence(bug)}" for bug in bugs) or f"None: trained on {trained_on}."
     )
     return f"""# Classifier {name}
 

@@ -10,8 +10,9 @@ from faultline_miniature.world.dataset import write_image_folder
 from faultline_miniature.world.sampling import DATASET, GENERATOR, UNIFORM, Distribution
 from faultline_miniature.world.scene import VALUES, Scene
 from faultline_miniature.world.seeds import SPLITS, SeedRange, scene_for
+from faultline_miniature.world.user_dataset import USER_DATASET
 
-DISTRIBUTIONS = {"dataset": DATASET, "generator": GENERATOR, "uniform": UNIFORM}
+DISTRIBUTIONS = {"dataset": DATASET, "generator": GENERATOR, "uniform": UNIFORM, "user": USER_DATASET}
 MAX_DRAWS_PER_PICTURE = 1000
 
 

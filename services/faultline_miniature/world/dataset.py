@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +36,13 @@ def encode_png(picture: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-def write_image_folder(root: Path, scenes: Iterable[Scene]) -> list[Path]:
+def _by_object(scene: Scene) -> str:
+    return scene.object_class
+
+
+def write_image_folder(
+    root: Path, scenes: Iterable[Scene], label: Callable[[Scene], str] = _by_object
+) -> list[Path]:
     """Write class/<digest>.png and metadata.jsonl (a line a picture, in order); return the paths."""
     root.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
@@ -44,7 +50,7 @@ def write_image_folder(root: Path, scenes: Iterable[Scene]) -> list[Path]:
         for scene in scenes:
             data = encode_png(render(scene))
             # Named by content: writing a folder twice changes nothing, and a class is its folder.
-            path = root / scene.object_class / f"{hashlib.sha256(data).hexdigest()[:16]}.png"
+            path = root / label(scene) / f"{hashlib.sha256(data).hexdigest()[:16]}.png"
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
             row = {"file_name": path.relative_to(root).as_posix(), "caption": caption(scene)}

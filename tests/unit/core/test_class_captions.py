@@ -125,3 +125,24 @@ def test_capitals_do_not_part_words() -> None:
     captions = {"Plate": ["A Plate of Food", "a plate of food"] * 4, "bus": around("a bus")}
     assert class_captions(captions)["Plate"].own == ("food", "plate")
     assert class_captions(captions)["Plate"].prompts[:2] == ("A <class>", "a <class>")
+
+
+def test_what_all_classes_are_kinds_of_goes_into_the_slot() -> None:
+    kinds = {"m-1": around("a red bus"), "m-2": around("a blue bus"), "m-3": around("a white bus")}
+    assert class_captions(kinds)["m-1"].prompts[0] == "a photo of a <class> bus on the grass"
+    found = class_captions(kinds, shared="bus")["m-1"]
+    assert found.own == ("bus", "red")
+    assert found.prompts[0] == "a photo of a <class> on the grass"
+
+
+def test_a_slot_that_a_caption_spells_is_no_word_of_a_class_named_so() -> None:
+    found = class_captions({"class": ["a photo of a <class>", "a photo of a class"]})["class"]
+    assert found.prompts == (None, "a photo of a <class>")
+
+
+def test_a_run_with_the_name_anywhere_in_it_is_the_class() -> None:
+    captions = {
+        "plate": ["fresh fruit and bread and milk, near food on a plate with ham"] * 9,
+        "bus": around("a bus"),
+    }
+    assert class_captions(captions)["plate"].prompts[0] == "near <class>"

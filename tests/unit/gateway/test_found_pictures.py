@@ -7,18 +7,13 @@ import asyncio
 import pytest
 
 from fakes.ports import FakeScorer, fake_services
+from fakes.retrieving_benchmarks import retrieving_benchmark
 from fakes.world import FakeWorld, Shown, fake_dataset
 from faultline_core.class_slot import CLASS_SLOT
 from faultline_core.contract.base import Outcome, Problem
 from faultline_core.contract.datasets import Dataset
-from faultline_core.contract.editor import GenerationPreset
 from faultline_core.contract.scorer import EmbedImagesRequest, EmbedResponse, EmbedTextsRequest
-from faultline_core.contract.shift_benchmarks import (
-    BenchmarkShift,
-    RetrievalManifest,
-    ShiftBenchmarkConfig,
-    ShiftBenchmarkCreate,
-)
+from faultline_core.contract.shift_benchmarks import RetrievalManifest
 from faultline_core.errors import (
     BackendUnavailable,
     DatasetEmpty,
@@ -98,7 +93,7 @@ class Scene:
         return await retrieval_manifest(dataset_of(len(sources)), sources, self.world.store)
 
     async def search(self, class_name: str = "apple", count: int = 2, **changes: object) -> Search:
-        config = benchmark(await self.manifest()).model_copy(update=changes)
+        config = retrieving_benchmark({"snow": SNOW}, await self.manifest()).model_copy(update=changes)
         return await search_pictures(
             config, "snow", class_name, count, self.services, self.world.store, indices=self.indices
         )
@@ -106,18 +101,6 @@ class Scene:
 
 def dataset_of(number: int) -> Dataset:
     return fake_dataset(number).model_copy(update={"digest": f"{number:064x}"})
-
-
-def benchmark(retrieval: RetrievalManifest | None) -> ShiftBenchmarkConfig:
-    request = ShiftBenchmarkCreate(
-        interface="i", classifiers=["steady"], seed=0, sources=["retrieval"], retrieval="folder"
-    )
-    return ShiftBenchmarkConfig(
-        request=request, suite="s", dataset="d", generation=GenerationPreset(), models={}, versions={},
-        dataset_digest="", labels=["apple"], clip="clip",
-        classes=["apple"], shifts=[BenchmarkShift(name="snow", prompt=SNOW, caption="a photo", family="own")],
-        tokens={}, retrieval=retrieval,
-    )  # fmt: skip
 
 
 async def test_the_pictures_nearest_to_the_shift_s_prompt_come_first() -> None:

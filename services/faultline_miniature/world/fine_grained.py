@@ -1,0 +1,55 @@
+"""A fine-grained dataset: six kinds of bus that go by codes, which no generator has ever read.
+
+Their tokens begin at one shared word, as the paper's do for aircraft and pets (DI, appendix D).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from faultline_miniature.world.scene import Scene
+from faultline_miniature.world.seeds import SeedRange
+from faultline_miniature.world.stretches import interface_scenes
+
+INITIALISER = "bus"
+"""What all of them are."""
+
+FINE_CLASSES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "f101": ("plain", "red"),
+        "f102": ("special", "red"),
+        "f201": ("plain", "blue"),
+        "f202": ("special", "blue"),
+        "f301": ("plain", "white"),
+        "f302": ("special", "green"),
+    }
+)
+"""Kind (special: with an upper deck) and colour of each code."""
+
+_PART = 5
+"""Of a stretch; the parts before are the user's dataset's."""
+
+
+def code_of(scene: Scene) -> str:
+    """Return the code of a bus.
+
+    Raises:
+        KeyError: no code stands for it.
+    """
+    return {shown: code for code, shown in FINE_CLASSES.items()}[scene.kind, scene.colour]
+
+
+def fine_grained_scenes(split: SeedRange, number: int, per_class: int) -> Iterator[Scene]:
+    """Yield ``per_class`` scenes of each code, one code after the other, from stretch ``number``.
+
+    Surroundings and nuisances are those of the user's dataset; no two scenes share a nuisance.
+
+    Raises:
+        ValueError: the split has no such stretch.
+    """
+    drawn = interface_scenes(split, number, -(-len(FINE_CLASSES) * per_class // 8), part=_PART)
+    for code in (code for code in FINE_CLASSES for _ in range(per_class)):
+        kind, colour = FINE_CLASSES[code]
+        yield replace(next(drawn), object_class=INITIALISER, kind=kind, colour=colour)

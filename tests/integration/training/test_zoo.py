@@ -1,0 +1,92 @@
+"""The zoo: twelve orders of one dataset, and what a rehearsal of them leaves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+# Before anything that imports torchvision.
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+
+import pytest
+import torch
+
+from faultline_core.suite import load_suite
+from faultline_miniature.training import zoo
+from faultline_miniature.training.classifier import _training_scenes
+from faultline_miniature.training.classifier_quality import Predictor
+from faultline_miniature.training.stage import StageContext, figures_of
+from faultline_miniature.training.zoo import MEMBERS, Member
+from faultline_miniature.world.seeds import CLASSIFIER
+from faultline_miniature.world.user_dataset import USER_DATASET
+
+
+def test_there_are_twelve_of_four_architectures_that_differ_in_length() -> None:
+    assert len(MEMBERS) == len({member.name for member in MEMBERS}) == 12
+    assert len({member.architecture for member in MEMBERS}) == 4
+    for architecture in zoo.LENGTHS:
+        steps = [member.steps for member in MEMBERS if member.architecture == architecture]
+        assert steps == sorted(set(steps))
+
+
+def test_members_of_a_seed_share_their_pictures_and_nothing_of_other_seeds() -> None:
+    pictures = [
+        {scene.nuisance for scene in _training_scenes(member.order(seed).small())}
+        for seed in (0, 1)
+        for member in MEMBERS[:2]
+    ]
+    assert pictures[0] == pictures[1]
+    assert pictures[2] == pictures[3]
+    assert not pictures[0] & pictures[2]
+    assert min(pictures[0]) >= CLASSIFIER.start + 500 * 100_000
+    seeds = [member.order(seed).seed for seed in range(3) for member in MEMBERS]
+    assert len(seeds) == len(set(seeds))
+
+
+def test_what_it_is_trained_on_is_the_users_dataset() -> None:
+    order = MEMBERS[0].order(0)
+    assert order.distribution().given_class == USER_DATASET.given_class
+    assert order.distribution().weights == USER_DATASET.weights
+
+
+def test_a_rehearsal_leaves_classifiers_with_their_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = (Member("mambaout", "short", 0), Member("mambaout", "long", 2))
+    monkeypatch.setattr(zoo, "MEMBERS", pair)
+    context = StageContext(tmp_path / "out", tmp_path / "work", smoke=True, threads=1)
+    zoo.train(context)
+    folder = tmp_path / "out" / zoo.FOLDER / "zoo-mambaout-long"
+    told = json.loads((folder / zoo.METADATA).read_text())
+    assert told["architecture"] == "test_mambaout"
+    assert (told["steps"], told["resolution"], told["pretraining"]) == (240, 64, "none")
+    assert told["parameters"] == sum(each.numel() for each in Predictor(folder)._model.parameters())
+    figures = figures_of(context, "zoo/zoo-mambaout-long")
+    assert figures is not None
+    assert figures["accuracy in distribution"]["n"] == 40
+    written = (folder / "model.safetensors").stat().st_mtime_ns
+    zoo.train(context)
+    assert (folder / "model.safetensors").stat().st_mtime_ns == written
+
+
+def test_a_zoo_of_another_seed_is_trained_from_the_command_line(tmp_path: Path) -> None:
+    given = ["--seed", "3", "--out", str(tmp_path / "a"), "--work", str(tmp_path / "work"), "--smoke"]
+    zoo.main([*given, "--only", "zoo-mambaout-short"])
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["zoo-mambaout-short"]
+    assert (tmp_path / "a" / "zoo-mambaout-short" / "figures.json").exists()
+
+
+def test_the_suite_serves_every_member() -> None:
+    suite = load_suite("miniature").classifiers.models
+    assert {member.name: f"{zoo.FOLDER}/{member.name}" for member in MEMBERS}.items() <= suite.items()
+
+
+def test_the_suites_members_know_their_dataset() -> None:
+    root = Path(zoo.__file__).parents[1] / "suite" / "weights" / zoo.FOLDER
+    for member in MEMBERS:
+        told = json.loads((root / member.name / zoo.METADATA).read_text())
+        assert told["steps"] == member.steps
+        probabilities = Predictor(root / member.name)(torch.zeros(1, 3, 64, 64))
+        assert probabilities.shape == (1, 8)

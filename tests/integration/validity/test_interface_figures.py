@@ -1,0 +1,205 @@
+"""Figures of dataset interfaces, on a made-up benchmark whose truth is known."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from fakes.interfaces import LAYOUT, NIGHT, SEEDS, SNOW, answers, picture, pictures, seen
+from faultline_core.shifts import BASE
+from faultline_core.types import Cost
+from interfaces.confounding_figures import confounding_figures
+from interfaces.cost_figures import cost_figures
+from interfaces.filter_figures import filter_figures, shift_threshold, thresholds, verdicts
+from interfaces.impact_figures import impact_figures
+from interfaces.kernel_distance import kernel_distance, mean_distance
+from interfaces.pictures import Source, placed
+from interfaces.source_figures import source_comparison
+
+
+def generator() -> np.random.Generator:
+    return np.random.default_rng(5)
+
+
+def true_accuracy(shift: str, name: str, model: int) -> float:
+    drop = {BASE: 0.0, SNOW: 0.1, NIGHT: 0.3}[shift]
+    return 0.6 + 0.1 * model - drop
+
+
+def by_the_name(shift: str, name: str, model: int) -> float:
+    """As the truth, but for the mismatched plate."""
+    return true_accuracy(shift, name, model) - (0.2 if name == "plate" else 0.0)
+
+
+def test_a_name_that_means_other_pictures_is_further_from_the_truth_on_that_class() -> None:
+    token, name = (
+        placed(pictures(source, accuracy), source, LAYOUT).answers()
+        for source, accuracy in zip(get_args(Source), (true_accuracy, by_the_name), strict=True)
+    )
+    found = confounding_figures(answers(true_accuracy), token, name, ["plate"], generator())
+    assert found.mismatched.class_name_error.estimate == pytest.approx(0.2, abs=0.02)
+    assert found.mismatched.token_error.estimate == pytest.approx(0.0, abs=0.02)
+    assert found.matched.class_name_error.estimate == pytest.approx(0.0, abs=0.02)
+    assert found.all.class_name_error.estimate == pytest.approx(0.1, abs=0.02)
+    assert found.by_class["plate"].class_name_error.estimate == found.mismatched.class_name_error.estimate
+    assert {(cell.shift, cell.class_name) for cell in found.cells} == {
+        (shift, name) for shift in (SNOW, NIGHT) for name in LAYOUT.classes
+    }
+    assert found.all.token_error.n == 2 * 2 * SEEDS
+
+
+def test_truth_and_sources_must_be_of_the_same_question() -> None:
+    mine = placed(pictures("token", true_accuracy), "token", LAYOUT).answers()
+    other = placed([], "token", LAYOUT.__class__((BASE, NIGHT), LAYOUT.classes, LAYOUT.models)).answers()
+    with pytest.raises(ValueError, match="differ"):
+        confounding_figures(answers(true_accuracy), mine, other, ["plate"], generator())
+
+
+def test_impacts_that_equal_the_rendered_ones_are_held_and_have_no_error() -> None:
+    estimated = placed(pictures("token", true_accuracy), "token", LAYOUT).answers()
+    found = impact_figures(estimated, answers(true_accuracy), generator())
+    assert [row.shift for row in found.shifts] == [SNOW, NIGHT]
+    assert found.mean_absolute_error.estimate == pytest.approx(0.0, abs=0.01)
+    assert found.coverage.estimate == 1.0
+    assert found.shifts[1].true_impact.estimate == pytest.approx(0.3, abs=0.01)
+    assert found.drop_rank_correlation.n == 6
+    # Two shifts are too few for an order.
+    assert found.rank_correlation.estimate is None
+
+
+def test_impacts_beside_the_truth_are_not_held() -> None:
+    estimated = placed(
+        pictures("token", lambda shift, name, model: 0.9 if shift == BASE else 0.3), "token", LAYOUT
+    ).answers()
+    found = impact_figures(estimated, answers(true_accuracy), generator())
+    assert found.coverage.estimate == 0.0
+    assert found.mean_absolute_error.estimate == pytest.approx(0.4, abs=0.02)
+
+
+def test_equal_sets_are_at_no_distance_and_others_are() -> None:
+    draw = np.random.default_rng(0)
+    near = [draw.normal(size=(60, 8)) + 2.0 for _ in range(2)]
+    far = draw.normal(size=(60, 8)) - 2.0
+    distance, error = kernel_distance(*near)
+    assert abs(distance) < 3 * error
+    assert kernel_distance(near[0], far)[0] > 1.0
+    mean = mean_distance([(near[0], far), (near[0], near[1])])
+    assert mean.estimate is not None
+    assert mean.n == 120
+    assert mean.estimate == pytest.approx((kernel_distance(near[0], far)[0] + distance) / 2)
+
+
+def test_the_kernel_distance_is_that_of_all_pairs_but_a_picture_with_itself() -> None:
+    draw = np.random.default_rng(1)
+    x, y = draw.normal(size=(4, 3)), draw.normal(size=(5, 3))
+    unit_x, unit_y = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (x, y))
+
+    def mean(first: np.ndarray, second: np.ndarray, *, apart: bool) -> float:
+        pairs = [
+            (1.0 + first[i] @ second[j]) ** 3
+            for i in range(len(first))
+            for j in range(len(second))
+            if not (apart and i == j)
+        ]
+        return float(np.mean(pairs))
+
+    expected = mean(unit_x, unit_x, apart=True) + mean(unit_y, unit_y, apart=True)
+    expected -= 2.0 * mean(unit_x, unit_y, apart=False)
+    assert kernel_distance(x, y)[0] == pytest.approx(expected)
+
+
+def test_the_jackknife_leaves_each_picture_out_in_turn() -> None:
+    draw = np.random.default_rng(2)
+    x, y = draw.normal(size=(5, 3)), draw.normal(size=(6, 3))
+    variance = 0.0
+    for side in (x, y):
+        left = [
+            kernel_distance(*(np.delete(one, out, axis=0) if one is side else one for one in (x, y)))[0]
+            for out in range(len(side))
+        ]
+        variance += (len(left) - 1) ** 2 / len(left) * float(np.var(left, ddof=1))
+    assert kernel_distance(x, y)[1] == pytest.approx(np.sqrt(variance))
+
+
+def test_two_pictures_are_too_few_to_compare() -> None:
+    with pytest.raises(ValueError, match="too few"):
+        kernel_distance(np.ones((2, 3)), np.ones((9, 3)))
+
+
+def test_sources_stand_side_by_side() -> None:
+    made = [picture("token", seed=seed, shift=shift) for seed in range(20) for shift in (BASE, SNOW)]
+    lost = seen("plate", SNOW, background="sand", object_class="bus")
+    made += [
+        picture(
+            "class-name",
+            seed=seed,
+            shift=shift,
+            to_object=0.4,
+            seen=lost if shift == SNOW and seed < 5 else seen("plate", shift),
+        )
+        for seed in range(20)
+        for shift in (BASE, SNOW)
+    ]
+    features = {"plate": np.random.default_rng(0).normal(size=(9, 4))}
+    found = source_comparison(made, features, {"token": features, "class-name": features}, generator())
+    assert found.token.shift_presence.estimate == 1.0
+    assert found.class_name.shift_presence.estimate == 0.75
+    assert found.class_name.class_accuracy.estimate == 35 / 40
+    assert found.presence_ratio.estimate == pytest.approx(4 / 3)
+    assert found.class_name.object_similarity.estimate == pytest.approx(0.4)
+    assert found.token.presence_by_shift[SNOW].n == 20
+    assert found.token.mismatch["plate"].estimate == 0.0
+    assert found.token.kernel_distance.n == 9
+
+
+def test_a_filter_is_held_against_the_oracle() -> None:
+    rows = [picture(seed=seed, shift=SNOW, to_shift=0.1 * seed) for seed in range(8)]
+    bad = [picture(seed=8, shift=SNOW, to_shift=0.0, seen=seen("plate"))]
+    base = [picture(seed=seed, to_object=0.0 if seed == 0 else 0.9) for seed in range(9)]
+    table = placed([*rows, *bad, *base], "token", LAYOUT)
+    real = {name: np.linspace(0.2, 0.8, 50) for name in LAYOUT.classes}
+    by = thresholds(LAYOUT.classes, LAYOUT.conditions, real, real, {SNOW: 0.35, NIGHT: None})
+    found = filter_figures(table, verdicts(table, by))
+    assert found.before.estimate == pytest.approx(17 / 18)
+    assert found.precision.estimate == 1.0
+    assert found.recall.estimate == pytest.approx(12 / 17)
+    assert found.yields[SNOW].estimate == pytest.approx(4 / 9)
+    assert found.thin == {SNOW: ["plate"]}
+
+
+def test_the_oracle_sets_a_shifts_threshold_as_a_person_would() -> None:
+    rows = [
+        picture(seed=seed, shift=SNOW, to_shift=0.01 * seed, seen=seen("plate", SNOW if seed > 30 else BASE))
+        for seed in range(100)
+    ]
+    found = shift_threshold(SNOW, rows)
+    assert found is not None
+    assert 0.35 < found < 0.5
+    assert shift_threshold(SNOW, [picture(shift=SNOW, seen=seen("plate"))]) is None
+
+
+def test_a_kept_picture_costs_what_all_took_over_those_kept() -> None:
+    table = placed([picture(seed=seed) for seed in range(10)], "token", LAYOUT)
+    kept = table.made & (np.arange(10) < 4)
+    found = cost_figures(
+        [Cost(unet_evaluations=600, unet_backward_evaluations=600, seconds=second) for second in (9.0, 11.0)],
+        {"token": table},
+        {"token": kept},
+        generator(),
+    )
+    assert found.token.unet_evaluations.estimate == 1200.0
+    assert found.token.seconds.estimate == 10.0
+    assert found.picture["token"].unet_evaluations.estimate == 16.0
+    per_kept = found.kept_picture["token"].unet_evaluations
+    assert per_kept.estimate == pytest.approx(40.0)
+    assert per_kept.n == 4
+    assert per_kept.low is not None
+    assert per_kept.high is not None
+    assert per_kept.low < 40.0 < per_kept.high
+
+
+def test_two_pictures_of_one_place_are_refused() -> None:
+    with pytest.raises(ValueError, match="the same picture"):
+        placed([picture(), picture()], "token", LAYOUT)

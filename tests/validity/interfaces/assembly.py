@@ -1,0 +1,92 @@
+"""From the pieces of validated stretches to `demo/interface-validity.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from faultline_core.model_answers import ModelAnswers
+from faultline_core.types import Cost
+from faultline_miniature.world.user_dataset import MISMATCHED_CLASSES
+
+from .aims import aims
+from .confounding_figures import confounding_figures
+from .cost_figures import cost_figures
+from .filter_figures import filter_figures, thresholds, verdicts
+from .impact_figures import impact_figures
+from .pictures import Layout, Picture, Source, placed
+from .report import InterfaceValidity
+from .source_figures import source_comparison
+
+Features = Mapping[str, NDArray[np.floating]]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """All that a report is made of.
+
+    ``real_*`` are of real pictures that no token was learned from, by class: CLIP's features (n, d), and
+    cosines (n,) with the class's caption, of photographs and of styles. ``base_features`` are of each
+    source's base pictures. ``shift_thresholds`` were settled on development seeds.
+    """
+
+    seeds: list[int]
+    layout: Layout
+    truth: ModelAnswers
+    pictures: Sequence[Picture]
+    real_features: Features
+    real_similarities: Features
+    real_style_similarities: Features
+    base_features: Mapping[Source, Features]
+    shift_thresholds: Mapping[str, float | None]
+    tokens: Sequence[Cost]
+    seconds: Mapping[str, float]
+
+
+def report(pieces: Pieces, generator: np.random.Generator) -> InterfaceValidity:
+    """Make every figure."""
+    layout = pieces.layout
+    by = thresholds(
+        layout.classes,
+        layout.conditions,
+        pieces.real_similarities,
+        pieces.real_style_similarities,
+        pieces.shift_thresholds,
+    )
+    token, name = (placed(pieces.pictures, source, layout) for source in ("token", "class-name"))
+    judged = {"token": verdicts(token, by), "class-name": verdicts(name, by)}
+    kept: dict[Source, NDArray[np.bool_]] = {
+        "token": judged["token"].kept,
+        "class-name": judged["class-name"].kept,
+    }
+    filtered = token.answers(kept["token"]), name.answers(kept["class-name"])
+    confounded = confounding_figures(pieces.truth, *filtered, MISMATCHED_CLASSES, generator)
+    sources = source_comparison(pieces.pictures, pieces.real_features, pieces.base_features, generator)
+    impact = {
+        "token": impact_figures(filtered[0], pieces.truth, generator),
+        "class-name": impact_figures(filtered[1], pieces.truth, generator),
+        "token, unfiltered": impact_figures(token.answers(), pieces.truth, generator),
+    }
+    return InterfaceValidity(
+        seeds=pieces.seeds,
+        classes=list(layout.classes),
+        mismatched=list(MISMATCHED_CLASSES),
+        models=list(layout.models),
+        shifts=list(layout.conditions[1:]),
+        confounding=confounded,
+        unfiltered=confounding_figures(
+            pieces.truth, token.answers(), name.answers(), MISMATCHED_CLASSES, generator
+        ),
+        sources=sources,
+        impact=impact,
+        filter={
+            "token": filter_figures(token, judged["token"]),
+            "class-name": filter_figures(name, judged["class-name"]),
+        },
+        cost=cost_figures(pieces.tokens, {"token": token, "class-name": name}, kept, generator),
+        aims=aims(confounded, MISMATCHED_CLASSES, sources, impact["token"]),
+        seconds=dict(pieces.seconds),
+    )

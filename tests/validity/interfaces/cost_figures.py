@@ -1,0 +1,81 @@
+"""What tokens and pictures took: evaluations of the UNet and seconds, by token and by kept picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from faultline_core.statistics import bootstrap_mean, proportion
+from faultline_core.types import Cost, Estimate
+
+from .pictures import Placed, Source
+from .report import CostFigures, SpentFigures
+
+_ANY = (0.0, float("inf"))
+_NOTHING = Estimate(estimate=None, low=None, high=None, n=0)
+
+
+def cost_figures(
+    tokens: Sequence[Cost],
+    pictures: Mapping[Source, Placed],
+    kept: Mapping[Source, np.ndarray],
+    generator: np.random.Generator,
+) -> CostFigures:
+    """Average what was booked; ``kept`` flags each source's pictures as laid out.
+
+    A token's evaluations count forwards and backwards. What a kept picture took is what all took over those
+    that were kept; its interval is that of the share kept, as every picture takes alike.
+    """
+    return CostFigures(
+        token=SpentFigures(
+            unet_evaluations=_mean([_evaluations(each) for each in tokens], generator),
+            seconds=_mean([each.seconds for each in tokens], generator),
+        ),
+        picture={source: _spent(each, generator) for source, each in pictures.items()},
+        kept_picture={
+            source: _per_kept(_spent(each, generator), int(each.made.sum()), int(kept[source].sum()))
+            for source, each in pictures.items()
+        },
+    )
+
+
+def _spent(placed: Placed, generator: np.random.Generator) -> SpentFigures:
+    costs = [one.cost for one in placed.table.ravel() if one is not None]
+    return SpentFigures(
+        unet_evaluations=_mean([_evaluations(each) for each in costs], generator),
+        seconds=_mean([each.seconds for each in costs], generator),
+    )
+
+
+def _evaluations(cost: Cost) -> float:
+    return float(cost.unet_evaluations + cost.unet_backward_evaluations)
+
+
+def _mean(values: Sequence[float], generator: np.random.Generator) -> Estimate:
+    if not values:
+        return _NOTHING
+    if np.ptp(values) == 0.0:
+        # A count that is the same of all is no sample: it has no spread to be unsure of.
+        return Estimate(estimate=values[0], low=values[0], high=values[0], n=len(values))
+    return bootstrap_mean(values, generator, bounds=_ANY)
+
+
+def _per_kept(spent: SpentFigures, made: int, kept: int) -> SpentFigures:
+    share = proportion(kept, made)
+    return SpentFigures(
+        unet_evaluations=_over(spent.unet_evaluations, share), seconds=_over(spent.seconds, share)
+    )
+
+
+def _over(cost: Estimate, share: Estimate) -> Estimate:
+    if cost.estimate is None or not share.estimate or not share.low or not share.high:
+        return _NOTHING.model_copy(update={"n": 0})
+    assert cost.low is not None
+    assert cost.high is not None
+    return Estimate(
+        estimate=cost.estimate / share.estimate,
+        low=cost.low / share.high,
+        high=cost.high / share.low,
+        n=round(share.estimate * share.n),
+    )

@@ -1,0 +1,60 @@
+"""Several stretches of seeds as one: pictures, renderings and real ones side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from faultline_core.model_answers import ModelAnswers
+
+from .assembly import Features, Pieces
+
+
+def joined(given: Sequence[Pieces]) -> Pieces:
+    """Join stretches, each with a zoo, tokens and pictures of its own; places of seeds never meet.
+
+    A model of the joint table is an architecture and a length, trained once a stretch: accuracies average
+    over trainings.
+
+    Raises:
+        ValueError: there is none, or they were laid out in different ways.
+    """
+    if not given or len({one.layout for one in given}) > 1:
+        raise ValueError("stretches of different layout cannot be joined")
+    first = given[0]
+    stride = 1 + max(picture.seed for one in given for picture in one.pictures)
+    seconds: Counter[str] = Counter()
+    for one in given:
+        seconds.update(one.seconds)
+    return replace(
+        first,
+        seeds=[seed for one in given for seed in one.seeds],
+        truth=_answers([one.truth for one in given]),
+        pictures=[
+            replace(picture, id=f"{number}-{picture.id}", seed=number * stride + picture.seed)
+            for number, one in enumerate(given)
+            for picture in one.pictures
+        ],
+        real_features=_features([one.real_features for one in given]),
+        real_similarities=_features([one.real_similarities for one in given]),
+        real_style_similarities=_features([one.real_style_similarities for one in given]),
+        base_features={
+            source: _features([one.base_features[source] for one in given]) for source in first.base_features
+        },
+        tokens=[cost for one in given for cost in one.tokens],
+        seconds=dict(seconds),
+    )
+
+
+def _answers(given: Sequence[ModelAnswers]) -> ModelAnswers:
+    values, made, kept = (
+        np.concatenate([getattr(one, name) for one in given], axis=2) for name in ("values", "made", "kept")
+    )
+    return replace(given[0], values=values, made=made, kept=kept)
+
+
+def _features(given: Sequence[Features]) -> Features:
+    return {name: np.concatenate([one[name] for one in given]) for name in given[0]}

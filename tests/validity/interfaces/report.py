@@ -1,0 +1,141 @@
+"""`demo/interface-validity.json`: dataset interfaces beside rendered truth, figures with interval and n."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from faultline_core.types import Estimate
+
+
+class Part(BaseModel):
+    """A frozen part of the report that refuses what it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ErrorFigures(Part):
+    """Absolute errors of accuracies under shifts against rendered truth, over models and cells."""
+
+    token_error: Estimate
+    class_name_error: Estimate
+    difference: Estimate
+
+
+class Cell(Part):
+    """A class under a shift: accuracies averaged over models, true and by either source."""
+
+    shift: str
+    class_name: str
+    truth: Estimate
+    token: Estimate
+    by_class_name: Estimate
+
+
+class ConfoundingFigures(Part):
+    """The paper's headline: over all, mismatched and matched classes, and class by class."""
+
+    all: ErrorFigures
+    mismatched: ErrorFigures
+    matched: ErrorFigures
+    by_class: dict[str, ErrorFigures]
+    cells: list[Cell]
+
+
+class SourceFigures(Part):
+    """What pictures of one source show: by the oracle, and in CLIP's space.
+
+    ``mismatch`` is the share of mismatched classes' pictures that show what the dataset shows of them.
+    ``kernel_distance`` is between base pictures and the class's real ones, a mean over classes.
+    """
+
+    class_accuracy: Estimate
+    shift_presence: Estimate
+    presence_by_shift: dict[str, Estimate]
+    mismatch: dict[str, Estimate]
+    object_similarity: Estimate
+    object_similarity_by_class: dict[str, Estimate]
+    kernel_distance: Estimate
+
+
+class SourceComparison(Part):
+    """Either source's pictures, and the token's shift presence as a share of the class name's."""
+
+    token: SourceFigures
+    class_name: SourceFigures
+    presence_ratio: Estimate
+
+
+class ShiftFigures(Part):
+    """One shift: its impact and slope, estimated and rendered, and whether the interval holds the truth."""
+
+    shift: str
+    impact: Estimate
+    true_impact: Estimate
+    impact_held: bool
+    slope: Estimate
+    true_slope: Estimate
+    slope_held: bool | None
+
+
+class ImpactFigures(Part):
+    """Impacts and slopes of one source's pictures against rendered ones; n counts shifts, or drops."""
+
+    shifts: list[ShiftFigures]
+    rank_correlation: Estimate
+    drop_rank_correlation: Estimate
+    mean_absolute_error: Estimate
+    coverage: Estimate
+    slope_error: Estimate
+    slope_coverage: Estimate
+
+
+class FilterFigures(Part):
+    """How far CLIP's filter keeps what the oracle calls good, and what it leaves of each condition."""
+
+    before: Estimate
+    precision: Estimate
+    recall: Estimate
+    yields: dict[str, Estimate]
+    thin: dict[str, list[str]]
+
+
+class SpentFigures(Part):
+    """What a unit took on average; n counts units."""
+
+    unet_evaluations: Estimate
+    seconds: Estimate
+
+
+class CostFigures(Part):
+    """What a token, a picture and a kept picture took, the latter two by source."""
+
+    token: SpentFigures
+    picture: dict[str, SpentFigures]
+    kept_picture: dict[str, SpentFigures]
+
+
+class Aim(Part):
+    """One figure of the issue's list, what it was to reach, and whether it did; None where it is unknown."""
+
+    name: str
+    aim: str
+    reached: str
+    met: bool | None
+
+
+class InterfaceValidity(Part):
+    """Everything, for the pictures that the filter kept; ``unfiltered`` again for all that were made."""
+
+    seeds: list[int]
+    classes: list[str]
+    mismatched: list[str]
+    models: list[str]
+    shifts: list[str]
+    confounding: ConfoundingFigures
+    unfiltered: ConfoundingFigures
+    sources: SourceComparison
+    impact: dict[str, ImpactFigures]
+    filter: dict[str, FilterFigures]
+    cost: CostFigures
+    aims: list[Aim]
+    seconds: dict[str, float]

@@ -1,0 +1,56 @@
+"""The shifts that the world can render: in a benchmark's words, and in a scene."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from faultline_core.shifts import BASE, Shift, shift_of
+from faultline_miniature.world.scene import Scene
+
+
+@dataclass(frozen=True, slots=True)
+class WorldShift:
+    """A shift as a benchmark is asked for it, and the one attribute that it changes in a scene."""
+
+    text: str
+    attribute: str
+    value: str
+
+    @property
+    def shift(self) -> Shift:
+        """The shift as the product reads it."""
+        return shift_of(self.text)
+
+    @property
+    def name(self) -> str:
+        """The shift's name in a benchmark."""
+        return self.shift.name
+
+    def of(self, scene: Scene) -> Scene:
+        """The scene under the shift, all else and every nuisance kept."""
+        return scene.changed(self.attribute, self.value)
+
+    def shown_by(self, seen: Mapping[str, str]) -> bool:
+        """Whether a picture with these attributes shows it."""
+        return seen[self.attribute] == self.value
+
+
+# Of Table 1 those whose words the world renders as they are meant ("in the beach" would be its sand, "at
+# dusk" nothing), and further ones in words of its own.
+WORLD_SHIFTS: tuple[WorldShift, ...] = (
+    WorldShift("in the snow", "background", "snow"),
+    WorldShift("on the water", "background", "water"),
+    WorldShift("among the flowers", "background", "flowers"),
+    WorldShift("in the rain", "weather", "rain"),
+    WorldShift("in the fog", "weather", "fog"),
+    WorldShift("at night", "weather", "night"),
+    WorldShift("a painting of a <class>", "style", "painting"),
+    WorldShift("a sketch of a <class>", "style", "sketch"),
+    WorldShift("next to a dog", "companion", "dog"),
+    WorldShift("next to a person", "companion", "person"),
+    WorldShift("next to a ball", "companion", "ball"),
+)
+BY_NAME: Mapping[str, WorldShift] = {shift.name: shift for shift in WORLD_SHIFTS}
+CONDITIONS: tuple[str, ...] = (BASE, *BY_NAME)
+"""The base and the shifts, by the names that a benchmark gives them."""
