@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from faultline._calls import Call, reading, segment
 from faultline._exported_runs import AsyncExportedRun, ExportedRun
+from faultline._exports import ExportLayout
 from faultline._run_calls import Params, RunCalls
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.shift_benchmarks import BenchmarkSource, PictureItem
@@ -66,6 +69,21 @@ class ShiftBenchmark(ExportedRun[PictureItem, ShiftBenchmarkSummary]):
         body = _decision({"shows": shows, "author": author}, source)
         return self._sender.send(decide_call(self.id, shift, body))
 
+    def export(
+        self,
+        folder: str | Path,
+        *,
+        layout: ExportLayout = "imagefolder",
+        dropped: bool = False,
+        found: bool = False,
+    ) -> Path:
+        """Write the pictures that were kept into the new ``folder``; as `StressTest.export`.
+
+        ``found`` adds the photographs: real, retrieved, scraped and brought ones. They are not ours, and
+        they carry no mark of synthetic media.
+        """
+        return self._exported(folder, layout, dropped=dropped, found=found)
+
 
 class AsyncShiftBenchmark(AsyncExportedRun[PictureItem, ShiftBenchmarkSummary]):
     """A shift benchmark, followed by awaitable calls."""
@@ -97,6 +115,17 @@ class AsyncShiftBenchmark(AsyncExportedRun[PictureItem, ShiftBenchmarkSummary]):
         """Say of every inspected picture whether it shows ``shift``; as `ShiftBenchmark.judge_shift`."""
         body = _decision({"shows": shows, "author": author}, source)
         return await self._sender.send(decide_call(self.id, shift, body))
+
+    async def export(
+        self,
+        folder: str | Path,
+        *,
+        layout: ExportLayout = "imagefolder",
+        dropped: bool = False,
+        found: bool = False,
+    ) -> Path:
+        """Write the pictures that were kept into the new ``folder``; as `ShiftBenchmark.export`."""
+        return await self._exported(folder, layout, dropped=dropped, found=found)
 
 
 def inspections_call(run_id: str, shift: str, source: BenchmarkSource | None) -> Call[Inspections]:

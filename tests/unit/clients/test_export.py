@@ -12,6 +12,7 @@ import pytest
 from fakes.archives import CARD, FILES, archive, export_answer
 from fakes.command import Play, run
 from fakes.sdk import BrokenStream, Session, problem, run_answer
+from fakes.told_benchmarks import benchmark_answer
 from fakes.told_interfaces import interface_answer
 from faultline._gate import Exit
 from faultline_core.errors import BackendError, BadBackendOutput, DatasetEmpty, InvalidRequest, NotFound
@@ -151,3 +152,25 @@ def test_a_mistake_is_named_and_nothing_is_sent(play: Play, tmp_path: Path, more
     script = play()
     assert run("export", "run-1", "--out", str(tmp_path / "out"), *more).exit_code == Exit.USAGE
     assert script.seen == []
+
+
+def test_photographs_of_a_benchmark_come_only_when_asked_for(play: Play, tmp_path: Path) -> None:
+    missing = problem(NotFound("no run"))
+    script = play(missing, missing, benchmark_answer("completed"), export_answer())
+    shown = run("export", "run-1", "--found", "--out", str(tmp_path / "out"))
+    assert shown.exit_code == 0, shown.output
+    assert script.seen[-1].url.path == "/v1/shift-benchmarks/run-1/export"
+    assert dict(script.seen[-1].url.params) == {"layout": "imagefolder", "found": "true"}
+
+
+def test_a_stress_test_has_found_nothing(play: Play, tmp_path: Path) -> None:
+    play(run_answer())
+    assert run("export", "run-1", "--found", "--out", str(tmp_path / "out")).exit_code == Exit.USAGE
+
+
+def test_a_benchmark_is_exported_from_the_sdk(kind: str, tmp_path: Path) -> None:
+    session = Session(kind, benchmark_answer("completed"), export_answer())
+    made = session(lambda client: client.shift_benchmarks.get("run-1"))
+    session(lambda _: made.export(tmp_path / "out", layout="webdataset", dropped=True))
+    assert dict(session.seen[1].url.params) == {"layout": "webdataset", "dropped": "true"}
+    assert contents(tmp_path / "out") == FILES
