@@ -203,3 +203,9 @@ def test_a_kept_picture_costs_what_all_took_over_those_kept() -> None:
 def test_two_pictures_of_one_place_are_refused() -> None:
     with pytest.raises(ValueError, match="the same picture"):
         placed([picture(), picture()], "token", LAYOUT)
+
+
+def test_a_table_holds_the_pictures_of_its_source_alone() -> None:
+    table = placed([picture("token"), picture("class-name", seed=1)], "token", LAYOUT)
+    assert table.table.shape[2] == 1
+    assert int(table.made.sum()) == 1
