@@ -18,7 +18,8 @@ SHOWN_SEEDS = 6
 THUMBNAIL = 128
 """Pixels of the longest side: 23 shifts of 24 pictures each stay below 20 MB."""
 
-_Key = tuple[str, str, int]
+_Made = dict[tuple[str, str, int], tuple[PictureItem, PictureResult]]
+"""Condition, class and slot to a picture that is there."""
 
 
 @dataclass(frozen=True)
@@ -52,30 +53,38 @@ class Grid:
 def grids(
     summary: ShiftBenchmarkSummary, items: Iterable[PictureItem], album: Album, *, run: str
 ) -> list[Grid]:
-    """A grid for each shift, of the first source that has pictures of it."""
-    made: dict[str, dict[_Key, tuple[PictureItem, PictureResult]]] = {}
+    """A grid for each shift, of the first source that has pictures of it and its first classes."""
+    shown = {
+        shift.name: [name for name in summary.config.classes if shift.applies_to(name)][:SHOWN_CLASSES]
+        for shift in summary.config.shifts
+    }
+    wanted = {name for classes in shown.values() for name in classes}
+    made: dict[str, _Made] = {}
+    # Of a million pictures only those that may be shown are held.
     for item in items:
-        if item.state == "done" and item.result is not None and item.slot < SHOWN_SEEDS:
-            found = made.setdefault(item.result.source, {})
-            found[item.result.shift, item.label, item.slot] = (item, item.result)
-    shifts = dict.fromkeys(name for source in summary.sources.values() for name in source.shifts)
-    drawn = (_grid(name, summary, made, album, run) for name in shifts)
+        result = item.result if item.state == "done" else None
+        if result is not None and item.slot < SHOWN_SEEDS and item.label in wanted:
+            made.setdefault(result.source, {})[result.shift, item.label, item.slot] = (item, result)
+    drawn = (
+        _grid(name, classes, summary, made, album, run) for name, classes in shown.items() if name != BASE
+    )
     return [grid for grid in drawn if grid is not None]
 
 
 def _grid(
     shift: str,
+    classes: Sequence[str],
     summary: ShiftBenchmarkSummary,
-    made: Mapping[str, Mapping[_Key, tuple[PictureItem, PictureResult]]],
+    made: Mapping[str, _Made],
     album: Album,
     run: str,
 ) -> Grid | None:
     sources: Sequence[BenchmarkSource] = summary.config.request.sources
-    source = next((name for name in sources if any(key[0] == shift for key in made.get(name, {}))), None)
+    with_it = (name for name in sources if any(key[0] == shift for key in made.get(name, {})))
+    source = next(with_it, None)
     if source is None:
         return None
     there = made[source]
-    asked = [name for name in summary.config.classes if any(key[:2] == (shift, name) for key in there)]
 
     def thumbnail(condition: str, class_name: str, slot: int) -> Thumbnail | None:
         found = there.get((condition, class_name, slot))
@@ -86,7 +95,7 @@ def _grid(
             Cell(thumbnail(BASE, name, slot), thumbnail(shift, name, slot))
             for slot in range(min(SHOWN_SEEDS, summary.config.request.n))
         ]
-        for name in asked[:SHOWN_CLASSES]
+        for name in classes
     }
     return Grid(shift, source, rows, source in GENERATED)
 

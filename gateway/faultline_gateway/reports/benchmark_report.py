@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from faultline_core.contract.runs import Run
@@ -69,7 +69,7 @@ class ShownSource:
 def render_benchmark(
     summary: ShiftBenchmarkSummary,
     run: Run,
-    items: Sequence[PictureItem],
+    items: Iterable[PictureItem],
     picture: Callable[[str], bytes],
 ) -> str:
     """Write the report; ``picture`` returns the bytes of a picture by its reference.

@@ -81,7 +81,7 @@ def report_shift_benchmark(
 ) -> HTMLResponse:
     """Return the report as one self-contained HTML document."""
     summary = parts.benchmarks.summary(run_id, object_percentile)
-    items = list(parts.ledger.items_of(run_id, PictureItem))
+    items = parts.ledger.items_of(run_id, PictureItem)
     return report_response(render_benchmark(summary, parts.ledger.run(run_id), items, parts.store.get))
 
 

@@ -172,6 +172,26 @@ def test_a_grid_has_classes_in_rows_and_seeds_in_columns_base_above_shift() -> N
     assert (base.shift, shifted.shift, base.seed) == ("base", "in the snow", shifted.seed)
 
 
+def test_a_grid_shows_the_first_classes_and_no_more_are_held() -> None:
+    summary = reported_summary()
+    names = [*CLASSES, "tram", "bus", "van"]
+    config = summary.config.model_copy(update={"classes": names})
+    made = reported_benchmark().items
+    held: list[str] = []
+    relabelled = [
+        item.model_copy(update={"label": names[3 + number % 3]}) if number % 2 else item
+        for number, item in enumerate(made)
+    ]
+
+    def read(ref: str) -> bytes:
+        held.append(ref)
+        return read_picture(ref)
+
+    found = grids(summary.model_copy(update={"config": config}), relabelled, Album(read), run="run-1")
+    assert [list(grid.rows) for grid in found] == [[*CLASSES, "tram"]] * 3
+    assert len(held) <= 4 * SHOWN_SEEDS * 4
+
+
 def test_pictures_that_were_dropped_are_faded_and_say_why(html: str) -> None:
     assert html.count('class="dropped"') >= SHOWN_SEEDS
     assert "(dropped: no shift)" in html
