@@ -12,10 +12,10 @@ TENSOR_TESTS := $(filter $(addprefix tests/unit/,clients/% core/editing/% core/t
 UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 
 .DEFAULT_GOAL := help
-.PHONY: help install system lock check format test unit unit-plain unit-tensors integration coverage demo validate validate-interface bench up down miniature clean
+.PHONY: help install system lock check format test unit unit-plain unit-tensors integration coverage demo demo-interface validate validate-interface bench up down miniature clean
 
 help: ## list the verbs
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 install: $(STAMP) ## install Faultline with every extra into .venv
 
@@ -63,6 +63,9 @@ coverage: $(STAMP) ## unit and integration tests under coverage
 
 demo: $(STAMP) ## stress-test four classifiers on the miniature world: demo/report.html, demo/summary.json
 	$(BIN)/python demo/run.py
+
+demo-interface: $(STAMP) ## learn a user's dataset and benchmark twelve classifiers on it: demo/interface.html, demo/interface.json
+	$(BIN)/python demo/interface.py
 
 validate: $(STAMP) ## hold stress tests against rendered truth: demo/validity.json (SEEDS= SOURCES= PRESET= CLASSIFIERS=DIR BUGS=FILE AGAIN=1)
 	PYTHONPATH=demo $(BIN)/python tests/validity/validate.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SOURCES),--sources $(SOURCES)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLASSIFIERS),--classifiers $(CLASSIFIERS)) $(if $(BUGS),--bugs $(BUGS)) $(if $(AGAIN),--again)

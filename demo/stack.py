@@ -201,13 +201,20 @@ class Stack:
 
     def register(self, name: str, per_class: int) -> None:
         """Render a demo dataset and make it known to the gateway; captions are left to the captioner."""
+        self._register(name, ("faultline_miniature.training.held_out", "--per-class", str(per_class)))
+
+    def register_user_dataset(self, name: str, per_class: int) -> None:
+        """Render a dataset whose classes look unlike what their names bring up, and make it known."""
+        drawn = ("faultline_miniature.world", "--distribution", "user", "--per-class", str(per_class))
+        self._register(name, drawn)
+
+    def _register(self, name: str, module: Sequence[str]) -> None:
         folder = self.state / "datasets" / name
         if not folder.exists():
             # Rendered beside and renamed: what an interrupt leaves behind must not pass for a dataset.
             part = folder.with_name(f"{name}.part")
             shutil.rmtree(part, ignore_errors=True)
-            rendered = ["python", "-m", "faultline_miniature.training.held_out", str(part)]
-            self._run(*rendered, "--per-class", str(per_class))
+            self._run("python", "-m", module[0], str(part), *module[1:])
             part.rename(folder)
         self._run("faultline-gateway", "register-dataset", name, str(folder))
 

@@ -16,8 +16,10 @@ from faultline._base_client import BaseClient
 from faultline._calls import Call, problem_of
 from faultline._retries import Delivery, Pause, Reply, in_our_words
 from faultline.resources.classifiers import AsyncClassifiers, Classifiers
+from faultline.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
 from faultline.resources.datasets import AsyncDatasets, Datasets
 from faultline.resources.services import AsyncServices, Services
+from faultline.resources.shift_benchmarks import AsyncShiftBenchmarks, ShiftBenchmarks
 from faultline.resources.stress_tests import AsyncStressTests, StressTests
 
 T = TypeVar("T")
@@ -38,6 +40,16 @@ class Client(BaseClient[httpx.Client]):
     def stress_tests(self) -> StressTests:
         """``/v1/stress-tests``."""
         return StressTests(self)
+
+    @cached_property
+    def dataset_interfaces(self) -> DatasetInterfaces:
+        """``/v1/dataset-interfaces``."""
+        return DatasetInterfaces(self)
+
+    @cached_property
+    def shift_benchmarks(self) -> ShiftBenchmarks:
+        """``/v1/shift-benchmarks``."""
+        return ShiftBenchmarks(self)
 
     @cached_property
     def datasets(self) -> Datasets:
@@ -105,6 +117,16 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
     def stress_tests(self) -> AsyncStressTests:
         """``/v1/stress-tests``."""
         return AsyncStressTests(self)
+
+    @cached_property
+    def dataset_interfaces(self) -> AsyncDatasetInterfaces:
+        """``/v1/dataset-interfaces``."""
+        return AsyncDatasetInterfaces(self)
+
+    @cached_property
+    def shift_benchmarks(self) -> AsyncShiftBenchmarks:
+        """``/v1/shift-benchmarks``."""
+        return AsyncShiftBenchmarks(self)
 
     @cached_property
     def datasets(self) -> AsyncDatasets:

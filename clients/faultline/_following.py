@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pydantic import ValidationError
 
 from faultline._calls import Call
-from faultline._stress_test_calls import events_call, wait_call
+from faultline._run_calls import RunCalls
 from faultline_core.contract.runs import RequestCounts, Run, RunEvent
 from faultline_core.errors import BackendError, BadBackendOutput
 from faultline_core.types import FINAL_RUN_STATES, RunState
@@ -20,7 +21,8 @@ POLL_SLICE_S = 5.0
 class Following:
     """One reader's way through the events; streams are opened, read and closed by its caller."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, calls: RunCalls[Any, Any], run: Run) -> None:
+        self._calls = calls
         self._id = run.id
         # No event yet: the gateway then begins with the newest, so that a late reader sees where it stands.
         self._last: int | None = None
@@ -37,11 +39,11 @@ class Following:
 
     def call(self) -> Call[None]:
         """Open a stream after the last event seen."""
-        return events_call(self._id, self._last)
+        return self._calls.events(self._id, self._last)
 
     def poll_call(self) -> Call[Run]:
         """Look at the run itself, for as long as a gateway may take to come back."""
-        return wait_call(self._id, POLL_SLICE_S, patient=True)
+        return self._calls.wait(self._id, POLL_SLICE_S, patient=True)
 
     @contextmanager
     def one_stream(self) -> Iterator[None]:

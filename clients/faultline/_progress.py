@@ -12,7 +12,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from faultline._runs import StressTest
+from faultline._runs import AnyRun
 from faultline_core.contract.runs import RequestCounts
 
 
@@ -21,13 +21,14 @@ def described(counts: RequestCounts) -> str:
     return f"{counts.done} kept · {counts.filtered} filtered · {counts.failed} failed"
 
 
-def follow(run: StressTest, *, quiet: bool) -> StressTest:
+def follow(run: AnyRun, *, quiet: bool) -> None:
     """Show the run's progress until it ends."""
     # Standard output belongs to the result, which is piped on.
     console = Console(stderr=True)
     # In a log file a bar is a thousand lines that nobody reads.
     if quiet or not console.is_terminal:
-        return run.wait()
+        run.wait()
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -46,4 +47,3 @@ def follow(run: StressTest, *, quiet: bool) -> StressTest:
                 completed=counts.total - counts.pending,
                 description=described(counts),
             )
-    return run

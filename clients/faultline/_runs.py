@@ -1,42 +1,35 @@
-"""A stress test taken by its id: follow it, wait for it, read it. Waiting survives lost connections."""
+"""A run taken by its id, of whatever kind: follow, wait, read. Waiting survives lost connections."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
-from typing import Self
+from pathlib import Path
+from typing import Any, Generic, Self
 
 from httpx_sse import EventSource
 
-from faultline._follow_up import follow_up, insight_of, needs_example
+from faultline._files import write_text
 from faultline._following import Following
 from faultline._paging import pages, pages_async
+from faultline._results import Results
+from faultline._run_calls import AnyItem, RunCalls, Summary, picture_call
 from faultline._sending import AsyncSender, Sender
-from faultline._stress_test_calls import (
-    cancel_call,
-    create_call,
-    get_call,
-    items_call,
-    picture_call,
-    report_call,
-    resume_call,
-    summary_call,
-    wait_calls,
-)
-from faultline_core.contract.runs import Item, Run, RunEvent
-from faultline_core.contract.stress_tests import Insight, StressTestSummary
+from faultline_core.contract.runs import Run, RunEvent
 from faultline_core.types import FINAL_RUN_STATES
 
 
-class _Handle:
-    """What both kinds of handle know without asking."""
+class _Handle(Generic[AnyItem, Summary]):
+    """What both kinds of handle know without asking; each kind of run has its own ``_calls``."""
+
+    _calls: RunCalls[AnyItem, Summary]
 
     def __init__(self, run: Run) -> None:
         self.run = run
 
     @property
     def id(self) -> str:
-        """The run's id: ``client.stress_tests.get(id)`` takes it up again."""
+        """The run's id, by which ``get`` takes it up again."""
         return self.run.id
 
     @property
@@ -48,8 +41,8 @@ class _Handle:
         return f"{type(self).__name__}(id={self.run.id!r}, state={self.run.state!r})"
 
 
-class StressTest(_Handle):
-    """A stress test, followed by blocking calls."""
+class RunHandle(_Handle[AnyItem, Summary]):
+    """A run, followed by blocking calls."""
 
     def __init__(self, sender: Sender, run: Run) -> None:
         super().__init__(run)
@@ -57,7 +50,7 @@ class StressTest(_Handle):
 
     def refresh(self) -> Self:
         """Look at the run again."""
-        self.run = self._sender.send(get_call(self.id))
+        self.run = self._sender.send(self._calls.get(self.id))
         return self
 
     def events(self) -> Iterator[RunEvent]:
@@ -69,7 +62,7 @@ class StressTest(_Handle):
         Raises:
             BackendError: the gateway stayed away for longer than the client's patience.
         """
-        following = Following(self.run)
+        following = Following(self._calls, self.run)
         while not following.ended():
             with following.one_stream(), self._sender.stream(following.call()) as response:
                 for sent in EventSource(response).iter_sse():
@@ -85,24 +78,49 @@ class StressTest(_Handle):
 
     def wait(self, timeout: float | None = None) -> Self:
         """Block until the run has ended, or for ``timeout`` seconds."""
-        for call in wait_calls(self.id, timeout):
+        for call in self._calls.waits(self.id, timeout):
             if self.ended:
                 break
             self.run = self._sender.send(call)
         return self
 
-    def summary(self) -> StressTestSummary:
+    def summary(self) -> Summary:
         """The figures, each with its interval and n."""
-        return self._sender.send(summary_call(self.id))
+        return self._sender.send(self._calls.summary(self.id))
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[AnyItem]:
         """Every planned item in order, page by page."""
-        for page in pages(self._sender, partial(items_call, self.id)):
+        for page in pages(self._sender, partial(self._calls.items, self.id)):
             yield from page.items
+
+    def results(self) -> Iterator[AnyItem]:
+        """Every item that has ended, in order and in one stream, held against its checksum at the end.
+
+        A broken stream is taken up after the last item.
+
+        Raises:
+            BadBackendOutput: what came is not what was sent.
+            BackendError: the gateway stayed away for longer than the client's patience.
+        """
+        reading = Results(self._calls, self.id)
+        while not reading.whole():
+            with reading.one_stream(), self._sender.stream(reading.call()) as response:
+                for data in response.iter_bytes():
+                    yield from reading.take(data)
+            if not reading.whole():
+                self._sender.send(reading.poll_call())
 
     def report(self) -> str:
         """The report as one HTML file."""
-        return self._sender.send(report_call(self.id))
+        return self._sender.send(self._calls.report(self.id))
+
+    def save_report(self, path: str | Path) -> Path:
+        """Write the report to a file, and say where it is.
+
+        Raises:
+            InvalidRequest: the file cannot be written.
+        """
+        return write_text(Path(path), self.report())
 
     def picture(self, ref: str) -> bytes:
         """A picture of the run as PNG."""
@@ -110,33 +128,21 @@ class StressTest(_Handle):
 
     def cancel(self) -> Self:
         """Stop the run; what is finished is kept."""
-        self.run = self._sender.send(cancel_call(self.id))
+        self.run = self._sender.send(self._calls.cancel(self.id))
         return self
 
     def resume(self) -> Self:
         """Take failed and cancelled items up again."""
-        self.run = self._sender.send(resume_call(self.id))
+        self.run = self._sender.send(self._calls.resume(self.id))
         return self
 
-    def apply(self, insight: Insight | int, *, seed: int | None = None) -> StressTest:
-        """Start a stress test that makes an insight's change, and no other, in every picture of the dataset.
 
-        ``insight`` is one of the summary's, or its number there from 1. ``seed`` is the run's plus one
-        unless given. A classifier ``py:...`` has to be served still.
-
-        Raises:
-            InvalidRequest: there is no such insight, or its words cannot be told.
-        """
-        summary = self.summary()
-        found, example = insight_of(summary, insight), None
-        if needs_example(found):
-            example = next((item for item in self.items() if item.id == found.example_item), None)
-        body = follow_up(summary, found, example, seed)
-        return StressTest(self._sender, self._sender.send(create_call(body, None)))
+AnyRun = RunHandle[Any, Any]
+"""A run of whatever kind."""
 
 
-class AsyncStressTest(_Handle):
-    """A stress test, followed by awaitable calls."""
+class AsyncRunHandle(_Handle[AnyItem, Summary]):
+    """A run, followed by awaitable calls."""
 
     def __init__(self, sender: AsyncSender, run: Run) -> None:
         super().__init__(run)
@@ -144,12 +150,12 @@ class AsyncStressTest(_Handle):
 
     async def refresh(self) -> Self:
         """Look at the run again."""
-        self.run = await self._sender.send(get_call(self.id))
+        self.run = await self._sender.send(self._calls.get(self.id))
         return self
 
     async def events(self) -> AsyncIterator[RunEvent]:
-        """Progress as it happens, until the run ends; as `StressTest.events`."""
-        following = Following(self.run)
+        """Progress as it happens, until the run ends; as `RunHandle.events`."""
+        following = Following(self._calls, self.run)
         while not following.ended():
             with following.one_stream():
                 async with self._sender.stream(following.call()) as response:
@@ -166,25 +172,41 @@ class AsyncStressTest(_Handle):
 
     async def wait(self, timeout: float | None = None) -> Self:  # noqa: ASYNC109 - the server does the waiting
         """Wait until the run has ended, or for ``timeout`` seconds."""
-        for call in wait_calls(self.id, timeout):
+        for call in self._calls.waits(self.id, timeout):
             if self.ended:
                 break
             self.run = await self._sender.send(call)
         return self
 
-    async def summary(self) -> StressTestSummary:
+    async def summary(self) -> Summary:
         """The figures, each with its interval and n."""
-        return await self._sender.send(summary_call(self.id))
+        return await self._sender.send(self._calls.summary(self.id))
 
-    async def items(self) -> AsyncIterator[Item]:
+    async def items(self) -> AsyncIterator[AnyItem]:
         """Every planned item in order, page by page."""
-        async for page in pages_async(self._sender, partial(items_call, self.id)):
+        async for page in pages_async(self._sender, partial(self._calls.items, self.id)):
             for item in page.items:
                 yield item
 
+    async def results(self) -> AsyncIterator[AnyItem]:
+        """Every item that has ended, in order; as `RunHandle.results`."""
+        reading = Results(self._calls, self.id)
+        while not reading.whole():
+            with reading.one_stream():
+                async with self._sender.stream(reading.call()) as response:
+                    async for data in response.aiter_bytes():
+                        for item in reading.take(data):
+                            yield item
+            if not reading.whole():
+                await self._sender.send(reading.poll_call())
+
     async def report(self) -> str:
         """The report as one HTML file."""
-        return await self._sender.send(report_call(self.id))
+        return await self._sender.send(self._calls.report(self.id))
+
+    async def save_report(self, path: str | Path) -> Path:
+        """Write the report to a file; as `RunHandle.save_report`."""
+        return write_text(Path(path), await self.report())
 
     async def picture(self, ref: str) -> bytes:
         """A picture of the run as PNG."""
@@ -192,21 +214,10 @@ class AsyncStressTest(_Handle):
 
     async def cancel(self) -> Self:
         """Stop the run; what is finished is kept."""
-        self.run = await self._sender.send(cancel_call(self.id))
+        self.run = await self._sender.send(self._calls.cancel(self.id))
         return self
 
     async def resume(self) -> Self:
         """Take failed and cancelled items up again."""
-        self.run = await self._sender.send(resume_call(self.id))
+        self.run = await self._sender.send(self._calls.resume(self.id))
         return self
-
-    async def apply(self, insight: Insight | int, *, seed: int | None = None) -> AsyncStressTest:
-        """Start a stress test of an insight's change alone; as `StressTest.apply`."""
-        summary = await self.summary()
-        found, example = insight_of(summary, insight), None
-        if needs_example(found):
-            example = await anext(
-                (item async for item in self.items() if item.id == found.example_item), None
-            )
-        body = follow_up(summary, found, example, seed)
-        return AsyncStressTest(self._sender, await self._sender.send(create_call(body, None)))

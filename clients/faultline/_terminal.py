@@ -12,6 +12,7 @@ import typer
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from faultline._client import Client
+from faultline._files import write_text
 from faultline._gate import Exit, exit_for_error
 from faultline_core.contract.runs import Run
 from faultline_core.errors import FaultlineError, InvalidRequest
@@ -42,7 +43,7 @@ def show_runs(runs: Sequence[Run], as_json: bool) -> None:
         say(TypeAdapter(list[Run]).dump_json(list(runs), indent=2).decode())
         return
     for run in runs:
-        say(f"{run.id}  {run.state:24} {run.dataset}")
+        say(f"{run.id}  {run.kind:17}  {run.state:24} {run.dataset}")
 
 
 @contextmanager
@@ -87,8 +88,5 @@ def write_report(report: Path, html: str) -> None:
     Raises:
         InvalidRequest: the file cannot be written.
     """
-    try:
-        report.write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise InvalidRequest(f"the report cannot be written to {str(report)!r}: {error}") from error
+    write_text(report, html)
     complain(f"report written to {report}")

@@ -48,7 +48,10 @@ class BenchmarkResults:
         if known is not None:
             return known
         found = summarize_benchmark(
-            self._ledger.run(run_id), self._items(run_id), decisions, object_percentile=object_percentile
+            self._ledger.run(run_id),
+            self._ledger.items_of(run_id, PictureItem),
+            decisions,
+            object_percentile=object_percentile,
         )
         with self._lock:
             self._kept[key] = found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ QUOTAS = frozenset(
     ("body", field) for field in ("limit", "max_edits_per_image", "lance_r_edits_per_image", "n", "real")
 )
 """Places whose upper bound is how much a run may ask for."""
+
+_ALTERNATIVE = re.compile(r"(?:list|literal)\[.*\]")
 
 _KINDS: tuple[type[FaultlineError], ...] = (QuotaExceeded, UnknownEditType, InvalidRequest)
 
@@ -89,8 +92,9 @@ def _kind(one: Mapping[str, Any]) -> type[FaultlineError]:
 
 def _pointer(one: Mapping[str, Any]) -> str:
     """RFC 6901; the first part of a location only says body, query, path or header."""
-    parts = (str(part).replace("~", "~0").replace("/", "~1") for part in one["loc"][1:])
-    return "/" + "/".join(parts)
+    # Of a field that may be one thing or another pydantic names the alternative, which is no place.
+    places = (part for part in map(str, one["loc"][1:]) if _ALTERNATIVE.fullmatch(part) is None)
+    return "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in places)
 
 
 def _router_error(request: Request, error: Exception) -> Response:

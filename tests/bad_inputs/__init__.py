@@ -3,6 +3,6 @@
 Each module is a table of some groups:
 
     GROUPS = {"B1": {"a file of 0 bytes": ("test_its_name", "test_of_many[the case among them]")}}
-    LATER = {"B46": "why no test can be: what the input would be sent to does not exist yet"}
+    LATER = {"B47": "why no test can be: what the input would be sent to does not exist yet"}
     PROMISED = (1, 46)
 """

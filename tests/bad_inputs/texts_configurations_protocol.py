@@ -1,4 +1,4 @@
-"""B25 to B33, B35 to B41, B44, B45, B49 and B50: texts, configurations, models and the protocol."""
+"""B25 to B31, B35 to B41, B44, B45, B49 and B50: texts, configurations, models and the protocol."""
 
 from __future__ import annotations
 
@@ -224,14 +224,5 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "a slash too many": (f"{_NOBODYS}[/v1/stress-tests/]", f"{_NOBODYS}[/v1//stress-tests]"),
     },
 }
-LATER: dict[str, str] = {
-    "B32": (
-        "placeholder tokens are learned by dataset interfaces, which come later: until then no token belongs "
-        "to anybody, and a caption with one is refused as markup (B30, a learned token)"
-    ),
-    "B33": (
-        "templates with a <class> slot belong to dataset interfaces, which come later: until then a caption "
-        "with a slot is refused as markup (B30, a class slot)"
-    ),
-}
-PROMISED = (*range(25, 34), *range(35, 42), 44, 45, 49, 50)
+LATER: dict[str, str] = {}
+PROMISED = (*range(25, 32), *range(35, 42), 44, 45, 49, 50)

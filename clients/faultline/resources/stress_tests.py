@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import builtins
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
-from faultline._calls import Call
-from faultline._paging import pages, pages_async
-from faultline._runs import AsyncStressTest, StressTest
-from faultline._sending import AsyncSender, Sender
-from faultline._stress_test_calls import create_call, get_call, list_call
+from faultline._stress_test_run import STRESS_TESTS, AsyncStressTest, StressTest
+from faultline.resources._runs import AsyncRunResource, H, RunResource, Taking
 from faultline_core.contract.interventions import Intervention, interventions_of
-from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_tests import Insight, StressTestCreate
 from faultline_core.types import EDIT_TYPES, EditType, Selection
 
-H = TypeVar("H")
 
+class _Creating(Taking[H]):
+    """How a stress test is asked for."""
 
-class _Taking(ABC, Generic[H]):
-    """The verbs that hand out a stress test; ``H`` is the handle, or a coroutine that gives it."""
+    _calls = STRESS_TESTS
 
     def create(
         self,
@@ -65,59 +59,24 @@ class _Taking(ABC, Generic[H]):
             exclude=list(exclude),
             seed=seed,
         )
-        return self._take(create_call(body, idempotency_key))
-
-    def get(self, run_id: str) -> H:
-        """Take up a stress test by its id."""
-        return self._take(get_call(run_id))
-
-    @abstractmethod
-    def _served(self, classifiers: Sequence[str]) -> list[str]: ...
-
-    @abstractmethod
-    def _take(self, call: Call[Run]) -> H: ...
+        return self._take(STRESS_TESTS.create(body, idempotency_key))
 
 
-class StressTests(_Taking[StressTest]):
+class StressTests(_Creating[StressTest], RunResource[StressTest]):
     """``/v1/stress-tests``."""
 
-    def __init__(self, sender: Sender) -> None:
-        self._sender = sender
-
-    def list(self) -> Iterator[Run]:
-        """Go through all stress tests, newest first."""
-        for page in pages(self._sender, list_call):
-            yield from page.runs
+    _handle = StressTest
 
     def apply(self, run_id: str, insight: Insight | int, *, seed: int | None = None) -> StressTest:
         """Apply an insight of a run to its whole dataset, as `StressTest.apply`."""
         return self.get(run_id).apply(insight, seed=seed)
 
-    def _served(self, classifiers: Sequence[str]) -> builtins.list[str]:
-        return self._sender.served(classifiers)
 
-    def _take(self, call: Call[Run]) -> StressTest:
-        return StressTest(self._sender, self._sender.send(call))
-
-
-class AsyncStressTests(_Taking[Coroutine[Any, Any, AsyncStressTest]]):
+class AsyncStressTests(_Creating[Coroutine[Any, Any, AsyncStressTest]], AsyncRunResource[AsyncStressTest]):
     """``/v1/stress-tests``."""
 
-    def __init__(self, sender: AsyncSender) -> None:
-        self._sender = sender
-
-    async def list(self) -> AsyncIterator[Run]:
-        """Go through all stress tests, newest first."""
-        async for page in pages_async(self._sender, list_call):
-            for run in page.runs:
-                yield run
+    _handle = AsyncStressTest
 
     async def apply(self, run_id: str, insight: Insight | int, *, seed: int | None = None) -> AsyncStressTest:
         """Apply an insight of a run to its whole dataset, as `AsyncStressTest.apply`."""
         return await (await self.get(run_id)).apply(insight, seed=seed)
-
-    def _served(self, classifiers: Sequence[str]) -> builtins.list[str]:
-        return self._sender.served(classifiers)
-
-    async def _take(self, call: Call[Run]) -> AsyncStressTest:
-        return AsyncStressTest(self._sender, await self._sender.send(call))

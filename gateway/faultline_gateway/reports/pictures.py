@@ -11,7 +11,7 @@ from PIL import Image
 
 from faultline_core.errors import FaultlineError
 from faultline_core.images import Pixels, decode_image, encode_png
-from faultline_gateway.marks import synthetic_marks
+from faultline_gateway.marks import DIGITAL_SOURCE_TYPE, synthetic_marks
 
 LONGEST_SIDE = 256
 """Pixels; 60 pairs of this size keep a report under 15 MB."""
@@ -30,17 +30,21 @@ class Inline:
 class Album:
     """Reads pictures by reference, each once; one that is gone or broken is simply not there."""
 
-    def __init__(self, picture: Callable[[str], bytes]) -> None:
+    def __init__(self, picture: Callable[[str], bytes], *, longest: int = LONGEST_SIDE) -> None:
         self._picture = picture
+        self._longest = longest
         self._seen: dict[tuple[str, str], Inline | None] = {}
 
     def original(self, ref: str) -> Inline | None:
         """A picture the user brought."""
         return self._inline(ref, {})
 
-    def generated(self, ref: str, *, run: str, item: str) -> Inline | None:
+    def generated(
+        self, ref: str, *, run: str, item: str, source_type: str = DIGITAL_SOURCE_TYPE
+    ) -> Inline | None:
         """A picture we made, saying so in its metadata."""
-        return self._inline(ref, synthetic_marks(**{"faultline-run": run, "faultline-item": item}))
+        marks = synthetic_marks(source_type, **{"faultline-run": run, "faultline-item": item})
+        return self._inline(ref, marks)
 
     def _inline(self, ref: str, marks: Mapping[str, str]) -> Inline | None:
         key = (ref, marks.get("faultline-item", ""))
@@ -51,7 +55,7 @@ class Album:
 
     def _read(self, ref: str, marks: Mapping[str, str]) -> Inline | None:
         try:
-            pixels = shrink(decode_image(self._picture(ref)))
+            pixels = shrink(decode_image(self._picture(ref)), self._longest)
         # A gap in the report tells more than no report.
         except FaultlineError:
             return None

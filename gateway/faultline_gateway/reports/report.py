@@ -6,14 +6,12 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import AccuracyRow, Insight, ModelSummary, StressTestSummary
-from faultline_core.quantities import scaled
 from faultline_core.types import Estimate
 from faultline_gateway.reports import numbers
 from faultline_gateway.reports.classes import class_accuracy_plot, class_sentences, yield_plot
+from faultline_gateway.reports.environment import TEMPLATES
 from faultline_gateway.reports.gallery import Gallery, Pair, build_gallery, pair
 from faultline_gateway.reports.interventions import shown_interventions
 from faultline_gateway.reports.links import item_links, named_items
@@ -49,27 +47,6 @@ _PASSED = {
     "lance-r.proposal": "random baseline: a word of the caption could be replaced",
     "lance-r.new-word": "random baseline: the picture is nearer to the new word than to the old",
     "intervention.applicable": "own edits: the caption has the words that are replaced",
-}
-
-_environment = Environment(
-    loader=PackageLoader("faultline_gateway.reports", "templates"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-_environment.filters |= {
-    "percent": numbers.percent,
-    "signed": numbers.signed,
-    "share_interval": numbers.share_interval,
-    "signed_interval": numbers.signed_interval,
-    "points": numbers.points,
-    "points_interval": numbers.points_interval,
-    "duration": numbers.duration,
-    "count": numbers.count,
-    "p_value": numbers.p_value,
-    "decimal": numbers.decimal,
-    "scaled": scaled,
 }
 
 
@@ -121,7 +98,7 @@ def render(
         "weights": _weights(items),
         "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
     }
-    return _environment.get_template("stress_test.html.j2").render(context)
+    return TEMPLATES.get_template("stress_test.html.j2").render(context)
 
 
 def _verdict(summary: StressTestSummary) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastapi import Response
+from fastapi.responses import HTMLResponse
 
 from faultline_core.contract.dataset_interfaces import (
     DatasetInterfaceCreate,
@@ -14,6 +15,8 @@ from faultline_core.contract.dataset_interfaces import (
 from faultline_core.contract.runs import Run
 from faultline_gateway.interface_pictures import generate
 from faultline_gateway.parts import IdempotencyKey, Parts
+from faultline_gateway.reports.interface_report import render_interface
+from faultline_gateway.routes.reports import report_response
 from faultline_gateway.routes.runs import accepted, run_router
 from faultline_gateway.submission import submit_interface
 from faultline_gateway.workflows.dataset_interface import summarize_interface
@@ -39,3 +42,10 @@ async def generate_pictures(run_id: str, body: PicturesCreate, parts: Parts) -> 
 def summarize_dataset_interface(run_id: str, parts: Parts) -> DatasetInterfaceSummary:
     """Return the tokens that there are, how they came out, and which classes are missing."""
     return summarize_interface(parts.ledger.run(run_id), parts.ledger.items_of(run_id, TokenItem))
+
+
+@router.get("/{run_id}/report", response_class=HTMLResponse)
+def report_dataset_interface(run_id: str, parts: Parts) -> HTMLResponse:
+    """Return what was learned of each class as one self-contained HTML document."""
+    run, items = parts.ledger.run(run_id), list(parts.ledger.items_of(run_id, TokenItem))
+    return report_response(render_interface(summarize_interface(run, items), run, items, parts.store.get))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Query, Response
+from fastapi.responses import HTMLResponse, StreamingResponse
 
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
@@ -17,10 +18,17 @@ from faultline_core.contract.shift_thresholds import (
 )
 from faultline_core.object_thresholds import OBJECT_PERCENTILE
 from faultline_gateway.benchmark_submission import submit_benchmark
+from faultline_gateway.exports.benchmark_pictures import benchmark_card, benchmark_records
 from faultline_gateway.parts import IdempotencyKey, Parts
+from faultline_gateway.reports.benchmark_report import render_benchmark
+from faultline_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
+from faultline_gateway.routes.reports import report_response
 from faultline_gateway.routes.runs import accepted, run_router
 
 router = run_router("shift-benchmark", PictureItem)
+
+Percentile = Annotated[float, Query(ge=0.0, le=100.0, allow_inf_nan=False)]
+Found = Annotated[bool, Query(description="Also pictures that were found and not generated.")]
 
 
 @router.post("", status_code=202)
@@ -35,7 +43,7 @@ async def create_shift_benchmark(
 def summarize_shift_benchmark(
     run_id: str,
     parts: Parts,
-    object_percentile: Annotated[float, Query(ge=0.0, le=100.0, allow_inf_nan=False)] = OBJECT_PERCENTILE,
+    object_percentile: Percentile = OBJECT_PERCENTILE,
 ) -> ShiftBenchmarkSummary:
     """Return what each shift costs as the run stands; another percentile generates nothing anew."""
     return parts.benchmarks.summary(run_id, object_percentile)
@@ -65,3 +73,29 @@ def set_shift_threshold(
 ) -> ShiftThresholdDecision:
     """Keep who decided on which threshold of a shift; the newest is in force, older ones are kept."""
     return parts.benchmarks.decide(run_id, shift, body)
+
+
+@router.get("/{run_id}/report", response_class=HTMLResponse)
+def report_shift_benchmark(
+    run_id: str, parts: Parts, object_percentile: Percentile = OBJECT_PERCENTILE
+) -> HTMLResponse:
+    """Return the report as one self-contained HTML document."""
+    summary = parts.benchmarks.summary(run_id, object_percentile)
+    items = parts.ledger.items_of(run_id, PictureItem)
+    return report_response(render_benchmark(summary, parts.ledger.run(run_id), items, parts.store.get))
+
+
+@router.get("/{run_id}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)
+def export_shift_benchmark(
+    run_id: str,
+    parts: Parts,
+    layout: Layout = "imagefolder",
+    dropped: Dropped = False,
+    found: Found = False,
+    object_percentile: Percentile = OBJECT_PERCENTILE,
+) -> StreamingResponse:
+    """Return the generated pictures that are kept, with their provenance and a card, as a tar."""
+    summary = parts.benchmarks.summary(run_id, object_percentile)
+    items = parts.ledger.items_of(run_id, PictureItem)
+    records = benchmark_records(summary, items, dropped=dropped, found=found)
+    return export_response(run_id, records, benchmark_card(summary, dropped=dropped), layout, parts)

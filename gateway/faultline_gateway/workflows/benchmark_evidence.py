@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,31 +22,81 @@ from faultline_core.contract.shift_benchmarks import (
 )
 from faultline_core.model_answers import ModelAnswers
 from faultline_core.shift_filter import FilterThresholds, Flags, PictureScores, Verdicts, judge
+from faultline_core.types import Cost, ItemState
 from faultline_gateway.workflows.benchmark_cells import GENERATED, Cell
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Placed:
-    """An item of a benchmark and the cell that it belongs to."""
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What the figures need of a picture: its similarities, and which models were right (a byte each)."""
 
-    item: PictureItem
+    to_object: float
+    plain: float | None
+    to_shift: float | None
+    right: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An item of a benchmark in its cell; ``picture`` is there where it is done."""
+
     cell: Cell
+    slot: int
+    label: str
+    state: ItemState
+    reason: str | None
+    picture: Picture | None
+
+
+class Spent:
+    """What the items of one source took, and which weights answered under which name."""
+
+    def __init__(self) -> None:
+        self.cost = Cost()
+        self.seconds: Counter[str] = Counter()
+        self.weights: dict[str, set[str]] = {}
+
+    def add(self, result: PictureResult) -> None:
+        """Add what one item took."""
+        self.cost += result.cost
+        self.seconds.update(result.service_seconds)
+        for name, model in result.models.items():
+            self.weights.setdefault(name, set()).add(model)
+
+
+class Recorded:
+    """The items of a run by source, in planned order, reduced to what the figures need.
+
+    A benchmark may have a million items, each with a page of answers: they are read one by one.
+    """
+
+    def __init__(self, items: Iterable[PictureItem], models: Sequence[str]) -> None:
+        self.placed: dict[PictureSource, list[Placed]] = {}
+        self.spent: dict[PictureSource, Spent] = {}
+        self.codes: Counter[str] = Counter()
+        for item in items:
+            cell = Cell.of(item.source_id)
+            done = item.result if item.state == "done" else None
+            picture = None if done is None else _picture(done, models)
+            row = Placed(cell, item.slot, item.label, item.state, item.reason, picture)
+            self.placed.setdefault(cell.source, []).append(row)
+            spent = self.spent.setdefault(cell.source, Spent())
+            if item.result is not None:
+                spent.add(item.result)
+            if item.state == "failed":
+                self.codes[item.code or "unknown"] += 1
 
     @property
-    def made(self) -> PictureResult | None:
-        """What it made, None unless it is done."""
-        return self.item.result if self.item.state == "done" else None
+    def everything(self) -> Iterator[Placed]:
+        """The items of all sources."""
+        return chain.from_iterable(self.placed.values())
 
 
-def by_source(items: Iterable[PictureItem]) -> dict[PictureSource, list[Placed]]:
-    """The items of each source, in planned order."""
-    found: dict[PictureSource, list[Placed]] = {}
-    for item in items:
-        cell = Cell.of(item.source_id)
-        found.setdefault(cell.source, []).append(Placed(item, cell))
-    return found
+def _picture(result: PictureResult, models: Sequence[str]) -> Picture:
+    right = bytes(result.predictions[model].rank_true == 1 for model in models)
+    return Picture(result.object_similarity, result.plain_similarity, result.shift_similarity, right)
 
 
 @dataclass(frozen=True)
@@ -84,13 +136,13 @@ class SourceEvidence:
         for each in placed:
             name = each.cell.condition_name(config)
             items[name].append(each)
-            if (result := each.made) is not None:
-                place = each.item.slot if paired or each.cell.condition == 0 else n + each.item.slot
+            if (picture := each.picture) is not None:
+                place = each.slot if paired or each.cell.condition == 0 else n + each.slot
                 at = (where[name], each.cell.class_index, place)
-                made[at], to_object[at] = True, result.object_similarity
-                if result.shift_similarity is not None:
-                    to_shift[at] = result.shift_similarity
-                right[at] = right_answers(result, models)
+                made[at], to_object[at] = True, picture.to_object
+                if picture.to_shift is not None:
+                    to_shift[at] = picture.to_shift
+                right[at] = right_answers(picture)
         classes = tuple(config.classes)
         return cls(source, conditions, items, classes, models, made, to_object, to_shift, right)
 
@@ -113,18 +165,18 @@ class SourceEvidence:
 class RealEvidence:
     """The real pictures that are done, by class: similarities in both forms of caption, and answers."""
 
-    pictures: Mapping[str, Sequence[PictureResult]]
+    pictures: Mapping[str, Sequence[Picture]]
     models: tuple[str, ...]
     failed: int
 
     @classmethod
     def of(cls, placed: Sequence[Placed], config: ShiftBenchmarkConfig) -> RealEvidence:
         """Lay out the real pictures."""
-        found: dict[str, list[PictureResult]] = {name: [] for name in config.classes}
+        found: dict[str, list[Picture]] = {name: [] for name in config.classes}
         for each in placed:
-            if (result := each.made) is not None:
-                found[each.item.label].append(result)
-        failed = sum(each.item.state == "failed" for each in placed)
+            if each.picture is not None:
+                found[each.label].append(each.picture)
+        failed = sum(each.state == "failed" for each in placed)
         return cls(found, tuple(config.request.classifiers), failed)
 
     @property
@@ -137,7 +189,7 @@ class RealEvidence:
         return {name: [_similarity(each, photo) for each in found] for name, found in self.there.items()}
 
     @cached_property
-    def there(self) -> dict[str, Sequence[PictureResult]]:
+    def there(self) -> dict[str, Sequence[Picture]]:
         """The classes that have pictures."""
         return {name: found for name, found in self.pictures.items() if found}
 
@@ -151,15 +203,14 @@ class RealEvidence:
         values = np.zeros((*there.shape, len(self.models)), dtype=np.bool_)
         for index, found in enumerate(self.pictures.values()):
             there[index, : len(found)] = True
-            values[index, : len(found)] = [right_answers(each, self.models) for each in found]
+            values[index, : len(found)] = [right_answers(each) for each in found]
         return RealAnswers(values, there)
 
 
-def right_answers(result: PictureResult, models: Sequence[str]) -> list[bool]:
-    """Whether each model's best class is the picture's own."""
-    return [result.predictions[model].rank_true == 1 for model in models]
+def right_answers(picture: Picture) -> Flags:
+    """Whether each model's best class is the picture's own (models,)."""
+    return np.frombuffer(picture.right, dtype=np.bool_)
 
 
-def _similarity(result: PictureResult, photo: bool) -> float:
-    plain = result.plain_similarity
-    return result.object_similarity if photo or plain is None else plain
+def _similarity(picture: Picture, photo: bool) -> float:
+    return picture.to_object if photo or picture.plain is None else picture.plain

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import ValidationError
-
 from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.contract.datasets import Dataset
-from faultline_core.contract.editor import GenerateItem, GenerateRequest, GenerationPreset
+from faultline_core.contract.editor import GenerationPreset
 from faultline_core.contract.shift_benchmarks import (
     CATALOGUE,
     RetrievalManifest,
@@ -27,6 +25,8 @@ from faultline_gateway.workflows.benchmark_conditions import conditions, pointer
 from faultline_gateway.workflows.benchmark_items import examples, plan_items
 from faultline_gateway.workflows.brought_pictures import BroughtPictures, check_brought
 from faultline_gateway.workflows.planning import VERSIONS
+
+_TIMM = "timm:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ async def plan_benchmark(
         tokens={name: interface.tokens.get(name) for name in classes},
         missing=missing,
         retrieval=retrieval,
-        zoo=_described(zoo),
+        zoo=_described(create, zoo),
         clip=suite.scorer.checkpoint or suite.scorer.clip,
         objectionable=suite.scorer.objectionable,
     )
@@ -117,20 +117,21 @@ def _classes(create: ShiftBenchmarkCreate, interface: LearnedInterface) -> tuple
 
 def _generation(create: ShiftBenchmarkCreate, suite: Suite) -> GenerationPreset:
     own = create.model_dump(include={"steps", "guidance", "scheduler"}, exclude_none=True)
-    preset = GenerationPreset.model_validate(suite.editor.generation.model_dump() | own)
-    try:
-        # What the editor's contract refuses is told now, and not once a picture.
-        GenerateRequest(
-            items=[GenerateItem(prompt="a photo", seed=0)], **preset.model_dump(exclude_none=True)
-        )
-    except ValidationError as error:
-        field = str(error.errors()[0]["loc"][0])
-        raise InvalidRequest(
-            f"the editor knows no {field} {getattr(preset, field)!r}", pointer=pointer(field)
-        ) from error
-    return preset
+    return GenerationPreset.model_validate(suite.editor.generation.model_dump() | own)
 
 
-def _described(zoo: Mapping[str, ClassifierDescription]) -> dict[str, ClassifierDescription]:
-    # Without the class maps: they are as long as the dataset's own, once a model.
-    return {spec: found.model_copy(update={"classes": None}) for spec, found in zoo.items()}
+def _described(
+    create: ShiftBenchmarkCreate, zoo: Mapping[str, ClassifierDescription]
+) -> dict[str, ClassifierDescription]:
+    """What is known of each classifier asked for: what the service tells, or what timm's names say."""
+    described: dict[str, ClassifierDescription] = {}
+    for spec in create.classifiers:
+        if spec in zoo:
+            # Without the class map: it is as long as the dataset's own, once a model.
+            described[spec] = zoo[spec].model_copy(update={"classes": None})
+        elif spec.startswith(_TIMM):
+            architecture, _, training = spec.removeprefix(_TIMM).partition(".")
+            described[spec] = ClassifierDescription(
+                name=spec, spec=spec, architecture=architecture, training=training
+            )
+    return described

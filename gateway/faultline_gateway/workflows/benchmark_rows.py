@@ -38,10 +38,9 @@ def picture_counts(placed: Sequence[Placed], found: Yield) -> PictureCounts:
 
 
 def _end(placed: Placed) -> str:
-    item = placed.item
-    if item.state == "filtered":
-        return item.reason or "unknown"
-    return item.state if item.state in ("done", "failed") else "unmade"
+    if placed.state == "filtered":
+        return placed.reason or "unknown"
+    return placed.state if placed.state in ("done", "failed") else "unmade"
 
 
 def effect_row(effect: ShiftEffect | None) -> EffectSummary | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -18,8 +17,7 @@ from faultline_core.picture_quality import SourceQuality, source_quality
 from faultline_core.shift_benchmark import ShiftRow, shift_benchmark
 from faultline_core.shift_filter import ConditionYield, Verdicts, yields
 from faultline_core.statistics import proportion
-from faultline_core.types import Cost
-from faultline_gateway.workflows.benchmark_evidence import Placed, RealEvidence, SourceEvidence
+from faultline_gateway.workflows.benchmark_evidence import RealEvidence, SourceEvidence, Spent
 from faultline_gateway.workflows.benchmark_rows import effect_row, gap_row, picture_counts
 from faultline_gateway.workflows.estimates import Estimator
 
@@ -30,6 +28,7 @@ MOST_CLASS_FIGURES = 50_000
 def summarize_source(
     evidence: SourceEvidence,
     verdicts: Verdicts,
+    spent: Spent,
     real: RealEvidence,
     thresholds: Mapping[str, ThresholdInForce],
     estimator: Estimator,
@@ -45,7 +44,6 @@ def summarize_source(
         for index, name in enumerate(evidence.names)
     }
     shifted = _quality(evidence, verdicts, slice(1, None), estimator.generator(f"{figure}/quality"))
-    seconds, cost = _seconds(evidence), _cost(evidence)
     kept = int(verdicts.kept.sum())
     return SourceSummary(
         base=conditions[evidence.names[0]],
@@ -58,10 +56,10 @@ def summarize_source(
         to_object=shifted.to_object,
         to_shift=shifted.to_shift,
         classes=_classes(evidence, verdicts, found) if _fit(evidence) else {},
-        cost=cost,
-        service_seconds=seconds,
-        evaluations_per_kept=cost.unet_evaluations / kept if kept else None,
-        seconds_per_kept=sum(seconds.values()) / kept if kept else None,
+        cost=spent.cost,
+        service_seconds=dict(sorted(spent.seconds.items())),
+        evaluations_per_kept=spent.cost.unet_evaluations / kept if kept else None,
+        seconds_per_kept=spent.seconds.total() / kept if kept else None,
     )
 
 
@@ -150,19 +148,3 @@ def _classes(
         }
         for place, class_name in enumerate(evidence.classes)
     }
-
-
-def _placed(evidence: SourceEvidence) -> Sequence[Placed]:
-    return [each for placed in evidence.items.values() for each in placed]
-
-
-def _cost(evidence: SourceEvidence) -> Cost:
-    results = (each.item.result for each in _placed(evidence))
-    return sum((result.cost for result in results if result is not None), Cost())
-
-
-def _seconds(evidence: SourceEvidence) -> dict[str, float]:
-    seconds: Counter[str] = Counter()
-    for each in _placed(evidence):
-        seconds.update(each.item.result.service_seconds if each.item.result else {})
-    return dict(sorted(seconds.items()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from faultline_core.contract.shift_thresholds import ShiftThresholdDecision, Thr
 from faultline_core.object_thresholds import OBJECT_PERCENTILE
 from faultline_core.shift_filter import LEAST_PICTURES
 from faultline_core.types import Cost
-from faultline_gateway.workflows.benchmark_evidence import RealEvidence, SourceEvidence, by_source
+from faultline_gateway.workflows.benchmark_evidence import RealEvidence, Recorded, SourceEvidence, Spent
 from faultline_gateway.workflows.benchmark_prompts import summarize_prompts
 from faultline_gateway.workflows.benchmark_source import has_class_figures, summarize_source
 from faultline_gateway.workflows.estimates import Estimator
@@ -24,7 +24,7 @@ from faultline_gateway.workflows.threshold_decisions import thresholds_in_force
 
 def summarize_benchmark(
     run: Run,
-    items: Sequence[PictureItem],
+    items: Iterable[PictureItem],
     decisions: Sequence[ShiftThresholdDecision] = (),
     *,
     object_percentile: float = OBJECT_PERCENTILE,
@@ -35,20 +35,20 @@ def summarize_benchmark(
         InvalidRequest: the percentile is none.
     """
     config = ShiftBenchmarkConfig.model_validate(run.resolved_config)
-    placed, estimator = by_source(items), Estimator(config.request.seed)
-    real = RealEvidence.of(placed.get("real", []), config)
+    recorded, estimator = Recorded(items, config.request.classifiers), Estimator(config.request.seed)
+    real = RealEvidence.of(recorded.placed.get("real", []), config)
     limits = ObjectLimits.of(real, checkpoint=config.clip, percentile=object_percentile)
     thresholds = thresholds_in_force(config, decisions)
     least = {name: _least(each) for name, each in thresholds.items()}
     sources: dict[str, SourceSummary] = {}
     seen = []
     for source in config.request.sources:
-        evidence = SourceEvidence.of(source, placed.get(source, []), config)
+        evidence = SourceEvidence.of(source, recorded.placed.get(source, []), config)
+        spent = recorded.spent.get(source, Spent())
         verdicts = evidence.judged(config.clip, limits.least(evidence.conditions, evidence.classes), least)
-        sources[source] = summarize_source(evidence, verdicts, real, thresholds, estimator)
+        sources[source] = summarize_source(evidence, verdicts, spent, real, thresholds, estimator)
         seen.append((evidence, verdicts.kept))
     told = summarize_real(real, limits)
-    states = Counter[str](item.state for item in items)
     return ShiftBenchmarkSummary(
         run_id=run.id,
         interface=config.request.interface,
@@ -59,12 +59,12 @@ def summarize_benchmark(
         real=told,
         models=config.zoo,
         prompts=summarize_prompts(seen, estimator),
-        notes=[*_notes(config, sources, told, thresholds), *_changed_weights(items)],
-        counts=_counts(states),
-        failed_codes=dict(Counter(item.code or "unknown" for item in items if item.state == "failed")),
-        dropped=dict(Counter(item.reason or "unknown" for item in items if item.state == "filtered")),
-        cost=sum((item.result.cost for item in items if item.result), Cost()),
-        service_seconds=_seconds(items),
+        notes=[*_notes(config, sources, told, thresholds), *_changed_weights(recorded)],
+        counts=_counts(recorded),
+        failed_codes=dict(recorded.codes),
+        dropped=_dropped(recorded),
+        cost=sum((spent.cost for spent in recorded.spent.values()), Cost()),
+        service_seconds=_seconds(recorded),
         wall_s=_wall_seconds(run),
         config=config,
     )
@@ -77,7 +77,12 @@ def _least(threshold: ThresholdInForce) -> float | None:
     return -np.inf if threshold.threshold is None else threshold.threshold
 
 
-def _counts(states: Counter[str]) -> dict[str, int]:
+def _dropped(recorded: Recorded) -> dict[str, int]:
+    return dict(Counter(each.reason or "unknown" for each in recorded.everything if each.state == "filtered"))
+
+
+def _counts(recorded: Recorded) -> dict[str, int]:
+    states = Counter[str](each.state for each in recorded.everything)
     ends = {name: states[name] for name in ("done", "filtered", "failed", "cancelled")}
     return {"planned": states.total(), **ends, "pending": states["pending"] + states["leased"]}
 
@@ -106,12 +111,12 @@ def _notes(
     return notes
 
 
-def _changed_weights(items: Sequence[PictureItem]) -> list[str]:
+def _changed_weights(recorded: Recorded) -> list[str]:
     """What one name stood for in the course of the run, where that changed."""
     answered: dict[str, set[str]] = {}
-    for item in items:
-        for name, model in item.result.models.items() if item.result else ():
-            answered.setdefault(name, set()).add(model)
+    for spent in recorded.spent.values():
+        for name, models in spent.weights.items():
+            answered.setdefault(name, set()).update(models)
     return [
         f"the weights of {name!r} changed during the run: {', '.join(sorted(models))}"
         for name, models in sorted(answered.items())
@@ -119,10 +124,10 @@ def _changed_weights(items: Sequence[PictureItem]) -> list[str]:
     ]
 
 
-def _seconds(items: Sequence[PictureItem]) -> dict[str, float]:
+def _seconds(recorded: Recorded) -> dict[str, float]:
     seconds: Counter[str] = Counter()
-    for item in items:
-        seconds.update(item.result.service_seconds if item.result else {})
+    for spent in recorded.spent.values():
+        seconds.update(spent.seconds)
     return dict(sorted(seconds.items()))
 
 

@@ -79,23 +79,6 @@ async def retrieval_manifest(
     return RetrievalManifest(digest=dataset.digest, pictures=ref, count=len(pictures))
 
 
-async def found_pictures(
-    config: ShiftBenchmarkConfig,
-    shift: str,
-    class_name: str,
-    count: int,
-    services: Services,
-    store: IndexStore,
-) -> list[BlobRef]:
-    """Find the ``count`` pictures nearest to a shift's prompt with the class's name, or all where fewer.
-
-    Raises:
-        As `search_pictures`.
-    """
-    searched = await search_pictures(config, shift, class_name, count, services, store)
-    return [found.picture for found in searched.found]
-
-
 async def search_pictures(
     config: ShiftBenchmarkConfig,
     shift: str,
@@ -106,7 +89,7 @@ async def search_pictures(
     *,
     indices: Indices = _INDICES,
 ) -> Search:
-    """Find pictures as `found_pictures` does, and say how.
+    """Find the ``count`` pictures nearest to a shift's prompt with the class's name, or all where fewer.
 
     The dataset is embedded at the first search, by whichever process comes first; its index is kept in the
     store, and in the process.

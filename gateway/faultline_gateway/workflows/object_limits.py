@@ -54,7 +54,7 @@ def _least(form: ObjectThresholds, class_name: str) -> float:
 def summarize_real(real: RealEvidence, limits: ObjectLimits) -> RealSummary:
     """Sum up the real pictures and what is set by them."""
     found = [result for results in real.pictures.values() for result in results]
-    answers = np.array([right_answers(result, real.models) for result in found], dtype=np.bool_)
+    answers = np.array([right_answers(result) for result in found], dtype=np.bool_)
     right = answers.reshape(len(found), len(real.models)).sum(axis=0)
     return RealSummary(
         pictures=len(found),

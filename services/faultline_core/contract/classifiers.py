@@ -39,8 +39,9 @@ class ClassifyResponse(ResponseBody):
 class ClassifierDescription(ResponseBody):
     """A classifier that can be tested; ``classes`` is its class map where it is known.
 
-    ``parameters`` counts them, ``resolution`` is in pixels, ``training`` says on what and how it was trained:
-    None and empty where nobody told.
+    Models are grouped by what their files say without being loaded, None or empty where nobody told: the
+    ``architecture``, the number of ``parameters``, the ``resolution`` in pixels (the shorter side of what the
+    network takes), and ``training``, on what and how: timm's tag of the weights ("a1_in1k").
     """
 
     name: str

@@ -224,7 +224,10 @@ class ShiftBenchmarkSummary(ResponseBody):
             lines += [f"{name}: {len(source.common)} classes common to all shifts", _HEADER]
             lines += [_line(shift, each) for shift, each in source.shifts.items()]
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
-        return "\n".join([*lines, f"pictures: {counts}", f"cost: {self.cost}", *self.notes])
+        lost = {**self.dropped, **self.failed_codes}
+        why = "; ".join(f"{reason}: {count}" for reason, count in lost.items())
+        told = f"pictures: {counts}{f' ({why})' if why else ''}"
+        return "\n".join([*lines, told, f"cost: {self.cost}", *self.notes])
 
 
 _HEADER = f"{'shift':28} {'kept':>30} {'impact':>32} {'slope':>32}"

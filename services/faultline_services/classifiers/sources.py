@@ -19,13 +19,19 @@ from faultline_services.classifiers.onnx_file import ONNX_FILE
 from faultline_services.classifiers.onnx_network import OnnxClassifier
 from faultline_services.classifiers.options import ClassifierOptions
 from faultline_services.classifiers.remote import RemoteClassifier, require_allowed
+from faultline_services.classifiers.stored_traits import (
+    clip_resolution,
+    described_resolution,
+    described_training,
+    stored_parameters,
+)
 from faultline_services.classifiers.timm_folder import CLASS_MAP, WEIGHTS, load_folder, read_configuration
 from faultline_services.classifiers.timm_network import Network, TimmClassifier
 from faultline_services.classifiers.timm_zoo import Fetch, hub_weights, load_zoo
 from faultline_services.classifiers.zero_shot import ZeroShotClassifier
 from faultline_services.model_cache import Loaded
 from faultline_services.model_folder import model_folder, stays_inside
-from faultline_services.weights import PUBLISHED_PREFIX, clip_folder
+from faultline_services.weights import CLIP_CONFIGURATION, CLIP_WEIGHTS, PUBLISHED_PREFIX, clip_folder
 
 REMOTE_TIMEOUT_S = 30.0
 
@@ -146,9 +152,7 @@ class Sources:
                 yield described
         for name, folder in self._suite.zero_shot.items():
             if (self._root / folder).is_dir():
-                yield ClassifierDescription(
-                    name=name, spec=name, architecture="open_clip", description="zero-shot"
-                )
+                yield _clip_described(self._root / folder, name)
 
     def _local_descriptions(self) -> Iterator[ClassifierDescription]:
         folders = self._options.models_folder
@@ -160,11 +164,34 @@ class Sources:
                 yield described
 
 
+def _clip_described(folder: Path, name: str) -> ClassifierDescription:
+    try:
+        config = read_configuration(folder, CLIP_CONFIGURATION)
+    except ModelFormatRefused:
+        config = {}
+    return ClassifierDescription(
+        name=name,
+        spec=name,
+        architecture="open_clip",
+        parameters=stored_parameters(*(folder / file for file in CLIP_WEIGHTS)),
+        resolution=clip_resolution(config),
+        description="zero-shot",
+    )
+
+
 def _described(folder: Path, name: str, spec: str) -> ClassifierDescription | None:
     try:
         config, head = read_configuration(folder), read_class_map(folder / CLASS_MAP)
     except FaultlineError:
         # Listing names what can be tested; asking for a broken one says what is wrong with it.
         return None
-    architecture = "onnx" if (folder / ONNX_FILE).is_file() else str(config.get("architecture", ""))
-    return ClassifierDescription(name=name, spec=spec, architecture=architecture, classes=head.own_names)
+    is_onnx = (folder / ONNX_FILE).is_file()
+    return ClassifierDescription(
+        name=name,
+        spec=spec,
+        architecture="onnx" if is_onnx else str(config.get("architecture", "")),
+        parameters=None if is_onnx else stored_parameters(folder / WEIGHTS),
+        resolution=described_resolution(config),
+        training=described_training(config),
+        classes=head.own_names,
+    )

@@ -67,16 +67,16 @@ def _model_arguments(config: dict[str, Any], name: str) -> dict[str, Any]:
     return arguments
 
 
-def read_configuration(folder: Path) -> dict[str, Any]:
-    """Read timm's ``config.json``.
+def read_configuration(folder: Path, file: str = CONFIGURATION) -> dict[str, Any]:
+    """Read timm's ``config.json``, or a ``file`` of another library.
 
     Raises:
         ModelFormatRefused: there is none, or it is no JSON object.
     """
     try:
-        config = json.loads((folder / CONFIGURATION).read_text(encoding="utf-8"))
+        config = json.loads((folder / file).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ModelFormatRefused(f"{folder.name!r} has no readable {CONFIGURATION}") from error
+        raise ModelFormatRefused(f"{folder.name!r} has no readable {file}") from error
     if not isinstance(config, dict):
-        raise ModelFormatRefused(f"{CONFIGURATION} of {folder.name!r} is no JSON object")
+        raise ModelFormatRefused(f"{file} of {folder.name!r} is no JSON object")
     return config

@@ -1,4 +1,4 @@
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
@@ -6,13 +6,13 @@ from faultline_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
-from diffusers import AutoencoderKL, UNet2DConditionModel
-from transformers import CLIPTextConfig, CLIPTextModel
+from diffusers import AutoencoderKL
 
+from fakes.published_editors import SD_1_4, SD_2, PublishedEditor
 from faultline_core.class_slot import CLASS_SLOT
 from faultline_core.editing.evaluation import Answer
 from faultline_core.editing.lesson import Draws, Learning, Lesson
-from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
+from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.editing.textual_inversion import TextualInversionSettings, textual_inversion_walk
 from faultline_core.suite import load_suite
 from faultline_miniature.training.tokenizer import build_tokenizer
@@ -20,59 +20,6 @@ from faultline_services.editor.attention_processors import attention_sites
 from faultline_services.editor.prompts import PromptEncoder
 from faultline_services.editor.unet_denoiser import UNetDenoiser
 
-
-@dataclass(frozen=True)
-class Published:
-    """The configuration files of a published checkpoint, written out."""
-
-    suite: str
-    text_width: int
-    text_layers: int
-    text_heads: int
-    activation: str
-    head_dim: int | tuple[int, ...]
-    linear_projection: bool
-    unet_parameters: int
-    text_parameters: int
-    prediction: PredictionType
-
-    def unet(self) -> UNet2DConditionModel:
-        return UNet2DConditionModel(
-            sample_size=64,
-            block_out_channels=(320, 640, 1280, 1280),
-            layers_per_block=2,
-            cross_attention_dim=self.text_width,
-            attention_head_dim=self.head_dim,
-            use_linear_projection=self.linear_projection,
-        )
-
-    def text_encoder(self) -> CLIPTextModel:
-        return CLIPTextModel(
-            CLIPTextConfig(
-                vocab_size=49408,
-                hidden_size=self.text_width,
-                intermediate_size=4 * self.text_width,
-                num_hidden_layers=self.text_layers,
-                num_attention_heads=self.text_heads,
-                hidden_act=self.activation,
-                max_position_embeddings=77,
-            )
-        )
-
-
-SD_1_4 = Published("lance", 768, 12, 12, "quick_gelu", 8, False, 859_520_964, 123_060_480, "epsilon")
-SD_2 = Published(
-    "dataset-interfaces",
-    1024,
-    23,
-    16,
-    "gelu",
-    (5, 10, 20, 20),
-    True,
-    865_910_724,
-    340_387_840,
-    "v_prediction",
-)
 BOTH = pytest.mark.parametrize("published", [SD_1_4, SD_2], ids=lambda published: published.suite)
 
 
@@ -81,7 +28,7 @@ def parameters(model: torch.nn.Module) -> int:
 
 
 @BOTH
-def test_every_attention_layer_of_the_published_unet_is_hooked(published: Published) -> None:
+def test_every_attention_layer_of_the_published_unet_is_hooked(published: PublishedEditor) -> None:
     with torch.device("meta"):
         unet = published.unet()
     assert parameters(unet) == published.unet_parameters
@@ -95,7 +42,7 @@ def test_every_attention_layer_of_the_published_unet_is_hooked(published: Publis
 
 
 @BOTH
-def test_the_published_text_encoder_reads_77_tokens_at_its_width(published: Published) -> None:
+def test_the_published_text_encoder_reads_77_tokens_at_its_width(published: PublishedEditor) -> None:
     with torch.device("meta"):
         encoder = published.text_encoder()
         embedded = encoder(torch.zeros(2, 77, dtype=torch.int64))[0]
@@ -104,7 +51,7 @@ def test_the_published_text_encoder_reads_77_tokens_at_its_width(published: Publ
 
 
 @BOTH
-def test_a_step_of_textual_inversion_has_the_published_shapes(published: Published) -> None:
+def test_a_step_of_textual_inversion_has_the_published_shapes(published: PublishedEditor) -> None:
     editor = load_suite(published.suite).editor
     templates, side = editor.textual_inversion.templates, editor.resolution // 8
     tokenizer = build_tokenizer([word for prompt in templates.prompts for word in words_of(prompt)], 77)

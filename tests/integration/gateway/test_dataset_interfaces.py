@@ -242,6 +242,7 @@ async def test_any_shift_is_generated_in_words(gateway: FakeGateway) -> None:
         ({"shift": "<class> and <class>"}, "/shift", "2 <class>"),
         ({"shift": "a photo of a <class>"}, "/shift", "names no shift"),
         ({"shift": " ".join(["very"] * 80)}, "/shift", "80"),
+        ({"scheduler": "FlowMatchEulerDiscreteScheduler"}, "/scheduler", "EulerDiscreteScheduler"),
     ],
 )
 async def test_what_cannot_be_generated_is_refused_by_name(

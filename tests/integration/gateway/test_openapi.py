@@ -13,7 +13,7 @@ from faultline_gateway.app import bare_app
 from faultline_gateway.main import main
 
 CHECKED_IN = Path(__file__).resolve().parents[3] / "gateway" / "openapi.json"
-METHODS = {"get", "post"}
+METHODS = {"get", "post", "put"}
 
 
 def test_the_checked_in_document_is_what_the_command_writes(tmp_path: Path) -> None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fakes.browser import CHROMIUM, screenshot, share
 from fakes.recorder import recorded_run
 from fakes.results import EDITED, Ledgered, fake_config
-from faultline_core.images import Pixels, decode_image, encode_raw
+from faultline_core.images import encode_raw
 from faultline_gateway.reports.report import render
 from faultline_gateway.workflows.stress_test import summarize
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-SECONDS = 90
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 
@@ -41,34 +37,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(html, encoding="utf-8")
     return path
-
-
-def screenshot(page: Path, width: int, height: int, *flags: str) -> Pixels:
-    """What Chromium draws of the page, uint8 (height, width, 3)."""
-    assert CHROMIUM is not None
-    target = page.with_name(f"{width}x{height}{'-'.join(flags)}.png".replace("/", "-"))
-    command = [
-        CHROMIUM,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--hide-scrollbars",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
-        f"--user-data-dir={page.parent / 'profile'}",
-        f"--window-size={width},{height}",
-        f"--screenshot={target}",
-        *flags,
-        page.as_uri(),
-    ]
-    subprocess.run(command, check=True, timeout=SECONDS, capture_output=True)
-    return decode_image(target.read_bytes())
-
-
-def share(pixels: Pixels, colour: tuple[int, int, int], slack: int = 3) -> float:
-    """Share of the pixels that have a colour."""
-    return float(np.mean(np.all(np.abs(pixels.astype(int) - colour) <= slack, axis=-1)))
 
 
 def test_verdict_plots_and_pictures_are_drawn(page: Path) -> None:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import httpx
 import pytest
+
+from fakes.command import Play
+from fakes.sdk import Script
+from faultline import Client
 
 VARIABLES = (
     "FAULTLINE_URL", "FAULTLINE_API_KEY",
@@ -22,3 +29,27 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def kind(request: pytest.FixtureRequest) -> str:
     """Which of the two clients a test is about: each says once what both must do."""
     return str(request.param)
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
+    """Let every client of a command talk to a script and sleep no second.
+
+    The working directory is one where no folder is called as a dataset is.
+    """
+    monkeypatch.chdir(tmp_path)
+
+    def begin(*answers: httpx.Response | Exception) -> Script:
+        script = Script(*answers)
+        transport = httpx.MockTransport(script)
+        monkeypatch.setattr(
+            Client,
+            "_connect",
+            lambda self, url, timeout, headers: httpx.Client(
+                transport=transport, base_url=url, timeout=timeout, headers=headers
+            ),
+        )
+        monkeypatch.setattr(Client, "_sleep", lambda self, seconds: None)
+        return script
+
+    return begin

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,12 @@ from typing import Any
 import httpx
 import pytest
 import typer
-from typer.testing import CliRunner
 
-from fakes.sdk import Script, a_run, a_summary, figure, ok, problem, run_answer, summary_answer
+from fakes.archives import export_answer
+from fakes.command import Play, run
+from fakes.sdk import a_run, a_summary, figure, ok, problem, run_answer, summary_answer
+from fakes.told_benchmarks import a_benchmark_summary, benchmark_answer, benchmark_summary_answer, prompt_rows
+from fakes.told_interfaces import an_interface_summary, interface_answer, some_pictures
 from faultline import Client
 from faultline._gate import Exit
 from faultline.cli import app
@@ -23,39 +25,16 @@ from faultline_core.errors import UnknownModel
 from faultline_core.types import Cost
 
 ANSI = re.compile(r"\x1b\[")
-VERBS = ("stress-test", "apply", "wait", "cancel", "resume", "runs", "datasets", "classifiers", "services")
+VERBS = (
+    "stress-test", "apply", "dataset-interface", "generate", "shift-benchmark",
+    "compare-prompts", "export", "wait", "cancel", "resume", "runs",
+    "datasets", "classifiers", "services",
+)  # fmt: skip
 DATASET = {
     "name": "mine", "classes": ["bus"], "n_sources": 2, "digest": "d", "created_at": "2026-01-01T00:00:00Z",
 }  # fmt: skip
 SERVICE = {"service": "scorer", "ready": False, "detail": "loading"}
 CLASSIFIER = {"spec": "leaning-resnet", "architecture": "test_resnet", "name": "leaning-resnet"}
-
-Play = Callable[..., Script]
-
-
-@pytest.fixture
-def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
-    """Let every client of the command talk to a script, where no folder is called as a dataset is."""
-    monkeypatch.chdir(tmp_path)
-
-    def begin(*answers: httpx.Response | Exception) -> Script:
-        script = Script(*answers)
-        transport = httpx.MockTransport(script)
-        monkeypatch.setattr(
-            Client,
-            "_connect",
-            lambda self, url, timeout, headers: httpx.Client(
-                transport=transport, base_url=url, timeout=timeout, headers=headers
-            ),
-        )
-        return script
-
-    return begin
-
-
-def run(*arguments: str) -> Any:
-    """Run the command in this process."""
-    return CliRunner().invoke(app, list(arguments))
 
 
 def stress_test(*more: str, dataset: str = "demo") -> Any:
@@ -134,6 +113,21 @@ def applied() -> list[httpx.Response]:
     return [run_answer(), summary_answer(told), ok(created.model_dump_json()), *done()[1:]]
 
 
+NO_RUNS = ok({"runs": []})
+
+
+def learned() -> list[httpx.Response]:
+    """The answers of an interface that ends well."""
+    summary = an_interface_summary().model_dump_json(by_alias=True)
+    return [interface_answer(), interface_answer("completed", 3), ok(summary)]
+
+
+def benchmarked() -> list[httpx.Response]:
+    """The answers of a benchmark that ends well."""
+    summary = a_benchmark_summary(prompts=prompt_rows())
+    return [benchmark_answer(), benchmark_answer("completed", 3), benchmark_summary_answer(summary)]
+
+
 JSON_OF = {
     "apply": (("apply", "run-1", "--insight", "1"), applied),
     "stress-test": (("stress-test", "--dataset", "demo", "--classifier", "a"), done),
@@ -143,7 +137,17 @@ JSON_OF = {
     "wait": (("wait", "run-1"), done),
     "cancel": (("cancel", "run-1"), lambda: [run_answer(), run_answer("cancelled")]),
     "resume": (("resume", "run-1"), lambda: [run_answer(), run_answer()]),
-    "runs": (("runs",), lambda: [ok({"runs": [json.loads(a_run().model_dump_json())]})]),
+    "runs": (("runs",), lambda: [ok({"runs": [json.loads(a_run().model_dump_json())]}), NO_RUNS, NO_RUNS]),
+    "dataset-interface": (("dataset-interface", "demo"), learned),
+    "generate": (
+        ("generate", "run-1", "plate", "--shift", "in the snow"),
+        lambda: [interface_answer(), some_pictures(2)],
+    ),
+    "shift-benchmark": (("shift-benchmark", "i-1", "--classifier", "a"), benchmarked),
+    "compare-prompts": (
+        ("compare-prompts", "i-1", "plate", "--prompt", "in the snow", "--classifier", "a"), benchmarked
+    ),
+    "export": (("export", "run-1", "--out", "out"), lambda: [run_answer(), export_answer()]),
     "datasets": (("datasets",), lambda: [ok({"datasets": [DATASET]})]),
     "classifiers": (("classifiers",), lambda: [ok({"classifiers": [CLASSIFIER]})]),
     "services": (("services",), lambda: [ok({"services": [SERVICE]})]),

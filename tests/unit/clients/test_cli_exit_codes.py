@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from fakes.sdk import Script, a_summary, an_interventions_summary, ok, problem, run_answer, summary_answer
-from faultline import _client, cli
+from fakes.command import Play
+from fakes.sdk import a_summary, an_interventions_summary, ok, problem, run_answer, summary_answer
+from faultline import _ending, _stress_test_commands, cli
 from faultline._gate import Exit
 from faultline.cli import app
 from faultline_core.errors import (
@@ -27,27 +27,10 @@ from faultline_core.errors import (
 )
 from faultline_core.types import Estimate
 
-Play = Callable[..., Script]
 SMALL = Estimate(estimate=0.0, low=-0.02, high=0.03, n=40)
 LARGE = Estimate(estimate=0.4, low=0.3, high=0.5, n=40)
 UNCLEAR = Estimate(estimate=0.1, low=-0.1, high=0.3, n=9)
 NONE_LEFT = Estimate(estimate=None, low=None, high=None, n=0)
-
-
-@pytest.fixture
-def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
-    """Let every client of the command talk to a script, and sleep no second."""
-    # Where no folder is called as the dataset is.
-    monkeypatch.chdir(tmp_path)
-
-    def begin(*answers: httpx.Response | Exception) -> Script:
-        script = Script(*answers)
-        http = httpx.Client(transport=httpx.MockTransport(script), base_url="http://gateway.test")
-        monkeypatch.setattr(_client.Client, "_connect", lambda self, url, timeout, headers: http)
-        monkeypatch.setattr(_client.Client, "_sleep", lambda self, seconds: None)
-        return script
-
-    return begin
 
 
 def stress_test(*more: str) -> Any:
@@ -140,7 +123,7 @@ def test_an_interrupt_is_130_and_says_how_to_go_on(play: Play, monkeypatch: pyte
     def interrupted(run: object, *, quiet: bool) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "follow", interrupted)
+    monkeypatch.setattr(_ending, "follow", interrupted)
     for arguments in (["stress-test", "--dataset", "demo", "--classifier", "a"], ["wait", "run-1"]):
         play(run_answer())
         shown = CliRunner().invoke(app, arguments)
@@ -153,7 +136,7 @@ def test_an_interrupt_before_the_run_exists_is_130_too(play: Play, monkeypatch: 
         raise KeyboardInterrupt
 
     play()
-    monkeypatch.setattr(cli, "_dataset_name", interrupted)
+    monkeypatch.setattr(_stress_test_commands, "dataset_name", interrupted)
     shown = stress_test()
     assert shown.exit_code == Exit.INTERRUPTED
     assert "faultline wait" not in shown.stderr

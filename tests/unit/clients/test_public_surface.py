@@ -14,14 +14,44 @@ import faultline
 from fakes.sdk import URL, Session, figure, ok, run_answer, stream_answer, summary_answer
 from fakes.sdk import a_summary as some_figures
 from fakes.sdk import an_event as event
-from faultline import AsyncClient, AsyncStressTest, Client, RetryPolicy, StressTest
+from faultline import (
+    AsyncClient,
+    AsyncDatasetInterface,
+    AsyncGeneratedPicture,
+    AsyncGeneratedPictures,
+    AsyncShiftBenchmark,
+    AsyncStressTest,
+    Client,
+    DatasetInterface,
+    GeneratedPicture,
+    GeneratedPictures,
+    RetryPolicy,
+    ShiftBenchmark,
+    StressTest,
+)
+from faultline.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
+from faultline.resources.shift_benchmarks import AsyncShiftBenchmarks, ShiftBenchmarks
 from faultline.resources.stress_tests import AsyncStressTests, StressTests
 from faultline_core.errors import InvalidRequest
 
 PUBLIC = [
-    "AsyncClient", "AsyncStressTest", "Client", "Cost", "EditType", "Estimate", "FaultlineError",
-    "RetryPolicy", "StressTest", "StressTestSummary",
+    "AsyncClient", "AsyncDatasetInterface", "AsyncGeneratedPicture", "AsyncGeneratedPictures",
+    "AsyncShiftBenchmark", "AsyncStressTest", "Client", "Cost", "DatasetInterface",
+    "DatasetInterfaceSummary", "EditType", "Estimate", "FaultlineError", "GeneratedPicture",
+    "GeneratedPictures", "RetryPolicy", "ShiftBenchmark", "ShiftBenchmarkSummary", "StressTest",
+    "StressTestSummary",
 ]  # fmt: skip
+
+RESOURCES = (
+    "stress_tests", "dataset_interfaces", "shift_benchmarks", "datasets", "classifiers", "services",
+)  # fmt: skip
+HANDLES = [
+    (StressTest, AsyncStressTest),
+    (DatasetInterface, AsyncDatasetInterface),
+    (ShiftBenchmark, AsyncShiftBenchmark),
+    (GeneratedPicture, AsyncGeneratedPicture),
+    (GeneratedPictures, AsyncGeneratedPictures),
+]
 
 
 def seen_by(client: Client) -> httpx.Request:
@@ -83,13 +113,28 @@ def test_all_but_the_address_is_keyword_only(made: Any) -> None:
     assert {parameters[name].kind for name in names[1:]} == {inspect.Parameter.KEYWORD_ONLY}
 
 
+def keywords_of(verb: Any) -> dict[str, Any]:
+    """Default by parameter, all of which are keywords."""
+    parameters = {name: told for name, told in inspect.signature(verb).parameters.items() if name != "self"}
+    assert {told.kind for told in parameters.values()} == {inspect.Parameter.KEYWORD_ONLY}
+    return {name: told.default for name, told in parameters.items()}
+
+
 @pytest.mark.parametrize("made", [StressTests, AsyncStressTests])
 def test_a_stress_test_is_described_by_keywords_and_its_seed_is_never_a_default(made: Any) -> None:
-    parameters = inspect.signature(made.create).parameters
-    assert {kind.kind for name, kind in parameters.items() if name != "self"} == {
-        inspect.Parameter.KEYWORD_ONLY
-    }
-    assert parameters["seed"].default is inspect.Parameter.empty
+    assert keywords_of(made.create)["seed"] is inspect.Parameter.empty
+
+
+@pytest.mark.parametrize(
+    "made", [DatasetInterfaces, AsyncDatasetInterfaces, ShiftBenchmarks, AsyncShiftBenchmarks]
+)
+def test_interfaces_and_benchmarks_are_described_by_keywords_and_say_the_seed_they_take(made: Any) -> None:
+    assert keywords_of(made.create)["seed"] == 0
+
+
+@pytest.mark.parametrize("made", [DatasetInterface, AsyncDatasetInterface])
+def test_generation_is_described_by_keywords_and_says_the_seed_it_takes(made: Any) -> None:
+    assert keywords_of(made.generate)["seed"] == 0
 
 
 def timeouts(request: httpx.Request) -> float:
@@ -142,7 +187,7 @@ async def test_an_asyncio_client_closes_what_it_opened() -> None:
 
 def test_resources_are_made_once(kind: str) -> None:
     client = Session(kind).client
-    for name in ("stress_tests", "datasets", "classifiers", "services"):
+    for name in RESOURCES:
         assert getattr(client, name) is getattr(client, name)
 
 
@@ -150,8 +195,7 @@ def test_a_policy_prints_as_its_recipe() -> None:
     assert repr(RetryPolicy()) == "RetryPolicy(attempts=4, patient_attempts=20)"
 
 
-def test_both_kinds_of_handle_offer_the_same() -> None:
-    names = [
-        {name for name in dir(made) if not name.startswith("_")} for made in (StressTest, AsyncStressTest)
-    ]
+@pytest.mark.parametrize("handles", HANDLES)
+def test_both_kinds_of_handle_offer_the_same(handles: tuple[type, type]) -> None:
+    names = [{name for name in dir(made) if not name.startswith("_")} for made in handles]
     assert names[0] == names[1]

@@ -17,6 +17,11 @@ from faultline_core.contract.datasets import SourceUpload
 from faultline_core.contract.interventions import Intervention
 
 RUNS = "/v1/stress-tests"
+INTERFACES = "/v1/dataset-interfaces"
+BENCHMARKS = "/v1/shift-benchmarks"
+RESOURCES = (
+    "stress_tests", "dataset_interfaces", "shift_benchmarks", "datasets", "classifiers", "services",
+)  # fmt: skip
 REF = "a" * 64
 DATASET = {
     "name": "mine",
@@ -63,6 +68,24 @@ CREATED = {
 }  # fmt: skip
 
 
+def benchmark(client: Any) -> Any:
+    """Start a shift benchmark with every option set."""
+    return client.shift_benchmarks.create(
+        interface="i-1", classifiers=["a"], shifts=["in the snow"], classes=["bus"],
+        class_shifts={"bus": ["at a stop"]}, sources=["token", "retrieval"], retrieval="found",
+        scraped={"base": "s"}, photographs={"base": "p"}, n=5, real=7, validation="kept-back", steps=4,
+        guidance=2.0, scheduler="DDIMScheduler", seed=3, idempotency_key="mine",
+    )  # fmt: skip
+
+
+BENCHMARKED = {
+    "interface": "i-1", "classifiers": ["a"], "shifts": ["in the snow"], "classes": ["bus"],
+    "class_shifts": {"bus": ["at a stop"]}, "sources": ["token", "retrieval"], "retrieval": "found",
+    "scraped": {"base": "s"}, "photographs": {"base": "p"}, "n": 5, "real": 7, "validation": "kept-back",
+    "steps": 4, "guidance": 2.0, "scheduler": "DDIMScheduler", "seed": 3,
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Method:
     """One method, the request it must send and an answer to it."""
@@ -81,6 +104,35 @@ METHODS = (
     Method("stress_tests.get", lambda c: c.stress_tests.get("run-1"), "GET", f"{RUNS}/run-1", run_answer),
     Method(
         "stress_tests.list", lambda c: c.stress_tests.list(), "GET", RUNS,
+        lambda: ok({"runs": [json.loads(a_run().model_dump_json())]}), query=[("limit", "100")],
+    ),
+    Method(
+        "dataset_interfaces.create",
+        lambda c: c.dataset_interfaces.create(
+            dataset="demo", classes=["bus"], token_init="pet", prompts="captions", vectors=2, steps=100,
+            limit=8, seed=3, idempotency_key="mine",
+        ),
+        "POST", INTERFACES, run_answer,
+        body={
+            "dataset": "demo", "classes": ["bus"], "token_init": "pet", "prompts": "captions", "vectors": 2,
+            "steps": 100, "limit": 8, "seed": 3,
+        },
+    ),
+    Method(
+        "dataset_interfaces.get", lambda c: c.dataset_interfaces.get("run-1"), "GET", f"{INTERFACES}/run-1",
+        run_answer,
+    ),
+    Method(
+        "dataset_interfaces.list", lambda c: c.dataset_interfaces.list(), "GET", INTERFACES,
+        lambda: ok({"runs": [json.loads(a_run().model_dump_json())]}), query=[("limit", "100")],
+    ),
+    Method("shift_benchmarks.create", benchmark, "POST", BENCHMARKS, run_answer, body=BENCHMARKED),
+    Method(
+        "shift_benchmarks.get", lambda c: c.shift_benchmarks.get("run-1"), "GET", f"{BENCHMARKS}/run-1",
+        run_answer,
+    ),
+    Method(
+        "shift_benchmarks.list", lambda c: c.shift_benchmarks.list(), "GET", BENCHMARKS,
         lambda: ok({"runs": [json.loads(a_run().model_dump_json())]}), query=[("limit", "100")],
     ),
     Method(
@@ -119,6 +171,10 @@ HANDLE_METHODS = (
     Method(
         "items", lambda r: r.items(), "GET", f"{RUNS}/run-1/items", lambda: ok({"items": [ITEM]}),
         query=[("limit", "200")],
+    ),
+    Method(
+        "save_report", lambda r: r.save_report("/dev/null"), "GET", f"{RUNS}/run-1/report",
+        lambda: httpx.Response(200, text="<html>"),
     ),
     Method(
         "report", lambda r: r.report(), "GET", f"{RUNS}/run-1/report",
@@ -174,10 +230,9 @@ def test_every_public_method_stands_in_the_tables() -> None:
     session = Session("sync")
     # These two send several requests, and have tests of their own.
     known = {method.name for method in METHODS} | {"datasets.upload", "stress_tests.apply"}
-    resources = ("stress_tests", "datasets", "classifiers", "services")
     found = {
         f"{resource}.{name}"
-        for resource in resources
+        for resource in RESOURCES
         for name in dir(getattr(session.client, resource))
         if not name.startswith("_")
     }
@@ -186,7 +241,7 @@ def test_every_public_method_stands_in_the_tables() -> None:
 
 def test_the_blocking_and_the_asyncio_classes_offer_the_same() -> None:
     blocking, asyncio_client = Session("sync").client, Session("async").client
-    for resource in ("stress_tests", "datasets", "classifiers", "services"):
+    for resource in RESOURCES:
         names = [
             {name for name in dir(getattr(client, resource)) if not name.startswith("_")}
             for client in (blocking, asyncio_client)

@@ -7,11 +7,16 @@ import fnmatch
 import inspect
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
-from faultline import Client, StressTest
+from faultline import Client, DatasetInterface, GeneratedPictures, ShiftBenchmark, StressTest, cli
+from faultline.resources.dataset_interfaces import DatasetInterfaces
+from faultline.resources.shift_benchmarks import ShiftBenchmarks
 from faultline.resources.stress_tests import StressTests
 from faultline_core.contract.runs import RunEvent
 
@@ -120,6 +125,33 @@ def readme_calls() -> dict[str, ast.Call]:
     )
     calls = [node for block in blocks for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Call)]
     return {ast.unparse(call.func): call for call in calls}
+
+
+def test_the_readme_s_interface_and_benchmark_are_asked_for_as_the_sdk_has_it() -> None:
+    calls = readme_calls()
+    verbs: dict[str, Callable[..., Any]] = {
+        "client.dataset_interfaces.create": DatasetInterfaces.create,
+        "client.shift_benchmarks.create": ShiftBenchmarks.create,
+        "interface.generate": DatasetInterface.generate,
+        "bench.export": ShiftBenchmark.export,
+        "bench.save_report": ShiftBenchmark.save_report,
+        "images.save": GeneratedPictures.save,
+    }
+    for name, verb in verbs.items():
+        given = {keyword.arg: 0 for keyword in calls[name].keywords if keyword.arg}
+        inspect.signature(verb).bind(None, *calls[name].args, **given)
+
+
+def test_every_command_of_the_readme_is_one_with_these_options() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands: dict[str, Any] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]  # a group
+    lines = re.findall(r"^faultline ([a-z-]+) (.*)$", text.replace("\\\n", " "), flags=re.MULTILINE)
+    assert {"dataset-interface", "generate", "shift-benchmark", "compare-prompts", "export"} <= {
+        name for name, _ in lines
+    }
+    for name, rest in lines:
+        known = {option for parameter in commands[name].params for option in parameter.opts}
+        assert sorted(set(re.findall(r"(?<!\S)--[a-z-]+", rest)) - known) == [], name
 
 
 def test_the_readme_s_program_calls_the_sdk_as_it_is() -> None:

@@ -18,6 +18,7 @@ from faultline_core.model_answers import ModelAnswers
 from faultline_core.shift_benchmark import shift_benchmark
 from faultline_gateway.workflows import benchmark_source
 from faultline_gateway.workflows.benchmark_cells import Cell
+from faultline_gateway.workflows.benchmark_evidence import Recorded, SourceEvidence
 from faultline_gateway.workflows.benchmark_summary import summarize_benchmark
 from faultline_gateway.workflows.estimates import Estimator
 
@@ -170,6 +171,7 @@ def test_every_planned_picture_is_counted_once_whatever_became_of_it() -> None:
     }  # fmt: skip
     assert found.failed_codes == {"internal-error": 1}
     assert found.dropped == {"objectionable": 1, "not-found": 1}
+    assert "objectionable: 1; not-found: 1; internal-error: 1" in str(found)
 
 
 def test_a_shift_that_costs_less_than_the_generator_is_flagged() -> None:
@@ -227,6 +229,9 @@ def test_brought_pictures_are_paired_with_nothing() -> None:
     assert effect is not None
     assert effect.impact.estimate == pytest.approx(1.0)
     assert effect.impact.n == 2 * N
+    placed = Recorded(made.items, config.request.classifiers).placed["photographs"]
+    evidence = SourceEvidence.of("photographs", placed, config)
+    assert not np.any(evidence.made[0] & evidence.made[1])
 
 
 def test_what_a_kept_picture_took_includes_the_dropped_ones() -> None:

@@ -7,31 +7,26 @@ import asyncio
 import pytest
 
 from fakes.ports import FakeScorer, fake_services
+from fakes.retrieving_benchmarks import retrieving_benchmark
 from fakes.world import FakeWorld, Shown, fake_dataset
 from faultline_core.class_slot import CLASS_SLOT
 from faultline_core.contract.base import Outcome, Problem
 from faultline_core.contract.datasets import Dataset
-from faultline_core.contract.editor import GenerationPreset
 from faultline_core.contract.scorer import EmbedImagesRequest, EmbedResponse, EmbedTextsRequest
-from faultline_core.contract.shift_benchmarks import (
-    BenchmarkShift,
-    RetrievalManifest,
-    ShiftBenchmarkConfig,
-    ShiftBenchmarkCreate,
-)
+from faultline_core.contract.shift_benchmarks import RetrievalManifest
 from faultline_core.errors import (
     BackendUnavailable,
     DatasetEmpty,
     FaultlineError,
     ImageUndecodable,
     InvalidRequest,
+    PromptTooLong,
 )
 from faultline_core.types import Cost
 from faultline_gateway.ports import Services
 from faultline_gateway.workflows.found_pictures import (
     INDEX_KIND,
     Search,
-    found_pictures,
     retrieval_manifest,
     search_pictures,
 )
@@ -98,7 +93,7 @@ class Scene:
         return await retrieval_manifest(dataset_of(len(sources)), sources, self.world.store)
 
     async def search(self, class_name: str = "apple", count: int = 2, **changes: object) -> Search:
-        config = benchmark(await self.manifest()).model_copy(update=changes)
+        config = retrieving_benchmark({"snow": SNOW}, await self.manifest()).model_copy(update=changes)
         return await search_pictures(
             config, "snow", class_name, count, self.services, self.world.store, indices=self.indices
         )
@@ -108,22 +103,9 @@ def dataset_of(number: int) -> Dataset:
     return fake_dataset(number).model_copy(update={"digest": f"{number:064x}"})
 
 
-def benchmark(retrieval: RetrievalManifest | None) -> ShiftBenchmarkConfig:
-    request = ShiftBenchmarkCreate(
-        interface="i", classifiers=["steady"], seed=0, sources=["retrieval"], retrieval="folder"
-    )
-    return ShiftBenchmarkConfig(
-        request=request, suite="s", dataset="d", generation=GenerationPreset(), models={}, versions={},
-        dataset_digest="", labels=["apple"], clip="clip",
-        classes=["apple"], shifts=[BenchmarkShift(name="snow", prompt=SNOW, caption="a photo", family="own")],
-        tokens={}, retrieval=retrieval,
-    )  # fmt: skip
-
-
 async def test_the_pictures_nearest_to_the_shift_s_prompt_come_first() -> None:
     scene = Scene()
-    config = benchmark(await scene.manifest())
-    found = await found_pictures(config, "snow", "apple", 3, scene.services, scene.world.store)
+    found = [each.picture for each in (await scene.search(count=3)).found]
     assert found == [scene.pictures[caption] for caption in (CAPTIONS[0], CAPTIONS[1], CAPTIONS[2])]
     # The name is put in as the prompt of a name is: "an apple".
     assert (await scene.search(count=1)).found[0].similarity == pytest.approx(1.0)
@@ -230,6 +212,20 @@ async def test_a_folder_without_a_picture_is_refused() -> None:
     scene.scorer.problems = dict.fromkeys(scene.pictures.values(), ImageUndecodable("no picture"))
     with pytest.raises(DatasetEmpty, match=f"none of {len(CAPTIONS)} can be read"):
         await scene.search()
+
+
+async def test_a_prompt_that_clip_cannot_read_whole_finds_nothing() -> None:
+    scene = Scene()
+
+    async def refused(request: EmbedTextsRequest) -> EmbedResponse:
+        answer = await WordScorer(scene.world).embed_texts(request)
+        problem = Problem.of(PromptTooLong("90 tokens"))
+        return answer.model_copy(update={"outcomes": [Outcome(problem=problem)]})
+
+    scene.scorer.embed_texts = refused  # type: ignore[method-assign]
+    with pytest.raises(PromptTooLong, match="90 tokens"):
+        await scene.search()
+    assert scene.scorer.calls["embed_images"] == 0
 
 
 async def test_a_benchmark_without_retrieval_or_such_a_shift_is_refused() -> None:

@@ -1,0 +1,170 @@
+"""The calls that every kind of run answers, built once for all kinds and both clients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import httpx
+from pydantic import BaseModel
+
+from faultline._calls import Call, idempotency_headers, reading, reading_bytes, reading_text, segment
+from faultline_core.contract.base import RequestBody, ResponseBody
+from faultline_core.contract.runs import PageOfItems, Run, RunItem, RunList
+from faultline_core.types import RunKind
+
+EVENT_STREAM_TIMEOUT_S = 60.0
+"""Four heartbeats of the gateway: a stream that is silent for longer is dead."""
+FIGURES_TIMEOUT_S = 300.0
+"""Bootstraps over thousands of items, and a report with all their pictures, take minutes."""
+EXPORT_TIMEOUT_S = 3600.0
+"""The gateway writes all pictures before it sends the first byte: hundred thousand take most of an hour."""
+WAIT_SLICE_S = 25.0
+"""Below the 30 s after which many proxies give a silent request up."""
+
+AnyItem = TypeVar("AnyItem", bound=RunItem[Any])
+Summary = TypeVar("Summary", bound=ResponseBody)
+Body = TypeVar("Body", bound=BaseModel)
+
+Params = Mapping[str, str | int | float]
+
+
+@dataclass(frozen=True)
+class RunCalls(Generic[AnyItem, Summary]):
+    """The calls on ``/v1/<kind>s``: what an item of it is, and what its figures are.
+
+    RunCalls("stress-test", Item, StressTestSummary).get("run-1")
+    """
+
+    kind: RunKind
+    item: type[AnyItem]
+    figures: type[Summary]
+
+    def create(self, body: RequestBody, key: str | None) -> Call[Run]:
+        """``POST /v1/<kind>s``; the idempotency key makes it safe to send again."""
+        return Call(
+            method="POST", path=self.root, body=body, parse=reading(Run), headers=idempotency_headers(key)
+        )
+
+    def get(self, run_id: str) -> Call[Run]:
+        """``GET /v1/<kind>s/{id}``."""
+        return Call(method="GET", path=self.path(run_id), parse=reading(Run))
+
+    def list(self, after: str | None, *, limit: int = 100) -> Call[RunList]:
+        """``GET /v1/<kind>s``."""
+        return Call(method="GET", path=self.root, params=_page(after, limit), parse=reading(RunList))
+
+    def wait(self, run_id: str, seconds: float, *, patient: bool = False) -> Call[Run]:
+        """``GET /v1/<kind>s/{id}:wait``: answers when the run has ended or the time is up."""
+        return Call(
+            method="GET",
+            path=self.path(run_id, ":wait"),
+            params={"timeout": seconds},
+            parse=reading(Run),
+            # The answer may take all of ``seconds`` and still be on time.
+            timeout=seconds + 15.0,
+            patient=patient,
+        )
+
+    def waits(self, run_id: str, seconds: float | None) -> Iterator[Call[Run]]:
+        """The calls that wait for so many seconds together, without end when None."""
+        left = math.inf if seconds is None else seconds
+        while left > 0:
+            # Whoever names a time wants an answer by then, not one after minutes of retries.
+            yield self.wait(run_id, min(WAIT_SLICE_S, left), patient=seconds is None)
+            left -= WAIT_SLICE_S
+
+    def cancel(self, run_id: str) -> Call[Run]:
+        """``POST /v1/<kind>s/{id}:cancel``; a second one is refused, so it is not repeated blindly."""
+        return Call(method="POST", path=self.path(run_id, ":cancel"), parse=reading(Run), safe=False)
+
+    def resume(self, run_id: str) -> Call[Run]:
+        """``POST /v1/<kind>s/{id}:resume``; a second one is refused, so it is not repeated blindly."""
+        return Call(method="POST", path=self.path(run_id, ":resume"), parse=reading(Run), safe=False)
+
+    def items(self, run_id: str, after: str | None, *, limit: int = 200) -> Call[PageOfItems[AnyItem]]:
+        """``GET /v1/<kind>s/{id}/items``."""
+        parse = reading(PageOfItems[self.item])  # type: ignore[name-defined]  # known at run time only
+        return Call(method="GET", path=self.path(run_id, "/items"), params=_page(after, limit), parse=parse)
+
+    def results(self, run_id: str, since: int) -> Call[None]:
+        """``GET /v1/<kind>s/{id}/results``, from the item of the ordinal ``since`` on."""
+        params = {"from": since} if since else {}
+        return self._streamed(run_id, "/results", params=params, timeout=FIGURES_TIMEOUT_S)
+
+    def summary(self, run_id: str, params: Params | None = None) -> Call[Summary]:
+        """``GET /v1/<kind>s/{id}/summary``."""
+        return self.read(run_id, "/summary", self.figures, params)
+
+    def report(self, run_id: str, params: Params | None = None) -> Call[str]:
+        """``GET /v1/<kind>s/{id}/report``."""
+        return Call(
+            method="GET",
+            path=self.path(run_id, "/report"),
+            params=params or {},
+            parse=reading_text,
+            timeout=FIGURES_TIMEOUT_S,
+        )
+
+    def export(self, run_id: str, params: Params) -> Call[None]:
+        """``GET /v1/<kind>s/{id}/export``."""
+        return self._streamed(run_id, "/export", params=params, timeout=EXPORT_TIMEOUT_S)
+
+    def events(self, run_id: str, last_id: int | None) -> Call[None]:
+        """``GET /v1/<kind>s/{id}/events``, from the event after ``last_id`` on."""
+        headers = {"accept": "text/event-stream"}
+        if last_id is not None:
+            headers["last-event-id"] = str(last_id)
+        return self._streamed(run_id, "/events", headers=headers, timeout=EVENT_STREAM_TIMEOUT_S)
+
+    def read(self, run_id: str, rest: str, body: type[Body], params: Params | None = None) -> Call[Body]:
+        """Figures under ``/v1/<kind>s/{id}``, which may take minutes."""
+        return Call(
+            method="GET",
+            path=self.path(run_id, rest),
+            params=params or {},
+            parse=reading(body),
+            timeout=FIGURES_TIMEOUT_S,
+        )
+
+    @property
+    def root(self) -> str:
+        """Where runs of this kind are."""
+        return f"/v1/{self.kind}s"
+
+    def path(self, run_id: str, rest: str = "") -> str:
+        """Where one of them is."""
+        return f"{self.root}/{segment(run_id)}{rest}"
+
+    def _streamed(
+        self,
+        run_id: str,
+        rest: str,
+        *,
+        params: Params | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float,
+    ) -> Call[None]:
+        return Call(
+            method="GET",
+            path=self.path(run_id, rest),
+            params=params or {},
+            headers=headers or {},
+            parse=_empty,
+            timeout=timeout,
+        )
+
+
+def picture_call(ref: str) -> Call[bytes]:
+    """``GET /v1/artifacts/{ref}.png``."""
+    return Call(method="GET", path=f"/v1/artifacts/{segment(ref)}.png", parse=reading_bytes)
+
+
+def _page(after: str | None, limit: int) -> dict[str, str | int | float]:
+    return {"limit": limit} if after is None else {"limit": limit, "after": after}
+
+
+def _empty(response: httpx.Response) -> None:
+    return None

@@ -1,0 +1,177 @@
+"""Plots of a shift benchmark (Dataset Interfaces, figures 10, 11 and 17)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from faultline_core.accuracy_line import probit
+from faultline_core.contract.classifiers import ClassifierDescription
+from faultline_core.contract.shift_benchmark_summary import (
+    EffectSummary,
+    ModelDrop,
+    ShiftBenchmarkSummary,
+    SlopeSummary,
+    SourceSummary,
+)
+from faultline_core.types import Estimate
+from faultline_gateway.reports.numbers import decimal, percent
+from faultline_gateway.reports.plots import Plot, fitted_axis, plot
+from faultline_gateway.reports.scatter import Axis, Point, Scatter, scatter, spread
+
+OTHER = "other"
+SHOWN_GROUPS = 7
+"""Architectures and families told apart by colour; the rest are one group."""
+
+_PANEL = (470.0, 330.0)
+_MAP = (980.0, 460.0)
+_NORMAL_TICKS = (0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99)
+
+
+@dataclass(frozen=True)
+class AccuracyLine:
+    """One shift's line through the models, as the paper draws it and on the normal scale."""
+
+    shift: str
+    linear: Scatter
+    normal: Scatter
+    sentence: str
+
+
+def accuracy_lines(source: SourceSummary, models: Mapping[str, ClassifierDescription]) -> list[AccuracyLine]:
+    """A line for each shift that has an effect, in the order of the benchmark (fig. 10)."""
+    groups = groups_of(source, models)
+    return [
+        AccuracyLine(
+            shift=name,
+            linear=_line(found.effect, found.effect.slope, groups, normal=False),
+            normal=_line(found.effect, found.effect.probit_slope, groups, normal=True),
+            sentence=_in_words(found.effect),
+        )
+        for name, found in source.shifts.items()
+        if found.effect is not None
+    ]
+
+
+def groups_of(source: SourceSummary, models: Mapping[str, ClassifierDescription]) -> dict[str, str]:
+    """The group that each model is coloured by: its architecture, where the service tells one."""
+    names = {
+        name: models[name].architecture if name in models else ""
+        for shift in source.shifts.values()
+        for name in (shift.effect.models if shift.effect else ())
+    }
+    shown = sorted(set(filter(None, names.values())))[:SHOWN_GROUPS]
+    return {name: group if group in shown else OTHER for name, group in names.items()}
+
+
+def impact_map(source: SourceSummary) -> Scatter | None:
+    """Impact over slope, one point a shift, coloured by family (fig. 11); None without two effects."""
+    effects = {name: found.effect for name, found in source.shifts.items() if found.effect is not None}
+    points = [
+        Point(
+            x=effect.slope.slope,
+            y=effect.impact,
+            series=source.shifts[name].family,
+            title=f"{name}: impact {effect.impact}, slope {effect.slope.slope}",
+            label=name,
+        )
+        for name, effect in effects.items()
+        if effect.slope.slope.estimate is not None
+    ]
+    if not points:
+        return None
+    x_range = spread([point.x for point in points], 1.0)
+    y_range = spread([point.y for point in points], 0.0)
+    return scatter(
+        points,
+        Axis("slope of the line through the models", *x_range, partial(decimal, digits=1)),
+        Axis("absolute impact", *y_range, percent),
+        width=_MAP[0],
+        height=_MAP[1],
+        lines=[("zero", 0.0, 0.0)],
+    )
+
+
+def similarity_plot(summary: ShiftBenchmarkSummary) -> Plot:
+    """CLIP's similarity to object and shift by source (fig. 17)."""
+    groups: dict[str, dict[str, Estimate]] = {
+        "to the object": {name: source.to_object for name, source in summary.sources.items()},
+        "to the shift": {name: source.to_shift for name, source in summary.sources.items()},
+    }
+    figures = [figure for group in groups.values() for figure in group.values() if figure.low is not None]
+    around = next((figure.estimate for figure in figures if figure.estimate is not None), 0.0)
+    return plot(groups, fitted_axis(figures, around=around, least=0.05))
+
+
+def passed_plot(summary: ShiftBenchmarkSummary) -> Plot:
+    """Share of each source's shifted pictures that passes both criteria (fig. 17)."""
+    groups = {"pass the filter": {name: source.passed for name, source in summary.sources.items()}}
+    figures = [figure for group in groups.values() for figure in group.values()]
+    return plot(groups, fitted_axis(figures, around=0.5, bounds=(0.0, 1.0)), percent=True)
+
+
+def _line(effect: EffectSummary, slope: SlopeSummary, groups: Mapping[str, str], *, normal: bool) -> Scatter:
+    drops = list(effect.models.values())
+    pictures = min((drop.shifted.n for drop in drops), default=1)
+    bend = partial(_normal, pictures=pictures) if normal else float
+    points = [
+        Point(
+            x=drop.base,
+            y=drop.shifted,
+            series=groups[name],
+            title=f"{name}: base {drop.base}, shifted {drop.shifted}",
+        )
+        for name, drop in effect.models.items()
+    ]
+    axes = [
+        _accuracy_axis(title, figures, bend, normal=normal)
+        for title, figures in (
+            ("accuracy on base pictures", [drop.base for drop in drops]),
+            ("accuracy under the shift", [drop.shifted for drop in drops]),
+        )
+    ]
+    lines = [("same", 1.0, 0.0)]
+    if (fitted := _through(drops, slope, bend)) is not None:
+        lines.append(fitted)
+    return scatter(points, axes[0], axes[1], width=_PANEL[0], height=_PANEL[1], lines=lines)
+
+
+def _accuracy_axis(
+    title: str, figures: Sequence[Estimate], bend: partial[float] | type[float], *, normal: bool
+) -> Axis:
+    low, high = spread(figures)
+    low, high = max(low, 0.0), min(high, 1.0)
+    if not normal:
+        return Axis(title, low, high, percent)
+    return Axis(title, bend(low), bend(high), percent, bend, _NORMAL_TICKS)
+
+
+def _normal(accuracy: float, pictures: int) -> float:
+    return float(probit(accuracy, pictures))
+
+
+def _through(
+    drops: Sequence[ModelDrop], slope: SlopeSummary, bend: partial[float] | type[float]
+) -> tuple[str, float, float] | None:
+    """The fitted line: least squares goes through the means of both."""
+    if slope.slope.estimate is None:
+        return None
+    pairs = [
+        (bend(drop.base.estimate), bend(drop.shifted.estimate))
+        for drop in drops
+        if drop.base.estimate is not None and drop.shifted.estimate is not None
+    ]
+    x, y = np.mean(pairs, axis=0)
+    return "fitted", slope.slope.estimate, float(y - slope.slope.estimate * x)
+
+
+def _in_words(effect: EffectSummary) -> str:
+    slope, normal = effect.slope, effect.probit_slope
+    words = f"slope {slope.slope}, on the normal scale {normal.slope}; {len(effect.classes)} classes"
+    if slope.without_one is None or slope.leaning_on is None:
+        return words
+    low, high = slope.without_one
+    return f"{words}; {low:.2f} to {high:.2f} without any one model, leaning most on {slope.leaning_on}"

@@ -1,0 +1,177 @@
+"""Geometry of the reports' scatter plots: points with intervals on two axes, ready to be drawn as SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from faultline_core.types import Estimate
+
+LEFT = 58
+TOP = 12
+RIGHT_MARGIN = 26
+BELOW = 44
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A linear scale from values to SVG units between ``start`` and ``end``."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def place(self, value: float) -> float:
+        """Position of a value, kept inside the axis."""
+        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
+        return round(self.start + share * (self.end - self.start), 1)
+
+    def ticks(self) -> list[float]:
+        """About four round values."""
+        raw = (self.high - self.low) / 4
+        power = 10.0 ** math.floor(math.log10(raw))
+        step = next((nice * power for nice in (1.0, 2.0, 5.0) if nice * power >= raw), 10.0 * power)
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [index * step for index in range(first, last + 1)]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point before it is placed: its figures on both axes, its series, what it is called."""
+
+    x: Estimate
+    y: Estimate
+    series: str
+    title: str
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A placed point: its centre, the ends of its intervals, its series by number."""
+
+    series: int
+    x: float
+    y: float
+    x_ends: tuple[float, float]
+    y_ends: tuple[float, float]
+    title: str
+    label: str
+    label_left: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    """A straight line, cut where it leaves the plot; ``kind`` is its class in the style sheet."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    kind: str
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Everything the template draws; lengths in SVG units."""
+
+    width: float
+    height: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+    x_title: str
+    y_title: str
+    x_ticks: list[tuple[float, str]]
+    y_ticks: list[tuple[float, str]]
+    marks: list[Mark]
+    lines: list[Line]
+    series: list[str]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What an axis shows: its title, its range, its ticks, and how a value is written and bent.
+
+    ``bend`` maps a figure onto the axis's scale; ``low`` and ``high`` are on it. Ticks are figures.
+    """
+
+    title: str
+    low: float
+    high: float
+    written: Callable[[float], str]
+    bend: Callable[[float], float] = float
+    ticks: tuple[float, ...] | None = None
+
+    def placed(self, start: float, end: float) -> tuple[Scale, list[tuple[float, str]]]:
+        """Its scale between two positions, and its ticks there."""
+        scale = Scale(self.low, self.high, start, end)
+        values = scale.ticks() if self.ticks is None else self.ticks
+        inside = [value for value in values if self.low <= self.bend(value) <= self.high]
+        return scale, [(scale.place(self.bend(value)), self.written(value)) for value in inside]
+
+
+def spread(figures: Sequence[Estimate], *around: float, least: float = 0.1) -> tuple[float, float]:
+    """A range that holds all intervals and the values ``around``, with a little air."""
+    ends = [end for figure in figures for end in (figure.low, figure.high) if end is not None]
+    low, high = min((*ends, *around)), max((*ends, *around))
+    air = 0.06 * (high - low) if high - low >= least else least / 2
+    return low - air, high + air
+
+
+def scatter(
+    points: Sequence[Point],
+    x: Axis,
+    y: Axis,
+    *,
+    width: float,
+    height: float,
+    lines: Sequence[tuple[str, float, float]] = (),
+) -> Scatter:
+    """Place points that have both figures; ``lines`` are (kind, slope, intercept) on the bent scales."""
+    right, bottom = width - RIGHT_MARGIN, height - BELOW
+    x_scale, x_ticks = x.placed(LEFT, right)
+    y_scale, y_ticks = y.placed(bottom, TOP)
+    series = list(dict.fromkeys(point.series for point in points))
+    marks = [
+        Mark(
+            series=series.index(point.series),
+            x=x_scale.place(x.bend(point.x.estimate)),
+            y=y_scale.place(y.bend(point.y.estimate)),
+            x_ends=_ends(point.x, x, x_scale),
+            y_ends=_ends(point.y, y, y_scale),
+            title=point.title,
+            label=point.label,
+            label_left=x_scale.place(x.bend(point.x.estimate)) > (LEFT + right) / 2,
+        )
+        for point in points
+        if point.x.estimate is not None and point.y.estimate is not None
+    ]
+    drawn = [found for line in lines if (found := _cut(line, x_scale, y_scale)) is not None]
+    return Scatter(
+        width, height, LEFT, right, TOP, bottom, x.title, y.title, x_ticks, y_ticks, marks, drawn, series
+    )
+
+
+def _ends(figure: Estimate, axis: Axis, scale: Scale) -> tuple[float, float]:
+    assert figure.low is not None  # an estimate has its interval
+    assert figure.high is not None
+    return scale.place(axis.bend(figure.low)), scale.place(axis.bend(figure.high))
+
+
+def _cut(line: tuple[str, float, float], x: Scale, y: Scale) -> Line | None:
+    """The part of a line inside both scales, None where it never enters."""
+    kind, slope, intercept = line
+    low, high = x.low, x.high
+    if slope:
+        first, second = sorted(((y.low - intercept) / slope, (y.high - intercept) / slope))
+        low, high = max(low, first), min(high, second)
+    elif not y.low <= intercept <= y.high:
+        return None
+    if low >= high:
+        return None
+    ends = [(x.place(at), y.place(slope * at + intercept)) for at in (low, high)]
+    return Line(*ends[0], *ends[1], kind)

@@ -1,0 +1,79 @@
+"""Learned tokens at the sizes of SD 1.4 and SD 2, without weights: pictures of them, and their widths."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import torch
+from diffusers import DDPMScheduler
+
+from fakes.published_editors import SD_1_4, SD_2, PublishedEditor
+from faultline_core.contract.base import ModelIdentity
+from faultline_core.contract.tokens import TokenDescription
+from faultline_core.editing.driver import Driver
+from faultline_core.editing.generate import generate_walk
+from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
+from faultline_core.editing.textual_inversion import noised
+from faultline_core.errors import InvalidRequest
+from faultline_core.suite import load_suite
+from faultline_miniature.training.tokenizer import build_tokenizer
+from faultline_services.editor.prompts import PromptEncoder
+from faultline_services.editor.token_bundle import TokenBundle, pack, unpack
+from faultline_services.editor.unet_denoiser import UNetDenoiser
+
+BOTH = pytest.mark.parametrize("published", [SD_1_4, SD_2], ids=lambda published: published.suite)
+WORDS = ("a", "photo", "of", "the", "in", "snow")
+
+
+@BOTH
+def test_pictures_of_tokens_have_the_published_shapes(published: PublishedEditor) -> None:
+    editor = load_suite(published.suite).editor
+    side = {"lance": 64, "dataset-interfaces": 96}[published.suite]
+    assert editor.resolution == 8 * side
+    with torch.device("meta"):
+        prompts = PromptEncoder(build_tokenizer(WORDS, 77), published.text_encoder())
+        denoiser, noise = UNetDenoiser(published.unet()), torch.empty(2, 4, side, side)
+        tokens = [torch.empty(vectors, published.text_width) for vectors in (1, 2)]
+    text = prompts.encode_learned(["a photo of a <class>", "the <class> in the snow"], tokens)
+    assert text.shape == (2, 77, published.text_width)
+    table = NoiseSchedule(prediction=published.prediction).timetable(2)
+    driver = Driver(denoiser)
+    walk = generate_walk(
+        table, noise, text, prompts.encode([""])[0], guidance=editor.generation.guidance, owners="ab"
+    )
+    latents = driver.run(walk)
+    assert (latents.shape, latents.device.type) == (noise.shape, "meta")
+    assert [driver.cost(owner).unet_evaluations for owner in "ab"] == [4, 4]
+
+
+@pytest.mark.parametrize(("of", "on"), [(SD_1_4, SD_2), (SD_2, SD_1_4)], ids=["768-on-1024", "1024-on-768"])
+def test_a_bundle_is_refused_by_the_other_width(of: PublishedEditor, on: PublishedEditor) -> None:
+    its, other = (
+        ModelIdentity(id=load_suite(each.suite).editor.model, revision="1" * 64) for each in (of, on)
+    )
+    told = TokenDescription(
+        class_name="plate", initialiser="plate", model=its, width=of.text_width, vectors=1, steps=3000,
+        pin_norm=True, templates="object",
+    )  # fmt: skip
+    bundle = unpack(pack(TokenBundle(torch.zeros(1, of.text_width), told)))
+    bundle.require_fit(its, of.text_width)
+    with pytest.raises(InvalidRequest, match=rf"is {of.text_width} wide.*is {on.text_width} wide"):
+        bundle.require_fit(other, on.text_width)
+
+
+@pytest.mark.parametrize("prediction", ["epsilon", "v_prediction"])
+def test_what_is_learned_against_is_what_diffusers_trains_against(prediction: PredictionType) -> None:
+    theirs = DDPMScheduler(
+        beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", prediction_type=prediction
+    )
+    clean, noise = torch.randn(2, 4, 8, 8, generator=torch.Generator().manual_seed(5)).split(1)
+    levels = NoiseSchedule(prediction=prediction).alphas_cumprod().tolist()
+    for timestep in (0, 1, 250, 500, 998, 999):
+        latents, target = noised(clean, noise, levels[timestep], prediction)
+        at = torch.tensor([timestep])
+        assert torch.allclose(latents, theirs.add_noise(clean, noise, at), atol=1e-5)
+        wanted = theirs.get_velocity(clean, noise, at) if prediction == "v_prediction" else noise
+        assert torch.allclose(target, wanted, atol=1e-5)

@@ -1,0 +1,156 @@
+"""Exports over HTTP: the SDK writes what the gateway sends, whole, marked, and read back by other tools."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import tarfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+import pytest_asyncio
+
+from fakes.exports import exported
+from fakes.gateway import FakeGateway, fake_gateway
+from faultline import AsyncClient
+from faultline_core.contract.runs import Item
+from faultline_core.contract.stress_tests import StressTestConfig
+from faultline_core.images import decode_image
+from faultline_gateway.exports import LAYOUTS, ExportLayout
+from faultline_gateway.exports.counterfactuals import counterfactual_records
+from faultline_gateway.workflows.objectionable import OBJECTIONABLE
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background", "domain"], "seed": 3,
+        "max_edits_per_image": 2, "interventions": [{"removed": "", "added": "in the snow"}]}  # fmt: skip
+SOURCE_TYPE = "http://cv.iptc.org/newscodes/digitalsourcetype/compositeWithTrainedAlgorithmicMedia"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def finished(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[FakeGateway, str]]:
+    """A gateway with a stress test that has ended."""
+    async with fake_gateway(tmp_path_factory.mktemp("finished")) as gateway:
+        await gateway.upload("demo", 2)
+        run = (await gateway.http.post("/v1/stress-tests", json=BODY)).json()["id"]
+        await gateway.worker().work_off()
+        yield gateway, run
+
+
+def made(gateway: FakeGateway, run: str, *states: str) -> list[Item]:
+    """The counterfactuals of a run in these states."""
+    kinds = ("edit", "lance-r", "intervention")
+    return [item for item in gateway.ledger.items(run) if item.kind in kinds and item.state in states]
+
+
+def left_in(folder: Path) -> list[Path]:
+    """What stands in a folder."""
+    return list(folder.iterdir())
+
+
+async def export(finished: tuple[FakeGateway, str], folder: Path, **asked: Any) -> Path:
+    """Let the SDK write an export."""
+    gateway, run_id = finished
+    run = await AsyncClient(http=gateway.http).stress_tests.get(run_id)
+    return await run.export(folder, **asked)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+async def test_every_kept_counterfactual_is_there_with_its_pixels(
+    finished: tuple[FakeGateway, str], tmp_path: Path, layout: ExportLayout
+) -> None:
+    gateway, run = finished
+    folder = await export(finished, tmp_path / "out", layout=layout)
+    kept = made(gateway, run, "done")
+    assert kept
+    pixels = {decode_image(gateway.store.get(item.result.image)).tobytes() for item in kept if item.result}
+    found = [decode_image(png) for png in exported(folder, layout)]
+    assert len(found) == len(kept)
+    assert {each.tobytes() for each in found} == pixels
+
+
+async def test_hugging_face_s_own_loader_reads_it(finished: tuple[FakeGateway, str], tmp_path: Path) -> None:
+    folder = await export(finished, tmp_path / "out")
+    loaded = datasets.load_dataset("imagefolder", data_dir=str(folder), split="train")
+    assert set(loaded["synthetic"]) == {True}
+    assert set(loaded["digital_source_type"]) == {SOURCE_TYPE}
+    assert set(loaded["kept"]) == {True}
+    assert {"background", "domain"} <= set(loaded["shift"])
+
+
+async def test_rows_tell_scores_prompt_model_and_run(
+    finished: tuple[FakeGateway, str], tmp_path: Path
+) -> None:
+    folder = await export(finished, tmp_path / "out")
+    rows = [json.loads(line) for line in (folder / "metadata.jsonl").read_text().splitlines()]
+    edits = [row for row in rows if row["source"] == "edit"]
+    assert {"direction", "image_image", "p_true steady", "p_true_before steady"} <= edits[0]["scores"].keys()
+    assert all("@" in row["model"] and row["prompt"] and row["run"] == finished[1] for row in rows)
+    assert {row["shift"] for row in rows if row["source"] == "own edit"} == {"“in the snow” is added"}
+    assert {row["source"] for row in rows} <= {"edit", "lance-r", "own edit"}
+
+
+async def test_the_card_tells_yields_and_drops(finished: tuple[FakeGateway, str], tmp_path: Path) -> None:
+    card = (await export(finished, tmp_path / "out") / "README.md").read_text(encoding="utf-8")
+    assert "Counterfactuals of demo" in card
+    assert "accuracy drop of steady" in card
+    assert "| direction |" in card
+
+
+async def test_dropped_pictures_come_only_when_asked_for_and_under_their_reason(
+    finished: tuple[FakeGateway, str],
+) -> None:
+    gateway, run_id = finished
+    run = gateway.ledger.run(run_id)
+    config = StressTestConfig.model_validate(run.resolved_config)
+    kept, *_ = made(gateway, run_id, "done")
+    dropped = kept.model_copy(update={"state": "filtered", "reason": "gate-direction"})
+    unfit = kept.model_copy(update={"state": "filtered", "reason": OBJECTIONABLE})
+    items = [kept, dropped, unfit]
+    told = counterfactual_records(run_id, config, items)
+    assert [record.verdict for record in told] == ["kept"]
+    told = counterfactual_records(run_id, config, items, dropped=True)
+    assert [record.verdict for record in told] == ["kept", "gate-direction"]
+
+
+async def test_the_card_is_the_archive_s_last_member_and_equal_exports_are_equal_bytes(
+    finished: tuple[FakeGateway, str],
+) -> None:
+    gateway, run = finished
+    answers = [await gateway.http.get(f"/v1/stress-tests/{run}/export?layout=webdataset") for _ in range(2)]
+    assert answers[0].headers["content-type"] == "application/x-tar"
+    assert answers[0].content == answers[1].content
+    with tarfile.open(fileobj=io.BytesIO(answers[0].content)) as tar:
+        assert tar.getnames()[-1] == "README.md"
+
+
+async def test_nothing_is_left_in_the_temporary_folder(
+    finished: tuple[FakeGateway, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    gateway, run = finished
+    assert (await gateway.http.get(f"/v1/stress-tests/{run}/export")).status_code == 200
+    await asyncio.sleep(0)
+    assert left_in(tmp_path) == []
+
+
+async def test_a_run_without_a_kept_picture_is_said_to_be_empty(
+    finished: tuple[FakeGateway, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    gateway, _ = finished
+    waiting = (await gateway.http.post("/v1/stress-tests", json=BODY | {"seed": 4})).json()["id"]
+    answer = await gateway.http.get(f"/v1/stress-tests/{waiting}/export")
+    assert (answer.status_code, answer.json()["code"]) == (422, "dataset-empty")
+    assert left_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("asked", ["layout=zip", "dropped=maybe"])
+async def test_what_is_no_layout_is_refused(finished: tuple[FakeGateway, str], asked: str) -> None:
+    gateway, run = finished
+    answer = await gateway.http.get(f"/v1/stress-tests/{run}/export?{asked}")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-request")

@@ -1,0 +1,246 @@
+"""Requests for shift benchmarks: what is refused, under which code and place, and what is planned."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from fakes.benchmarks import benchmark_body, benchmark_services, learn_interface
+from fakes.gateway import FakeGateway, fake_gateway
+from faultline_core.contract.runs import Run
+from faultline_core.contract.shift_benchmarks import PictureItem, ShiftBenchmarkConfig
+from faultline_gateway.workflows.benchmark_cells import Cell
+
+ROOT = "/v1/shift-benchmarks"
+LONG = "in " + "very " * 80 + "deep snow"
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A gateway with interfaces: one whole, one cancelled half-way, one that goes on."""
+
+    gateway: FakeGateway
+    whole: str
+    half: str
+    going_on: str
+
+    async def post(self, interface: str | None = None, **changes: Any) -> Any:
+        """Ask for a benchmark."""
+        body = benchmark_body(interface or self.whole, **changes)
+        return await self.gateway.http.post(ROOT, json=body)
+
+    async def planned(self, interface: str | None = None, **changes: Any) -> Planned:
+        """The benchmark that is made of a request."""
+        answer = await self.post(interface, **changes)
+        assert answer.status_code == 202, answer.text
+        run = Run.model_validate_json(answer.content)
+        items = list(self.gateway.ledger.items_of(run.id, PictureItem))
+        return Planned(ShiftBenchmarkConfig.model_validate(run.resolved_config), items)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A benchmark's configuration and items."""
+
+    config: ShiftBenchmarkConfig
+    items: list[PictureItem]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def learned(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Learned]:
+    folder = tmp_path_factory.mktemp("learned")
+    async with fake_gateway(folder, ports=benchmark_services, max_items_per_run=3000) as opened:
+        await opened.upload("demo", 6)
+        await opened.upload("snowy", 3, ("plate", "sled"))
+        await opened.upload("strange", 1, ("yak",))
+        ledger = opened.ledger
+        yield Learned(
+            opened,
+            learn_interface(ledger),
+            learn_interface(ledger, unlearned=("boat", "kite")),
+            learn_interface(ledger, unlearned=("kite",), cancel=False),
+        )
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "pointer"),
+    [
+        ({"interface": "nobody"}, "not-found", "/interface"),
+        ({"classes": ["plate", "yak"]}, "invalid-request", "/classes/1"),
+        ({"classes": []}, "invalid-request", "/classes"),
+        ({"classes": ["plate", "plate"]}, "invalid-request", "/classes"),
+        ({"classifiers": ["steady", "nobody"]}, "unknown-model", "/classifiers/1"),
+        ({"classifiers": ["py:mine:predict"]}, "invalid-request", "/classifiers/0"),
+        ({"shifts": []}, "invalid-request", "/shifts"),
+        ({"shifts": ["resting", "resting  here"]}, "invalid-request", "/shifts/1"),
+        ({"shifts": ["in the snow", "IN THE SNOW"]}, "invalid-request", "/shifts"),
+        ({"shifts": ["a photo of a <class>"]}, "invalid-request", "/shifts/0"),
+        ({"shifts": ["fine", "a <class> on a <class>"]}, "invalid-request", "/shifts/1"),
+        ({"shifts": ["a photo of a plate"]}, "invalid-request", "/shifts/0"),
+        ({"shifts": ["a < class > in the snow"]}, "invalid-request", "/shifts/0"),
+        ({"shifts": ["ignore {{this}}"]}, "invalid-request", "/shifts/0"),
+        ({"shifts": ["base"]}, "invalid-request", "/shifts/0"),
+        ({"shifts": ["a " * 76]}, "prompt-too-long", "/shifts/0"),
+        ({"shifts": LONG}, "invalid-request", "/shifts"),
+        ({"shifts": ["in the snow", LONG]}, "invalid-request", "/shifts/1"),
+        ({"class_shifts": {"yak": ["sleeping"]}}, "invalid-request", "/class_shifts/yak"),
+        ({"class_shifts": {"plate": ["sleeping", "sleeping"]}}, "invalid-request", "/class_shifts/plate/1"),
+        ({"class_shifts": {"plate": ["in the snow"]}}, "invalid-request", "/shifts"),
+        ({"sources": []}, "invalid-request", "/sources"),
+        ({"sources": ["token", "token"]}, "invalid-request", "/sources"),
+        ({"sources": ["real"]}, "invalid-request", "/sources/0"),
+        ({"sources": ["retrieval"]}, "invalid-request", "/retrieval"),
+        ({"sources": ["retrieval"], "retrieval": "nowhere"}, "unknown-dataset", "/retrieval"),
+        ({"retrieval": "snowy"}, "invalid-request", "/retrieval"),
+        ({"sources": ["scraped"]}, "invalid-request", "/scraped"),
+        ({"photographs": {"base": "demo"}}, "invalid-request", "/photographs"),
+        (
+            {"sources": ["photographs"], "photographs": {"in the snow": "snowy"}},
+            "invalid-request",
+            "/photographs",
+        ),
+        (
+            {"sources": ["photographs"], "photographs": {"base": "demo", "on a/b": "snowy"}},
+            "invalid-request",
+            "/photographs/on a~1b",
+        ),
+        (
+            {"sources": ["photographs"], "photographs": {"base": "demo", "in the snow": "nowhere"}},
+            "unknown-dataset",
+            "/photographs/in the snow",
+        ),
+        (
+            {"sources": ["scraped"], "scraped": {"base": "strange"}},
+            "dataset-empty",
+            "/scraped/base",
+        ),
+        ({"validation": "nowhere"}, "unknown-dataset", "/validation"),
+        ({"validation": "strange"}, "dataset-empty", "/validation"),
+        ({"n": 0}, "invalid-request", "/n"),
+        ({"n": 10**9}, "quota-exceeded", "/n"),
+        ({"n": 500}, "quota-exceeded", "/n"),
+        ({"real": -1}, "invalid-request", "/real"),
+        ({"real": 10**9}, "quota-exceeded", "/real"),
+        ({"steps": 0}, "invalid-request", "/steps"),
+        ({"guidance": 0.5}, "invalid-request", "/guidance"),
+        ({"scheduler": "no such scheduler"}, "invalid-request", "/scheduler"),
+        ({"seed": -1}, "invalid-request", "/seed"),
+        ({"seed": 2**63}, "invalid-request", "/seed"),
+        ({"stepz": 3}, "invalid-request", "/stepz"),
+    ],
+)
+async def test_what_cannot_be_planned_is_refused_by_code_and_place(
+    learned: Learned, changes: dict[str, Any], code: str, pointer: str
+) -> None:
+    before = len(learned.gateway.ledger.run_list(limit=1000).runs)
+    answer = await learned.post(**changes)
+    problem = answer.json()
+    assert (problem["code"], problem["errors"][0]["pointer"]) == (code, pointer), problem
+    assert answer.status_code in (404, 422, 429)
+    assert len(learned.gateway.ledger.run_list(limit=1000).runs) == before
+
+
+async def test_an_interface_that_goes_on_wants_its_classes_named(learned: Learned) -> None:
+    refused = await learned.post(learned.going_on)
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/interface")
+    planned = await learned.planned(learned.going_on, classes=["plate"])
+    assert planned.config.classes == ["plate"]
+
+
+async def test_a_run_of_another_kind_is_no_interface(learned: Learned) -> None:
+    run = Run.model_validate_json((await learned.post()).content)
+    refused = await learned.post(run.id)
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (404, "/interface")
+
+
+async def test_without_tokens_there_is_nothing_but_names_to_draw_from(learned: Learned) -> None:
+    planned = await learned.planned(learned.half)
+    assert (planned.config.classes, planned.config.missing) == (["plate", "sled"], ["boat", "kite"])
+    by_name = await learned.planned(learned.half, sources=["class-name"])
+    assert by_name.config.missing == []
+    assert len(by_name.config.classes) == 4
+
+
+async def test_the_catalogue_is_the_base_and_its_23_shifts(learned: Learned) -> None:
+    planned = await learned.planned(shifts="catalogue", classes=["plate"], sources=["token"])
+    assert len(planned.config.shifts) == 24
+    assert planned.config.shifts[0].name == "base"
+    # The suite's CLIP is not the paper's: its thresholds are none here.
+    assert all(shift.threshold is None for shift in planned.config.shifts)
+    assert {shift.photo for shift in planned.config.shifts} == {True, False}
+
+
+async def test_a_shift_of_single_classes_is_one_shift_of_them_all(learned: Learned) -> None:
+    own = {"plate": ["stacked", "a photo of an empty <class>"], "sled": ["stacked"]}
+    planned = await learned.planned(class_shifts=own, sources=["token"])
+    classes = {shift.name: shift.classes for shift in planned.config.shifts}
+    assert classes["stacked"] == ["plate", "sled"]
+    assert classes["a photo of an empty …"] == ["plate"]
+    assert classes["in the snow"] is None
+    stacked = [item for item in planned.items if condition(planned, item) == "stacked"]
+    assert {item.label for item in stacked} == {"plate", "sled"}
+
+
+async def test_items_are_unique_grouped_by_cell_and_in_order(learned: Learned) -> None:
+    planned = await learned.planned(n=20, steps=50)
+    assert [item.ordinal for item in planned.items] == list(range(len(planned.items)))
+    groups: dict[str, list[PictureItem]] = {}
+    for item in planned.items:
+        groups.setdefault(item.source_id, []).append(item)
+    # 50 steps of two evaluations each: 12 pictures are some 30 seconds of a call.
+    assert {len(group) for name, group in groups.items() if ".real." not in name} == {12, 8}
+    assert all(len({item.label for item in group}) == 1 for group in groups.values())
+    assert all(len(name) <= 64 for name in groups)
+    order = [(".real." not in name, Cell.of(name).condition) for name in groups]
+    assert all(first <= second for first, second in pairwise(order))
+
+
+async def test_real_pictures_may_come_from_a_dataset_that_was_kept_back(learned: Learned) -> None:
+    planned = await learned.planned(validation="snowy", classes=["plate"], sources=["class-name"], real=2)
+    real = [item for item in planned.items if ".real." in item.source_id]
+    kept_back = {source.image for source in learned.gateway.ledger.sources("snowy")}
+    assert len(real) == 2
+    assert {item.source_image for item in real} <= kept_back
+
+
+async def test_the_same_request_plans_the_same_and_another_seed_other_pictures(learned: Learned) -> None:
+    first, again, other = [await learned.planned(seed=seed) for seed in (1, 1, 2)]
+    assert first.config == again.config
+    assert [item.source_id for item in first.items] == [item.source_id for item in other.items]
+    assert first.config.request.seed != other.config.request.seed
+
+
+async def test_the_request_s_way_of_generating_goes_before_the_suite_s(learned: Learned) -> None:
+    planned = await learned.planned(steps=7, guidance=2.0)
+    assert (planned.config.generation.steps, planned.config.generation.guidance) == (7, 2.0)
+
+
+async def test_a_repeated_request_under_one_key_is_one_run(learned: Learned) -> None:
+    headers, body = {"idempotency-key": "bench"}, benchmark_body(learned.whole)
+    answers = [await learned.gateway.http.post(ROOT, json=body, headers=headers) for _ in range(2)]
+    assert answers[0].json()["id"] == answers[1].json()["id"]
+    other = await learned.gateway.http.post(ROOT, json=body | {"seed": 9}, headers=headers)
+    assert other.json()["code"] == "idempotency-conflict"
+
+
+def condition(planned: Planned, item: PictureItem) -> str:
+    return Cell.of(item.source_id).condition_name(planned.config)
+
+
+async def test_what_is_known_of_a_classifier_is_written_down_to_group_by(learned: Learned) -> None:
+    planned = await learned.planned(classifiers=["steady", "timm:resnet18"])
+    steady, published = planned.config.zoo["steady"], planned.config.zoo["timm:resnet18"]
+    assert (steady.name, steady.classes) == ("steady", None)
+    assert (published.architecture, published.training) == ("resnet18", "")
+
+
+async def test_a_scheduler_of_the_library_s_is_asked_of_the_editor(learned: Learned) -> None:
+    planned = await learned.planned(scheduler="EulerDiscreteScheduler")
+    assert planned.config.generation.scheduler == "EulerDiscreteScheduler"

@@ -1,0 +1,256 @@
+"""Benchmarks whose pictures, services or workers fail: one outcome a picture, nothing twice, nothing lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.benchmarks import TokenEditor, WordScorer, benchmark_body, benchmark_services, uploaded
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledgers import Clock
+from fakes.ports import FakeClassifiers
+from fakes.store import blank_picture
+from fakes.world import fake_suite
+from faultline_core.contract.base import Outcome, Problem
+from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
+from faultline_core.contract.editor import GeneratedImage, GenerateItem, GenerateRequest, GenerateResponse
+from faultline_core.contract.runs import Run
+from faultline_core.contract.scorer import EmbedImagesRequest, EmbedResponse
+from faultline_core.contract.shift_benchmarks import PictureItem
+from faultline_core.errors import BackendUnavailable, PromptTooLong
+from faultline_gateway.ledger import MAX_ATTEMPTS
+from faultline_gateway.ports import Services
+
+SMALL = {"shifts": ["in the snow"], "classes": ["plate"], "sources": ["token"], "n": 3, "real": 2}
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path, clock: Clock) -> AsyncIterator[FakeGateway]:
+    async with fake_gateway(tmp_path, clock, ports=benchmark_services) as opened:
+        yield opened
+
+
+async def created(gateway: FakeGateway, **changes: Any) -> Run:
+    body = benchmark_body(await uploaded(gateway, 2), **(SMALL | changes))
+    answer = await gateway.http.post("/v1/shift-benchmarks", json=body)
+    assert answer.status_code == 202, answer.text
+    return Run.model_validate_json(answer.content)
+
+
+def pictures(gateway: FakeGateway, run: Run) -> list[PictureItem]:
+    return list(gateway.ledger.items_of(run.id, PictureItem))
+
+
+def ends(gateway: FakeGateway, run: Run) -> Counter[str]:
+    return Counter(item.code or item.reason or item.state for item in pictures(gateway, run))
+
+
+async def worked_off(gateway: FakeGateway, clock: Clock, services: Services) -> None:
+    """Work until every retry is spent."""
+    for _ in range(MAX_ATTEMPTS + 1):
+        await gateway.worker(services).work_off()
+        clock.now += 60.0
+
+
+class OneBadPicture(TokenEditor):
+    """Cannot draw the first picture under snow."""
+
+    def __init__(self, gateway: FakeGateway) -> None:
+        super().__init__(gateway.world)
+
+    async def generate(self, request: GenerateRequest) -> GenerateResponse:
+        """Answer a problem in its place."""
+        response = await super().generate(request)
+        if "snow" not in request.items[0].prompt or len(request.items) < 3:
+            return response
+        problem = Problem.of(PromptTooLong("too many tokens"))
+        outcomes = [Outcome[GeneratedImage](problem=problem), *response.outcomes[1:]]
+        return response.model_copy(update={"outcomes": outcomes})
+
+
+async def test_a_bad_picture_fails_alone(gateway: FakeGateway, clock: Clock) -> None:
+    run = await created(gateway, steps=50)
+    await worked_off(gateway, clock, benchmark_services(gateway.world, editor=OneBadPicture(gateway)))
+    assert ends(gateway, run) == {"done": 2 + 3 + 2, "prompt-too-long": 1}
+    assert gateway.ledger.run(run.id).state == "completed_with_failures"
+    # What the call took for all three is booked on those that are there.
+    spent = sum(item.result.cost.unet_calls for item in pictures(gateway, run) if item.result)
+    assert spent == 2 * 50
+
+
+class Blank(TokenEditor):
+    """Answers a picture of one colour."""
+
+    def make(self, request: GenerateRequest, item: GenerateItem) -> GeneratedImage:
+        """A black frame."""
+        return GeneratedImage(image=self.world.store.put(blank_picture()))
+
+
+class Short(TokenEditor):
+    """Answers one picture fewer than asked for."""
+
+    async def generate(self, request: GenerateRequest) -> GenerateResponse:
+        """Drop the last."""
+        response = await super().generate(request)
+        return response.model_copy(update={"outcomes": response.outcomes[:-1]})
+
+
+class NotANumber(WordScorer):
+    """Embeds pictures as zeros."""
+
+    async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
+        """Answer zeros."""
+        response = await super().embed_images(request)
+        zeros = [outcome.model_copy(deep=True) for outcome in response.outcomes]
+        for outcome in zeros:
+            assert outcome.value is not None
+            outcome.value.vector[:] = [0.0] * len(outcome.value.vector)
+        return response.model_copy(update={"outcomes": zeros})
+
+
+class Unsure(FakeClassifiers):
+    """Gives probabilities that are none."""
+
+    def predict(self, request: ClassifyRequest, image: str) -> Prediction:
+        """Answer 2."""
+        return Prediction(probabilities=[2.0] * len(request.classes), top=[0])
+
+
+class Away(FakeClassifiers):
+    """Is not there."""
+
+    async def classify(self, request: ClassifyRequest) -> ClassifyResponse:
+        """Refuse."""
+        raise BackendUnavailable("away")
+
+
+@pytest.mark.parametrize(
+    ("port", "broken", "code", "generated_only"),
+    [
+        ("editor", Blank, "bad-backend-output", True),
+        ("editor", Short, "bad-backend-output", True),
+        ("scorer", NotANumber, "bad-backend-output", False),
+        ("classifiers", Unsure, "bad-backend-output", False),
+        ("classifiers", Away, "backend-unavailable", False),
+    ],
+)
+async def test_a_lying_or_lost_service_scores_nothing(
+    gateway: FakeGateway, clock: Clock, port: str, broken: Any, code: str, generated_only: bool
+) -> None:
+    run = await created(gateway)
+    await worked_off(gateway, clock, benchmark_services(gateway.world, **{port: broken(gateway.world)}))
+    assert ends(gateway, run) == ({"done": 2, code: 6} if generated_only else {code: 8})
+    assert gateway.ledger.audit(run.id) == []
+    summary = await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")
+    assert summary.status_code == 200
+    assert summary.json()["sources"]["token"]["base"]["counts"]["failed"] == 3
+    # Once the service is back, what failed is taken up again, and the pictures are the same.
+    gateway.ledger.resume(run.id)
+    await worked_off(gateway, clock, gateway.services)
+    assert ends(gateway, run) == {"done": 8}
+
+
+class Cancelling(TokenEditor):
+    """Cancels the run while it draws under snow."""
+
+    def __init__(self, gateway: FakeGateway) -> None:
+        super().__init__(gateway.world)
+        self.gateway = gateway
+        self.run_id = ""
+
+    async def generate(self, request: GenerateRequest) -> GenerateResponse:
+        """Draw, and cancel meanwhile."""
+        if "snow" in request.items[0].prompt:
+            self.gateway.ledger.cancel(self.run_id)
+        return await super().generate(request)
+
+
+async def test_a_run_cancelled_midway_keeps_what_is_done_and_records_nothing_more(
+    gateway: FakeGateway, clock: Clock
+) -> None:
+    run = await created(gateway)
+    editor = Cancelling(gateway)
+    editor.run_id = run.id
+    await gateway.worker(benchmark_services(gateway.world, editor=editor), concurrency=1).work_off()
+    assert ends(gateway, run) == {"done": 2 + 3, "cancelled": 3}
+    assert gateway.ledger.run(run.id).state == "cancelled"
+    assert gateway.ledger.audit(run.id) == []
+    summary = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")).json()
+    assert summary["sources"]["token"]["shifts"]["in the snow"]["counts"]["unmade"] == 3
+    gateway.ledger.resume(run.id)
+    await worked_off(gateway, clock, gateway.services)
+    assert ends(gateway, run) == {"done": 8}
+
+
+class Hanging(TokenEditor):
+    """Never answers under snow."""
+
+    def __init__(self, gateway: FakeGateway) -> None:
+        super().__init__(gateway.world)
+        self.reached = asyncio.Event()
+
+    async def generate(self, request: GenerateRequest) -> GenerateResponse:
+        """Hang."""
+        if "snow" in request.items[0].prompt:
+            self.reached.set()
+            await asyncio.Event().wait()
+        return await super().generate(request)
+
+
+async def test_what_a_killed_worker_held_is_leased_again_and_recorded_once(
+    gateway: FakeGateway, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await created(gateway)
+    hanging = Hanging(gateway)
+    worker = gateway.worker(benchmark_services(gateway.world, editor=hanging), concurrency=1)
+    with monkeypatch.context() as patched:
+        # A killed process gives nothing back.
+        patched.setattr(worker, "_release", _nothing)
+        work = asyncio.create_task(worker.work_off())
+        await hanging.reached.wait()
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+    assert Counter(item.state for item in pictures(gateway, run)) == {"done": 2 + 3, "leased": 3}
+    clock.now += 31.0
+    await gateway.worker().work_off()
+    found = pictures(gateway, run)
+    assert Counter(item.state for item in found) == {"done": 8}
+    assert {item.attempts for item in found if "snow" in ((item.result and item.result.shift) or "")} == {2}
+    assert gateway.ledger.audit(run.id) == []
+    assert len({(item.source_id, item.slot) for item in found}) == 8
+
+
+async def _nothing(*arguments: object) -> None:
+    """Do nothing."""
+
+
+async def test_pictures_that_look_objectionable_are_filtered_and_counted(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    suite = fake_suite()
+    scorer = suite.scorer.model_copy(update={"objectionable": -1.0})
+    monkeypatch.setattr("fakes.gateway.fake_suite", lambda: suite.model_copy(update={"scorer": scorer}))
+    async with fake_gateway(tmp_path, clock, ports=benchmark_services) as gateway:
+        run = await created(gateway)
+        await worked_off(gateway, clock, gateway.services)
+        # Nobody's own pictures are judged, and everything that was made reaches so low a threshold.
+        assert ends(gateway, run) == {"done": 2, "objectionable": 6}
+        counts = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")).json()
+        assert counts["sources"]["token"]["base"]["counts"]["objectionable"] == 3
+
+
+async def test_found_pictures_that_are_too_few_are_filtered_by_reason(
+    gateway: FakeGateway, clock: Clock
+) -> None:
+    interface = await uploaded(gateway, 2)
+    await gateway.upload("folder", 1, ("plate", "sled"))
+    body = benchmark_body(interface, **(SMALL | {"sources": ["retrieval"], "retrieval": "folder"}))
+    run = Run.model_validate_json((await gateway.http.post("/v1/shift-benchmarks", json=body)).content)
+    await worked_off(gateway, clock, gateway.services)
+    assert ends(gateway, run) == {"done": 2 + 2 * 2, "not-found": 2}

@@ -1,0 +1,190 @@
+"""``faultline dataset-interface`` and ``generate``: what they send, show, save and refuse unsent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fakes.command import Play, run
+from fakes.sdk import a_run, ok, problem
+from fakes.told_interfaces import an_interface_run, an_interface_summary, interface_answer, some_pictures
+from faultline import Client
+from faultline._gate import Exit
+from faultline_core.errors import InvalidRequest, NotFound
+
+PNG = httpx.Response(200, content=b"png")
+
+
+def learned(state: str = "completed") -> list[httpx.Response]:
+    """The answers of an interface: created, awaited, summed up."""
+    summary = an_interface_summary().model_dump_json(by_alias=True)
+    return [interface_answer(), interface_answer(state, 3), ok(summary)]  # type: ignore[arg-type]
+
+
+def test_every_option_of_an_interface_reaches_the_gateway(play: Play) -> None:
+    script = play(*learned())
+    shown = run(
+        "dataset-interface", "demo", "--token-init", "pet", "--classes", "plate", "--classes", "boat",
+        "--prompts", "captions", "--vectors", "2", "--steps", "100", "--limit", "8", "--seed", "17",
+    )  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    assert json.loads(script.seen[0].content) == {
+        "dataset": "demo", "token_init": "pet", "classes": ["plate", "boat"], "prompts": "captions",
+        "vectors": 2, "steps": 100, "limit": 8, "seed": 17,
+    }  # fmt: skip
+
+
+def test_the_command_s_defaults_are_the_sdk_s(play: Play) -> None:
+    script = play(*learned(), interface_answer())
+    run("dataset-interface", "demo")
+    with Client() as client:
+        client.dataset_interfaces.create(dataset="demo")
+    assert script.seen[0].content == script.seen[-1].content
+
+
+def test_the_table_has_each_class_with_intervals_and_names_what_is_missing(play: Play) -> None:
+    play(*learned())
+    shown = run("dataset-interface", "demo").stdout.splitlines()
+    (plate,) = [line for line in shown if line.startswith("plate ")]
+    assert "0.300 [0.280, 0.320] (n=12)" in plate
+    assert "0.500 to 0.300" in plate
+    assert "missing boat: dataset-empty: no picture can be read" in shown
+    assert "missing tram: its learning was cancelled" in shown
+
+
+def test_an_interface_that_ended_otherwise_is_incomplete_and_still_shown(play: Play) -> None:
+    play(*learned("cancelled"))
+    shown = run("dataset-interface", "demo")
+    assert shown.exit_code == Exit.INCOMPLETE
+    assert "the run ended cancelled: nothing failed" in shown.stderr
+    assert "plate" in shown.stdout
+
+
+def test_a_folder_is_uploaded_first(play: Play, tmp_path: Path) -> None:
+    (tmp_path / "pictures" / "bus").mkdir(parents=True)
+    (tmp_path / "pictures" / "bus" / "1.png").write_bytes(b"x")
+    dataset = {
+        "name": "d",
+        "classes": [],
+        "n_sources": 1,
+        "digest": "d",
+        "created_at": "2026-01-01T00:00:00Z",
+    }
+    script = play(ok({"datasets": []}), ok(dataset), ok({"added": 1, "rejected": []}), *learned())
+    assert run("dataset-interface", str(tmp_path / "pictures")).exit_code == 0
+    assert json.loads(script.seen[3].content)["dataset"].startswith("pictures-")
+
+
+MISTAKES = {
+    "prompts": (["--prompts", "words"], "prompts"),
+    "vectors": (["--vectors", "0"], "vectors"),
+    "classes twice": (["--classes", "a", "--classes", "a"], "distinct"),
+    "report": (["--report", "absent/report.html"], "absent"),
+    "seed": (["--seed", "-1"], "seed"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_and_nothing_is_sent(play: Play, tmp_path: Path, mistake: str) -> None:
+    (tmp_path / "pictures" / "bus").mkdir(parents=True)
+    more, named = MISTAKES[mistake]
+    script = play()
+    shown = run("dataset-interface", str(tmp_path / "pictures"), *more)
+    assert shown.exit_code == Exit.USAGE
+    assert named in shown.stderr
+    assert script.seen == []
+
+
+def test_pictures_are_saved_and_each_is_told(play: Play, tmp_path: Path) -> None:
+    script = play(interface_answer(), some_pictures(2), PNG, PNG)
+    shown = run(
+        "generate", "run-1", "plate", "--shift", "in the snow", "--n", "2", "--seed", "4", "--by-name",
+        "--steps", "3", "--guidance", "2", "--scheduler", "DDIMScheduler", "--out", str(tmp_path / "out"),
+    )  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    assert json.loads(script.seen[1].content) == {
+        "class_name": "plate", "shift": "in the snow", "n": 2, "seed": 4, "by_name": True, "steps": 3,
+        "guidance": 2.0, "scheduler": "DDIMScheduler",
+    }  # fmt: skip
+    lines = shown.stdout.splitlines()
+    assert [Path(line.split("  ")[0]).read_bytes() for line in lines] == [b"png", b"png"]
+    assert lines[0].endswith("seed 100  a photo of a <class> in the snow")
+
+
+def test_without_a_folder_references_are_told_and_no_picture_is_fetched(play: Play) -> None:
+    script = play(interface_answer(), some_pictures(2))
+    shown = run("generate", "run-1", "plate")
+    assert len(shown.stdout.splitlines()) == 2
+    assert len(script.seen) == 2
+
+
+def test_with_json_pictures_are_saved_too(play: Play, tmp_path: Path) -> None:
+    play(interface_answer(), some_pictures(1), PNG)
+    shown = run("generate", "run-1", "plate", "--n", "1", "--out", str(tmp_path / "out"), "--json")
+    assert json.loads(shown.stdout)["pictures"][0]["class_name"] == "plate"
+    assert len(list((tmp_path / "out").iterdir())) == 1
+
+
+@pytest.mark.parametrize("n", ["0", "65"])
+def test_a_number_that_one_call_cannot_make_is_a_mistake(play: Play, n: str) -> None:
+    play(interface_answer())
+    assert run("generate", "run-1", "plate", "--n", n).exit_code == Exit.USAGE
+
+
+def test_a_file_in_the_folder_s_place_is_refused_before_anything_is_made(play: Play, tmp_path: Path) -> None:
+    (tmp_path / "out").write_bytes(b"")
+    script = play()
+    assert run("generate", "run-1", "plate", "--out", str(tmp_path / "out")).exit_code == Exit.USAGE
+    assert script.seen == []
+
+
+def test_a_run_of_another_kind_is_found_by_its_id_alone(play: Play) -> None:
+    missing = problem(NotFound("no run 'run-1'"))
+    script = play(missing, *learned())
+    shown = run("wait", "run-1")
+    assert shown.exit_code == 0, shown.output
+    assert "missing tram" in shown.stdout
+    assert [request.url.path for request in script.seen[:3]] == [
+        "/v1/stress-tests/run-1", "/v1/dataset-interfaces/run-1", "/v1/dataset-interfaces/run-1:wait",
+    ]  # fmt: skip
+
+
+def test_a_run_of_another_kind_is_cancelled_by_its_id_alone(play: Play) -> None:
+    script = play(problem(NotFound("no run")), interface_answer(), interface_answer("cancelled"))
+    assert run("cancel", "run-1").stdout == "cancelled\n"
+    assert script.seen[-1].url.path == "/v1/dataset-interfaces/run-1:cancel"
+
+
+def test_a_run_of_no_kind_is_named(play: Play) -> None:
+    play(*[problem(NotFound("no run"))] * 3)
+    shown = run("resume", "run-9")
+    assert shown.exit_code == Exit.USAGE
+    assert "no run 'run-9'" in shown.stderr
+
+
+def test_a_gate_has_nothing_to_say_of_an_interface(play: Play) -> None:
+    play(problem(NotFound("no run")), interface_answer())
+    shown = run("wait", "run-1", "--max-drop", "0.1")
+    assert shown.exit_code == Exit.USAGE
+    assert "dataset-interface" in shown.stderr
+
+
+def test_runs_of_all_kinds_are_listed_newest_first(play: Play) -> None:
+
+    newer = an_interface_run().model_copy(
+        update={"id": "run-2", "created_at": a_run().created_at.replace(day=2)}
+    )
+    listed = [json.loads(each.model_dump_json()) for each in (a_run(), newer)]
+    play(*[ok({"runs": [each]}) for each in listed], ok({"runs": []}))
+    lines = run("runs").stdout.splitlines()
+    assert [line.split()[:2] for line in lines] == [["run-2", "dataset-interface"], ["run-1", "stress-test"]]
+
+
+def test_a_refusal_of_the_gateway_is_told(play: Play) -> None:
+    play(interface_answer(), problem(InvalidRequest("the interface has no class 'cup'")))
+    shown = run("generate", "run-1", "cup")
+    assert shown.exit_code == Exit.USAGE
+    assert "no class 'cup'" in shown.stderr

@@ -1,0 +1,157 @@
+"""A dataset interface in the SDK: the issue's own example, its run's verbs, its pictures and their files."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from fakes.sdk import Session, ok, problem
+from fakes.told_interfaces import (
+    REF,
+    TOKEN,
+    an_interface_run,
+    an_interface_summary,
+    interface_answer,
+    some_pictures,
+)
+from faultline_core.errors import InvalidRequest
+
+ROOT = "/v1/dataset-interfaces"
+PNG = httpx.Response(200, content=b"png")
+
+
+def taken_up(kind: str, *answers: httpx.Response) -> tuple[Session, Any]:
+    """A session that has taken up an interface, and its handle."""
+    session = Session(kind, interface_answer(), *answers)
+    return session, session(lambda client: client.dataset_interfaces.get("run-1"))
+
+
+def test_the_example_runs_as_it_is_written() -> None:
+    session = Session("sync", interface_answer(), interface_answer("completed"), some_pictures(16), PNG)
+    client = session.client
+    interface = client.dataset_interfaces.create(dataset="demo", token_init="class-name").wait()
+    images = interface.generate(class_name="plate", shift="in the snow", n=16)
+    assert len(images) == 16
+    assert images[0].image_bytes() == b"png"
+    assert json.loads(session.seen[0].content) | {"seed": 0} == json.loads(session.seen[0].content)
+    assert session.seen[3].url.path == f"/v1/artifacts/{images[0].image}.png"
+
+
+def test_a_generation_sends_all_it_was_told(kind: str) -> None:
+    session, interface = taken_up(kind, some_pictures(2))
+    session(
+        lambda _: interface.generate(
+            class_name="plate", shift="<class> at dusk", n=2, seed=5, by_name=True, steps=4, guidance=2.5,
+            scheduler="DDIMScheduler",
+        )
+    )  # fmt: skip
+    request = session.seen[1]
+    assert (request.method, request.url.path) == ("POST", f"{ROOT}/run-1:generate")
+    assert json.loads(request.content) == {
+        "class_name": "plate", "shift": "<class> at dusk", "n": 2, "seed": 5, "by_name": True, "steps": 4,
+        "guidance": 2.5, "scheduler": "DDIMScheduler",
+    }  # fmt: skip
+
+
+def test_a_generation_is_given_its_time(kind: str) -> None:
+    session, interface = taken_up(kind, some_pictures(1))
+    session(lambda _: interface.generate(class_name="plate"))
+    assert session.seen[1].extensions["timeout"]["read"] == 300.0
+
+
+@pytest.mark.parametrize("n", [0, 65])
+def test_more_pictures_than_one_call_makes_are_refused_unsent(kind: str, n: int) -> None:
+    session, interface = taken_up(kind)
+    with pytest.raises(ValueError, match="n"):
+        session(lambda _: interface.generate(class_name="plate", n=n))
+    assert len(session.seen) == 1
+
+
+def test_a_class_that_is_missing_is_said_by_the_gateway(kind: str) -> None:
+    session, interface = taken_up(kind, problem(InvalidRequest("the interface has no class 'cup'")))
+    with pytest.raises(InvalidRequest, match="'cup'"):
+        session(lambda _: interface.generate(class_name="cup"))
+
+
+def test_a_picture_tells_what_it_takes_to_make_it_again(kind: str) -> None:
+    session, interface = taken_up(kind, some_pictures(2))
+    pictures = session(lambda _: interface.generate(class_name="plate", shift="in the snow", n=2))
+    last = pictures[1]
+    assert (last.class_name, last.shift, last.seed, last.token) == ("plate", "in the snow", 101, TOKEN)
+    assert last.prompt == "a photo of a <class> in the snow"
+    assert repr(last).endswith("GeneratedPicture('a photo of a <class> in the snow', seed=101)")
+    assert (pictures.model.id, pictures.cost.unet_evaluations) == ("sd", 12)
+
+
+def test_pictures_are_saved_under_names_of_their_own(kind: str, tmp_path: Path) -> None:
+    session, interface = taken_up(kind, some_pictures(2), PNG, PNG)
+    pictures = session(lambda _: interface.generate(class_name="plate", shift="in the snow", n=2))
+    paths = session(lambda _: pictures.save(tmp_path / "new" / "folder"))
+    assert [path.name for path in paths] == [f"plate-in_the_snow-{each.image[:12]}.png" for each in pictures]
+    assert len({path.name for path in paths}) == 2
+    assert [path.read_bytes() for path in paths] == [b"png", b"png"]
+
+
+@pytest.mark.parametrize("name", ["../../etc", "a/b", "", "NUL\x00", "雪の皿", "x" * 300])
+def test_a_class_s_name_never_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
+    session, interface = taken_up("sync", some_pictures(1, class_name=name), PNG)
+    (path,) = session(lambda _: interface.generate(class_name="plate", n=1)).save(tmp_path)
+    assert path.parent == tmp_path
+    assert path.is_file()
+
+
+def test_a_folder_that_cannot_be_written_is_named(kind: str, tmp_path: Path) -> None:
+    session, interface = taken_up(kind, some_pictures(1), PNG)
+    pictures = session(lambda _: interface.generate(class_name="plate", n=1))
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(InvalidRequest, match="file"):
+        session(lambda _: pictures[0].save(tmp_path / "file"))
+
+
+def test_the_summary_names_tokens_and_what_is_missing(kind: str) -> None:
+    summary = an_interface_summary()
+    session, interface = taken_up(kind, ok(summary.model_dump_json(by_alias=True)))
+    assert session(lambda _: interface.summary()) == summary
+    assert session.seen[1].url.path == f"{ROOT}/run-1/summary"
+
+
+def test_items_are_tokens(kind: str) -> None:
+    item = {
+        "id": "i1", "ordinal": 0, "kind": "token", "source_id": "s", "source_image": REF, "label": "plate",
+        "state": "done",
+        "result": {"token": TOKEN, "initialiser": "plate", "steps": 5, "losses": [0.5], "images": 3},
+    }  # fmt: skip
+    session, interface = taken_up(kind, ok({"items": [item]}))
+    (found,) = session(lambda _: interface.items())
+    assert found.result.token == TOKEN
+
+
+VERBS = {
+    "refresh": ("GET", ""), "cancel": ("POST", ":cancel"), "resume": ("POST", ":resume"),
+    "report": ("GET", "/report"), "items": ("GET", "/items"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_verbs_of_every_run_go_to_its_own_address(kind: str, verb: str) -> None:
+    answers = {"report": httpx.Response(200, text="<html>"), "items": ok({"items": []})}
+    session, interface = taken_up(kind, answers.get(verb, interface_answer()))
+    session(lambda _: getattr(interface, verb)())
+    method, rest = VERBS[verb]
+    assert (session.seen[1].method, session.seen[1].url.path) == (method, f"{ROOT}/run-1{rest}")
+
+
+def test_a_handle_says_which_run_it_is(kind: str) -> None:
+    _, interface = taken_up(kind)
+    assert repr(interface).endswith("DatasetInterface(id='run-1', state='queued')")
+    assert interface.run == an_interface_run()
+
+
+def test_what_is_said_of_generation_is_said_once() -> None:
+    blocking, awaited = (type(taken_up(kind)[1]) for kind in ("sync", "async"))
+    assert inspect.signature(blocking.generate) == inspect.signature(awaited.generate)
