@@ -68,6 +68,7 @@ from faultline_core.contract.tokens import (
     LearnTokenItem,
     LearnTokensRequest,
     LearnTokensResponse,
+    TokenOffer,
 )
 from faultline_core.errors import UnknownModel
 from faultline_core.types import Cost, PerturbationType
@@ -206,8 +207,16 @@ class FakeEditor:
         losses = [1.0 / (1 + step) for step in range(begun, steps)]
         return LearnedToken(
             class_name=item.class_name, steps=steps, checkpoint=checkpoint, bundle=bundle, losses=losses,
+            offers=[] if bundle is None else self.offers(request, bundle),
             images=len(item.images), cost=_cost(steps - begun, steps - begun),
         )  # fmt: skip
+
+    def offers(self, request: LearnTokensRequest, bundle: str) -> list[TokenOffer]:
+        """Bundles named after the last one and their share."""
+        *others, last = request.preset.shares
+        names = [hashlib.sha256(f"{bundle}|{share}".encode()).hexdigest() for share in others]
+        pairs = zip((*others, last), (*names, bundle), strict=True)
+        return [TokenOffer(share=share, bundle=name) for share, name in pairs]
 
     def _draw(self, source: str, caption: str, self_replace: float | None) -> str:
         label = self.world.shown[source].label

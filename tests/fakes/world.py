@@ -9,6 +9,7 @@ from fakes.store import FakeStore, picture
 from faultline_core.contract.datasets import Dataset, Source
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.stress_tests import GateThresholds, TextThresholds
+from faultline_core.contract.tokens import TextualInversionPreset
 from faultline_core.suite import Suite, load_suite
 
 CLASSES = ("plate", "sled", "boat", "kite")
@@ -25,7 +26,14 @@ def fake_suite() -> Suite:
     return suite.model_copy(
         update={
             "scorer": suite.scorer.model_copy(update=thresholds),
-            "editor": suite.editor.model_copy(update={"presets": suite.editor.presets | own}),
+            "editor": suite.editor.model_copy(
+                update={
+                    "presets": suite.editor.presets | own,
+                    "token_link_steps": 50,
+                    "token_prompts": "captions",
+                    "textual_inversion": TextualInversionPreset(steps=600, shares=(0.0, 0.5, 1.0)),
+                }
+            ),
         }
     )
 

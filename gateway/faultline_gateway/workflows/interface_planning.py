@@ -51,17 +51,18 @@ def plan_interface(
         raise DatasetEmpty(f"no class of {dataset.name!r} has a picture", pointer="/dataset")
     listed = {name: store.put(json.dumps(found).encode()) for name, found in pictures.items() if found}
     prompts = create.prompts or suite.editor.token_prompts
+    preset = _preset(create, suite)
     config = DatasetInterfaceConfig(
         request=create,
         suite=suite.name,
-        preset=_preset(create, suite),
+        preset=preset,
         prompts=prompts,
         models=_models(suite),
         versions={"faultline": VERSION},
         dataset_digest=dataset.digest,
         classes=list(listed),
         pictures=listed,
-        compared=_compared(create.seed, pictures) if prompts == "captions" else {},
+        compared=_compared(create.seed, pictures) if prompts == "captions" or len(preset.shares) > 1 else {},
         without_pictures=[name for name, found in pictures.items() if not found],
         link_steps=suite.editor.token_link_steps,
         generation=suite.editor.generation,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from faultline_core.class_captions import class_captions
 from faultline_core.contract.base import MAX_BATCH
 from faultline_core.contract.captioner import CaptionItem, CaptionRequest
-from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig
+from faultline_core.contract.dataset_interfaces import CLASS_NAME, DatasetInterfaceConfig
 from faultline_core.types import BlobRef
 from faultline_gateway.ports import Services
 from faultline_gateway.workflows.attempt import OpenItems
@@ -35,8 +35,10 @@ async def _write(
     services: Services,
 ) -> None:
     name = pupil.item.label
+    # What all classes begin as says nothing of one: "a photo of a <class> bus" would leave the bus unlearned.
+    shared = "" if config.request.token_init == CLASS_NAME else config.request.token_init
     captions = {**usual, name: await _captions(attempt, pupil.images, services)}
-    found = class_captions(captions)[name]
+    found = class_captions(captions, shared=shared)[name]
     template = config.preset.templates.prompts[0]
     pupil.own_words = list(found.own)
     pupil.prompts = [prompt or template for prompt in found.prompts]

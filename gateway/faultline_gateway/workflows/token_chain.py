@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from faultline_core.contract.dataset_interfaces import CLASS_NAME, DatasetInterfaceConfig
+from faultline_core.contract.dataset_interfaces import CLASS_NAME, DatasetInterfaceConfig, TokenCandidate
 from faultline_core.contract.tokens import (
     DroppedImage,
     LearnedToken,
     LearnTokenItem,
     LearnTokensRequest,
+    TokenOffer,
 )
 from faultline_core.errors import BadBackendOutput
 from faultline_core.types import BlobRef, Cost
@@ -30,6 +31,9 @@ class Pupil:
     steps: int = 0
     checkpoint: BlobRef | None = None
     bundle: BlobRef | None = None
+    offers: list[TokenOffer] = field(default_factory=list)
+    share: float = 1.0
+    candidates: list[TokenCandidate] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     read: int = 0
     dropped: list[DroppedImage] = field(default_factory=list)
@@ -46,7 +50,7 @@ class Pupil:
                 f"the editor took {self.item.label!r} from step {self.steps} to {learned.steps}"
             )
         self.steps, self.checkpoint, self.bundle = learned.steps, learned.checkpoint, learned.bundle
-        self.losses += learned.losses
+        self.offers, self.losses = list(learned.offers), [*self.losses, *learned.losses]
         self.read, self.dropped = learned.images, list(learned.dropped)
         self.cost += borne_alone(learned.cost)
 

@@ -8,16 +8,16 @@ import numpy as np
 
 from faultline_core.class_prompts import object_caption
 from faultline_core.clip_metrics import Vectors, cosine, unit
-from faultline_core.contract.base import MAX_BATCH
 from faultline_core.contract.dataset_interfaces import CLASS_NAME, DatasetInterfaceConfig, TokenResult
-from faultline_core.contract.editor import GenerateItem, GenerateRequest
-from faultline_core.contract.scorer import EmbedImagesRequest, EmbedTextsRequest
-from faultline_core.errors import BadBackendOutput, NumericalFailure
+from faultline_core.contract.editor import GenerateItem
+from faultline_core.contract.scorer import EmbedTextsRequest
+from faultline_core.errors import BadBackendOutput
 from faultline_core.shifts import catalogue
 from faultline_core.statistics import bootstrap_mean
 from faultline_core.types import BlobRef, Estimate
 from faultline_gateway.ports import Services
-from faultline_gateway.workflows.attempt import OpenItems, borne_alone
+from faultline_gateway.workflows.attempt import OpenItems
+from faultline_gateway.workflows.class_pictures import draw, embed, features
 from faultline_gateway.workflows.picture_prompts import prompt_of
 from faultline_gateway.workflows.picture_seeds import picture_seed
 from faultline_gateway.workflows.planning import derive_seed
@@ -39,21 +39,24 @@ async def validate(
     """
     if pupil.bundle is None:
         raise BadBackendOutput(f"the editor ended without a token for {pupil.item.label!r}")
-    by_token = await _generate(attempt, config, pupil, pupil.bundle, services)
-    by_name = await _generate(attempt, config, pupil, None, services)
+    label = pupil.item.label
+    by_token = await draw(attempt, config, pupil, _asked(config, label, pupil.bundle), services)
+    by_name = await draw(attempt, config, pupil, _asked(config, label, None), services)
     lost = {dropped.image for dropped in pupil.dropped}
     own = [image for image in pupil.images if image not in lost][:OWN_PICTURES]
-    features = await _embed(attempt, [*by_token, *by_name, *own], services)
-    token, name, real = np.split(features, [len(by_token), len(by_token) + len(by_name)])
-    caption = await _caption(attempt, pupil.item.label, services)
-    if caption.shape != features.shape[1:]:
+    found = await embed(attempt, [*by_token, *by_name, *own], services)
+    token, name, real = np.split(found, [len(by_token), len(by_token) + len(by_name)])
+    caption = await _caption(attempt, label, services)
+    if caption.shape != found.shape[1:]:
         raise BadBackendOutput("CLIP embeds pictures and texts in spaces of different size")
     centre, seed = unit(real.mean(axis=0)), config.request.seed
     over = -(-len(pupil.losses) // LISTED_LOSSES)
     shared = config.request.token_init
     return TokenResult(
         token=pupil.bundle,
-        initialiser=pupil.item.label if shared == CLASS_NAME else shared,
+        share=pupil.share,
+        candidates=pupil.candidates,
+        initialiser=label if shared == CLASS_NAME else shared,
         steps=pupil.steps,
         losses=_means(pupil.losses, over),
         losses_over=max(1, over),
@@ -71,36 +74,10 @@ async def validate(
     )
 
 
-async def _generate(
-    attempt: OpenItems,
-    config: DatasetInterfaceConfig,
-    pupil: Pupil,
-    token: BlobRef | None,
-    services: Services,
-) -> list[BlobRef]:
-    label = pupil.item.label
+def _asked(config: DatasetInterfaceConfig, label: str, token: BlobRef | None) -> list[GenerateItem]:
     prompt = prompt_of(catalogue().base, label, token)
     seeds = [picture_seed(config.request.seed, label, place) for place in range(PICTURES)]
-    request = GenerateRequest(
-        items=[GenerateItem(prompt=prompt, seed=seed, token=token) for seed in seeds],
-        **config.generation.model_dump(exclude_none=True),
-    )
-    response = await attempt.call("editor", services.editor.generate, request)
-    made = [outcome.unwrap() for outcome in attempt.outcomes("editor", response, len(seeds))]
-    attempt.share(response.cost, [each.cost for each in made])
-    pupil.cost = sum((borne_alone(each.cost) for each in made), pupil.cost)
-    return [each.image for each in made]
-
-
-async def _embed(attempt: OpenItems, images: Sequence[BlobRef], services: Services) -> Vectors:
-    vectors: list[list[float]] = []
-    for start in range(0, len(images), MAX_BATCH):
-        request = EmbedImagesRequest(images=list(images[start : start + MAX_BATCH]))
-        response = await attempt.call("scorer", services.scorer.embed_images, request)
-        attempt.share(response.cost)
-        outcomes = attempt.outcomes("scorer", response, len(request.images))
-        vectors += [outcome.unwrap().vector for outcome in outcomes]
-    return _units(vectors)
+    return [GenerateItem(prompt=prompt, seed=seed, token=token) for seed in seeds]
 
 
 async def _caption(attempt: OpenItems, label: str, services: Services) -> Vectors:
@@ -108,15 +85,7 @@ async def _caption(attempt: OpenItems, label: str, services: Services) -> Vector
     response = await attempt.call("scorer", services.scorer.embed_texts, request)
     attempt.share(response.cost)
     (outcome,) = attempt.outcomes("scorer", response, 1)
-    return np.asarray(_units([outcome.unwrap().vector])[0])
-
-
-def _units(vectors: Sequence[Sequence[float]]) -> Vectors:
-    try:
-        return unit(vectors)
-    # Ragged, NaN or zeros: it comes from the service, and may be asked again.
-    except (NumericalFailure, ValueError) as error:
-        raise BadBackendOutput(f"CLIP's embeddings: {error}") from error
+    return np.asarray(features([outcome.unwrap().vector])[0])
 
 
 def _mean(values: Vectors, seed: int) -> Estimate:

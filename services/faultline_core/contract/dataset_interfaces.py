@@ -69,6 +69,19 @@ class DatasetInterfaceConfig(ResponseBody):
     generation: GenerationPreset
 
 
+class TokenCandidate(ResponseBody):
+    """A token at one share of what was learned, by pictures made under the prompts that it was learned under.
+
+    ``resemblance`` is CLIP's cosine of a picture with the mean of the class's own pictures, ``margin`` that
+    less the highest cosine with the mean of another class's; each is over pictures.
+    """
+
+    share: float
+    token: BlobRef
+    resemblance: Estimate
+    margin: Estimate
+
+
 class TokenResult(Provenance):
     """What a class came to: its bundle, how the loss fell, and whether pictures of it look like it.
 
@@ -79,9 +92,13 @@ class TokenResult(Provenance):
     class whose name does not bring up what the dataset shows has a lower one there. Each is over pictures.
 
     ``own_words`` are what captions say of this class more than of others; they were left to the token.
+    ``share`` is how much of the way from the initialiser the token went, chosen among ``candidates``: the
+    smallest share whose margin is as high as the best one's, one standard error aside.
     """
 
     token: BlobRef
+    share: float = 1.0
+    candidates: list[TokenCandidate] = []
     initialiser: str
     steps: int
     losses: list[float]

@@ -27,6 +27,7 @@ MAX_IMAGES = 5000
 """Most pictures of a class in a call: several times ImageNet's."""
 
 ClassName = Annotated[str, Field(min_length=1, max_length=200)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class PromptTemplates(RequestBody):
@@ -50,7 +51,9 @@ class TextualInversionPreset(RequestBody):
     """Every knob of textual inversion; the defaults are the released code's of Dataset Interfaces.
 
     ``batch`` pictures a class and step; ``flip`` is the chance that one is mirrored. With ``pin_norm`` the
-    ``vectors`` keep the length of the initialiser's, which the paper leaves unsaid.
+    ``vectors`` keep the length of the initialiser's, which the paper leaves unsaid. ``shares`` are how far
+    from the initialiser to what was learned a token is offered: 1 is all of the way, as published, and 0 the
+    initialiser itself. Where there are several, whoever asked chooses.
     """
 
     steps: int = Field(default=3000, ge=1, le=20_000)
@@ -60,7 +63,15 @@ class TextualInversionPreset(RequestBody):
     flip: float = Field(default=0.5, ge=0.0, le=1.0)
     pin_norm: bool = True
     vectors: int = Field(default=1, ge=1, le=16)
+    shares: tuple[Share, ...] = Field(default=(1.0,), min_length=1, max_length=8)
     templates: PromptTemplates = PromptTemplates(name="photo", prompts=("a photo of a <class>",))
+
+    @field_validator("shares")
+    @classmethod
+    def _rising(cls, shares: tuple[float, ...]) -> tuple[float, ...]:
+        if list(shares) != sorted(set(shares)):
+            raise ValueError("shares must rise")
+        return shares
 
 
 class LearnTokenItem(RequestBody):
@@ -115,8 +126,17 @@ class DroppedImage(ResponseBody):
     problem: Problem
 
 
+class TokenOffer(ResponseBody):
+    """A token at a share of the way from its initialiser to what was learned."""
+
+    share: Share
+    bundle: BlobRef
+
+
 class LearnedToken(ResponseBody):
     """Where a class stands after ``steps`` steps; ``bundle`` is there once all steps are taken.
+
+    ``offers`` are there with it, one for each of the preset's shares; ``bundle`` is the last of them.
 
     ``losses`` are those of this link, one a step; ``images`` counts the pictures that it learns from.
     """
@@ -125,6 +145,7 @@ class LearnedToken(ResponseBody):
     steps: int
     checkpoint: BlobRef
     bundle: BlobRef | None = None
+    offers: list[TokenOffer] = []
     losses: list[float]
     images: int
     dropped: list[DroppedImage] = []
@@ -143,7 +164,8 @@ class TokenDescription(ResponseBody):
     """What a token bundle says of itself; unknown where it was converted from somebody else's file.
 
     ``width`` is the text encoder's, ``data_digest`` that of the references of the pictures, sorted;
-    ``templates`` are ``own`` where each picture had its own prompt.
+    ``templates`` are ``own`` where each picture had its own prompt. ``share`` is how much of the way from the
+    initialiser is left in the vectors.
     """
 
     format: int = TOKEN_FORMAT
@@ -154,6 +176,7 @@ class TokenDescription(ResponseBody):
     vectors: int = Field(ge=1)
     steps: int = Field(ge=0)
     pin_norm: bool
+    share: Share = 1.0
     templates: str
     images: int | None = None
     data_digest: str | None = None

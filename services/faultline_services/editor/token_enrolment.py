@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from faultline_core.blobs import BlobStore, cache_key
@@ -73,8 +74,8 @@ class Enrolment:
         until = min(step + self._request.link_steps, last)
         return Pupil(item, recipe, pictures, draws, initial, checkpoint, until)
 
-    def bundle(self, pupil: Pupil, state: Learning) -> TokenBundle:
-        """Return the token of a class that has come to its end."""
+    def bundle(self, pupil: Pupil, state: Learning, share: float) -> TokenBundle:
+        """Return the token of a class that has come to its end, at a share of the way that it went."""
         preset, vectors = self._preset, state.vectors
         description = TokenDescription(
             class_name=pupil.item.class_name,
@@ -84,17 +85,21 @@ class Enrolment:
             vectors=vectors.shape[0],
             steps=state.step,
             pin_norm=preset.pin_norm,
+            share=share,
             templates=preset.templates.name if pupil.item.prompts is None else OWN_PROMPTS,
             images=len(pupil.pictures),
             data_digest=cache_key(images=[each.image for each in pupil.pictures]),
             seed=self._request.seed,
         )
         # As the text encoder saw them: the optimiser's own vectors may have any length.
-        return TokenBundle(pinned(vectors, pupil.initial) if preset.pin_norm else vectors, description)
+        seen = pinned(vectors, pupil.initial) if preset.pin_norm else vectors
+        mixed = torch.lerp(pupil.initial, seen, share)
+        return TokenBundle(pinned(mixed, pupil.initial) if preset.pin_norm else mixed, description)
 
     def _recipe(self, item: LearnTokenItem) -> Recipe:
-        # Not the number of steps: at a constant rate a token may be taken further than was once planned.
-        preset = self._preset.model_dump(mode="json", exclude={"steps"})
+        # Not the number of steps: at a constant rate a token may be taken further than was once planned. Nor
+        # the shares, which change nothing of how it is learned.
+        preset = self._preset.model_dump(mode="json", exclude={"steps", "shares"})
         return {
             "class_name": item.class_name,
             "initialiser": _initialiser(item),

@@ -9,7 +9,7 @@ import torch
 
 from faultline_core.blobs import BlobStore, cache_key
 from faultline_core.contract.base import Outcome, Problem
-from faultline_core.contract.tokens import LearnedToken, LearnTokensRequest, LearnTokensResponse
+from faultline_core.contract.tokens import LearnedToken, LearnTokensRequest, LearnTokensResponse, TokenOffer
 from faultline_core.editing.denoiser import Cancellation, CountingDenoiser
 from faultline_core.editing.driver import Driver
 from faultline_core.editing.lesson import Learned
@@ -154,19 +154,25 @@ class TokenLearning:
 
     def _token(self, index: int, cost: Cost) -> LearnedToken:
         pupil, end = self._pupils[index], self._ends[index]
-        bundle = None
-        if end.state.step == self._preset.steps:
-            bundle = self._store.put(token_bundle.pack(self._enrolment.bundle(pupil, end.state)))
+        offers = self._offers(pupil, end) if end.state.step == self._preset.steps else []
         return LearnedToken(
             class_name=pupil.item.class_name,
             steps=end.state.step,
             checkpoint=self._store.put(token_checkpoint.pack(end, pupil.recipe)),
-            bundle=bundle,
+            bundle=offers[-1].bundle if offers else None,
+            offers=offers,
             losses=list(end.losses[pupil.checkpoint.state.step :]),
             images=len(pupil.pictures),
             dropped=list(end.dropped),
             cost=cost,
         )
+
+    def _offers(self, pupil: Pupil, end: Checkpoint) -> list[TokenOffer]:
+        bundles = {share: self._enrolment.bundle(pupil, end.state, share) for share in self._preset.shares}
+        return [
+            TokenOffer(share=share, bundle=self._store.put(token_bundle.pack(bundle)))
+            for share, bundle in bundles.items()
+        ]
 
     def _cost(self) -> Cost:
         """Everything the request took so far."""

@@ -152,6 +152,26 @@ def test_a_bundle_says_what_it_is_and_keeps_its_initialisers_norm(
     assert not loose.vectors.norm(dim=1).allclose(start.norm(), rtol=1e-4)
 
 
+@pytest.mark.parametrize("pin_norm", [True, False])
+def test_a_token_is_offered_at_each_share_of_what_was_learned(fresh: EditorEngine, pin_norm: bool) -> None:
+    preset = PRESET.model_copy(update={"shares": (0.0, 0.25, 1.0), "pin_norm": pin_norm, "vectors": 2})
+    token = only(learn(fresh, item(fresh, "boat"), preset=preset))
+    assert [offer.share for offer in token.offers] == [0.0, 0.25, 1.0]
+    assert token.bundle == token.offers[-1].bundle
+    found = [token_bundle.unpack(fresh.store.get(offer.bundle)) for offer in token.offers]
+    start, part, whole = (each.vectors for each in found)
+    assert [each.description.share for each in found] == [0.0, 0.25, 1.0]
+    assert start.allclose(fresh.pipeline.prompts.mean_embedding("bus").repeat(2, 1).float(), atol=1e-6)
+    assert not whole.allclose(start, atol=1e-3)
+    mixed = 0.75 * start + 0.25 * whole
+    if pin_norm:
+        mixed *= start.norm(dim=-1, keepdim=True) / mixed.norm(dim=-1, keepdim=True)
+    assert part.allclose(mixed, atol=1e-5, rtol=0)
+    # What is offered is no part of how it is learned: the links are the same, and so is the whole.
+    plain = only(learn(fresh, item(fresh, "boat"), preset=preset.model_copy(update={"shares": (1.0,)})))
+    assert (plain.bundle, plain.cost.unet_calls) == (token.bundle, 0)
+
+
 def test_seed_and_class_draw_and_the_order_of_the_pictures_does_not(fresh: EditorEngine) -> None:
     images = pictures(fresh, "boat")
     first = only(learn(fresh, item(fresh, "boat")))

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import pytest_asyncio
 
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
-from fakes.ports import FakeCaptioner, FakeEditor, fake_services
-from fakes.world import CLASSES, FakeWorld
+from fakes.ports import FakeCaptioner, FakeEditor, FakeScorer, fake_services
+from fakes.world import CLASSES, FakeWorld, Shown
 from faultline_core.contract.base import Outcome, Problem
 from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary, Pictures, TokenItem
+from faultline_core.contract.editor import GenerateRequest, GenerateResponse
 from faultline_core.contract.runs import PageOfItems, Run
+from faultline_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedResponse
 from faultline_core.contract.tokens import (
     LearnedToken,
     LearnTokenItem,
@@ -98,6 +100,58 @@ async def test_classes_are_learned_in_links_and_looked_at(gateway: FakeGateway) 
     assert token.real_similarity.n == 3
     assert found.cost.unet_evaluations == 4 * 120
     assert gateway.ledger.audit(run.id) == []
+
+
+async def test_of_what_was_learned_the_least_share_is_kept_that_is_as_good(gateway: FakeGateway) -> None:
+    class Telling(FakeScorer):
+        """Sees every real picture at its class's own corner, and drawn ones where their token puts them."""
+
+        async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
+            answer = await super().embed_images(request)
+            vectors = [corner(self.world.shown[image]) for image in request.images]
+            return answer.model_copy(update={"outcomes": [Outcome(value=one) for one in vectors]})
+
+    def corner(shown: Shown) -> Embedding:
+        place = [0.0] * 256
+        name, _, share = shown.caption.partition("@") if "@" in shown.caption else (shown.label, "", "")
+        place[CLASSES.index(name)] = 1.0
+        # The boat has something to learn, the kite drifts to the plate.
+        if name == "boat":
+            place[100] = 1.0 - float(share or 1.0)
+        if name == "kite":
+            place[CLASSES.index("plate")] = float(share or 0.0)
+        return Embedding(vector=place)
+
+    class Drawing(RecordingEditor):
+        """Draws what a token is, from the table of those it has offered."""
+
+        async def generate(self, request: GenerateRequest) -> GenerateResponse:
+            answer = await super().generate(request)
+            for item, outcome in zip(request.items, answer.outcomes, strict=True):
+                name, share = self.made_of.get(item.token or "", (item.prompt.split()[-1], 0.0))
+                self.world.shown[outcome.unwrap().image] = Shown(name, f"{name}@{share}")
+            return answer
+
+        def learn(self, request: LearnTokensRequest, item: LearnTokenItem) -> LearnedToken:
+            learned = super().learn(request, item)
+            self.made_of.update({each.bundle: (item.class_name, each.share) for each in learned.offers})
+            return learned
+
+        made_of: ClassVar[dict[str, tuple[str, float]]] = {}
+
+    run = await created(gateway, prompts="templates")
+    services = fake_services(gateway.world, editor=Drawing(gateway.world), scorer=Telling(gateway.world))
+    await gateway.worker(services).work_off()
+    found = await summary(gateway, run)
+    assert found.missing == {}
+    assert {name: token.share for name, token in found.tokens.items()} == {
+        "boat": 1.0, "kite": 0.0, "plate": 0.0, "sled": 0.0,
+    }  # fmt: skip
+    boat = found.tokens["boat"]
+    assert [each.share for each in boat.candidates] == [0.0, 0.5, 1.0]
+    assert boat.token == boat.candidates[2].token
+    assert boat.candidates[2].margin.n == 12
+    assert found.tokens["kite"].token == found.tokens["kite"].candidates[0].token
 
 
 async def test_items_and_results_have_the_shape_of_their_kind(gateway: FakeGateway) -> None:
@@ -255,7 +309,7 @@ async def test_what_cannot_be_generated_is_refused_by_name(
     assert answer.status_code == 422, answer.text
     assert [error.pointer for error in problem.errors] == [pointer]
     assert said in problem.detail + problem.errors[0].detail
-    assert watched(gateway).calls["generate"] == 2 * len(CLASSES)
+    assert watched(gateway).calls["generate"] == 5 * len(CLASSES)
 
 
 @pytest.mark.parametrize(

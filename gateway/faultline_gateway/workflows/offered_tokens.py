@@ -1,0 +1,90 @@
+"""Which share of what was learned a class keeps, by pictures under the prompts that it was learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from faultline_core.clip_metrics import Vectors, cosine, unit
+from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig, TokenCandidate
+from faultline_core.contract.editor import GenerateItem
+from faultline_core.contract.tokens import TokenOffer
+from faultline_core.statistics import bootstrap_mean
+from faultline_core.token_choice import least_share, margins
+from faultline_core.types import Estimate
+from faultline_gateway.ports import Services
+from faultline_gateway.workflows.attempt import OpenItems
+from faultline_gateway.workflows.class_pictures import draw, embed
+from faultline_gateway.workflows.planning import derive_seed
+from faultline_gateway.workflows.token_chain import Pupil
+
+PICTURES = 12
+"""Of each share, from the same prompts and seeds."""
+OWN_PICTURES = 32
+
+
+@dataclass(frozen=True)
+class Centres:
+    """Mean features of classes' real pictures (d,), by name; some of a large dataset's."""
+
+    by_class: Mapping[str, Vectors]
+
+    def others(self, name: str) -> Vectors:
+        """Those of all classes but one (m, d)."""
+        return np.array([centre for other, centre in self.by_class.items() if other != name])
+
+
+async def centres(attempt: OpenItems, config: DatasetInterfaceConfig, services: Services) -> Centres:
+    """Embed the pictures that classes are compared by.
+
+    Raises:
+        BackendError: the scorer failed.
+    """
+    found = {name: await embed(attempt, images, services) for name, images in config.compared.items()}
+    return Centres({name: unit(features.mean(axis=0)) for name, features in found.items()})
+
+
+async def choose(
+    attempt: OpenItems, config: DatasetInterfaceConfig, pupil: Pupil, known: Centres, services: Services
+) -> None:
+    """Look at every token that is offered, and keep the smallest share that is as good as the best.
+
+    Raises:
+        BackendError: a service failed.
+    """
+    lost = {dropped.image for dropped in pupil.dropped}
+    own = [image for image in pupil.images if image not in lost][:OWN_PICTURES]
+    centre = unit((await embed(attempt, own, services)).mean(axis=0))
+    others = known.others(pupil.item.label)
+    scores, candidates, seed = [], [], config.request.seed
+    for offer in pupil.offers:
+        images = await draw(attempt, config, pupil, _asked(config, pupil, offer), services)
+        made = await embed(attempt, images, services)
+        score = margins(made, centre, others)
+        scores.append(score)
+        near, told = cosine(made, centre), {"share": offer.share, "token": offer.bundle}
+        candidates.append(TokenCandidate(**told, resemblance=_mean(near, seed), margin=_mean(score, seed)))
+    chosen = candidates[least_share([each.share for each in candidates], scores)]
+    pupil.bundle, pupil.share, pupil.candidates = chosen.token, chosen.share, candidates
+
+
+def _asked(config: DatasetInterfaceConfig, pupil: Pupil, offer: TokenOffer) -> list[GenerateItem]:
+    templates = config.preset.templates.prompts
+    prompts = pupil.prompts or templates
+    label, seed = pupil.item.label, config.request.seed
+    return [
+        # Seeds of their own: what a token was chosen by is not what it is then judged by.
+        GenerateItem(
+            prompt=prompts[place % len(prompts)],
+            seed=derive_seed(seed, "token choice", label, place),
+            token=offer.bundle,
+        )
+        for place in range(PICTURES)
+    ]
+
+
+def _mean(values: Vectors, seed: int) -> Estimate:
+    generator = np.random.default_rng(derive_seed(seed, "token choice"))
+    return bootstrap_mean(values.tolist(), generator, bounds=(-2.0, 2.0))
