@@ -9,6 +9,9 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from faultline_core.contract.base import ModelIdentity, Outcome, RequestBody, ResponseBody, Text
 from faultline_core.types import BlobRef, Cost, Decoder, Inversion, Scheduler, Seed, Solver, TimestepSpacing
 
+GENERATED_KIND = "generated-picture"
+"""Under which the store remembers pictures made of nothing but words and noise, by their own digest."""
+
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
 

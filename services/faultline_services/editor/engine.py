@@ -10,6 +10,7 @@ from pathlib import Path
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.contract.editor import (
+    GENERATED_KIND,
     EditedImage,
     EditItem,
     EditorPreset,
@@ -162,6 +163,8 @@ class EditorEngine:
             job.exhaust(self._buckets.of(f"generate {request.scheduler or 'plain'}").run(good, work))
 
             def build(_: int, refs: list[BlobRef], cost: Cost) -> GeneratedImage:
+                # Whoever hands it out marks it otherwise than the edit of a photograph.
+                self.store.remember(GENERATED_KIND, refs[0], refs[0])
                 return GeneratedImage(image=refs[0], cost=cost)
 
             outcomes = job.outcomes(len(request.items), build, cancelled)

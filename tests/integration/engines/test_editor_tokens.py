@@ -11,7 +11,7 @@ import pytest
 
 from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
 from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import GenerateItem, GenerateRequest
+from faultline_core.contract.editor import GENERATED_KIND, GenerateItem, GenerateRequest
 from faultline_core.contract.tokens import (
     LearnedToken,
     LearnTokensRequest,
@@ -377,6 +377,12 @@ def test_cancellation_ends_the_call_between_two_steps(fresh: EditorEngine) -> No
         with pytest.raises(Cancelled):
             fresh.learn_tokens(request, cancelled=partial(next, left, True))
     assert only(fresh.learn_tokens(request)).losses == only(learn(fresh, item(fresh, "boat"))).losses
+
+
+def test_the_store_knows_a_picture_that_was_made_of_words(fresh: EditorEngine) -> None:
+    request = GenerateRequest(items=[GenerateItem(prompt="a photo of a bus", seed=1)], steps=2)
+    ref = fresh.generate(request).outcomes[0].unwrap().image
+    assert fresh.store.recall(GENERATED_KIND, ref) == ref
 
 
 def test_a_learned_token_draws_other_pictures_than_its_initialiser(fresh: EditorEngine) -> None:

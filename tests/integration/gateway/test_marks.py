@@ -14,6 +14,7 @@ import pytest_asyncio
 from PIL import Image, PngImagePlugin
 
 from fakes.gateway import FakeGateway, fake_gateway
+from faultline_core.contract.editor import GENERATED_KIND
 from faultline_core.contract.runs import Item, ItemResult
 from faultline_core.images import XMP_KEYWORD, decode_image, encode_png, encode_raw
 from faultline_gateway.marks import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE, synthetic_marks
@@ -158,3 +159,13 @@ async def test_a_picture_scaled_down_for_the_report_keeps_its_mark() -> None:
     content = base64.b64decode(made.uri.partition(",")[2])
     assert decode_image(content).shape == (LONGEST_SIDE, LONGEST_SIDE, 3)
     assert source_type(content) == DIGITAL_SOURCE_TYPE
+
+
+async def test_a_picture_of_words_alone_says_that_it_is_no_edit(finished: Finished) -> None:
+    _, edit = finished.made[0]
+    store = finished.gateway.store
+    drawn = store.put(encode_raw(np.flip(PIXELS, axis=0)))
+    store.remember(GENERATED_KIND, drawn, drawn)
+    for ref, source_type in ((drawn, GENERATED_SOURCE_TYPE), (edit.image, DIGITAL_SOURCE_TYPE)):
+        answer = await finished.gateway.http.get(f"/v1/artifacts/{ref}.png")
+        assert source_type in notes(answer.content)[XMP_KEYWORD].split('"')
