@@ -71,7 +71,7 @@ validate: $(STAMP) ## hold stress tests against rendered truth: demo/validity.js
 	PYTHONPATH=demo $(BIN)/python tests/validity/validate.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SOURCES),--sources $(SOURCES)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLASSIFIERS),--classifiers $(CLASSIFIERS)) $(if $(BUGS),--bugs $(BUGS)) $(if $(AGAIN),--again)
 
 validate-interface: $(STAMP) ## hold dataset interfaces against rendered truth: demo/interface-validity.json (SEEDS= PICTURES=)
-	PYTHONPATH=demo $(BIN)/python tests/validity/validate_interface.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(PICTURES),--pictures $(PICTURES))
+	PYTHONPATH=tests:demo $(BIN)/python tests/validity/validate_interface.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(PICTURES),--pictures $(PICTURES))
 
 bench: $(STAMP) ## measure the editor's gates beside the reference: bench/editor.json and .md (QUICK=1 ONLY=E2,E3; MODEL=sd14|sd21|sdxl DEVICE=cuda)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m benchmarks $(if $(QUICK),--size quick) $(if $(ONLY),--only $(ONLY)) $(if $(MODEL),--model $(MODEL)) $(if $(DEVICE),--device $(DEVICE))

@@ -30,9 +30,9 @@ def picture(
     """One picture that shows what it was to show, and that every model gets right."""
     known: dict[str, object] = {
         "to_object": 0.6,
-        "to_shift": 0.6,
         "right": dict.fromkeys(LAYOUT.models, True),
         "seen": seen(class_name, shift),
+        "group": f"{source} {class_name} {shift}",
         "cost": Cost(unet_evaluations=16, seconds=0.2),
     }
     return Picture(

@@ -1,11 +1,12 @@
 """``make validate-interface``: hold dataset interfaces against rendered truth: demo/interface-validity.json.
 
-    PYTHONPATH=demo python tests/validity/validate_interface.py --seeds 0
+    PYTHONPATH=tests:demo python tests/validity/validate_interface.py --seeds 0
 
-Trains a zoo on the seed's dataset, renders the truth, learns a token of each class, makes pictures of class x
-shift by token and by name, asks zoo, CLIP and oracle about each, and writes the figures. Every finished piece
-is kept in the state folder and not made again. Shift thresholds are the suite's; ``--calibrate`` prints what
-development seeds alone make of them.
+Trains a zoo on the seed's dataset, renders the truth, and asks a stack of its own: a dataset interface learns
+a token of each class, a shift benchmark makes pictures of class x shift by token and by name and has the zoo
+answer them. Kept is what the product's filter keeps. The oracle looks at every picture, and the figures are
+written. Every finished piece is kept in the state folder and not made again, runs are taken up where they
+were left. ``--calibrate`` prints the shift thresholds that the oracle accepts on development seeds.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from pathlib import Path
 
 import numpy as np
 
-from faultline_core.suite import load_suite
 from faultline_miniature.training.stage import use_threads, write_atomically
 from faultline_miniature.world.seeds import DEVELOPMENT, VALIDATION
 from interfaces.assembly import Pieces, report
-from interfaces.campaign import SOURCES, Campaign, Order
-from interfaces.filter_figures import shift_threshold
+from interfaces.calibration import calibrated
+from interfaces.campaign import Campaign
 from interfaces.joining import joined
-from interfaces.world_shifts import WORLD_SHIFTS
-from validation.roster import SUITE
+from interfaces.order import Order
+from interfaces.report import InterfaceValidity
+from validation.serving import PORT, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 STATE = ROOT / ".faultline/interface-validity"
 OUT = ROOT / "demo/interface-validity.json"
-_CALIBRATED_ON = 0
-"""Stretch of development seeds."""
+_CALIBRATED_ON, _CALIBRATED_PICTURES = 0, 6
+"""Stretch of development seeds, and pictures of each class and shift."""
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -44,10 +45,13 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--truth", type=int, default=Order.truth, help="renderings of each class and condition"
     )
+    parser.add_argument("--shifts", type=int, default=Order.most_shifts, help="take so many of the shifts")
+    parser.add_argument("--zoo", type=Path, help="folder of a trained zoo; without it one is trained")
     parser.add_argument("--state", type=Path, default=STATE, help="where finished pieces are kept")
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--port", type=int, default=PORT, help="of the gateway; the services take the next")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--smoke", action="store_true", help="train the zoo for a few steps only")
+    parser.add_argument("--smoke", action="store_true", help="zoo and tokens learn for a few steps only")
     parser.add_argument(
         "--development", action="store_true", help="the same on development seeds, to choose settings by"
     )
@@ -55,45 +59,54 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def campaign_of(given: argparse.Namespace, number: int, *, development: bool) -> Campaign:
-    """The campaign of one stretch."""
-    suite = load_suite(SUITE)
-    order = Order(
+def order_of(given: argparse.Namespace, number: int) -> Order:
+    """The order of one stretch."""
+    return Order(
         state=given.state.absolute(),
-        split=DEVELOPMENT if development else VALIDATION,
+        split=DEVELOPMENT if given.development else VALIDATION,
         number=number,
-        preset=suite.editor.textual_inversion,
-        generation=suite.editor.generation,
         pictures=given.pictures,
         truth=given.truth,
+        most_shifts=given.shifts,
+        zoo=None if given.zoo is None else given.zoo.absolute(),
         smoke=given.smoke,
     )
-    return Campaign(order, suite)
 
 
 def pieces_of(campaign: Campaign) -> Pieces:
-    """All that the figures of one stretch are made of."""
-    known = campaign.engines.suite.scorer.shift_thresholds
+    """All that the figures of one stretch are made of; the stack comes up once it is asked."""
+    truth, batching = campaign.truth, campaign.batching
+    learned = [(item.source_id, item.result.cost) for item in campaign.tokens if item.result is not None]
     return Pieces(
         seeds=[campaign.order.number],
-        layout=campaign.layout,
-        truth=campaign.truth,
+        layout=campaign.order.layout,
+        truth=truth,
         pictures=campaign.pictures,
-        real_features=campaign.real_features,
-        real_similarities=campaign.real_similarities(photo=True),
-        real_style_similarities=campaign.real_similarities(photo=False),
+        real_features=campaign.real_features(),
         base_features=campaign.base_features(),
-        shift_thresholds={shift.name: known[shift.name] for shift in WORLD_SHIFTS},
-        tokens=[token.cost for token in campaign.tokens.values()],
+        tokens=learned,
+        batching=batching,
         seconds=campaign.seconds(),
     )
 
 
-def calibrate(campaign: Campaign) -> dict[str, float | None]:
-    """Settle each shift's threshold by the oracle on development pictures of both sources."""
-    pictures = campaign.pictures
-    assert {one.source for one in pictures} == set(SOURCES)
-    return {shift.name: shift_threshold(shift.name, pictures) for shift in WORLD_SHIFTS}
+def measured(given: argparse.Namespace) -> InterfaceValidity:
+    """Make every piece of every stretch, then the figures."""
+    numbers = [int(number) for number in given.seeds.split(",")]
+    pieces: list[Pieces] = []
+    for order in (order_of(given, number) for number in numbers):
+        with serving(order.stack, order.models, port=given.port) as service:
+            pieces.append(pieces_of(Campaign(order, service)))
+    return report(joined(pieces), np.random.default_rng(numbers))
+
+
+def calibrate(state: Path, port: int) -> dict[str, float | None]:
+    """Settle each shift's threshold by the oracle, on development pictures of class names."""
+    order = Order(
+        state=state.absolute(), split=DEVELOPMENT, number=_CALIBRATED_ON, pictures=_CALIBRATED_PICTURES
+    )
+    with serving(order.stack, order.models, port=port) as service:
+        return calibrated(service.client(), order)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -102,12 +115,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     use_threads(given.threads)
     began = time.monotonic()
     if given.calibrate:
-        found = calibrate(campaign_of(given, _CALIBRATED_ON, development=True))
-        sys.stdout.write(f"{json.dumps(found, indent=2)}\n")
+        sys.stdout.write(f"{json.dumps(calibrate(given.state, given.port), indent=2)}\n")
         return
-    numbers = [int(number) for number in given.seeds.split(",")]
-    campaigns = [campaign_of(given, number, development=given.development) for number in numbers]
-    made = report(joined([pieces_of(each) for each in campaigns]), np.random.default_rng(numbers))
+    made = measured(given)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(given.out, f"{made.model_dump_json(indent=2)}\n".encode())
     for aim in made.aims:

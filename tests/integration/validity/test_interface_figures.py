@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from time import sleep
 from typing import get_args
 
 import numpy as np
 import pytest
 
 from fakes.interfaces import LAYOUT, NIGHT, SEEDS, SNOW, answers, picture, pictures, seen
+from faultline_core.contract.shift_thresholds import Inspections
 from faultline_core.shifts import BASE
 from faultline_core.types import Cost
+from faultline_miniature.world.dataset import encode_png
+from interfaces.batching import largest_difference, times_as_fast
+from interfaces.calibration import shown
 from interfaces.confounding_figures import confounding_figures
 from interfaces.cost_figures import cost_figures
-from interfaces.filter_figures import filter_figures, shift_threshold, thresholds, verdicts
+from interfaces.filter_figures import filter_figures, verdicts
 from interfaces.impact_figures import impact_figures
 from interfaces.kernel_distance import kernel_distance, mean_distance
 from interfaces.pictures import Source, placed
 from interfaces.source_figures import source_comparison
+from interfaces.world_shifts import BY_NAME
 
 
 def generator() -> np.random.Generator:
@@ -155,13 +161,11 @@ def test_sources_stand_side_by_side() -> None:
 
 
 def test_a_filter_is_held_against_the_oracle() -> None:
-    rows = [picture(seed=seed, shift=SNOW, to_shift=0.1 * seed) for seed in range(8)]
-    bad = [picture(seed=8, shift=SNOW, to_shift=0.0, seen=seen("plate"))]
-    base = [picture(seed=seed, to_object=0.0 if seed == 0 else 0.9) for seed in range(9)]
+    rows = [picture(seed=seed, shift=SNOW, has_shift=seed > 3) for seed in range(8)]
+    bad = [picture(seed=8, shift=SNOW, has_shift=False, seen=seen("plate"))]
+    base = [picture(seed=seed, has_object=seed > 0) for seed in range(9)]
     table = placed([*rows, *bad, *base], "token", LAYOUT)
-    real = {name: np.linspace(0.2, 0.8, 50) for name in LAYOUT.classes}
-    by = thresholds(LAYOUT.classes, LAYOUT.conditions, real, real, {SNOW: 0.35, NIGHT: None})
-    found = filter_figures(table, verdicts(table, by))
+    found = filter_figures(table, verdicts(table))
     assert found.before.estimate == pytest.approx(17 / 18)
     assert found.precision.estimate == 1.0
     assert found.recall.estimate == pytest.approx(12 / 17)
@@ -169,22 +173,55 @@ def test_a_filter_is_held_against_the_oracle() -> None:
     assert found.thin == {SNOW: ["plate"]}
 
 
-def test_the_oracle_sets_a_shifts_threshold_as_a_person_would() -> None:
-    rows = [
-        picture(seed=seed, shift=SNOW, to_shift=0.01 * seed, seen=seen("plate", SNOW if seed > 30 else BASE))
-        for seed in range(100)
-    ]
-    found = shift_threshold(SNOW, rows)
-    assert found is not None
-    assert 0.35 < found < 0.5
-    assert shift_threshold(SNOW, [picture(shift=SNOW, seen=seen("plate"))]) is None
+def test_the_oracle_says_of_each_inspected_picture_whether_it_shows_the_shift() -> None:
+    one = {"item": "i-1", "image": "a" * 64, "class_name": "plate", "similarity": 0.3}
+    other = {**one, "item": "i-2", "image": "b" * 64}
+    looked = Inspections.model_validate(
+        {
+            "shift": SNOW, "caption": SNOW, "checkpoint": "c", "source": "class-name", "n": 2, "pending": 0,
+            "inspections": [
+                {"percentile": 0.0, "similarity": 0.3, "pictures": [one, other]},
+                {"percentile": 50.0, "similarity": 0.3, "pictures": [other]},
+            ],
+        }
+    )  # fmt: skip
+
+    def fetch(ref: str) -> bytes:
+        return encode_png(np.full((4, 4, 3), 255 if ref[0] == "a" else 0, dtype=np.uint8))
+
+    def look(pixels: np.ndarray) -> list[dict[str, str]]:
+        return [seen("plate", SNOW if one.min() else BASE) for one in pixels]
+
+    assert shown(looked, BY_NAME[SNOW], fetch, look) == {"i-1": True, "i-2": False}
+
+
+def test_what_batches_are_worth_is_a_ratio_and_the_largest_gap() -> None:
+    turns: dict[str, list[int]] = {"slow": [], "fast": []}
+
+    def slow(turn: int) -> None:
+        sleep(0.02)
+        turns["slow"].append(turn)
+
+    found = times_as_fast(slow, turns["fast"].append, 3)
+    assert turns == {"slow": [0, 1, 2, 3], "fast": [0, 1, 2, 3]}
+    assert found.n == 3
+    assert found.estimate is not None
+    assert found.estimate > 2.0
+    gap = largest_difference(
+        {"plate": np.zeros((2, 3)), "bus": np.ones((2, 3))},
+        {"plate": np.zeros((2, 3)), "bus": np.full((2, 3), 0.75)},
+    )
+    assert (gap.estimate, gap.n) == (0.25, 12)
 
 
 def test_a_kept_picture_costs_what_all_took_over_those_kept() -> None:
     table = placed([picture(seed=seed) for seed in range(10)], "token", LAYOUT)
     kept = table.made & (np.arange(10) < 4)
     found = cost_figures(
-        [Cost(unet_evaluations=600, unet_backward_evaluations=600, seconds=second) for second in (9.0, 11.0)],
+        [
+            ("one", Cost(unet_evaluations=600, unet_backward_evaluations=600, seconds=20.0)),
+            ("one", Cost(unet_evaluations=600, unet_backward_evaluations=600)),
+        ],
         {"token": table},
         {"token": kept},
         generator(),

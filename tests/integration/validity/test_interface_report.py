@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
+import httpx
 import jsonschema
 import numpy as np
 import pytest
 
 from fakes.interfaces import LAYOUT, NIGHT, SNOW, answers, pictures, seen
+from fakes.sdk import Script, ok
+from fakes.told_benchmarks import (
+    a_benchmark_run,
+    a_benchmark_summary,
+    a_shift,
+    a_source,
+    benchmark_answer,
+    counts,
+)
+from faultline import Client, ShiftBenchmark
+from faultline_core.contract.runs import RunList
+from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.shift_benchmarks import PictureItem
+from faultline_core.contract.shift_thresholds import ThresholdInForce
 from faultline_core.shifts import BASE
-from faultline_core.types import Cost
+from faultline_core.types import Cost, Estimate
 from interfaces.assembly import Pieces, report
 from interfaces.joining import joined
 from interfaces.pictures import Layout
-from interfaces.report import InterfaceValidity
-from interfaces.run_items import pictures_of
-from validate_interface import ROOT, parsed
+from interfaces.report import BatchingFigures, InterfaceValidity
+from interfaces.run_items import checked, pictures_of
+from interfaces.runs import finished
+from validate_interface import ROOT, order_of, parsed
 
 SCHEMA = ROOT / "demo" / "interface-validity.schema.json"
 REPORT = ROOT / "demo" / "interface-validity.json"
@@ -33,18 +49,17 @@ def pieces(number: int = 0) -> Pieces:
         return accuracy(shift, name, model) - (0.2 if name == "plate" else 0.0)
 
     features = {name: np.random.default_rng(0).normal(size=(12, 4)) for name in LAYOUT.classes}
-    cosines = {name: np.linspace(0.3, 0.5, 40) for name in LAYOUT.classes}
+    worth = Estimate(estimate=3.0, low=2.8, high=3.2, n=3)
+    none = Estimate(estimate=0.0, low=0.0, high=0.0, n=6)
     return Pieces(
         seeds=[number],
         layout=LAYOUT,
         truth=answers(accuracy),
         pictures=[*pictures("token", accuracy), *pictures("class-name", by_name)],
         real_features=features,
-        real_similarities=cosines,
-        real_style_similarities=cosines,
         base_features={"token": features, "class-name": features},
-        shift_thresholds={SNOW: 0.2, NIGHT: 0.2},
-        tokens=[Cost(unet_evaluations=10, seconds=1.0)] * 2,
+        tokens=[("all", Cost(unet_evaluations=10, seconds=1.0))] * 2,
+        batching=BatchingFigures(tokens=worth, tokens_difference=none, generation=worth),
         seconds={"zoo": 2.0},
     )
 
@@ -74,6 +89,9 @@ def test_aims_are_held_against_the_figures() -> None:
     # One matched class and two shifts: fewer than asked for, and too few for an order.
     assert found["matched classes whose token is no worse by more than 0.03"].met is False
     assert found["rank correlation of impacts"].met is None
+    assert found["eight classes in one batch, times as fast as one by one"].met
+    assert found["vectors learned together and alone, largest difference in float64"].met
+    assert found["16 pictures in one batch, times as fast as one at a time"].met
 
 
 def test_the_same_pieces_and_generator_make_the_same_report() -> None:
@@ -108,9 +126,36 @@ def test_the_command_line_has_its_defaults() -> None:
     assert not given.development
 
 
-def test_items_of_a_run_become_pictures() -> None:
+def test_what_a_command_line_asks_for_names_its_pieces(tmp_path: Path) -> None:
+    order = order_of(parsed(["--shifts", "2", "--state", str(tmp_path), "--smoke", "--development"]), 3)
+    assert order.layout.conditions == (BASE, "in the snow", "on the water")
+    assert order.layout.models == tuple(order.specs)
+    assert order.models == tmp_path / "zoo-3-smoke"
+    assert order.stack == tmp_path / "development-3" / "stack"
+    assert order.steps == 2
+    real = order_of(parsed([]), 0)
+    assert (real.steps, real.models.name, len(real.shifts)) == (None, "zoo-0", 11)
+
+
+def test_a_run_is_begun_once_and_what_others_left_is_rested(tmp_path: Path) -> None:
+    listed = RunList(runs=[a_benchmark_run("completed", done=3)])
+    none, some = (ok(each.model_dump_json()) for each in (RunList(runs=[]), listed))
+    script = Script(none, some, benchmark_answer("completed", done=3))
+    http = httpx.Client(transport=httpx.MockTransport(script), base_url="http://gateway.test")
+    client, path = Client(http=http), tmp_path / "of-an-interface" / "benchmark.json"
+    path.parent.mkdir()
+    path.write_text('"run-1"', encoding="utf-8")
+
+    def begin() -> ShiftBenchmark:
+        raise AssertionError("it was begun before")
+
+    assert finished(client, path, client.shift_benchmarks, begin).ended
+
+
+def result() -> dict[str, object]:
+    """A picture of a plate in the snow."""
     pair = {"p_true": 0.4, "top": []}
-    result = {
+    return {
         "image": "a" * 64,
         "source": "class-name",
         "shift": SNOW,
@@ -120,19 +165,61 @@ def test_items_of_a_run_become_pictures() -> None:
         "shift_similarity": 0.3,
         "predictions": {"weak": {**pair, "rank_true": 2}, "strong": {**pair, "rank_true": 1}},
     }
-    item = {
-        "id": "i-1", "ordinal": 0, "kind": "picture", "source_id": "s", "source_image": "b" * 64,
-        "label": "plate", "state": "done", "result": result,
-    }  # fmt: skip
+
+
+def picture_item(**changes: object) -> PictureItem:
+    """The item that it is the result of, with other values in its result."""
+    return PictureItem.model_validate(
+        {
+            "id": "i-1", "ordinal": 0, "kind": "picture", "source_id": "s", "source_image": "b" * 64,
+            "label": "plate", "state": "done", "result": result() | changes,
+        }
+    )  # fmt: skip
+
+
+def summary(threshold: ThresholdInForce | None = None, kept: int = 9) -> ShiftBenchmarkSummary:
+    """Figures of both sources; of class names in the snow so many pictures are kept, and no others."""
+    known = {} if threshold is None else {"threshold": threshold}
+    base = a_source().base.model_copy(update={"counts": counts(0, no_object=1)})
+    none = a_source(base=base, shifts={SNOW: a_shift(SNOW, None, counts=counts(0, no_object=1))})
+    some = a_shift(SNOW, None, counts=counts(kept), **known)
+    return a_benchmark_summary(
+        sources={"token": none, "class-name": none.model_copy(update={"shifts": {SNOW: some}})}
+    )
+
+
+def test_items_of_a_run_become_pictures() -> None:
     rows = [
-        PictureItem.model_validate(item),
-        PictureItem.model_validate({**item, "result": {**result, "source": "retrieval", "seed": None}}),
-        PictureItem.model_validate({**item, "result": None}),
+        picture_item(),
+        picture_item(source="retrieval", seed=None),
+        picture_item().model_copy(update={"result": None}),
     ]
-    (found,) = pictures_of(rows, {"i-1": seen("plate", SNOW)})
+    told = summary()
+    (found,) = pictures_of(rows, {"i-1": seen("plate", SNOW)}, told)
     assert (found.source, found.class_name, found.shift, found.seed) == ("class-name", "plate", SNOW, 7)
     assert found.right == {"weak": False, "strong": True}
-    assert (found.to_object, found.to_shift) == (0.5, 0.3)
-    rows[0] = PictureItem.model_validate({**item, "result": {**result, "shift_similarity": None}})
+    assert (found.to_object, found.has_object, found.has_shift, found.group) == (0.5, True, True, "s")
+    with pytest.raises(ValueError, match="class-name, 'in the snow': 1 kept here, 9 by the gateway"):
+        checked([found], told)
     with pytest.raises(ValueError, match="no similarity"):
-        pictures_of(rows[:1], {"i-1": seen("plate", SNOW)})
+        pictures_of([picture_item(shift_similarity=None)], {"i-1": seen("plate", SNOW)}, told)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "passes"),
+    [
+        (ThresholdInForce(threshold=0.3, set_by="suite"), True),
+        (ThresholdInForce(threshold=0.31, set_by="suite"), False),
+        (ThresholdInForce(), True),
+        (ThresholdInForce(set_by="person", nothing_passes=True), False),
+    ],
+)
+def test_a_picture_has_its_shift_by_the_threshold_in_force(threshold: ThresholdInForce, passes: bool) -> None:
+    (found,) = pictures_of([picture_item()], {"i-1": seen("plate", SNOW)}, summary(threshold))
+    assert found.has_shift is passes
+
+
+def test_verdicts_that_are_the_gateways_are_taken() -> None:
+    told = summary(kept=1)
+    found = pictures_of([picture_item()], {"i-1": seen("plate", SNOW)}, told)
+    assert checked(found, told) == found

@@ -87,14 +87,14 @@ def test_a_stress_test_is_begun_under_its_key() -> None:
 
 def test_a_run_that_goes_on_is_only_looked_at() -> None:
     asked, script = client(run_answer("in_progress"))
-    take_up(asked, "run-1")
+    take_up(asked.stress_tests, "run-1")
     assert [request.method for request in script.seen] == ["GET"]
 
 
 @pytest.mark.parametrize("state", ["failed", "cancelled"])
 def test_a_run_that_failed_or_was_cancelled_is_resumed(state: str) -> None:
     asked, script = client(run_answer(state), run_answer("queued"))  # type: ignore[arg-type]  # a state
-    take_up(asked, "run-1")
+    take_up(asked.stress_tests, "run-1")
     assert script.seen[1].url.path.endswith("run-1:resume")
 
 
@@ -108,7 +108,7 @@ def test_runs_that_other_validations_left_under_way_are_rested() -> None:
     listed = RunList(runs=[mine, *others.values()])
     left = ok(others["left"].model_dump_json())
     asked, script = client(ok(listed.model_dump_json()), left, left)
-    rest_others(asked, mine.id)
+    rest_others(asked.stress_tests, mine.id)
     assert [request.url.path.rpartition("/")[2] for request in script.seen] == [
         "stress-tests",
         "left",

@@ -6,7 +6,14 @@ from collections.abc import Collection
 
 from faultline_core.types import Estimate
 
-from .report import Aim, ConfoundingFigures, ErrorFigures, ImpactFigures, SourceComparison
+from .report import (
+    Aim,
+    BatchingFigures,
+    ConfoundingFigures,
+    ErrorFigures,
+    ImpactFigures,
+    SourceComparison,
+)
 
 MOST_TOKEN_ERROR = 0.10
 MOST_SHARE_OF_NAME_ERROR = 0.5
@@ -14,6 +21,9 @@ MOST_WORSE = 0.03
 LEAST_MATCHED = 4
 LEAST_PRESENCE = 0.8
 LEAST_RANK_CORRELATION = 0.7
+LEAST_FASTER_TOKENS = 2.0
+LEAST_FASTER_PICTURES = 2.5
+MOST_DIFFERENCE = 1e-4
 
 
 def aims(
@@ -21,6 +31,7 @@ def aims(
     mismatched: Collection[str],
     sources: SourceComparison,
     impact: ImpactFigures,
+    batching: BatchingFigures,
 ) -> list[Aim]:
     """Hold the figures against what was asked of them: by estimates, whose intervals stand beside."""
     errors = confounding.mismatched
@@ -51,6 +62,27 @@ def aims(
         ),
         _at_least("shift presence as a share of the class name's", sources.presence_ratio, LEAST_PRESENCE),
         _at_least("rank correlation of impacts", impact.rank_correlation, LEAST_RANK_CORRELATION),
+        *_of_batches(batching),
+    ]
+
+
+def _of_batches(batching: BatchingFigures) -> list[Aim]:
+    difference = batching.tokens_difference
+    return [
+        _at_least(
+            "eight classes in one batch, times as fast as one by one", batching.tokens, LEAST_FASTER_TOKENS
+        ),
+        Aim(
+            name="vectors learned together and alone, largest difference in float64",
+            aim=f"<= {MOST_DIFFERENCE:g}",
+            reached="unknown" if difference.estimate is None else f"{difference.estimate:.1e}",
+            met=_at_most(difference, MOST_DIFFERENCE),
+        ),
+        _at_least(
+            "16 pictures in one batch, times as fast as one at a time",
+            batching.generation,
+            LEAST_FASTER_PICTURES,
+        ),
     ]
 
 

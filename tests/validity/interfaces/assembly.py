@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faultline_core.model_answers import ModelAnswers
-from faultline_core.types import Cost
 from faultline_miniature.world.user_dataset import MISMATCHED_CLASSES
 
 from .aims import aims
 from .confounding_figures import confounding_figures
-from .cost_figures import cost_figures
-from .filter_figures import filter_figures, thresholds, verdicts
+from .cost_figures import Booked, cost_figures
+from .filter_figures import filter_figures, verdicts
 from .impact_figures import impact_figures
 from .pictures import Layout, Picture, Source, placed
-from .report import InterfaceValidity
+from .report import BatchingFigures, InterfaceValidity
 from .source_figures import source_comparison
 
 Features = Mapping[str, NDArray[np.floating]]
@@ -28,9 +27,8 @@ Features = Mapping[str, NDArray[np.floating]]
 class Pieces:
     """All that a report is made of.
 
-    ``real_*`` are of real pictures that no token was learned from, by class: CLIP's features (n, d), and
-    cosines (n,) with the class's caption, of photographs and of styles. ``base_features`` are of each
-    source's base pictures. ``shift_thresholds`` were settled on development seeds.
+    ``real_features`` are CLIP's (n, d) of real pictures that no token was learned from, by class,
+    ``base_features`` those of each source's base pictures.
     """
 
     seeds: list[int]
@@ -38,26 +36,17 @@ class Pieces:
     truth: ModelAnswers
     pictures: Sequence[Picture]
     real_features: Features
-    real_similarities: Features
-    real_style_similarities: Features
     base_features: Mapping[Source, Features]
-    shift_thresholds: Mapping[str, float | None]
-    tokens: Sequence[Cost]
+    tokens: Sequence[Booked]
+    batching: BatchingFigures
     seconds: Mapping[str, float]
 
 
 def report(pieces: Pieces, generator: np.random.Generator) -> InterfaceValidity:
     """Make every figure."""
     layout = pieces.layout
-    by = thresholds(
-        layout.classes,
-        layout.conditions,
-        pieces.real_similarities,
-        pieces.real_style_similarities,
-        pieces.shift_thresholds,
-    )
     token, name = (placed(pieces.pictures, source, layout) for source in ("token", "class-name"))
-    judged = {"token": verdicts(token, by), "class-name": verdicts(name, by)}
+    judged = {"token": verdicts(token), "class-name": verdicts(name)}
     kept: dict[Source, NDArray[np.bool_]] = {
         "token": judged["token"].kept,
         "class-name": judged["class-name"].kept,
@@ -87,6 +76,7 @@ def report(pieces: Pieces, generator: np.random.Generator) -> InterfaceValidity:
             "class-name": filter_figures(name, judged["class-name"]),
         },
         cost=cost_figures(pieces.tokens, {"token": token, "class-name": name}, kept, generator),
-        aims=aims(confounded, MISMATCHED_CLASSES, sources, impact["token"]),
+        batching=pieces.batching,
+        aims=aims(confounded, MISMATCHED_CLASSES, sources, impact["token"], pieces.batching),
         seconds=dict(pieces.seconds),
     )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -14,214 +13,166 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 from tqdm import tqdm
 
-from faultline_core.blobs import BlobStore, cache_key
-from faultline_core.class_prompts import object_caption
-from faultline_core.clip_metrics import cosine
-from faultline_core.contract.editor import GenerationPreset
-from faultline_core.contract.tokens import TextualInversionPreset
+from faultline import ShiftBenchmark
+from faultline_core.contract.dataset_interfaces import TokenItem
+from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from faultline_core.contract.shift_benchmarks import PictureItem
 from faultline_core.model_answers import ModelAnswers
-from faultline_core.shifts import BASE, catalogue
-from faultline_core.suite import Suite
-from faultline_core.types import BlobRef, Cost
-from faultline_miniature.training import zoo
+from faultline_core.shifts import BASE
+from faultline_core.suite import load_suite
+from faultline_core.types import BlobRef
 from faultline_miniature.training.classifier_quality import Predictor
 from faultline_miniature.training.rendered import as_tensor
-from faultline_miniature.world.scene import VALUES, Scene
-from faultline_miniature.world.seeds import SeedRange
-from faultline_miniature.world.stretches import interface_scenes
 from oracle import Oracle
+from validation.judging import SEEN, SeenById, picture
 from validation.kept import kept, kept_array
+from validation.roster import SUITE, SUITE_WEIGHTS
+from validation.serving import Service
 
-from .in_process import Asked, Engines, Token
-from .pictures import Layout, Picture, Source
+from .batching import batching_figures
+from .order import CLASSES, LEARNED_FROM, TRUTH_FROM, Order
+from .pictures import Picture, Source
+from .report import BatchingFigures
+from .run_items import checked, pictures_of
+from .runs import begin_benchmark, begin_interface, finished
 from .truth import Predict, Renderings, rendered, true_answers
-from .world_shifts import BY_NAME, CONDITIONS, WORLD_SHIFTS
 
-CLASSES = VALUES["object_class"]
 SOURCES: tuple[Source, ...] = ("token", "class-name")
-LEARNED_FROM, THRESHOLDS_FROM, TRUTH_FROM = 0, 1, 2
-"""Parts of a stretch of seeds."""
+_LEARNED_BESIDE = 6
+"""Pictures of each class that the figures of batches learn from."""
 
-_TOKENS = TypeAdapter(dict[str, Token])
-_MADE = TypeAdapter(list[tuple[BlobRef, Cost]])
-_SEEN = TypeAdapter(list[dict[str, str]])
+_TOKENS = TypeAdapter(list[TokenItem])
+_ITEMS = TypeAdapter(list[PictureItem])
+_SUMMARY = TypeAdapter(ShiftBenchmarkSummary)
+_BATCHING = TypeAdapter(BatchingFigures)
 _SECONDS = TypeAdapter(float)
 
 
-@dataclass(frozen=True)
-class Order:
-    """What is validated: a stretch of a split's seeds, by how many pictures, with which settings."""
-
-    state: Path
-    split: SeedRange
-    number: int
-    preset: TextualInversionPreset
-    generation: GenerationPreset
-    learned: int = 48
-    thresholds: int = 60
-    truth: int = 150
-    pictures: int = 12
-    smoke: bool = False
-
-    @property
-    def folder(self) -> Path:
-        """Where the pieces of this stretch lie."""
-        return self.state / f"{self.split.name}-{self.number}"
-
-    @property
-    def made_by(self) -> str:
-        """What tokens and pictures hang on."""
-        told = (self.preset.model_dump(mode="json"), self.generation.model_dump(mode="json"))
-        return str(cache_key(settings=told, learned=self.learned, pictures=self.pictures)[:12])
-
-
 class Campaign:
-    """One stretch's validation."""
+    """One stretch's validation, asked of a stack's gateway."""
 
-    def __init__(self, order: Order, suite: Suite) -> None:
-        self.order = order
-        self.engines = Engines(suite, BlobStore(str(order.state / "blobs")))
+    def __init__(self, order: Order, service: Service) -> None:
+        self.order, self._service = order, service
 
     @cached_property
-    def models(self) -> dict[str, Predict]:
-        """The zoo, trained on the dataset's pictures of classifiers' own seeds."""
-        folder = self.order.state / f"zoo-{self.order.number}"
-        given = ["--seed", str(1 + self.order.number), "--out", str(folder)]
-        given += ["--work", str(folder / "work"), *(["--smoke"] if self.order.smoke else [])]
+    def _zoo(self) -> Mapping[str, Path]:
         with self._timed("zoo"):
-            zoo.main(given)
-        return {member.name: _predict(Predictor(folder / member.name)) for member in zoo.MEMBERS}
-
-    @property
-    def layout(self) -> Layout:
-        """How tables are laid out."""
-        return Layout(CONDITIONS, CLASSES, tuple(self.models))
-
-    def scenes(self, part: int, per_class: int) -> dict[str, list[Scene]]:
-        """Scenes of a part of the stretch, by class."""
-        found: dict[str, list[Scene]] = {name: [] for name in CLASSES}
-        for scene in interface_scenes(self.order.split, self.order.number, per_class, part=part):
-            found[scene.object_class].append(scene)
-        return found
+            self.order.train_zoo()
+        return self.order.specs
 
     @cached_property
     def truth(self) -> ModelAnswers:
         """What the zoo answers to the dataset rendered as it is and under each shift."""
-        path = self.order.folder / f"truth-{self.order.truth}.npy"
-        scenes = self.scenes(TRUTH_FROM, self.order.truth)
+        shifts = self.order.shifts
+        path = self.order.folder / f"truth-{self.order.truth}-{len(shifts)}.npy"
+        scenes = self.order.scenes(TRUTH_FROM, self.order.truth)
+        models = {spec: _predict(Predictor(folder)) for spec, folder in self._zoo.items()}
         with self._timed("truth"):
-            pictures: Renderings = kept_array(path, lambda: rendered(scenes, WORLD_SHIFTS))
-            return true_answers(pictures, CLASSES, WORLD_SHIFTS, self.models, CLASSES)
+            pictures: Renderings = kept_array(path, lambda: rendered(scenes, shifts))
+            return true_answers(pictures, CLASSES, shifts, models, CLASSES)
 
     @cached_property
-    def tokens(self) -> dict[str, Token]:
-        """A token of each class."""
-        scenes = self.scenes(LEARNED_FROM, self.order.learned)
-
-        def learn() -> dict[str, Token]:
-            images = {name: self.engines.put(each) for name, each in scenes.items()}
-            return self.engines.learn(images, self.order.preset, self.order.number)
-
-        with self._timed("tokens"):
-            return kept(self._path("tokens.json"), _TOKENS, learn)
+    def batching(self) -> BatchingFigures:
+        """What batches are worth; measured before a stack runs beside it."""
+        scenes = self.order.scenes(LEARNED_FROM, _LEARNED_BESIDE)
+        measure = partial(
+            batching_figures, load_suite(SUITE).editor, SUITE_WEIGHTS, self.order.folder / "batching", scenes
+        )
+        with self._timed("batching"):
+            return kept(self._interface / "batching.json", _BATCHING, measure)
 
     @cached_property
+    def tokens(self) -> list[TokenItem]:
+        """Every class of the dataset interface."""
+        with self._timed("dataset interface"):
+            return kept(self._interface / "tokens.json", _TOKENS, self._learned)
+
+    def _learned(self) -> list[TokenItem]:
+        client, path = self._service.client(), self._interface / "interface.json"
+        begin = partial(begin_interface, client, self.order)
+        return list(finished(client, path, client.dataset_interfaces, begin).items())
+
+    @cached_property
+    def items(self) -> list[PictureItem]:
+        """Every picture of the shift benchmark, real ones too."""
+        assert self.tokens
+        with self._timed("shift benchmark"):
+            return kept(self._benchmark / "items.json", _ITEMS, self._answered)
+
+    def _answered(self) -> list[PictureItem]:
+        client, path = self._service.client(), self._benchmark_id
+        interface = (self._interface / "interface.json").read_text(encoding="utf-8").strip('"')
+        begin = partial(begin_benchmark, client, self.order, interface)
+        run = finished(client, path, client.shift_benchmarks, begin)
+        return list(tqdm(run.items(), total=run.run.request_counts.total, desc="collect"))
+
+    @cached_property
+    def summary(self) -> ShiftBenchmarkSummary:
+        """What the gateway says of them, with the thresholds in force."""
+        assert self.items
+        with self._timed("summary"):
+            return kept(self._benchmark / "summary.json", _SUMMARY, lambda: self._bench.summary())
+
+    @property
     def pictures(self) -> list[Picture]:
-        """Every picture of both sources, judged."""
-        found: list[Picture] = []
-        for source in SOURCES:
-            for condition in tqdm(CONDITIONS, desc=source):
-                found += self._pictures(source, condition)
-        return found
-
-    def _pictures(self, source: Source, condition: str) -> list[Picture]:
-        prompt = catalogue().base if condition == BASE else BY_NAME[condition].shift.prompt
-        asked = [
-            Asked(name, prompt, place, self.tokens[name].bundle if source == "token" else None)
-            for name in CLASSES
-            for place in range(self.order.pictures)
-        ]
-        name = f"{source}-{CONDITIONS.index(condition)}"
-        generate = partial(self.engines.generate, asked, self.order.generation, self.order.number)
-        with self._timed(f"pictures {source}"):
-            made = kept(self._path(f"{name}-made.json"), _MADE, generate)
-        images = [image for image, _ in made]
-        pixels = self.engines.pixels(images)
-        seen = kept(self._path(f"{name}-seen.json"), _SEEN, lambda: self._oracle.attributes(pixels))
-        to_object, to_shift = self._similarities(asked, images, condition)
-        right = {
-            model: predict(pixels).argmax(axis=1) == [CLASSES.index(one.class_name) for one in asked]
-            for model, predict in self.models.items()
-        }
-        return [
-            Picture(
-                id=f"{name}-{row}",
-                source=source,
-                class_name=one.class_name,
-                shift=condition,
-                seed=one.place,
-                to_object=float(to_object[row]),
-                to_shift=float(to_shift[row]),
-                right={model: bool(answers[row]) for model, answers in right.items()},
-                seen=seen[row],
-                image=made[row][0],
-                cost=made[row][1],
-            )
-            for row, one in enumerate(asked)
-        ]
+        """Every generated picture, with what the filter and the oracle say of it."""
+        return checked(pictures_of(self.items, self.seen, self.summary), self.summary)
 
     @cached_property
-    def _oracle(self) -> Oracle:
-        return Oracle.load()
+    def seen(self) -> SeenById:
+        """What the oracle sees in every generated picture, by its item's id."""
+        made = {item.id: image for item in self.items if (image := _image(item)) is not None}
 
-    def _similarities(
-        self, asked: list[Asked], images: list[BlobRef], condition: str
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        features = self.engines.features(images)
-        photo = condition == BASE or not BY_NAME[condition].shift.is_style
-        words = {name: object_caption(name, photo=photo) for name in CLASSES}
-        texts = self.engines.text_features([words[one.class_name] for one in asked])
-        caption = words[CLASSES[0]] if condition == BASE else BY_NAME[condition].shift.caption
-        shift = self.engines.text_features([caption])
-        return cosine(features, texts), cosine(features, np.broadcast_to(shift, features.shape))
+        def look() -> SeenById:
+            fetch = self._bench.picture
+            pixels = np.stack([picture(fetch(image)) for image in tqdm(made.values(), desc="fetch")])
+            return {name: dict(one) for name, one in zip(made, Oracle.load().attributes(pixels), strict=True)}
 
-    @cached_property
+        with self._timed("oracle"):
+            return kept(self._benchmark / "seen.json", SEEN, look)
+
+    @property
+    def _bench(self) -> ShiftBenchmark:
+        run_id = self._benchmark_id.read_text(encoding="utf-8").strip('"')
+        return self._service.client().shift_benchmarks.get(run_id)
+
     def real_features(self) -> dict[str, NDArray[np.float64]]:
         """CLIP's features (n, d) of real pictures that no token was learned from, by class."""
-        scenes = self.scenes(THRESHOLDS_FROM, self.order.thresholds)
-        return {name: self.engines.features(self.engines.put(each)) for name, each in scenes.items()}
+        return self._features("real", self._images("real"))
 
-    def real_similarities(self, *, photo: bool) -> dict[str, NDArray[np.float64]]:
-        """Cosines of those pictures with their class's caption."""
-        texts = self.engines.text_features([object_caption(name, photo=photo) for name in CLASSES])
-        return {
-            name: cosine(features, np.broadcast_to(text, features.shape))
-            for (name, features), text in zip(self.real_features.items(), texts, strict=True)
-        }
-
-    def base_features(self) -> Mapping[Source, dict[str, NDArray[np.float64]]]:
+    def base_features(self) -> dict[Source, dict[str, NDArray[np.float64]]]:
         """CLIP's features of both sources' base pictures, by class."""
-        return {
-            source: {
-                name: self.engines.features(
-                    [
-                        one.image
-                        for one in self.pictures
-                        if (one.source, one.shift, one.class_name) == (source, BASE, name)
-                    ]
-                )
-                for name in CLASSES
-            }
-            for source in SOURCES
-        }
+        return {source: self._features(source, self._images(source)) for source in SOURCES}
+
+    def _images(self, source: str) -> dict[str, list[BlobRef]]:
+        found: dict[str, list[BlobRef]] = {name: [] for name in CLASSES}
+        for item in self.items:
+            if (result := item.result) is not None and (result.source, result.shift) == (source, BASE):
+                found[item.label].append(result.image)
+        return found
+
+    def _features(self, name: str, images: Mapping[str, Sequence[BlobRef]]) -> dict[str, NDArray[np.float64]]:
+        flat = [image for each in images.values() for image in each]
+        features = kept_array(self._benchmark / f"features-{name}.npy", lambda: self._service.features(flat))
+        ends = np.cumsum([len(each) for each in images.values()])
+        return dict(zip(images, np.split(features, ends[:-1]), strict=True))
 
     def seconds(self) -> dict[str, float]:
         """How long each piece took, over all attempts."""
         files = sorted((self.order.folder / "seconds").glob("*.json"))
         return {path.stem: _SECONDS.validate_json(path.read_bytes()) for path in files}
 
-    def _path(self, name: str) -> Path:
-        return self.order.folder / self.order.made_by / name
+    @property
+    def _interface(self) -> Path:
+        return self.order.folder / self.order.interface_key()
+
+    @property
+    def _benchmark(self) -> Path:
+        return self._interface / self.order.benchmark_key()
+
+    @property
+    def _benchmark_id(self) -> Path:
+        return self._benchmark / "benchmark.json"
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -233,6 +184,12 @@ class Campaign:
         finally:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(_SECONDS.dump_json(before + time.monotonic() - began))
+
+
+def _image(item: PictureItem) -> BlobRef | None:
+    """The item's picture where it was generated."""
+    generated = item.result is not None and item.result.source in SOURCES
+    return item.result.image if generated and item.result is not None else None
 
 
 def _predict(network: Predictor) -> Predict:

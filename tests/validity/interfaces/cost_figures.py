@@ -6,45 +6,50 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from faultline_core.statistics import bootstrap_mean, proportion
+from faultline_core.statistics import proportion
 from faultline_core.types import Cost, Estimate
+from validation.measures import resampled
 
 from .pictures import Placed, Source
 from .report import CostFigures, SpentFigures
 
-_ANY = (0.0, float("inf"))
+Booked = tuple[str, Cost]
+"""The group whose shared cost one of its items has, and what was booked on this item."""
+
 _NOTHING = Estimate(estimate=None, low=None, high=None, n=0)
 
 
 def cost_figures(
-    tokens: Sequence[Cost],
+    tokens: Sequence[Booked],
     pictures: Mapping[Source, Placed],
     kept: Mapping[Source, np.ndarray],
     generator: np.random.Generator,
 ) -> CostFigures:
     """Average what was booked; ``kept`` flags each source's pictures as laid out.
 
-    A token's evaluations count forwards and backwards. What a kept picture took is what all took over those
-    that were kept; its interval is that of the share kept, as every picture takes alike.
+    A token's evaluations count forwards and backwards. Whole groups are drawn for intervals. What a kept
+    picture took is what all took over those that were kept; its interval is wide enough for both.
     """
+    spent = {source: _spent(_booked(each), generator) for source, each in pictures.items()}
     return CostFigures(
-        token=SpentFigures(
-            unet_evaluations=_mean([_evaluations(each) for each in tokens], generator),
-            seconds=_mean([each.seconds for each in tokens], generator),
-        ),
-        picture={source: _spent(each, generator) for source, each in pictures.items()},
+        token=_spent(tokens, generator),
+        picture=spent,
         kept_picture={
-            source: _per_kept(_spent(each, generator), int(each.made.sum()), int(kept[source].sum()))
+            source: _per_kept(spent[source], int(each.made.sum()), int(kept[source].sum()))
             for source, each in pictures.items()
         },
     )
 
 
-def _spent(placed: Placed, generator: np.random.Generator) -> SpentFigures:
-    costs = [one.cost for one in placed.table.ravel() if one is not None]
+def _booked(placed: Placed) -> list[Booked]:
+    return [(one.group, one.cost) for one in placed.table.ravel() if one is not None]
+
+
+def _spent(booked: Sequence[Booked], generator: np.random.Generator) -> SpentFigures:
+    groups = [group for group, _ in booked]
     return SpentFigures(
-        unet_evaluations=_mean([_evaluations(each) for each in costs], generator),
-        seconds=_mean([each.seconds for each in costs], generator),
+        unet_evaluations=_mean([_evaluations(each) for _, each in booked], groups, generator),
+        seconds=_mean([each.seconds for _, each in booked], groups, generator),
     )
 
 
@@ -52,13 +57,14 @@ def _evaluations(cost: Cost) -> float:
     return float(cost.unet_evaluations + cost.unet_backward_evaluations)
 
 
-def _mean(values: Sequence[float], generator: np.random.Generator) -> Estimate:
+def _mean(values: Sequence[float], groups: Sequence[str], generator: np.random.Generator) -> Estimate:
     if not values:
         return _NOTHING
     if np.ptp(values) == 0.0:
         # A count that is the same of all is no sample: it has no spread to be unsure of.
         return Estimate(estimate=values[0], low=values[0], high=values[0], n=len(values))
-    return bootstrap_mean(values, generator, bounds=_ANY)
+    table = np.array(values)
+    return resampled(lambda rows: float(table[rows].mean()), groups, generator)
 
 
 def _per_kept(spent: SpentFigures, made: int, kept: int) -> SpentFigures:

@@ -17,7 +17,7 @@ def joined(given: Sequence[Pieces]) -> Pieces:
     """Join stretches, each with a zoo, tokens and pictures of its own; places of seeds never meet.
 
     A model of the joint table is an architecture and a length, trained once a stretch: accuracies average
-    over trainings.
+    over trainings. What batches are worth is the first's.
 
     Raises:
         ValueError: there is none, or they were laid out in different ways.
@@ -34,17 +34,22 @@ def joined(given: Sequence[Pieces]) -> Pieces:
         seeds=[seed for one in given for seed in one.seeds],
         truth=_answers([one.truth for one in given]),
         pictures=[
-            replace(picture, id=f"{number}-{picture.id}", seed=number * stride + picture.seed)
+            replace(
+                picture,
+                id=f"{number}-{picture.id}",
+                seed=number * stride + picture.seed,
+                group=f"{number}-{picture.group}",
+            )
             for number, one in enumerate(given)
             for picture in one.pictures
         ],
         real_features=_features([one.real_features for one in given]),
-        real_similarities=_features([one.real_similarities for one in given]),
-        real_style_similarities=_features([one.real_style_similarities for one in given]),
         base_features={
             source: _features([one.base_features[source] for one in given]) for source in first.base_features
         },
-        tokens=[cost for one in given for cost in one.tokens],
+        tokens=[
+            (f"{number}-{group}", cost) for number, one in enumerate(given) for group, cost in one.tokens
+        ],
         seconds=dict(seconds),
     )
 

@@ -24,7 +24,8 @@ class Picture:
     """One generated picture of a benchmark: what was asked, what CLIP, classifiers and oracle said.
 
     ``shift`` is a condition's name, the base included. ``right`` says for each classifier whether its answer
-    is the class. ``to_shift`` of a base picture means nothing. ``image`` names the picture in a blob store.
+    is the class. ``has_object`` and ``has_shift`` are the filter's verdicts. What pictures of one ``group``
+    took together is booked on one of them.
     """
 
     id: str
@@ -33,10 +34,11 @@ class Picture:
     shift: str
     seed: int
     to_object: float
-    to_shift: float
     right: Mapping[str, bool]
     seen: Seen
-    image: str = ""
+    has_object: bool = True
+    has_shift: bool = True
+    group: str = ""
     cost: Cost = field(default_factory=Cost)
 
 

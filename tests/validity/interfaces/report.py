@@ -114,6 +114,18 @@ class CostFigures(Part):
     kept_picture: dict[str, SpentFigures]
 
 
+class BatchingFigures(Part):
+    """What batches are worth: how many times as fast they are, and how far from one after another.
+
+    ``tokens`` is of eight classes, ``generation`` of 16 pictures; n counts rounds. ``tokens_difference`` is
+    the largest difference of a number of the vectors learned together and alone in float64; n counts them.
+    """
+
+    tokens: Estimate
+    tokens_difference: Estimate
+    generation: Estimate
+
+
 class Aim(Part):
     """One figure of the issue's list, what it was to reach, and whether it did; None where it is unknown."""
 
@@ -137,5 +149,6 @@ class InterfaceValidity(Part):
     impact: dict[str, ImpactFigures]
     filter: dict[str, FilterFigures]
     cost: CostFigures
+    batching: BatchingFigures
     aims: list[Aim]
     seconds: dict[str, float]

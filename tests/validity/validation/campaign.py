@@ -135,8 +135,8 @@ class Campaign:
         write_atomically(path.with_name(ABOUT), about.encode())
         run_id = kept(path, _RUN_ID, partial(self._begin, client, seed))
         if self._service.is_ours:
-            rest_others(client, run_id)
-        return collected(watched(take_up(client, run_id)))
+            rest_others(client.stress_tests, run_id)
+        return collected(watched(take_up(client.stress_tests, run_id)))
 
     def _begin(self, client: Client, seed: int) -> str:
         name = f"{DATASET}{scenes_key(self.scenes[seed])}"

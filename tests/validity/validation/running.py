@@ -1,16 +1,21 @@
-"""One stress test of all classifiers, through the SDK, taken up again where it was left."""
+"""Runs through the SDK, taken up again where they were left: a stress test of all classifiers and others."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 from tqdm import tqdm
 
 from faultline import Client, StressTest
+from faultline._runs import AnyRun
+from faultline.resources._runs import RunResource
 from faultline_core.contract.runs import Item
 from faultline_core.contract.stress_tests import StressTestSummary
+
+R = TypeVar("R", bound=AnyRun)
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ FINISHED = TypeAdapter(Finished)
 SUMMARY = TypeAdapter(StressTestSummary)
 
 
-def watched(run: StressTest) -> StressTest:
+def watched(run: R) -> R:
     """Follow a run with a bar until it ends.
 
     Raises:
@@ -43,21 +48,21 @@ def watched(run: StressTest) -> StressTest:
     return run
 
 
-def take_up(client: Client, run_id: str) -> StressTest:
+def take_up(runs: RunResource[R], run_id: str) -> R:
     """A run begun earlier; a failed or cancelled one is resumed."""
-    run = client.stress_tests.get(run_id)
+    run = runs.get(run_id)
     return run.resume() if run.run.state in ("failed", "cancelled") else run
 
 
-def rest_others(client: Client, run_id: str) -> None:
-    """Cancel runs that earlier validations left under way: they would share the machine with this one.
+def rest_others(runs: RunResource[Any], run_id: str) -> None:
+    """Cancel runs of a kind that earlier validations left under way: they would share the machine.
 
     What they finished is kept, and the validation that began one takes it up again.
     """
-    for other in client.stress_tests.list():
+    for other in runs.list():
         waits = other.state in ("queued", "in_progress")
         if waits and other.id != run_id and other.dataset.startswith(DATASET):
-            client.stress_tests.get(other.id).cancel()
+            runs.get(other.id).cancel()
 
 
 def start(

@@ -1,20 +1,24 @@
-"""The gateway that a validation asks, of a stack of its own or running already, and that stack's editor."""
+"""The gateway that a validation asks, of a stack of its own or running already, and that stack's services."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from faultline import Client
 from faultline_core.blobs import BlobStore
+from faultline_core.contract.base import MAX_BATCH
 from faultline_core.contract.editor import GenerateRequest, GenerateResponse
+from faultline_core.contract.scorer import EmbedImagesRequest
 from faultline_core.images import decode_image
-from faultline_gateway.service_clients import HttpEditor, calling_services
+from faultline_core.types import BlobRef
+from faultline_gateway.service_clients import HttpEditor, HttpScorer, calling_services
 from faultline_gateway.settings import GatewaySettings, settings_from
 from stack import Stack, ended_by_signals
 
@@ -77,6 +81,11 @@ class Service:
         answer = asyncio.run(_generated(settings, request))
         return np.stack([decode_image(store.get(one.unwrap().image)) for one in answer.outcomes])
 
+    def features(self, images: Sequence[BlobRef]) -> NDArray[np.float64]:
+        """CLIP's features (n, d) of pictures that the stack has stored, by its scorer."""
+        self.client()
+        return asyncio.run(_embedded(settings_from(self._stack.environment()), images))
+
     def close(self) -> None:
         """Stop the stack, also what a killed attempt of this validation had started."""
         if self._client is None:
@@ -90,6 +99,16 @@ class Service:
 async def _generated(settings: GatewaySettings, request: GenerateRequest) -> GenerateResponse:
     async with calling_services(settings) as caller:
         return await HttpEditor(caller).generate(request)
+
+
+async def _embedded(settings: GatewaySettings, images: Sequence[BlobRef]) -> NDArray[np.float64]:
+    found: list[list[float]] = []
+    async with calling_services(settings) as caller:
+        for start in range(0, len(images), MAX_BATCH):
+            request = EmbedImagesRequest(images=list(images[start : start + MAX_BATCH]))
+            answer = await HttpScorer(caller).embed_images(request)
+            found += [outcome.unwrap().vector for outcome in answer.outcomes]
+    return np.array(found)
 
 
 @contextmanager
