@@ -21,14 +21,16 @@ from stack import Stack, ended_by_signals
 HERE = Path(__file__).resolve().parent
 DATASET = "user"
 PER_CLASS = 24
+# The miniature's captions always name a place, and what is left unsaid it draws as it likes.
+BASE = "a photo of a <class> on the grass"
 # Two backgrounds, two weathers, two styles.
 SHIFTS = (
     "in the snow",
     "among the flowers",
-    "at night",
-    "in the fog",
-    "a painting of a <class>",
-    "a sketch of a <class>",
+    "a photo of a <class> on the grass at night",
+    "a photo of a <class> on the grass in the fog",
+    "a painting of a <class> on the grass",
+    "a sketch of a <class> on the grass",
 )
 PICTURES = 8
 SEED = 0
@@ -58,6 +60,7 @@ def benchmarked(client: Client, interface: DatasetInterface) -> ShiftBenchmark:
     zoo = [each.name for each in client.classifiers.list().classifiers if each.name.startswith("zoo-")]
     run = client.shift_benchmarks.create(
         interface=interface.id,
+        base=BASE,
         shifts=SHIFTS,
         classifiers=zoo,
         sources=["token", "class-name"],

@@ -12,7 +12,7 @@ from faultline_core.types import Cost
 from interfaces.pictures import Layout, Picture, Source
 from interfaces.world_shifts import BY_NAME
 
-SNOW, NIGHT = "in the snow", "at night"
+SNOW, NIGHT = "in the snow", "a photo of a … on the grass at night"
 LAYOUT = Layout((BASE, SNOW, NIGHT), ("plate", "bus"), ("weak", "strong", "middling"))
 SEEDS = 40
 

@@ -23,6 +23,7 @@ class _Creating(Taking[H]):
         shifts: Sequence[str] | Literal["catalogue"] = "catalogue",
         classes: Sequence[str] | None = None,
         class_shifts: Mapping[str, Sequence[str]] | None = None,
+        base: str | None = None,
         sources: Sequence[BenchmarkSource] = ("token",),
         retrieval: str | None = None,
         scraped: Mapping[str, str] | None = None,
@@ -39,8 +40,8 @@ class _Creating(Taking[H]):
         """Start a benchmark of an interface, by its id; it goes on whether or not anybody waits for it.
 
         ``shifts`` are the paper's catalogue, or your own: words, names of the catalogue, whole prompts with
-        ``<class>``; ``class_shifts`` are further ones of single classes. ``n`` pictures of each class and
-        shift, and as many without, are made or found by each of ``sources``: the learned ``token``, the
+        ``<class>``; ``class_shifts`` are further ones of single classes, ``base`` the prompt without any, by
+        default "a photo of a <class>". ``n`` pictures of each class and shift, and as many without, are made or found by each of ``sources``: the learned ``token``, the
         plain ``class-name``, ``retrieval`` from a dataset, ``scraped`` and ``photographs`` from a dataset
         for each condition. ``real`` pictures a class, of ``validation`` where some were kept back, are the
         controls. A classifier ``py:module:function`` is served by this client until the client is closed.
@@ -50,6 +51,7 @@ class _Creating(Taking[H]):
             shifts=CATALOGUE if shifts == "catalogue" else list(shifts),
             classes=None if classes is None else list(classes),
             classifiers=self._served(classifiers),
+            base=base,
             class_shifts={name: list(words) for name, words in (class_shifts or {}).items()},
             sources=list(sources),
             retrieval=retrieval,

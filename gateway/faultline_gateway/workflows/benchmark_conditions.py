@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from faultline_core.class_prompts import check_prompt, is_photo
 from faultline_core.contract.shift_benchmarks import (
     CATALOGUE,
     BenchmarkShift,
@@ -32,8 +33,7 @@ def conditions(
     check_distinct(shifts)
     for shift in shifts:
         _check_length(shift, classes)
-    base = BenchmarkShift(name=BASE, prompt=catalogue().base, caption="a photo", family=BASE)
-    return [base, *(_condition(shift, classes, scorer) for shift in shifts)]
+    return [_base(create, classes), *(_condition(shift, classes, scorer) for shift in shifts)]
 
 
 def find_condition(shifts: Sequence[BenchmarkShift], text: str) -> BenchmarkShift | None:
@@ -83,6 +83,14 @@ def _pointing_at(*place: str | int) -> Iterator[None]:
     except RequestError as error:
         error.pointer = pointer(*place)
         raise
+
+
+def _base(create: ShiftBenchmarkCreate, classes: Sequence[str]) -> BenchmarkShift:
+    prompt = catalogue().base if create.base is None else create.base
+    with _pointing_at("base"):
+        check_prompt(prompt, field="base")
+        _check_length(Shift(name="the base", prompt=prompt, caption="a photo"), classes)
+    return BenchmarkShift(name=BASE, prompt=prompt, caption="a photo", family=BASE, photo=is_photo(prompt))
 
 
 def _check_length(shift: Shift, classes: Sequence[str]) -> None:

@@ -41,8 +41,9 @@ class ShiftBenchmarkCreate(RequestBody):
 
     ``n`` pictures of each class and shift are made from seeds that all shifts share, and as many without
     a shift; ``sources`` with ``class-name`` makes them from the plain names beside. ``class_shifts`` are
-    further shifts of single classes ("sleeping"). ``steps``, ``guidance`` and ``scheduler`` are those of
-    the suite unless given. Without ``classes`` it is about all of the interface's, which must have ended
+    further shifts of single classes ("sleeping"). ``base`` is the prompt without a shift, with ``<class>`` in
+    it, where "a photo of a <class>" leaves unsaid what the dataset's pictures agree on. ``steps``,
+    ``guidance`` and ``scheduler`` are those of the suite unless given. Without ``classes`` it is about all of the interface's, which must have ended
     then; where ``token`` is a source, about those that have a token.
 
     ``real`` pictures a class of the interface's dataset, or of the dataset ``validation`` where pictures
@@ -57,6 +58,7 @@ class ShiftBenchmarkCreate(RequestBody):
     shifts: list[ShiftText] | Literal["catalogue"] = "catalogue"
     classes: list[str] | None = Field(default=None, min_length=1, max_length=10_000)
     classifiers: list[ClassifierSpec] = Field(min_length=1, max_length=128)
+    base: ShiftText | None = None
     class_shifts: dict[str, list[ShiftText]] = {}
     sources: list[BenchmarkSource] = Field(default=["token"], min_length=1, max_length=5)
     retrieval: Name | None = None

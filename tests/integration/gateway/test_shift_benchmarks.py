@@ -15,6 +15,7 @@ import pytest_asyncio
 from fakes.benchmarks import TokenEditor, benchmark_body, benchmark_services, token_of, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.world import CLASSES
+from faultline_core.contract.base import Problem
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.shift_benchmarks import PictureItem, ShiftBenchmarkConfig
@@ -97,6 +98,23 @@ async def test_tokens_go_into_the_slot_and_names_into_the_words(finished: Finish
     asked = {(item.prompt, item.token) for request in editor.requests for item in request.items}
     assert ("A photo of a <class> in the snow", token_of("sled")) in asked
     assert ("A photo of a sled in the snow", None) in asked
+
+
+async def test_the_base_is_drawn_as_it_is_asked_for(gateway: FakeGateway) -> None:
+    interface = await uploaded(gateway)
+    run = await created(gateway, interface, base="a photo of a <class> on the grass")
+    await gateway.worker().work_off()
+    prompts = {
+        item.result.prompt
+        for item in gateway.ledger.items_of(run.id, PictureItem)
+        if item.result is not None and (item.result.shift, item.result.source) == ("base", "class-name")
+    }
+    assert prompts == {f"a photo of a {name} on the grass" for name in CLASSES}
+    for base, said in (("a photo of a sled", "no <class>"), ("a <class> " + "so " * 80, "words")):
+        refused = await post(gateway, interface, base=base)
+        problem = Problem.model_validate_json(refused.content)
+        assert (refused.status_code, [each.pointer for each in problem.errors]) == (422, ["/base"])
+        assert said in problem.detail
 
 
 async def test_what_all_pictures_took_is_booked_once(finished: Finished) -> None:

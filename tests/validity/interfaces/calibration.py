@@ -14,7 +14,7 @@ from validation.judging import Look, picture
 
 from .order import LEARNED_FROM, Order
 from .runs import finished, uploaded, words
-from .world_shifts import WorldShift
+from .world_shifts import BASE_PROMPT, WorldShift
 
 AUTHOR = "oracle"
 CLASSIFIER = "zoo-vit-long"
@@ -51,6 +51,7 @@ def _interface(client: Client, order: Order) -> DatasetInterface:
 def _benchmark(client: Client, order: Order, interface: str) -> ShiftBenchmark:
     return client.shift_benchmarks.create(
         interface=interface,
+        base=BASE_PROMPT,
         shifts=words(order.shifts),
         classifiers=[CLASSIFIER],
         sources=["class-name"],

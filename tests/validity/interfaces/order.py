@@ -19,7 +19,7 @@ from validation.roster import SUITE, SUITE_WEIGHTS
 from validation.serving import STACK
 
 from .pictures import Layout
-from .world_shifts import WORLD_SHIFTS, WorldShift
+from .world_shifts import BASE_PROMPT, WORLD_SHIFTS, WorldShift
 
 CLASSES = VALUES["object_class"]
 LEARNED_FROM, THRESHOLDS_FROM, TRUTH_FROM = 0, 1, 2
@@ -109,6 +109,7 @@ class Order:
             interface=self.interface_key(),
             pictures=self.pictures,
             thresholds=self.thresholds,
+            base=BASE_PROMPT,
             shifts=[shift.text for shift in self.shifts],
             classifiers={spec: _digest(folder) for spec, folder in self.specs.items()},
         )[:16]

@@ -17,7 +17,7 @@ from validation.running import DATASET, R, rest_others, take_up, watched
 from validation.sources import upload
 
 from .order import LEARNED_FROM, THRESHOLDS_FROM, Order
-from .world_shifts import WorldShift
+from .world_shifts import BASE_PROMPT, WorldShift
 
 _RUN_ID = TypeAdapter(str)
 
@@ -56,6 +56,7 @@ def begin_benchmark(client: Client, order: Order, interface: str) -> ShiftBenchm
     """Begin the benchmark of both sources, its thresholds by pictures that no token was learned from."""
     return client.shift_benchmarks.create(
         interface=interface,
+        base=BASE_PROMPT,
         shifts=words(order.shifts),
         classifiers=list(order.specs),
         sources=["token", "class-name"],

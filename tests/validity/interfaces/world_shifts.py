@@ -36,20 +36,22 @@ class WorldShift:
         return seen[self.attribute] == self.value
 
 
-# Of Table 1 those whose words the world renders as they are meant ("in the beach" would be its sand, "at
-# dusk" nothing), and further ones in words of its own.
+# This generator's captions always name a place, and what is left unsaid it draws as a sketch half of the time:
+# the base and what changes no place say the dataset's most frequent one. Shifts of Table 1 whose words the
+# world renders as they are meant are among them ("in the beach" would be its sand, "at dusk" nothing).
+BASE_PROMPT = "a photo of a <class> on the grass"
 WORLD_SHIFTS: tuple[WorldShift, ...] = (
     WorldShift("in the snow", "background", "snow"),
     WorldShift("on the water", "background", "water"),
     WorldShift("among the flowers", "background", "flowers"),
-    WorldShift("in the rain", "weather", "rain"),
-    WorldShift("in the fog", "weather", "fog"),
-    WorldShift("at night", "weather", "night"),
-    WorldShift("a painting of a <class>", "style", "painting"),
-    WorldShift("a sketch of a <class>", "style", "sketch"),
-    WorldShift("next to a dog", "companion", "dog"),
-    WorldShift("next to a person", "companion", "person"),
-    WorldShift("next to a ball", "companion", "ball"),
+    WorldShift("a photo of a <class> on the grass in the rain", "weather", "rain"),
+    WorldShift("a photo of a <class> on the grass in the fog", "weather", "fog"),
+    WorldShift("a photo of a <class> on the grass at night", "weather", "night"),
+    WorldShift("a painting of a <class> on the grass", "style", "painting"),
+    WorldShift("a sketch of a <class> on the grass", "style", "sketch"),
+    WorldShift("a photo of a <class> on the grass next to a dog", "companion", "dog"),
+    WorldShift("a photo of a <class> on the grass next to a person", "companion", "person"),
+    WorldShift("a photo of a <class> on the grass next to a ball", "companion", "ball"),
 )
 BY_NAME: Mapping[str, WorldShift] = {shift.name: shift for shift in WORLD_SHIFTS}
 CONDITIONS: tuple[str, ...] = (BASE, *BY_NAME)
