@@ -41,10 +41,11 @@ class _Creating(Taking[H]):
 
         ``shifts`` are the paper's catalogue, or your own: words, names of the catalogue, whole prompts with
         ``<class>``; ``class_shifts`` are further ones of single classes, ``base`` the prompt without any, by
-        default "a photo of a <class>". ``n`` pictures of each class and shift, and as many without, are made or found by each of ``sources``: the learned ``token``, the
-        plain ``class-name``, ``retrieval`` from a dataset, ``scraped`` and ``photographs`` from a dataset
-        for each condition. ``real`` pictures a class, of ``validation`` where some were kept back, are the
-        controls. A classifier ``py:module:function`` is served by this client until the client is closed.
+        default "a photo of a <class>". ``n`` pictures of each class and shift, and as many without, are
+        made or found by each of ``sources``: the learned ``token``, the plain ``class-name``, ``retrieval``
+        from a dataset, ``scraped`` and ``photographs`` from a dataset for each condition. ``real`` pictures
+        a class, of ``validation`` where some were kept back, are the controls. A classifier
+        ``py:module:function`` is served by this client until the client is closed.
         """
         body = ShiftBenchmarkCreate(
             interface=interface,

@@ -43,8 +43,8 @@ class ShiftBenchmarkCreate(RequestBody):
     a shift; ``sources`` with ``class-name`` makes them from the plain names beside. ``class_shifts`` are
     further shifts of single classes ("sleeping"). ``base`` is the prompt without a shift, with ``<class>`` in
     it, where "a photo of a <class>" leaves unsaid what the dataset's pictures agree on. ``steps``,
-    ``guidance`` and ``scheduler`` are those of the suite unless given. Without ``classes`` it is about all of the interface's, which must have ended
-    then; where ``token`` is a source, about those that have a token.
+    ``guidance`` and ``scheduler`` are those of the suite unless given. Without ``classes`` it is about all of
+    the interface's, which must have ended then; where ``token`` is a source, about those that have a token.
 
     ``real`` pictures a class of the interface's dataset, or of the dataset ``validation`` where pictures
     were kept back, set the object thresholds and are the controls.
