@@ -11,7 +11,7 @@ from faultline_core.clip_metrics import unit
 from faultline_core.types import Estimate
 
 _NORMAL = 1.959964
-_LEAST = 3
+LEAST = 3
 """Leaving one of two out leaves no pair."""
 
 Vectors = NDArray[np.floating]
@@ -26,7 +26,7 @@ def kernel_distance(real: Vectors, made: Vectors) -> tuple[float, float]:
     Raises:
         ValueError: there are fewer than three of either.
     """
-    if min(len(real), len(made)) < _LEAST:
+    if min(len(real), len(made)) < LEAST:
         raise ValueError(f"{len(real)} and {len(made)} pictures are too few to compare")
     x, y = unit(real), unit(made)
     k_x, k_y, k_xy = (_kernel(*pair) for pair in ((x, x), (y, y), (x, y)))

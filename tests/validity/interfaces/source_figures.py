@@ -13,7 +13,7 @@ from faultline_core.types import Estimate
 from faultline_miniature.world.user_dataset import MISMATCHES
 from validation.measures import clustered_share, resampled
 
-from .kernel_distance import mean_distance
+from .kernel_distance import LEAST, mean_distance
 from .pictures import Picture, Source
 from .report import SourceComparison, SourceFigures
 from .world_shifts import BY_NAME
@@ -79,7 +79,9 @@ def _figures(
             name: _similarity([one for one in pictures if one.class_name == name], generator)
             for name in classes
         },
-        kernel_distance=mean_distance((real[name], made[name]) for name in classes if name in made),
+        kernel_distance=mean_distance(
+            (real[name], made[name]) for name in classes if len(made.get(name, ())) >= LEAST
+        ),
     )
 
 
