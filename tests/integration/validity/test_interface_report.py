@@ -59,7 +59,9 @@ def pieces(number: int = 0) -> Pieces:
         real_features=features,
         base_features={"token": features, "class-name": features},
         tokens=[("all", Cost(unet_evaluations=10, seconds=1.0))] * 2,
-        batching=BatchingFigures(tokens=worth, tokens_difference=none, generation=worth),
+        batching=BatchingFigures(
+            tokens=worth, tokens_by_preset=worth, tokens_difference=none, generation=worth
+        ),
         seconds={"zoo": 2.0},
     )
 

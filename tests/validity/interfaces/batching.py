@@ -28,17 +28,17 @@ from faultline_services.editor.pipeline import load_pipeline
 
 from .report import BatchingFigures
 
-STEPS = 6
+SAMPLES = 24
+"""Of a class in one piece of work."""
 PICTURES = 16
-ROUNDS = 3
+ROUNDS = 4
 _ANY = (0.0, float("inf"))
 
 
 class Lessons:
-    """The same classes learned together and one after another, each round with draws of its own.
+    """The same classes learned together and one after another, ``batch`` samples a class and step.
 
-    ``scenes`` maps each class to what it learns from. Every piece of work has an empty store, so that nothing
-    is remembered from the one before.
+    ``scenes`` maps each class to what it learns from.
     """
 
     def __init__(
@@ -47,59 +47,75 @@ class Lessons:
         weights: Path,
         folder: Path,
         scenes: Mapping[str, Sequence[Scene]],
-        dtype: str,
+        *,
+        dtype: str = "float32",
+        batch: int,
     ) -> None:
         self._suite, self._folder = suite, folder
         self._pictures = {
             name: [encode_raw(render(scene)) for scene in each] for name, each in scenes.items()
         }
         self._pipeline = load_pipeline(suite, weights, device="cpu", dtype=dtype)
-        self._preset = suite.textual_inversion.model_copy(update={"steps": STEPS})
-        self._made = count()
+        changes = {"steps": SAMPLES // batch, "batch": batch, "shares": (1.0,)}
+        self._preset = suite.textual_inversion.model_copy(update=changes)
+        self._store = BlobStore(str(folder / "store"))
+        self._seeds = count()
 
-    def learned(self, seed: int, groups: Sequence[Sequence[str]]) -> dict[str, NDArray[np.floating]]:
-        """Learn the classes a call a group; returns each one's vectors (k, D)."""
-        engine, vectors = self._engine(), {}
+    def together(self) -> None:
+        """Learn all classes in one batch, by draws of their own: nothing is remembered."""
+        self.learned(self._store, next(self._seeds), [list(self._pictures)])
+
+    def one_by_one(self) -> None:
+        """Learn each class in a call of its own."""
+        self.learned(self._store, next(self._seeds), [[name] for name in self._pictures])
+
+    def difference(self) -> Estimate:
+        """How far classes learned together are from those learned alone, by the same draws."""
+        names = list(self._pictures)
+        orders = {"together": [names], "alone": [[name] for name in names]}
+        # A store of each order's own, or the second would find what the first remembered.
+        found = [
+            self.learned(BlobStore(str(self._folder / name)), 0, order) for name, order in orders.items()
+        ]
+        return largest_difference(*found)
+
+    def learned(
+        self, store: BlobStore, seed: int, groups: Sequence[Sequence[str]]
+    ) -> dict[str, NDArray[np.floating]]:
+        """Learn the classes a call a group; returns each one's vectors (k, D) as they were computed."""
+        engine, vectors = EditorEngine(self._pipeline, self._suite, store), {}
         for group in groups:
+            items = [self._item(store, name) for name in group]
             request = LearnTokensRequest(
-                items=[self._item(engine, name) for name in group],
-                preset=self._preset,
-                link_steps=STEPS,
-                seed=seed,
+                items=items, preset=self._preset, link_steps=self._preset.steps, seed=seed
             )
             for name, outcome in zip(group, engine.learn_tokens(request).outcomes, strict=True):
-                bundle = outcome.unwrap().bundle
-                assert bundle is not None  # one link takes all steps
-                (vectors[name],) = load(engine.store.get(bundle)).values()
+                # The checkpoint's, as a bundle's are rounded to float32.
+                vectors[name] = load(store.get(outcome.unwrap().checkpoint))["vectors"]
         return vectors
 
-    def together(self, seed: int) -> dict[str, NDArray[np.floating]]:
-        """Learn all classes in one batch."""
-        return self.learned(seed, [list(self._pictures)])
+    def _item(self, store: BlobStore, name: str) -> LearnTokenItem:
+        return LearnTokenItem(class_name=name, images=[store.put(each) for each in self._pictures[name]])
 
-    def one_by_one(self, seed: int) -> dict[str, NDArray[np.floating]]:
-        """Learn each class in a call of its own."""
-        return self.learned(seed, [[name] for name in self._pictures])
 
-    def drawn(self, seed: int, batch: int) -> None:
-        """Draw pictures of the classes' names, so many a call."""
-        engine, preset = self._engine(), self._suite.generation
-        names = list(self._pictures)
+class Drawings:
+    """Pictures of the classes' names, drawn one at a time or in a batch."""
+
+    def __init__(self, suite: EditorSuite, weights: Path, folder: Path, names: Sequence[str]) -> None:
+        pipeline = load_pipeline(suite, weights, device="cpu", dtype="float32")
+        self._engine = EditorEngine(pipeline, suite, BlobStore(str(folder)))
+        self._generation, self._names, self._seeds = suite.generation, names, count()
+
+    def drawn(self, batch: int) -> None:
+        """Draw the pictures, so many a call."""
+        preset, names, seed = self._generation, self._names, next(self._seeds)
         items = [
             GenerateItem(prompt=f"a photo of a {names[place % len(names)]}", seed=PICTURES * seed + place)
             for place in range(PICTURES)
         ]
         for start in range(0, PICTURES, batch):
             some = items[start : start + batch]
-            engine.generate(GenerateRequest(items=some, steps=preset.steps, guidance=preset.guidance))
-
-    def _engine(self) -> EditorEngine:
-        store = BlobStore(str(self._folder / str(next(self._made))))
-        return EditorEngine(self._pipeline, self._suite, store)
-
-    def _item(self, engine: EditorEngine, name: str) -> LearnTokenItem:
-        images = [engine.store.put(each) for each in self._pictures[name]]
-        return LearnTokenItem(class_name=name, images=images)
+            self._engine.generate(GenerateRequest(items=some, steps=preset.steps, guidance=preset.guidance))
 
 
 def batching_figures(
@@ -108,30 +124,26 @@ def batching_figures(
     """Measure what batches are worth on one thread; ``folder`` takes what is made on the way."""
     folder.mkdir(parents=True, exist_ok=True)
     with _one_thread(), TemporaryDirectory(dir=folder) as work:
-        quick = Lessons(suite, weights, Path(work) / "float32", scenes, "float32")
-        exact = Lessons(suite, weights, Path(work) / "float64", scenes, "float64")
+        published = Lessons(suite, weights, Path(work) / "published", scenes, batch=1)
+        chosen = suite.textual_inversion.batch
+        preset = Lessons(suite, weights, Path(work) / "preset", scenes, batch=chosen)
+        exact = Lessons(suite, weights, Path(work) / "exact", scenes, batch=1, dtype="float64")
+        drawings = Drawings(suite, weights, Path(work) / "drawings", list(scenes))
         return BatchingFigures(
-            tokens=times_as_fast(quick.one_by_one, quick.together, ROUNDS),
-            tokens_difference=largest_difference(exact.together(0), exact.one_by_one(0)),
-            generation=times_as_fast(
-                lambda seed: quick.drawn(seed, 1), lambda seed: quick.drawn(seed, PICTURES), ROUNDS
-            ),
+            tokens=times_as_fast(published.one_by_one, published.together, ROUNDS),
+            tokens_by_preset=times_as_fast(preset.one_by_one, preset.together, ROUNDS),
+            tokens_difference=exact.difference(),
+            generation=times_as_fast(lambda: drawings.drawn(1), lambda: drawings.drawn(PICTURES), 2 * ROUNDS),
         )
 
 
-def times_as_fast(slow: Callable[[int], object], fast: Callable[[int], object], rounds: int) -> Estimate:
-    """How many times as fast the second is, a mean over interleaved rounds; each is given its round.
-
-    Counted in processor time: of one thread that is what wall clock would be on an idle machine.
-    """
-    turns = {"slow": count(1), "fast": count(1)}
-    # Once unmeasured: the first call of a kind chooses kernels and fills caches.
-    slow(0)
-    fast(0)
-    laps = interleaved(
-        {"slow": lambda: slow(next(turns["slow"])), "fast": lambda: fast(next(turns["fast"]))}, rounds
-    )
-    found = ratios(laps["slow"]["processor"], laps["fast"]["processor"])
+def times_as_fast(slow: Callable[[], object], fast: Callable[[], object], rounds: int) -> Estimate:
+    """How many times as fast the second is by wall clock, a mean over interleaved rounds."""
+    # Once unmeasured: the first call of a kind chooses kernels and encodes pictures.
+    slow()
+    fast()
+    laps = interleaved({"slow": slow, "fast": fast}, rounds)
+    found = ratios(laps["slow"]["wall"], laps["fast"]["wall"])
     return bootstrap_mean(found, np.random.default_rng(0), bounds=_ANY)
 
 

@@ -117,11 +117,13 @@ class CostFigures(Part):
 class BatchingFigures(Part):
     """What batches are worth: how many times as fast they are, and how far from one after another.
 
-    ``tokens`` is of eight classes, ``generation`` of 16 pictures; n counts rounds. ``tokens_difference`` is
-    the largest difference of a number of the vectors learned together and alone in float64; n counts them.
+    ``tokens`` is of eight classes at one sample a class and step, as published, ``tokens_by_preset`` at the
+    suite's number of samples; ``generation`` is of 16 pictures; n counts rounds. ``tokens_difference`` is the
+    largest difference of a number of the vectors learned together and alone in float64; n counts them.
     """
 
     tokens: Estimate
+    tokens_by_preset: Estimate
     tokens_difference: Estimate
     generation: Estimate
 

@@ -37,8 +37,8 @@ class WorldShift:
 
 
 # This generator's captions always name a place, and what is left unsaid it draws as a sketch half of the
-# time: the base and what changes no place say the dataset's most frequent one. Shifts of Table 1 whose words the
-# world renders as they are meant are among them ("in the beach" would be its sand, "at dusk" nothing).
+# time: the base and what changes no place say the dataset's most frequent one. Shifts of Table 1 whose words
+# the world renders as they are meant are among them ("in the beach" would be its sand, "at dusk" nothing).
 BASE_PROMPT = "a photo of a <class> on the grass"
 WORLD_SHIFTS: tuple[WorldShift, ...] = (
     WorldShift("in the snow", "background", "snow"),
