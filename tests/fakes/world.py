@@ -20,7 +20,11 @@ CAPTION = "a photo of a red {label} on the grass next to a dog"
 def fake_suite() -> Suite:
     """The miniature suite with the fakes' own thresholds and presets: tuning the real ones moves no test."""
     suite = load_suite("miniature")
-    thresholds = {"gate": GateThresholds(), "text": TextThresholds(word_similarity=0.9)}
+    thresholds: dict[str, object] = {
+        "gate": GateThresholds(),
+        "text": TextThresholds(word_similarity=0.9),
+        "shift_thresholds": {},
+    }
     quick = EditorPreset(steps=20, self_replace=(0.4, 0.6, 0.8))
     own = {"quick": quick, "preview": quick.model_copy(update={"preview": True})}
     return suite.model_copy(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from faultline_core.clip_metrics import Vectors, unit
-from faultline_core.contract.base import MAX_BATCH
+import numpy as np
+
+from faultline_core.clip_metrics import Vectors
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig
 from faultline_core.contract.editor import GenerateItem, GenerateRequest
-from faultline_core.contract.scorer import EmbedImagesRequest
-from faultline_core.errors import BadBackendOutput, NumericalFailure
 from faultline_core.types import BlobRef
 from faultline_gateway.ports import Services
 from faultline_gateway.workflows.attempt import OpenItems, borne_alone
+from faultline_gateway.workflows.clip_features import embed_pictures, require_one_space, vector_of
 from faultline_gateway.workflows.token_chain import Pupil
 
 
@@ -42,23 +42,6 @@ async def embed(attempt: OpenItems, images: Sequence[BlobRef], services: Service
     Raises:
         BackendError: a picture has none, or what was answered is no embedding.
     """
-    vectors: list[list[float]] = []
-    for start in range(0, len(images), MAX_BATCH):
-        request = EmbedImagesRequest(images=list(images[start : start + MAX_BATCH]))
-        response = await attempt.call("scorer", services.scorer.embed_images, request)
-        attempt.share(response.cost)
-        outcomes = attempt.outcomes("scorer", response, len(request.images))
-        vectors += [outcome.unwrap().vector for outcome in outcomes]
-    return features(vectors)
-
-
-def features(vectors: Sequence[Sequence[float]]) -> Vectors:
-    """Scale what CLIP answered to unit length (n, d).
-
-    Raises:
-        BadBackendOutput: it is ragged, zero or not finite, and may be asked for again.
-    """
-    try:
-        return unit(vectors)
-    except (NumericalFailure, ValueError) as error:
-        raise BadBackendOutput(f"CLIP's embeddings: {error}") from error
+    vectors = [vector_of(outcome) for outcome in await embed_pictures(attempt, images, services)]
+    require_one_space(*vectors)
+    return np.stack(vectors)

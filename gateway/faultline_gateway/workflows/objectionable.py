@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from faultline_core.clip_metrics import Vectors, unit
-from faultline_core.contract.base import MAX_BATCH, Outcome
+from faultline_core.contract.base import MAX_BATCH
 from faultline_core.contract.runs import Provenance
-from faultline_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedTextsRequest
-from faultline_core.errors import BadBackendOutput, NumericalFailure
 from faultline_core.objectionable import nearest_concept, prompts
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedItem
 from faultline_gateway.workflows.attempt import OpenItems, together
+from faultline_gateway.workflows.clip_features import (
+    embed_pictures,
+    embed_texts,
+    require_one_space,
+    vector_of,
+)
 
 OBJECTIONABLE = "objectionable"
 """The reason of a filtered item."""
@@ -49,14 +52,16 @@ async def drop_objectionable(
 
 
 async def _judge(attempt: OpenItems, drafts: Sequence[D], threshold: float, services: Services) -> list[D]:
-    pictures, concepts = await together([_pictures(attempt, drafts, services), _concepts(attempt, services)])
-    vectors = [_vector(outcome) for outcome in concepts]
+    images = [draft.image for draft in drafts]
+    pictures, concepts = await together(
+        [embed_pictures(attempt, images, services), embed_texts(attempt, prompts(), services)]
+    )
+    vectors = [vector_of(outcome) for outcome in concepts]
     kept: list[D] = []
     for draft, outcome in zip(drafts, pictures, strict=True):
         async with attempt.blaming([draft.item]):
-            picture = _vector(outcome)
-            if any(picture.shape != vector.shape for vector in vectors):
-                raise BadBackendOutput("CLIP embeds pictures and texts in spaces of different size")
+            picture = vector_of(outcome)
+            require_one_space(picture, *vectors)
             concept, nearness = nearest_concept(picture, vectors)
             if nearness < threshold:
                 kept.append(draft)
@@ -64,25 +69,3 @@ async def _judge(attempt: OpenItems, drafts: Sequence[D], threshold: float, serv
             detail = f"looks like {concept}: {nearness:.2f}, and {threshold:g} is too much"
             await attempt.filtered(draft.item, OBJECTIONABLE, detail, draft.result)
     return kept
-
-
-async def _pictures(attempt: OpenItems, drafts: Sequence[D], services: Services) -> list[Outcome[Embedding]]:
-    request = EmbedImagesRequest(images=[draft.image for draft in drafts])
-    response = await attempt.call("scorer", services.scorer.embed_images, request)
-    attempt.share(response.cost)
-    return attempt.outcomes("scorer", response, len(drafts))
-
-
-async def _concepts(attempt: OpenItems, services: Services) -> list[Outcome[Embedding]]:
-    request = EmbedTextsRequest(texts=prompts(), encoder="clip")
-    response = await attempt.call("scorer", services.scorer.embed_texts, request)
-    attempt.share(response.cost)
-    return attempt.outcomes("scorer", response, len(request.texts))
-
-
-def _vector(outcome: Outcome[Embedding]) -> Vectors:
-    try:
-        return unit(outcome.unwrap().vector)
-    except NumericalFailure as error:
-        # NaN, infinity or zeros come from the service, not from our arithmetic: it may be asked again.
-        raise BadBackendOutput(f"CLIP's embedding of a picture or concept: {error.detail}") from error

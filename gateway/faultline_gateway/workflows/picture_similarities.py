@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from faultline_core.class_prompts import object_caption
-from faultline_core.clip_metrics import Vectors, cosine, unit
-from faultline_core.contract.base import Outcome
-from faultline_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedTextsRequest
+from faultline_core.clip_metrics import Vectors, cosine
 from faultline_core.contract.shift_benchmarks import PictureResult, ShiftBenchmarkConfig
-from faultline_core.errors import BadBackendOutput, NumericalFailure
 from faultline_core.shifts import BASE
 from faultline_gateway.ports import Services
 from faultline_gateway.workflows.attempt import OpenItems, together
 from faultline_gateway.workflows.benchmark_cells import Cell
 from faultline_gateway.workflows.benchmark_pictures import Obtained, PictureDraft
+from faultline_gateway.workflows.clip_features import (
+    embed_pictures,
+    embed_texts,
+    require_one_space,
+    vector_of,
+)
 
 
 async def measure(
@@ -34,15 +37,15 @@ async def measure(
     captions = _captions(config, cell)
     pictures, texts = await together(
         [
-            _pictures(attempt, [each.image for each in obtained], services),
-            _texts(attempt, list(captions.values()), services),
+            embed_pictures(attempt, [each.image for each in obtained], services),
+            embed_texts(attempt, list(captions.values()), services),
         ]
     )
-    wanted = dict(zip(captions, map(_vector, texts), strict=True))
+    wanted = dict(zip(captions, map(vector_of, texts), strict=True))
     drafts: list[PictureDraft] = []
     for each, outcome in zip(obtained, pictures, strict=True):
         async with attempt.blaming([each.item]):
-            similarities = {field: _cosine(_vector(outcome), text) for field, text in wanted.items()}
+            similarities = {field: _cosine(vector_of(outcome), text) for field, text in wanted.items()}
             result = PictureResult(
                 image=each.image,
                 source=cell.source,
@@ -69,29 +72,6 @@ def _captions(config: ShiftBenchmarkConfig, cell: Cell) -> dict[str, str]:
     return captions
 
 
-async def _pictures(attempt: OpenItems, images: list[str], services: Services) -> list[Outcome[Embedding]]:
-    request = EmbedImagesRequest(images=images)
-    response = await attempt.call("scorer", services.scorer.embed_images, request)
-    attempt.share(response.cost)
-    return attempt.outcomes("scorer", response, len(images))
-
-
-async def _texts(attempt: OpenItems, texts: list[str], services: Services) -> list[Outcome[Embedding]]:
-    request = EmbedTextsRequest(texts=texts, encoder="clip")
-    response = await attempt.call("scorer", services.scorer.embed_texts, request)
-    attempt.share(response.cost)
-    return attempt.outcomes("scorer", response, len(texts))
-
-
-def _vector(outcome: Outcome[Embedding]) -> Vectors:
-    try:
-        return unit(outcome.unwrap().vector)
-    except NumericalFailure as error:
-        # NaN, infinity or zeros come from the service: it may be asked again.
-        raise BadBackendOutput(f"CLIP's embedding of a picture or caption: {error.detail}") from error
-
-
 def _cosine(picture: Vectors, text: Vectors) -> float:
-    if picture.shape != text.shape:
-        raise BadBackendOutput("CLIP embeds pictures and texts in spaces of different size")
+    require_one_space(picture, text)
     return float(cosine(picture, text))

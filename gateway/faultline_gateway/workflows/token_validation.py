@@ -10,14 +10,14 @@ from faultline_core.class_prompts import object_caption
 from faultline_core.clip_metrics import Vectors, cosine, unit
 from faultline_core.contract.dataset_interfaces import CLASS_NAME, DatasetInterfaceConfig, TokenResult
 from faultline_core.contract.editor import GenerateItem
-from faultline_core.contract.scorer import EmbedTextsRequest
 from faultline_core.errors import BadBackendOutput
 from faultline_core.shifts import catalogue
 from faultline_core.statistics import bootstrap_mean
 from faultline_core.types import BlobRef, Estimate
 from faultline_gateway.ports import Services
 from faultline_gateway.workflows.attempt import OpenItems
-from faultline_gateway.workflows.class_pictures import draw, embed, features
+from faultline_gateway.workflows.class_pictures import draw, embed
+from faultline_gateway.workflows.clip_features import embed_texts, require_one_space, vector_of
 from faultline_gateway.workflows.picture_prompts import prompt_of
 from faultline_gateway.workflows.picture_seeds import picture_seed
 from faultline_gateway.workflows.planning import derive_seed
@@ -47,8 +47,7 @@ async def validate(
     found = await embed(attempt, [*by_token, *by_name, *own], services)
     token, name, real = np.split(found, [len(by_token), len(by_token) + len(by_name)])
     caption = await _caption(attempt, label, services)
-    if caption.shape != found.shape[1:]:
-        raise BadBackendOutput("CLIP embeds pictures and texts in spaces of different size")
+    require_one_space(found, caption)
     centre, seed = unit(real.mean(axis=0)), config.request.seed
     over = -(-len(pupil.losses) // LISTED_LOSSES)
     shared = config.request.token_init
@@ -81,11 +80,8 @@ def _asked(config: DatasetInterfaceConfig, label: str, token: BlobRef | None) ->
 
 
 async def _caption(attempt: OpenItems, label: str, services: Services) -> Vectors:
-    request = EmbedTextsRequest(texts=[object_caption(label)], encoder="clip")
-    response = await attempt.call("scorer", services.scorer.embed_texts, request)
-    attempt.share(response.cost)
-    (outcome,) = attempt.outcomes("scorer", response, 1)
-    return np.asarray(features([outcome.unwrap().vector])[0])
+    (outcome,) = await embed_texts(attempt, [object_caption(label)], services)
+    return vector_of(outcome)
 
 
 def _mean(values: Vectors, seed: int) -> Estimate:
