@@ -20,7 +20,7 @@ from faultline_gateway.workflows.class_pictures import draw, embed
 from faultline_gateway.workflows.planning import derive_seed
 from faultline_gateway.workflows.token_chain import Pupil
 
-PICTURES = 12
+PICTURES = 24
 """Of each share, from the same prompts and seeds."""
 OWN_PICTURES = 32
 
@@ -62,9 +62,11 @@ async def choose(
     for offer in pupil.offers:
         images = await draw(attempt, config, pupil, _asked(config, pupil, offer), services)
         made = await embed(attempt, images, services)
-        score = margins(made, centre, others)
-        scores.append(score)
-        near, told = cosine(made, centre), {"share": offer.share, "token": offer.bundle}
+        # What the dataset shows and the class itself both tell in the resemblance; the margin, which other
+        # classes move as well, needs many more pictures for as much.
+        near, score = cosine(made, centre), margins(made, centre, others)
+        scores.append(near)
+        told = {"share": offer.share, "token": offer.bundle}
         candidates.append(TokenCandidate(**told, resemblance=_mean(near, seed), margin=_mean(score, seed)))
     chosen = candidates[least_share([each.share for each in candidates], scores)]
     pupil.bundle, pupil.share, pupil.candidates = chosen.token, chosen.share, candidates

@@ -93,7 +93,7 @@ class TokenResult(Provenance):
 
     ``own_words`` are what captions say of this class more than of others; they were left to the token.
     ``share`` is how much of the way from the initialiser the token went, chosen among ``candidates``: the
-    smallest share whose margin is as high as the best one's, one standard error aside.
+    smallest share whose resemblance is as high as the best one's, one standard error aside.
     """
 
     token: BlobRef
