@@ -1,0 +1,36 @@
+"""demo/interface.schema.json is what the demo of dataset interfaces writes, and what it wrote holds to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from interface import InterfaceDemo
+
+DEMO = Path(__file__).parents[3] / "demo"
+SCHEMA: dict[str, Any] = json.loads((DEMO / "interface.schema.json").read_text(encoding="utf-8"))
+WRITTEN: dict[str, Any] = json.loads((DEMO / "interface.json").read_text(encoding="utf-8"))
+
+
+def test_the_schema_is_that_of_what_is_written() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert InterfaceDemo.model_json_schema(mode="serialization") == SCHEMA
+
+
+def test_what_is_checked_in_holds_to_it() -> None:
+    jsonschema.Draft202012Validator(SCHEMA).validate(WRITTEN)
+    demo = InterfaceDemo.model_validate(WRITTEN)
+    assert demo.interface.missing == {}
+    assert set(demo.benchmark.sources) == {"token", "class-name"}
+
+
+@pytest.mark.parametrize("missing", ["n", "low", "high", "estimate"])
+def test_a_figure_without_one_of_its_parts_is_refused(missing: str) -> None:
+    body = json.loads(json.dumps(WRITTEN))
+    shift = next(iter(body["benchmark"]["sources"]["token"]["shifts"].values()))
+    del shift["share_kept"][missing]
+    assert not jsonschema.Draft202012Validator(SCHEMA).is_valid(body)
