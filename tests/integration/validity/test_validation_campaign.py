@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -139,11 +140,11 @@ def test_a_killed_stress_test_is_taken_up_and_not_begun_again(
         begun.append(seed)
         return "run-7"
 
-    def killed(client: Client, run_id: str) -> None:
+    def killed(runs: object, run_id: str) -> None:
         raise KeyboardInterrupt(run_id)
 
     monkeypatch.setattr(Campaign, "_begin", begin)
-    monkeypatch.setattr(Silent, "client", lambda _: None)
+    monkeypatch.setattr(Silent, "client", lambda _: SimpleNamespace(stress_tests=None))
     monkeypatch.setattr(campaign, "take_up", killed)
     monkeypatch.setattr(campaign, "rest_others", lambda *_: None)
     for attempt in (ordered, again(ordered)):
@@ -158,7 +159,7 @@ def test_only_on_a_stack_of_our_own_are_other_runs_rested(
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr(Campaign, "_begin", lambda *_: "run-1")
-    monkeypatch.setattr(Silent, "client", lambda _: None)
+    monkeypatch.setattr(Silent, "client", lambda _: SimpleNamespace(stress_tests=None))
     monkeypatch.setattr(campaign, "take_up", refuse)
     monkeypatch.setattr(campaign, "rest_others", lambda _, run_id: asked.append(run_id))
     service = Silent(ordered.order.state, ordered.order.models, url=url)
