@@ -16,7 +16,7 @@ from faultline import Client, DatasetInterface, ShiftBenchmark
 from faultline._progress import follow
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from stack import Stack, ended_by_signals
+from stack import Stack
 
 HERE = Path(__file__).resolve().parent
 DATASET = "user"
@@ -99,16 +99,13 @@ def _timed(name: str, seconds: dict[str, float], work: Callable[[], T]) -> T:
 
 def main(stack: Stack | None = None, out: Path = HERE) -> None:
     """Start what does not run yet, run the demo, stop what was started."""
-    began = time.monotonic()
     stack = stack or Stack()
-    with ended_by_signals():
-        try:
-            stack.up()
-            stack.register_user_dataset(DATASET, PER_CLASS)
-            show(stack.url, out)
-        finally:
-            stack.stop_started()
-    seconds = time.monotonic() - began
+
+    def work() -> None:
+        stack.register_user_dataset(DATASET, PER_CLASS)
+        show(stack.url, out)
+
+    seconds = stack.shown(work)
     sys.stdout.write(f"demo/interface.json and demo/interface.html written in {seconds:.0f} s\n")
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from faultline import Client
 from faultline._progress import follow
-from stack import Stack, ended_by_signals
+from stack import Stack
 
 HERE = Path(__file__).resolve().parent
 # One without a planted bug: what it loses, the generator and the editing cost, not the change.
@@ -37,15 +36,8 @@ def stress_test(url: str, out: Path = HERE) -> None:
 
 def main(stack: Stack | None = None, out: Path = HERE) -> None:
     """Start what does not run yet, run the demo, stop what was started."""
-    began = time.monotonic()
     stack = stack or Stack()
-    with ended_by_signals():
-        try:
-            stack.up()
-            stress_test(stack.url, out)
-        finally:
-            stack.stop_started()
-    seconds = time.monotonic() - began
+    seconds = stack.shown(lambda: stress_test(stack.url, out))
     sys.stdout.write(f"demo/report.html and demo/summary.json written in {seconds:.0f} s\n")
 
 

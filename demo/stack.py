@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -241,6 +241,17 @@ class Stack:
                     running.pop(name).stop()
             self._remember(running)
             self._reap()
+
+    def shown(self, show: Callable[[], None]) -> float:
+        """Start what does not run yet, ``show`` something on it, stop what was started; tell the seconds."""
+        began = time.monotonic()
+        with ended_by_signals():
+            try:
+                self.up()
+                show()
+            finally:
+                self.stop_started()
+        return time.monotonic() - began
 
     def stop_started(self) -> None:
         """Stop what this object has started; what ran before goes on."""

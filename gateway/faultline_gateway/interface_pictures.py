@@ -11,7 +11,7 @@ from faultline_core.contract.dataset_interfaces import (
     PicturesCreate,
     TokenItem,
 )
-from faultline_core.contract.editor import GenerateItem, GenerateRequest, GenerationPreset
+from faultline_core.contract.editor import GenerateItem
 from faultline_core.errors import BadBackendOutput, InvalidRequest
 from faultline_core.shifts import BASE, catalogue, shift_of
 from faultline_core.types import BlobRef
@@ -34,13 +34,8 @@ async def generate(run_id: str, body: PicturesCreate, parts: GatewayParts) -> Pi
     shift = None if body.shift is None else shift_of(body.shift)
     prompt = prompt_of(catalogue().base if shift is None else shift.prompt, body.class_name, token)
     seeds = [picture_seed(body.seed, body.class_name, place) for place in range(body.n)]
-    own = body.model_dump(include={"steps", "guidance", "scheduler"}, exclude_none=True)
-    generation = GenerationPreset.model_validate(config.generation.model_dump() | own)
-    request = GenerateRequest(
-        items=[GenerateItem(prompt=prompt, seed=seed, token=token) for seed in seeds],
-        **generation.model_dump(exclude_none=True),
-    )
-    answer = await parts.services.editor.generate(request)
+    items = [GenerateItem(prompt=prompt, seed=seed, token=token) for seed in seeds]
+    answer = await parts.services.editor.generate(config.generation.changed_by(body).request(items))
     if len(answer.outcomes) != len(seeds):
         raise BadBackendOutput(f"the editor answered {len(answer.outcomes)} outcomes for {len(seeds)} items")
     return Pictures(

@@ -7,23 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from faultline_core.clip_metrics import Vectors, unit
-
-
-def margins(pictures: ArrayLike, own: ArrayLike, others: ArrayLike) -> Vectors:
-    """How much nearer each picture is to its class than to any other (n,), in [-2, 2].
-
-    ``pictures`` (n, d) are features of pictures made for the class, ``own`` (d,) the mean of its real
-    pictures' and ``others`` (m, d) those of other classes; with m = 0 it is the cosine with its own alone. A
-    token that does not show what the dataset shows is far from its class, one that has drifted near another.
-
-    Raises:
-        NumericalFailure: a feature is zero or not finite.
-    """
-    made, rivals = unit(pictures), np.asarray(others, dtype=np.float64)
-    nearness = made @ unit(own)
-    return np.asarray(nearness - (made @ unit(rivals).T).max(axis=1) if len(rivals) else nearness)
-
 
 def least_share(shares: Sequence[float], scores: ArrayLike) -> int:
     """The place of the smallest share that is as good as the best, one standard error aside.

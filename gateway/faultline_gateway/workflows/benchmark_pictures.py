@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from faultline_core.contract.editor import GenerateItem, GenerateRequest
+from faultline_core.contract.editor import GenerateItem
 from faultline_core.contract.shift_benchmarks import PictureResult, ShiftBenchmarkConfig
 from faultline_core.types import BlobRef, Cost
 from faultline_gateway.ports import Services
@@ -69,9 +69,8 @@ async def _generate(
     prompt = prompt_of(config.shifts[cell.condition].prompt, name, token)
     # Of class and place alone: base and shifts, token and name start from the same noise.
     seeds = [picture_seed(config.request.seed, name, item.slot) for item in items]
-    request = GenerateRequest(
-        items=[GenerateItem(prompt=prompt, seed=seed, token=token) for seed in seeds],
-        **config.generation.model_dump(exclude_none=True),
+    request = config.generation.request(
+        [GenerateItem(prompt=prompt, seed=seed, token=token) for seed in seeds]
     )
     response = await attempt.call("editor", services.editor.generate, request)
     outcomes = attempt.outcomes("editor", response, len(items))

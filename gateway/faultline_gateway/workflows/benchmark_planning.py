@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.contract.datasets import Dataset
-from faultline_core.contract.editor import GenerationPreset
 from faultline_core.contract.shift_benchmarks import (
     CATALOGUE,
     RetrievalManifest,
@@ -77,7 +76,7 @@ async def plan_benchmark(
         suite=suite.name,
         dataset=dataset.name,
         dataset_digest=dataset.digest,
-        generation=_generation(create, suite),
+        generation=suite.editor.generation.changed_by(create),
         models={"editor": suite.editor.model, "scorer": suite.scorer.clip},
         versions=VERSIONS,
         classes=classes,
@@ -113,11 +112,6 @@ def _classes(create: ShiftBenchmarkCreate, interface: LearnedInterface) -> tuple
         if by_token and name not in interface.tokens:
             raise InvalidRequest(f"the interface has no token of {name!r}", pointer=pointer("classes", index))
     return list(create.classes), []
-
-
-def _generation(create: ShiftBenchmarkCreate, suite: Suite) -> GenerationPreset:
-    own = create.model_dump(include={"steps", "guidance", "scheduler"}, exclude_none=True)
-    return GenerationPreset.model_validate(suite.editor.generation.model_dump() | own)
 
 
 def _described(

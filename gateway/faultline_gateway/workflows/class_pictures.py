@@ -8,7 +8,7 @@ import numpy as np
 
 from faultline_core.clip_metrics import Vectors
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig
-from faultline_core.contract.editor import GenerateItem, GenerateRequest
+from faultline_core.contract.editor import GenerateItem
 from faultline_core.types import BlobRef
 from faultline_gateway.ports import Services
 from faultline_gateway.workflows.attempt import OpenItems, borne_alone
@@ -28,8 +28,7 @@ async def draw(
     Raises:
         BackendError: a picture could not be made.
     """
-    request = GenerateRequest(items=list(items), **config.generation.model_dump(exclude_none=True))
-    response = await attempt.call("editor", services.editor.generate, request)
+    response = await attempt.call("editor", services.editor.generate, config.generation.request(items))
     made = [outcome.unwrap() for outcome in attempt.outcomes("editor", response, len(items))]
     attempt.share(response.cost, [each.cost for each in made])
     pupil.cost = sum((borne_alone(each.cost) for each in made), pupil.cost)

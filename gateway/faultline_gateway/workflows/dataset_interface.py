@@ -11,7 +11,7 @@ from faultline_gateway.workflows.attempt import OpenItems, Store, settle
 from faultline_gateway.workflows.interface_planning import plan_interface
 from faultline_gateway.workflows.interface_summary import summarize_interface
 from faultline_gateway.workflows.learning_prompts import write_prompts
-from faultline_gateway.workflows.offered_tokens import centres, choose
+from faultline_gateway.workflows.offered_tokens import choose
 from faultline_gateway.workflows.token_chain import Pupil, learn
 from faultline_gateway.workflows.token_validation import validate
 
@@ -44,12 +44,10 @@ async def _work_through(attempt: OpenItems, config: DatasetInterfaceConfig, serv
     if config.prompts == "captions":
         await write_prompts(attempt, config, pupils, services)
     await learn(attempt, config, pupils, services)
-    # Of one offer there is nothing to choose, and nobody has to look at other classes.
-    several = len(config.preset.shares) > 1
-    known = await centres(attempt, config, services) if several else None
     for pupil in pupils:
         if attempt.is_open(pupil.item):
             async with attempt.blaming([pupil.item]):
-                if known is not None:
-                    await choose(attempt, config, pupil, known, services)
+                # Of one offer there is nothing to choose.
+                if len(pupil.offers) > 1:
+                    await choose(attempt, config, pupil, services)
                 await attempt.done(pupil.item, await validate(attempt, config, pupil, services))

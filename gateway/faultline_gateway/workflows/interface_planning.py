@@ -62,7 +62,7 @@ def plan_interface(
         dataset_digest=dataset.digest,
         classes=list(listed),
         pictures=listed,
-        compared=_compared(create.seed, pictures) if prompts == "captions" or len(preset.shares) > 1 else {},
+        compared=_compared(create.seed, pictures) if prompts == "captions" else {},
         without_pictures=[name for name, found in pictures.items() if not found],
         link_steps=suite.editor.token_link_steps,
         generation=suite.editor.generation,

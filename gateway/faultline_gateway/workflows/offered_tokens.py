@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
 
 from faultline_core.clip_metrics import Vectors, cosine, unit
@@ -12,7 +9,7 @@ from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig, T
 from faultline_core.contract.editor import GenerateItem
 from faultline_core.contract.tokens import TokenOffer
 from faultline_core.statistics import bootstrap_mean
-from faultline_core.token_choice import least_share, margins
+from faultline_core.token_choice import least_share
 from faultline_core.types import Estimate
 from faultline_gateway.ports import Services
 from faultline_gateway.workflows.attempt import OpenItems
@@ -25,29 +22,8 @@ PICTURES = 24
 OWN_PICTURES = 32
 
 
-@dataclass(frozen=True)
-class Centres:
-    """Mean features of classes' real pictures (d,), by name; some of a large dataset's."""
-
-    by_class: Mapping[str, Vectors]
-
-    def others(self, name: str) -> Vectors:
-        """Those of all classes but one (m, d)."""
-        return np.array([centre for other, centre in self.by_class.items() if other != name])
-
-
-async def centres(attempt: OpenItems, config: DatasetInterfaceConfig, services: Services) -> Centres:
-    """Embed the pictures that classes are compared by.
-
-    Raises:
-        BackendError: the scorer failed.
-    """
-    found = {name: await embed(attempt, images, services) for name, images in config.compared.items()}
-    return Centres({name: unit(features.mean(axis=0)) for name, features in found.items()})
-
-
 async def choose(
-    attempt: OpenItems, config: DatasetInterfaceConfig, pupil: Pupil, known: Centres, services: Services
+    attempt: OpenItems, config: DatasetInterfaceConfig, pupil: Pupil, services: Services
 ) -> None:
     """Look at every token that is offered, and keep the smallest share that is as good as the best.
 
@@ -57,17 +33,16 @@ async def choose(
     lost = {dropped.image for dropped in pupil.dropped}
     own = [image for image in pupil.images if image not in lost][:OWN_PICTURES]
     centre = unit((await embed(attempt, own, services)).mean(axis=0))
-    others = known.others(pupil.item.label)
     scores, candidates, seed = [], [], config.request.seed
     for offer in pupil.offers:
         images = await draw(attempt, config, pupil, _asked(config, pupil, offer), services)
         made = await embed(attempt, images, services)
-        # What the dataset shows and the class itself both tell in the resemblance; the margin, which other
-        # classes move as well, needs many more pictures for as much.
-        near, score = cosine(made, centre), margins(made, centre, others)
+        # It tells both what the dataset shows and a class that is lost.
+        near = cosine(made, centre)
         scores.append(near)
-        told = {"share": offer.share, "token": offer.bundle}
-        candidates.append(TokenCandidate(**told, resemblance=_mean(near, seed), margin=_mean(score, seed)))
+        candidates.append(
+            TokenCandidate(share=offer.share, token=offer.bundle, resemblance=_mean(near, seed))
+        )
     chosen = candidates[least_share([each.share for each in candidates], scores)]
     pupil.bundle, pupil.share, pupil.candidates = chosen.token, chosen.share, candidates
 
@@ -89,4 +64,4 @@ def _asked(config: DatasetInterfaceConfig, pupil: Pupil, offer: TokenOffer) -> l
 
 def _mean(values: Vectors, seed: int) -> Estimate:
     generator = np.random.default_rng(derive_seed(seed, "token choice"))
-    return bootstrap_mean(values.tolist(), generator, bounds=(-2.0, 2.0))
+    return bootstrap_mean(values.tolist(), generator)

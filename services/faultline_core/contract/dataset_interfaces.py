@@ -72,14 +72,12 @@ class DatasetInterfaceConfig(ResponseBody):
 class TokenCandidate(ResponseBody):
     """A token at one share of what was learned, by pictures made under the prompts that it was learned under.
 
-    ``resemblance`` is CLIP's cosine of a picture with the mean of the class's own pictures, ``margin`` that
-    less the highest cosine with the mean of another class's; each is over pictures.
+    ``resemblance`` is CLIP's cosine of a picture with the mean of the class's own pictures, over pictures.
     """
 
     share: float
     token: BlobRef
     resemblance: Estimate
-    margin: Estimate
 
 
 class TokenResult(Provenance):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from faultline_core.contract.base import ModelIdentity, Outcome, RequestBody, ResponseBody, Text
 from faultline_core.types import BlobRef, Cost, Decoder, Inversion, Scheduler, Seed, Solver, TimestepSpacing
@@ -151,6 +152,15 @@ class GenerationPreset(RequestBody):
     steps: int = Field(default=50, ge=1, le=100)
     guidance: float = Field(default=7.5, ge=1.0, le=30.0)
     scheduler: Scheduler | None = None
+
+    def changed_by(self, body: BaseModel) -> GenerationPreset:
+        """Return it with those of its knobs that ``body`` sets."""
+        own = body.model_dump(include=set(type(self).model_fields), exclude_none=True)
+        return GenerationPreset.model_validate(self.model_dump() | own)
+
+    def request(self, items: Sequence[GenerateItem]) -> GenerateRequest:
+        """Return the request for pictures that are made by it."""
+        return GenerateRequest(items=list(items), **self.model_dump(exclude_none=True))
 
 
 class GenerateItem(RequestBody):

@@ -140,10 +140,6 @@ class PageOfItems(ResponseBody, Generic[AnyItem]):
     after: str | None = None
 
 
-class ItemPage(PageOfItems[Item]):
-    """A page of a stress test's items."""
-
-
 class RunEvent(ResponseBody):
     """One line of progress; ``id`` only ever grows."""
 

@@ -150,7 +150,7 @@ async def test_of_what_was_learned_the_least_share_is_kept_that_is_as_good(gatew
     boat = found.tokens["boat"]
     assert [each.share for each in boat.candidates] == [0.0, 0.5, 1.0]
     assert boat.token == boat.candidates[2].token
-    assert boat.candidates[2].margin.n == 24
+    assert boat.candidates[2].resemblance.n == 24
     assert found.tokens["kite"].token == found.tokens["kite"].candidates[0].token
 
 

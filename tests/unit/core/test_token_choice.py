@@ -3,25 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from faultline_core.errors import NumericalFailure
-from faultline_core.token_choice import least_share, margins
-
-
-def test_a_margin_is_the_cosine_with_ones_own_less_the_nearest_other() -> None:
-    pictures = [[2.0, 0.0, 0.0], [0.0, 3.0, 0.0], [1.0, 1.0, 0.0]]
-    found = margins(pictures, [1.0, 0.0, 0.0], [[0.0, 5.0, 0.0], [0.0, 0.0, 1.0]])
-    assert found == pytest.approx([1.0, -1.0, 0.0])
-
-
-def test_without_other_classes_it_is_the_cosine_alone() -> None:
-    assert margins([[1.0, 1.0]], [1.0, 0.0], np.empty((0, 2))) == pytest.approx([np.sqrt(0.5)])
-
-
-def test_a_feature_that_is_none_is_refused() -> None:
-    with pytest.raises(NumericalFailure):
-        margins([[0.0, 0.0]], [1.0, 0.0], [[0.0, 1.0]])
+from faultline_core.token_choice import least_share
 
 
 def test_of_equals_the_smallest_share_is_kept() -> None:
