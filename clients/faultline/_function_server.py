@@ -167,5 +167,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(content)))
+        if self.close_connection:
+            # Else a client takes the connection for open and its next request is lost.
+            self.send_header("connection", "close")
         self.end_headers()
         self.wfile.write(content)
