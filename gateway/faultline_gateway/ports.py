@@ -19,7 +19,13 @@ from faultline_core.contract.captioner import (
     LogLikelihoodRequest,
     LogLikelihoodResponse,
 )
-from faultline_core.contract.classifiers import ClassifierList, ClassifyRequest, ClassifyResponse
+from faultline_core.contract.classifiers import (
+    ClassifierDescription,
+    ClassifierList,
+    ClassifyRequest,
+    ClassifyResponse,
+    DescribeRequest,
+)
 from faultline_core.contract.editor import (
     EditRequest,
     EditResponse,
@@ -115,6 +121,10 @@ class Classifiers(Protocol):
 
     async def classify(self, request: ClassifyRequest) -> ClassifyResponse:
         """Predict each picture."""
+        ...
+
+    async def describe(self, request: DescribeRequest) -> ClassifierDescription:
+        """Tell what is known of a classifier, be it listed or not."""
         ...
 
     async def list_classifiers(self) -> ClassifierList:

@@ -149,6 +149,12 @@ class HttpClassifiers:
         answer = await self._caller.post("classifiers", "/v1/classify", request, classifiers.ClassifyResponse)
         return counted("classifiers", answer, request.images)
 
+    async def describe(self, request: classifiers.DescribeRequest) -> classifiers.ClassifierDescription:
+        """Tell what is known of a classifier, be it listed or not."""
+        return await self._caller.post(
+            "classifiers", "/v1/describe", request, classifiers.ClassifierDescription
+        )
+
     async def list_classifiers(self) -> classifiers.ClassifierList:
         """Name the classifiers that can be tested."""
         return await self._caller.get("classifiers", "/v1/classifiers", classifiers.ClassifierList)

@@ -30,6 +30,7 @@ from faultline_core.contract.classifiers import (
     ClassifierList,
     ClassifyRequest,
     ClassifyResponse,
+    DescribeRequest,
     Prediction,
 )
 from faultline_core.contract.editor import (
@@ -250,6 +251,11 @@ class FakeClassifiers(_Fake):
             return Prediction(probabilities=[1.0, *(0.0 for _ in rest)], top=[0, *rest][:5])
 
         return ClassifyResponse(outcomes=_each(request.images, predict), model=IDENTITY)
+
+    def describe(self, request: DescribeRequest) -> ClassifierDescription:
+        if request.classifier != "sure":
+            raise UnknownModel(f"no classifier is named {request.classifier!r}")
+        return ClassifierDescription(name="sure", spec="sure", parameters=7)
 
     def list_classifiers(self) -> ClassifierList:
         return ClassifierList(classifiers=[ClassifierDescription(name="sure", spec="sure")])

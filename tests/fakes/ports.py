@@ -26,6 +26,7 @@ from faultline_core.contract.classifiers import (
     ClassifierList,
     ClassifyRequest,
     ClassifyResponse,
+    DescribeRequest,
     Prediction,
 )
 from faultline_core.contract.editor import (
@@ -294,6 +295,15 @@ class FakeClassifiers:
         probabilities = [p_true if name == shown.label else rest for name in request.classes]
         top = sorted(range(len(probabilities)), key=lambda index: -probabilities[index])[:5]
         return Prediction(probabilities=probabilities, top=top)
+
+    async def describe(self, request: DescribeRequest) -> ClassifierDescription:
+        """Tell of timm's what its name says, and nothing of any other."""
+        self.calls["describe"] += 1
+        spec = request.classifier
+        architecture = spec.removeprefix("timm:") if spec.startswith("timm:") else ""
+        return ClassifierDescription(
+            name=spec, spec=spec, architecture=architecture, parameters=11_000_000, resolution=224
+        )
 
     async def list_classifiers(self) -> ClassifierList:
         """Name both classifiers."""

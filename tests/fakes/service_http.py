@@ -102,5 +102,6 @@ def _routes(services: Services) -> dict[str, tuple[type[BaseModel], Callable[[An
         "/scorer/v1/score": (scorer.ScoreRequest, services.scorer.score),
         "/scorer/v1/embed-images": (scorer.EmbedImagesRequest, services.scorer.embed_images),
         "/scorer/v1/embed-texts": (scorer.EmbedTextsRequest, services.scorer.embed_texts),
+        "/classifiers/v1/describe": (classifiers.DescribeRequest, services.classifiers.describe),
         "/classifiers/v1/classify": (classifiers.ClassifyRequest, services.classifiers.classify),
     }

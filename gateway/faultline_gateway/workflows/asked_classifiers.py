@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from faultline_core.contract.classifiers import ClassifierDescription, ClassifyRequest
+from faultline_core.contract.classifiers import ClassifierDescription, ClassifyRequest, DescribeRequest
 from faultline_core.errors import RequestError, UnknownModel
 from faultline_gateway.ports import Services
 
@@ -21,22 +22,48 @@ async def check_classifiers(
         ClassMapMismatch: its class map lacks one of ``classes``.
     """
     listed = (await services.classifiers.list_classifiers()).classifiers
-    known = {name: found for found in listed for name in (found.name, found.spec)}
+    # A folder of the user's may be named as one of the suite's: what is asked for is a spec.
+    known = {found.spec: found for found in listed}
     for index, spec in enumerate(specs):
         if spec not in known and ":" not in spec:
-            there_are = ", ".join(sorted(found.name for found in listed))
+            there_are = ", ".join(sorted(known))
             raise UnknownModel(
                 f"no classifier is named {spec!r}; there are {there_are}", pointer=f"/classifiers/{index}"
             )
         # A known class map settles it without a call; any other model has to show that it can.
         if not _covers(known.get(spec), classes):
-            try:
+            with _placed(index):
                 await _probe(spec, classes, example, services)
-            except RequestError as error:
-                # The service's place is one of its own request, which our caller never saw.
-                error.pointer = f"/classifiers/{index}"
-                raise
     return {spec: known[spec] for spec in specs if spec in known}
+
+
+async def describe_classifiers(
+    specs: Sequence[str], listed: Mapping[str, ClassifierDescription], services: Services
+) -> dict[str, ClassifierDescription]:
+    """Return what is known of each of ``specs``, to group by; those that are not ``listed`` are asked about.
+
+    Raises:
+        UnknownModel: a classifier does not exist.
+    """
+    described: dict[str, ClassifierDescription] = {}
+    for index, spec in enumerate(specs):
+        found = listed.get(spec)
+        if found is None:
+            with _placed(index):
+                found = await services.classifiers.describe(DescribeRequest(classifier=spec))
+        # Without the class map: it is as long as the dataset's own, once a model.
+        described[spec] = found.model_copy(update={"classes": None})
+    return described
+
+
+@contextmanager
+def _placed(index: int) -> Iterator[None]:
+    try:
+        yield
+    except RequestError as error:
+        # The service's place is one of its own request, which our caller never saw.
+        error.pointer = f"/classifiers/{index}"
+        raise
 
 
 def _covers(classifier: ClassifierDescription | None, classes: Sequence[str]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.contract.datasets import Dataset
 from faultline_core.contract.shift_benchmarks import (
     CATALOGUE,
@@ -19,13 +18,11 @@ from faultline_core.suite import Suite
 from faultline_core.types import BlobRef
 from faultline_gateway.ports import Services
 from faultline_gateway.work_items import PlannedItem
-from faultline_gateway.workflows.asked_classifiers import check_classifiers
+from faultline_gateway.workflows.asked_classifiers import check_classifiers, describe_classifiers
 from faultline_gateway.workflows.benchmark_conditions import conditions, pointer
 from faultline_gateway.workflows.benchmark_items import examples, plan_items
 from faultline_gateway.workflows.brought_pictures import BroughtPictures, check_brought
 from faultline_gateway.workflows.planning import VERSIONS
-
-_TIMM = "timm:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +67,8 @@ async def plan_benchmark(
     shifts = conditions(create, classes, suite.scorer)
     check_brought(create, classes, shifts, brought)
     shown = examples(classes, brought.sources[dataset.name])
-    zoo = await check_classifiers(create.classifiers, dataset.classes, shown[classes[0]], services)
+    listed = await check_classifiers(create.classifiers, dataset.classes, shown[classes[0]], services)
+    zoo = await describe_classifiers(create.classifiers, listed, services)
     config = ShiftBenchmarkConfig(
         request=create,
         suite=suite.name,
@@ -85,7 +83,7 @@ async def plan_benchmark(
         tokens={name: interface.tokens.get(name) for name in classes},
         missing=missing,
         retrieval=retrieval,
-        zoo=_described(create, zoo),
+        zoo=zoo,
         clip=suite.scorer.checkpoint or suite.scorer.clip,
         objectionable=suite.scorer.objectionable,
     )
@@ -112,20 +110,3 @@ def _classes(create: ShiftBenchmarkCreate, interface: LearnedInterface) -> tuple
         if by_token and name not in interface.tokens:
             raise InvalidRequest(f"the interface has no token of {name!r}", pointer=pointer("classes", index))
     return list(create.classes), []
-
-
-def _described(
-    create: ShiftBenchmarkCreate, zoo: Mapping[str, ClassifierDescription]
-) -> dict[str, ClassifierDescription]:
-    """What is known of each classifier asked for: what the service tells, or what timm's names say."""
-    described: dict[str, ClassifierDescription] = {}
-    for spec in create.classifiers:
-        if spec in zoo:
-            # Without the class map: it is as long as the dataset's own, once a model.
-            described[spec] = zoo[spec].model_copy(update={"classes": None})
-        elif spec.startswith(_TIMM):
-            architecture, _, training = spec.removeprefix(_TIMM).partition(".")
-            described[spec] = ClassifierDescription(
-                name=spec, spec=spec, architecture=architecture, training=training
-            )
-    return described

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from faultline_core.contract.base import MAX_BATCH, ModelIdentity, Outcome, RequestBody, ResponseBody
@@ -36,6 +38,16 @@ class ClassifyResponse(ResponseBody):
     cost: Cost = Cost()
 
 
+class DescribeRequest(RequestBody):
+    """``POST /v1/describe``: what is known of a classifier, listed or not: a `ClassifierDescription`."""
+
+    classifier: ClassifierSpec
+
+
+ClassifierTrait = Literal["architecture", "parameters", "resolution", "training"]
+"""The fields of a `ClassifierDescription` that classifiers are grouped by."""
+
+
 class ClassifierDescription(ResponseBody):
     """A classifier that can be tested; ``classes`` is its class map where it is known.
 
@@ -52,6 +64,11 @@ class ClassifierDescription(ResponseBody):
     parameters: int | None = None
     resolution: int | None = None
     training: str = ""
+
+    def trait(self, name: ClassifierTrait) -> str | int | None:
+        """The trait of this name, None where nobody told it."""
+        found: str | int | None = getattr(self, name)
+        return found or None
 
 
 class ClassifierList(ResponseBody):

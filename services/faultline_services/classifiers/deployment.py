@@ -54,7 +54,7 @@ class ClassifiersDeployment(EngineService[Classifiers]):
 
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
         """Return the verbs of ``faultline_core.contract.classifiers``."""
-        return {"/v1/classify": self.classify}
+        return {"/v1/classify": self.classify, "/v1/describe": self.describe}
 
     def gets(self) -> Mapping[str, Callable[[], Awaitable[Any]]]:
         """Return the lists of ``faultline_core.contract.classifiers``."""
@@ -65,6 +65,10 @@ class ClassifiersDeployment(EngineService[Classifiers]):
         key = Sharing(body.classifier, tuple(body.classes), body.features)
         part = await self._predictions(key, body.images)
         return contract.ClassifyResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
+
+    async def describe(self, body: contract.DescribeRequest) -> contract.ClassifierDescription:
+        """Tell what is known of a classifier."""
+        return await self.thread.run(self.engine.describe, body)
 
     async def list_classifiers(self) -> contract.ClassifierList:
         """Name the classifiers that can be tested."""

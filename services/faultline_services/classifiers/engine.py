@@ -10,7 +10,14 @@ import numpy as np
 
 from faultline_core.blobs import BlobStore, cache_key
 from faultline_core.contract.base import ModelIdentity, Outcome
-from faultline_core.contract.classifiers import ClassifierList, ClassifyRequest, ClassifyResponse, Prediction
+from faultline_core.contract.classifiers import (
+    ClassifierDescription,
+    ClassifierList,
+    ClassifyRequest,
+    ClassifyResponse,
+    DescribeRequest,
+    Prediction,
+)
 from faultline_core.errors import InvalidRequest
 from faultline_core.suite import ClassifiersSuite
 from faultline_core.types import Cost
@@ -43,6 +50,15 @@ class ClassifiersEngine:
     def list_classifiers(self) -> ClassifierList:
         """Name the classifiers that lie on this machine."""
         return ClassifierList(classifiers=self._sources.describe())
+
+    def describe(self, request: DescribeRequest) -> ClassifierDescription:
+        """Tell what is known of a classifier; its weights are neither loaded nor fetched.
+
+        Raises:
+            UnknownModel: no classifier answers to the name.
+            BackendError: it is a remote one, and does not answer.
+        """
+        return self._sources.describe_one(request.classifier)
 
     def classify(self, request: ClassifyRequest) -> ClassifyResponse:
         """Predict each picture over the asked classes.

@@ -91,6 +91,11 @@ class OpenInference:
         self.metadata = self._read("GET", self._url, None, ModelMetadata)
         self._layout, self._height, self._width = self._picture_layout()
 
+    @property
+    def resolution(self) -> int:
+        """The shorter side in pixels of what the model takes."""
+        return min(self._height, self._width)
+
     def prepare(self, pixels: Pixels) -> Picture:
         """Resize and, for float inputs, normalise a picture."""
         side = (self._width, self._height)

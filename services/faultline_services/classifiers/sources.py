@@ -10,28 +10,24 @@ import httpx
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.classifiers import ClassifierDescription
-from faultline_core.errors import FaultlineError, ModelFormatRefused, UnknownModel
+from faultline_core.errors import ModelFormatRefused, UnknownModel
 from faultline_core.suite import ClassifiersSuite
 from faultline_core.types import NEVER_SERVED
-from faultline_services.classifiers.class_map import read_class_map, read_label_map
+from faultline_services.classifiers.class_map import read_label_map
 from faultline_services.classifiers.classifier import Classifier
+from faultline_services.classifiers.descriptions import describe_clip, describe_folder, describe_remote
 from faultline_services.classifiers.onnx_file import ONNX_FILE
 from faultline_services.classifiers.onnx_network import OnnxClassifier
+from faultline_services.classifiers.open_inference import OpenInference
 from faultline_services.classifiers.options import ClassifierOptions
 from faultline_services.classifiers.remote import RemoteClassifier, require_allowed
-from faultline_services.classifiers.stored_traits import (
-    clip_resolution,
-    described_resolution,
-    described_training,
-    stored_parameters,
-)
-from faultline_services.classifiers.timm_folder import CLASS_MAP, WEIGHTS, load_folder, read_configuration
+from faultline_services.classifiers.timm_folder import WEIGHTS, load_folder
 from faultline_services.classifiers.timm_network import Network, TimmClassifier
-from faultline_services.classifiers.timm_zoo import Fetch, hub_weights, load_zoo
+from faultline_services.classifiers.timm_zoo import Fetch, describe_zoo, hub_weights, load_zoo
 from faultline_services.classifiers.zero_shot import ZeroShotClassifier
 from faultline_services.model_cache import Loaded
 from faultline_services.model_folder import model_folder, stays_inside
-from faultline_services.weights import CLIP_CONFIGURATION, CLIP_WEIGHTS, PUBLISHED_PREFIX, clip_folder
+from faultline_services.weights import PUBLISHED_PREFIX, clip_folder
 
 REMOTE_TIMEOUT_S = 30.0
 
@@ -68,16 +64,41 @@ class Sources:
             ModelFormatRefused: its weights are neither safetensors that fit nor an ONNX file that can be run.
             ClassMapMismatch: its class map is missing or broken.
         """
-        scheme, _, name = spec.partition(":") if ":" in spec else ("", "", spec)
-        if scheme == "py":
-            raise UnknownModel(f"{spec!r}: {NEVER_SERVED}")
-        if scheme not in self._schemes:
-            raise UnknownModel(f"no classifier is named {spec!r}")
+        scheme, name = self._parted(spec)
         return self._schemes[scheme](name)
 
     def describe(self) -> list[ClassifierDescription]:
         """Name the classifiers that lie on this machine: the suite's and the user's."""
         return [*self._suite_descriptions(), *self._local_descriptions()]
+
+    def describe_one(self, spec: str) -> ClassifierDescription:
+        """Tell what is known of the classifier ``spec`` names, without its weights being loaded or fetched.
+
+        Raises:
+            UnknownModel: nothing answers to it, or it is not allowed here.
+            BackendError: it is a remote one, and does not answer.
+        """
+        scheme, name = self._parted(spec)
+        if scheme == "timm":
+            self._require_zoo(name)
+            return describe_zoo(name)
+        if scheme == "clip":
+            return describe_clip(clip_folder(self._root, f"{PUBLISHED_PREFIX}{name}"), spec)
+        if scheme == "oip":
+            require_allowed(name, self._options.oip_hosts)
+            return describe_remote(spec, OpenInference(name, self._remotes))
+        found = next((one for one in self.describe() if one.spec == spec), None)
+        if found is None:
+            raise UnknownModel(f"no classifier {spec!r} that could be described lies on this machine")
+        return found
+
+    def _parted(self, spec: str) -> tuple[str, str]:
+        scheme, _, name = spec.partition(":") if ":" in spec else ("", "", spec)
+        if scheme == "py":
+            raise UnknownModel(f"{spec!r}: {NEVER_SERVED}")
+        if scheme not in self._schemes:
+            raise UnknownModel(f"no classifier is named {spec!r}")
+        return scheme, name
 
     def _of_suite(self, name: str) -> Loaded[Classifier]:
         if name in self._suite.zero_shot:
@@ -88,9 +109,12 @@ class Sources:
         return self._timm(load_folder(model_folder(self._root, self._suite.models[name]), name))
 
     def _of_zoo(self, name: str) -> Loaded[Classifier]:
+        self._require_zoo(name)
+        return self._timm(load_zoo(name, self._fetch))
+
+    def _require_zoo(self, name: str) -> None:
         if not self._suite.allow_timm:
             raise UnknownModel(f"this suite does not allow 'timm:{name}'")
-        return self._timm(load_zoo(name, self._fetch))
 
     def _of_folder(self, name: str) -> Loaded[Classifier]:
         folders = self._options.models_folder
@@ -148,50 +172,17 @@ class Sources:
 
     def _suite_descriptions(self) -> Iterator[ClassifierDescription]:
         for name, folder in self._suite.models.items():
-            if (described := _described(self._root / folder, name, name)) is not None:
+            if (described := describe_folder(self._root / folder, name, name)) is not None:
                 yield described
         for name, folder in self._suite.zero_shot.items():
             if (self._root / folder).is_dir():
-                yield _clip_described(self._root / folder, name)
+                yield describe_clip(self._root / folder, name)
 
     def _local_descriptions(self) -> Iterator[ClassifierDescription]:
         folders = self._options.models_folder
         if folders is None or not folders.is_dir():
             return
         for folder in sorted(folders.iterdir()):
-            described = _described(folder, folder.name, f"local:{folder.name}")
+            described = describe_folder(folder, folder.name, f"local:{folder.name}")
             if described is not None and stays_inside(folder, folders):
                 yield described
-
-
-def _clip_described(folder: Path, name: str) -> ClassifierDescription:
-    try:
-        config = read_configuration(folder, CLIP_CONFIGURATION)
-    except ModelFormatRefused:
-        config = {}
-    return ClassifierDescription(
-        name=name,
-        spec=name,
-        architecture="open_clip",
-        parameters=stored_parameters(*(folder / file for file in CLIP_WEIGHTS)),
-        resolution=clip_resolution(config),
-        description="zero-shot",
-    )
-
-
-def _described(folder: Path, name: str, spec: str) -> ClassifierDescription | None:
-    try:
-        config, head = read_configuration(folder), read_class_map(folder / CLASS_MAP)
-    except FaultlineError:
-        # Listing names what can be tested; asking for a broken one says what is wrong with it.
-        return None
-    is_onnx = (folder / ONNX_FILE).is_file()
-    return ClassifierDescription(
-        name=name,
-        spec=spec,
-        architecture="onnx" if is_onnx else str(config.get("architecture", "")),
-        parameters=None if is_onnx else stored_parameters(folder / WEIGHTS),
-        resolution=described_resolution(config),
-        training=described_training(config),
-        classes=head.own_names,
-    )

@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors import SafetensorError, safe_open
 
-_LONGEST_TAG = 100
+LONGEST_TAG = 100
 # Kept beside the weights, but computed and not learned by gradients.
 _STATISTICS = (".running_mean", ".running_var", ".num_batches_tracked")
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
+
+
+class FileTraits(NamedTuple):
+    """The number of parameters in a file, and the shorter side in pixels of what it takes; None: not told."""
+
+    parameters: int | None = None
+    resolution: int | None = None
 
 
 def stored_parameters(*files: Path) -> int | None:
@@ -32,12 +39,24 @@ def _counted(file: Path) -> int | None:
         with safe_open(file, framework="numpy") as tensors:
             for name in tensors.keys():  # noqa: SIM118 - no mapping
                 part = tensors.get_slice(name)
-                if part.get_dtype() in _FLOATS and not name.endswith(_STATISTICS):
+                if part.get_dtype() in _FLOATS and not is_statistic(name):
                     total += math.prod(part.get_shape())
     except (SafetensorError, OSError):
         # A list names what is there; asking for a broken model says what is wrong with it.
         return None
     return total
+
+
+def is_statistic(name: str) -> bool:
+    """Whether a tensor of this name is kept by a batch norm and learned by nobody."""
+    return name.endswith(_STATISTICS)
+
+
+def told_text(told: Mapping[str, Any], key: str) -> str:
+    """The short text under ``key``; empty where there is none."""
+    found = told.get(key)
+    # JSON can write half a character, which no answer of ours could carry.
+    return found[:LONGEST_TAG].encode(errors="replace").decode() if isinstance(found, str) else ""
 
 
 def described_resolution(config: Mapping[str, Any]) -> int | None:
@@ -59,8 +78,7 @@ def clip_resolution(config: Mapping[str, Any]) -> int | None:
 
 def described_training(config: Mapping[str, Any]) -> str:
     """``pretrained_cfg.tag``, as timm names what weights were trained on; empty where it is not said."""
-    tag = _pretrained(config).get("tag")
-    return tag[:_LONGEST_TAG] if isinstance(tag, str) else ""
+    return told_text(_pretrained(config), "tag")
 
 
 def _pretrained(config: Mapping[str, Any]) -> Mapping[str, Any]:

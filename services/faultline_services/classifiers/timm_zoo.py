@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 # Before anything that imports torchvision, as timm does.
@@ -11,17 +12,21 @@ from faultline_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import timm
+import torch
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 from timm.data import ImageNetInfo
+from timm.models import PretrainedCfg
 
 from faultline_core.contract.base import ModelIdentity
-from faultline_core.errors import UnknownModel
+from faultline_core.contract.classifiers import ClassifierDescription
+from faultline_core.errors import ModelFormatRefused, UnknownModel
 from faultline_services.classifiers.class_map import HeadClasses
 from faultline_services.classifiers.tensors import read_tensors
 from faultline_services.classifiers.timm_network import Network, create_network
 
 WEIGHTS = "model.safetensors"
+IMAGENET_CLASSES = 1000
 
 Fetch = Callable[[str], Path]
 """From a hub repository's name to its weights file on this machine."""
@@ -46,13 +51,9 @@ def load_zoo(name: str, fetch: Fetch) -> Network:
         UnknownModel: timm has no such pretrained network for ImageNet-1k, or its weights cannot be had.
         ModelFormatRefused: the file is not what timm expects.
     """
-    settings = timm.get_pretrained_cfg(name) if timm.is_model(name) else None
-    if settings is None or not settings.hf_hub_id:
-        raise UnknownModel(f"timm has no pretrained model {name!r}")
-    head = imagenet_classes()
-    if settings.num_classes != len(head):
-        raise UnknownModel(f"{name!r} of timm is no ImageNet-1k classifier")
-    file = fetch(settings.hf_hub_id)
+    repository, head = _settings(name).hf_hub_id, imagenet_classes()
+    assert repository is not None  # `_settings` saw to it
+    file = fetch(repository)
     # timm would load a damaged file into errors of its own, and NaN into a network that answers NaN.
     read_tensors(file, f"timm:{name}")
     # Given a file timm reads that one; left to itself it may choose a pickle.
@@ -60,6 +61,46 @@ def load_zoo(name: str, fetch: Fetch) -> Network:
     with file.open("rb") as stream:
         revision = hashlib.file_digest(stream, "sha256").hexdigest()
     return Network(module, head, ModelIdentity(id=f"timm:{name}", revision=revision))
+
+
+def describe_zoo(name: str) -> ClassifierDescription:
+    """Tell what timm itself says of a pretrained ImageNet-1k network; nothing is fetched.
+
+    Raises:
+        UnknownModel: timm has no such network.
+    """
+    settings = _settings(name)
+    size = settings.input_size
+    return ClassifierDescription(
+        name=f"timm:{name}",
+        spec=f"timm:{name}",
+        architecture=settings.architecture or name.partition(".")[0],
+        parameters=_count_parameters(name),
+        resolution=min(size[1:]),
+        training=settings.tag or "",
+    )
+
+
+def _settings(name: str) -> PretrainedCfg:
+    settings = timm.get_pretrained_cfg(name) if timm.is_model(name) else None
+    if settings is None or not settings.hf_hub_id:
+        raise UnknownModel(f"timm has no pretrained model {name!r}")
+    if settings.num_classes != IMAGENET_CLASSES:
+        raise UnknownModel(f"{name!r} of timm is no ImageNet-1k classifier")
+    return settings
+
+
+@lru_cache(maxsize=1024)
+def _count_parameters(name: str) -> int | None:
+    try:
+        # Shapes without numbers: neither memory nor the time of drawing them.
+        with torch.device("meta"):
+            module = create_network(name, pretrained=False)
+    except ModelFormatRefused:
+        # Some networks compute with their own weights while they are built.
+        return None
+    count: int = sum(parameter.numel() for parameter in module.parameters())
+    return count
 
 
 def hub_weights(repository: str) -> Path:

@@ -238,7 +238,8 @@ async def test_what_is_known_of_a_classifier_is_written_down_to_group_by(learned
     planned = await learned.planned(classifiers=["steady", "timm:resnet18"])
     steady, published = planned.config.zoo["steady"], planned.config.zoo["timm:resnet18"]
     assert (steady.name, steady.classes) == ("steady", None)
-    assert (published.architecture, published.training) == ("resnet18", "")
+    assert (published.architecture, published.parameters) == ("resnet18", 11_000_000)
+    assert (published.resolution, published.training) == (224, "")
 
 
 async def test_a_scheduler_of_the_library_s_is_asked_of_the_editor(learned: Learned) -> None:

@@ -117,9 +117,13 @@ async def test_the_classifiers_answer_and_list_themselves() -> None:
     async with client(application(service)) as http:
         answer = (await http.post("/v1/classify", json=body)).json()
         listed = (await http.get("/v1/classifiers")).json()
+        described = (await http.post("/v1/describe", json={"classifier": "sure"})).json()
+        undescribed = await http.post("/v1/describe", json={"classifier": "absent"})
         unknown = await http.post("/v1/classify", json=body | {"classifier": "absent"})
     assert [one["value"]["top"] for one in answer["outcomes"]] == [[0, 1], [0, 1]]
     assert listed["classifiers"][0]["name"] == "sure"
+    assert (described["spec"], described["parameters"]) == ("sure", 7)
+    assert problem_of(undescribed, 404).code == "unknown-model"
     assert problem_of(unknown, 404).code == "unknown-model"
 
 

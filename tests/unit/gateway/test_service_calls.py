@@ -16,7 +16,7 @@ from faultline_core.contract.captioner import (
     LogLikelihoodItem,
     LogLikelihoodRequest,
 )
-from faultline_core.contract.classifiers import ClassifyRequest
+from faultline_core.contract.classifiers import ClassifyRequest, DescribeRequest
 from faultline_core.contract.editor import (
     EditItem,
     EditorPreset,
@@ -182,6 +182,14 @@ async def test_classifiers_are_listed_from_their_service() -> None:
     listed = await services_of(caller_over(handle)).classifiers.list_classifiers()
     assert [one.name for one in listed.classifiers] == ["steady"]
     assert seen[-1].url.path == "/classifiers/v1/classifiers"
+
+
+async def test_a_classifier_is_described_by_its_service() -> None:
+    handle, seen = answering(httpx.Response(200, json={"name": "steady", "spec": "steady", "parameters": 7}))
+    found = await services_of(caller_over(handle)).classifiers.describe(DescribeRequest(classifier="steady"))
+    assert found.parameters == 7
+    assert (seen[-1].method, seen[-1].url.path) == ("POST", "/classifiers/v1/describe")
+    assert json.loads(seen[-1].content) == {"classifier": "steady"}
 
 
 async def test_health_is_asked_once_and_says_why_a_service_is_not_ready() -> None:

@@ -1,0 +1,85 @@
+"""What is told of a classifier before anybody asks it anything: from its folder, or from its server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from faultline_core.contract.classifiers import ClassifierDescription
+from faultline_core.errors import FaultlineError, ModelFormatRefused
+from faultline_services.classifiers.class_map import read_class_map
+from faultline_services.classifiers.onnx_file import ONNX_FILE
+from faultline_services.classifiers.onnx_traits import onnx_traits
+from faultline_services.classifiers.open_inference import OpenInference
+from faultline_services.classifiers.stored_traits import (
+    LONGEST_TAG,
+    FileTraits,
+    clip_resolution,
+    described_resolution,
+    described_training,
+    stored_parameters,
+    told_text,
+)
+from faultline_services.classifiers.timm_folder import CLASS_MAP, WEIGHTS, read_configuration
+from faultline_services.weights import CLIP_CONFIGURATION, CLIP_WEIGHTS
+
+_ONNX, _OPEN_CLIP = "onnx", "open_clip"
+
+
+def describe_folder(folder: Path, name: str, spec: str) -> ClassifierDescription | None:
+    """Describe a timm network or an ONNX one by its files; None where they are none of either.
+
+    An ONNX network is of the ``architecture`` that its configuration names, else it is told by its format.
+    """
+    try:
+        config, head = read_configuration(folder), read_class_map(folder / CLASS_MAP)
+    except FaultlineError:
+        # Listing names what can be tested; asking for a broken one says what is wrong with it.
+        return None
+    is_onnx = (folder / ONNX_FILE).is_file()
+    stored = onnx_traits(folder / ONNX_FILE) if is_onnx else FileTraits(stored_parameters(folder / WEIGHTS))
+    return ClassifierDescription(
+        name=name,
+        spec=spec,
+        architecture=told_text(config, "architecture") or (_ONNX if is_onnx else ""),
+        parameters=stored.parameters,
+        resolution=described_resolution(config) or stored.resolution,
+        training=described_training(config),
+        classes=head.own_names,
+    )
+
+
+def describe_clip(folder: Path, spec: str) -> ClassifierDescription:
+    """Describe a folder of open_clip as the zero-shot classifier ``spec``."""
+    try:
+        config = read_configuration(folder, CLIP_CONFIGURATION)
+    except ModelFormatRefused:
+        config = {}
+    return ClassifierDescription(
+        name=spec,
+        spec=spec,
+        architecture=_OPEN_CLIP,
+        parameters=stored_parameters(*(folder / file for file in CLIP_WEIGHTS)),
+        resolution=clip_resolution(config),
+        description="zero-shot",
+    )
+
+
+def describe_remote(spec: str, remote: OpenInference) -> ClassifierDescription:
+    """Describe a remote model by its metadata.
+
+    The protocol itself tells what pictures it takes and in which format it is run; architecture, number of
+    parameters and training are read from the metadata's ``parameters`` of our names, where they are there.
+    """
+    metadata = remote.metadata
+    told = metadata.parameters
+    count = told.get("parameters")
+    return ClassifierDescription(
+        name=spec,
+        spec=spec,
+        architecture=told_text(told, "architecture"),
+        description=metadata.platform[:LONGEST_TAG],
+        parameters=count if type(count) is int and count > 0 else None,
+        resolution=remote.resolution,
+        training=told_text(told, "training"),
+        classes=metadata.labels,
+    )

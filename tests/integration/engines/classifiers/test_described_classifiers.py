@@ -1,0 +1,152 @@
+"""What is told of any classifier that a benchmark may name: the zoo's, CLIP's, a remote one's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any, NoReturn
+
+import httpx
+import pytest
+import timm
+
+from fakes.tiny_classifiers import CLASSES, SUITE
+from fakes.tiny_models.timm import save_timm
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.classifiers import ClassifierDescription, DescribeRequest
+from faultline_core.errors import BackendUnavailable, ModelFormatRefused, UnknownModel
+from faultline_services.classifiers import timm_zoo
+from faultline_services.classifiers.engine import ClassifiersEngine
+from faultline_services.classifiers.options import ClassifierOptions
+from faultline_services.classifiers.sources import Sources
+
+URL = "http://models.test/v2/models/net"
+METADATA: dict[str, Any] = {
+    "name": "net",
+    "platform": "onnxruntime_onnx",
+    "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3, 96, 64]}],
+    "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, 3]}],
+}
+
+
+def unfetched(repository: str) -> NoReturn:
+    raise AssertionError(f"{repository!r} was fetched to be described")
+
+
+def described(spec: str, root: Path, store: BlobStore, **options: Any) -> ClassifierDescription:
+    settings, transport = ClassifierOptions(**options), options.pop("transport", None)
+    sources = Sources(SUITE, root, store, settings, fetch=unfetched, transport=transport)
+    return ClassifiersEngine(sources, cache_bytes=0).describe(DescribeRequest(classifier=spec))
+
+
+def of_server(answer: httpx.Response | Exception, root: Path, store: BlobStore) -> ClassifierDescription:
+    def handle(request: httpx.Request) -> httpx.Response:
+        assert (request.method, str(request.url)) == ("GET", URL)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    transport = httpx.MockTransport(handle)
+    return described(f"oip:{URL}", root, store, oip_hosts=("models.test",), transport=transport)
+
+
+@pytest.mark.parametrize(
+    "name", ["test_vit.r160_in1k", "test_resnet.r160_in1k", "test_convnext.r160_in1k", "test_efficientnet"]
+)
+def test_a_network_of_the_zoo_is_described_and_nothing_is_fetched(
+    name: str, root: Path, store: BlobStore
+) -> None:
+    module = timm.create_model(name, pretrained=False)
+    found = described(f"timm:{name}", root, store)
+    assert (found.name, found.spec) == (f"timm:{name}", f"timm:{name}")
+    assert found.parameters == sum(parameter.numel() for parameter in module.parameters())
+    assert (found.architecture, found.training) == (name.partition(".")[0], "r160_in1k")
+    assert found.resolution == 160
+
+
+def test_a_name_without_a_tag_is_that_of_timm_s_own_choice(root: Path, store: BlobStore) -> None:
+    found = described("timm:resnet50", root, store)
+    # As timm's results list it.
+    assert (found.architecture, found.training, found.resolution) == ("resnet50", "a1_in1k", 224)
+    assert found.parameters == 25_557_032
+
+
+def test_a_network_that_cannot_be_built_without_numbers_keeps_its_size_to_itself(
+    root: Path, store: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise ModelFormatRefused("it computes while it is built")
+
+    timm_zoo._count_parameters.cache_clear()
+    monkeypatch.setattr(timm_zoo, "create_network", refuse)
+    found = described("timm:test_vit2", root, store)
+    timm_zoo._count_parameters.cache_clear()
+    assert (found.architecture, found.parameters) == ("test_vit2", None)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["timm:no_such", "timm:resnet50_clip", "clip:no-such", "local:no-such", "no-such", "gone", f"oip:{URL}"],
+)
+def test_what_is_not_there_is_not_described(spec: str, root: Path, store: BlobStore) -> None:
+    with pytest.raises(UnknownModel):
+        described(spec, root, store)
+
+
+def test_a_suite_without_the_zoo_does_not_describe_it(root: Path, store: BlobStore) -> None:
+    suite = SUITE.model_copy(update={"allow_timm": False})
+    with pytest.raises(UnknownModel, match="does not allow"):
+        Sources(suite, root, store, ClassifierOptions()).describe_one("timm:test_vit")
+
+
+def test_a_published_clip_is_described_by_its_folder(root: Path, store: BlobStore, tmp_path: Path) -> None:
+    shutil.copytree(root / "clip", tmp_path / "open_clip" / "ViT-tiny")
+    found, own = described("clip:ViT-tiny", tmp_path, store), described("zero-shot", root, store)
+    assert own.parameters is not None
+    assert found == own.model_copy(update={"name": "clip:ViT-tiny", "spec": "clip:ViT-tiny"})
+
+
+def test_a_suite_s_name_and_a_folder_of_the_same_name_are_two(
+    root: Path, store: BlobStore, tmp_path: Path
+) -> None:
+    save_timm(tmp_path / "resnet", CLASSES, architecture="test_convnext")
+    mine = described("local:resnet", root, store, models_folder=tmp_path)
+    own = described("resnet", root, store, models_folder=tmp_path)
+    assert (mine.architecture, own.architecture) == ("test_convnext", "test_resnet")
+
+
+def test_of_a_server_is_told_what_its_metadata_say_and_nothing_is_made_up(
+    root: Path, store: BlobStore
+) -> None:
+    found = of_server(httpx.Response(200, json=METADATA), root, store)
+    assert (found.resolution, found.description) == (64, "onnxruntime_onnx")
+    assert (found.architecture, found.parameters, found.training, found.classes) == ("", None, "", None)
+    told = {"architecture": "resnet50", "parameters": 25, "training": "ours", "labels": ["sea", "boat"]}
+    found = of_server(httpx.Response(200, json=METADATA | {"parameters": told}), root, store)
+    assert (found.architecture, found.parameters, found.training) == ("resnet50", 25, "ours")
+    assert found.classes == ["sea", "boat"]
+
+
+@pytest.mark.parametrize("count", [0, -1, True, "25", 2.5, None])
+def test_a_number_of_parameters_that_is_none_is_left_open(
+    count: object, root: Path, store: BlobStore
+) -> None:
+    told = {"architecture": 7, "parameters": count, "training": ["a"]}
+    found = of_server(httpx.Response(200, json=METADATA | {"parameters": told}), root, store)
+    assert (found.architecture, found.parameters, found.training) == ("", None, "")
+
+
+def test_a_text_that_no_answer_could_carry_is_mended(root: Path, store: BlobStore, tmp_path: Path) -> None:
+    save_timm(tmp_path / "mine", CLASSES)
+    file = tmp_path / "mine" / "config.json"
+    half = {"architecture": "half \ud800" + "x" * 200, "pretrained_cfg": {"tag": "\udc00"}}
+    file.write_text(json.dumps(json.loads(file.read_text()) | half))
+    found = described("local:mine", root, store, models_folder=tmp_path)
+    assert (found.architecture, found.training) == (("half ?" + "x" * 200)[:100], "?")
+    assert json.loads(found.model_dump_json())["training"] == "?"
+
+
+def test_a_server_that_is_away_is_an_error_and_no_description(root: Path, store: BlobStore) -> None:
+    with pytest.raises(BackendUnavailable):
+        of_server(httpx.ConnectError("refused"), root, store)

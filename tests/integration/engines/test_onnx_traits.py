@@ -1,0 +1,161 @@
+"""What an ONNX file says of its size and its pictures, without its weights being read."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime.quantization as quantization
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from fakes.tiny_models.onnx import DESCRIPTION, exported, linear_graph, save_onnx
+from fakes.tiny_models.timm import SIDE, save_timm
+from fakes.tiny_models.weights import randomised
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.classifiers import ClassifierDescription
+from faultline_core.suite import ClassifiersSuite
+from faultline_services.classifiers import onnx_traits as reading
+from faultline_services.classifiers.engine import ClassifiersEngine
+from faultline_services.classifiers.onnx_traits import onnx_traits
+from faultline_services.classifiers.options import ClassifierOptions
+from faultline_services.classifiers.stored_traits import FileTraits
+from faultline_services.classifiers.timm_folder import load_folder
+
+CLASSES = ("boat", "tram", "sled", "night", "sea")
+
+
+def listed(models: Path) -> ClassifierDescription:
+    options = ClassifierOptions(models_folder=models)
+    store = BlobStore(str(models.parent / "store"))
+    engine = ClassifiersEngine.load(ClassifiersSuite(), models.parent / "no-suite", store, options)
+    (found,) = engine.list_classifiers().classifiers
+    return found
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """A network as torch exports it, and the number of its parameters in torch."""
+    folder = tmp_path_factory.mktemp("exported")
+    # Without batch norms, which an export folds into the weights before them.
+    save_timm(folder / "torch", CLASSES, architecture="test_convnext")
+    # Learned, in that no two tensors are equal: the exporter keeps one of such a pair.
+    module = randomised(load_folder(folder / "torch", "torch").module, seed=0, spread=0.2)
+    exported(module, folder / "made.onnx", open_batch=True)
+    return folder / "made.onnx", sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_an_exported_network_has_its_own_number_of_parameters(
+    network: tuple[Path, int], tmp_path: Path
+) -> None:
+    file, parameters = network
+    config = DESCRIPTION | {"architecture": "test_convnext"}
+    config["pretrained_cfg"] = DESCRIPTION["pretrained_cfg"] | {"tag": "ours"}
+    save_onnx(tmp_path / "models" / "mine", CLASSES, file.read_bytes(), config)
+    found = listed(tmp_path / "models")
+    assert (found.parameters, found.resolution) == (parameters, SIDE)
+    assert (found.architecture, found.training) == ("test_convnext", "ours")
+
+
+def test_a_graph_tells_its_size_where_the_configuration_does_not(tmp_path: Path) -> None:
+    described = {key: value for key, value in DESCRIPTION["pretrained_cfg"].items() if key != "input_size"}
+    save_onnx(tmp_path / "models" / "mine", CLASSES, None, {"pretrained_cfg": described})
+    found = listed(tmp_path / "models")
+    assert (found.architecture, found.parameters, found.resolution) == ("onnx", 3 * len(CLASSES), SIDE)
+
+
+def test_weights_are_counted_and_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    large = numpy_helper.from_array(np.ones((1000, 2000), np.float32), "weights")
+    graph = linear_graph(5)
+    graph.graph.initializer[0].CopyFrom(large)
+    file = tmp_path / "large.onnx"
+    file.write_bytes(graph.SerializeToString())
+    read: list[int] = []
+    plain = reading._Reader._bytes
+
+    def counting(reader: Any, start: int, end: int) -> bytes:
+        read.append(end - start)
+        return plain(reader, start, end)
+
+    monkeypatch.setattr(reading._Reader, "_bytes", counting)
+    assert onnx_traits(file).parameters == 2_000_000
+    assert sum(read) < 1000
+
+
+def test_weights_in_a_data_file_are_counted_without_it(network: tuple[Path, int], tmp_path: Path) -> None:
+    file, parameters = network
+    model = onnx.load(file)
+    onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="w.data", size_threshold=0)
+    (tmp_path / "w.data").unlink()
+    assert onnx_traits(tmp_path / "model.onnx").parameters == parameters
+
+
+def test_weights_that_nodes_bring_along_are_counted(tmp_path: Path) -> None:
+    graph = linear_graph(5)
+    weights = graph.graph.initializer.pop()
+    constant = helper.make_node("Constant", [], ["weights"], value=weights)
+    graph.graph.node.insert(0, constant)
+    (tmp_path / "m.onnx").write_bytes(graph.SerializeToString())
+    assert onnx_traits(tmp_path / "m.onnx") == FileTraits(15, SIDE)
+
+
+def test_a_quantised_network_s_are_not_counted(network: tuple[Path, int], tmp_path: Path) -> None:
+    quantization.quantize_dynamic(str(network[0]), str(tmp_path / "small.onnx"))
+    found = onnx_traits(tmp_path / "small.onnx")
+    assert found == FileTraits(None, SIDE)
+
+
+def test_statistics_of_a_batch_norm_and_single_numbers_are_no_parameters(tmp_path: Path) -> None:
+    graph = linear_graph(5)
+    for name, values in (("bn.running_mean", np.zeros(9, np.float32)), ("scale", np.float32(2))):
+        graph.graph.initializer.append(numpy_helper.from_array(np.asarray(values), name))
+    (tmp_path / "m.onnx").write_bytes(graph.SerializeToString())
+    assert onnx_traits(tmp_path / "m.onnx").parameters == 15
+
+
+def test_sides_that_are_open_and_graphs_of_several_inputs_are_left_open(tmp_path: Path) -> None:
+    several = linear_graph(5)
+    several.graph.input.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3, 8, 8]))
+    for number, graph in enumerate((linear_graph(5, side="s"), several)):
+        (tmp_path / f"{number}.onnx").write_bytes(graph.SerializeToString())
+        assert onnx_traits(tmp_path / f"{number}.onnx") == FileTraits(15, None)
+
+
+def test_a_weight_that_is_an_input_too_is_no_picture(tmp_path: Path) -> None:
+    # Files of old versions list every weight among the inputs.
+    graph = linear_graph(5)
+    graph.graph.input.append(helper.make_tensor_value_info("weights", TensorProto.FLOAT, [3, 5]))
+    (tmp_path / "m.onnx").write_bytes(graph.SerializeToString())
+    assert onnx_traits(tmp_path / "m.onnx") == FileTraits(15, SIDE)
+
+
+def test_of_a_damaged_file_nothing_is_told(network: tuple[Path, int], tmp_path: Path) -> None:
+    content, file = network[0].read_bytes(), tmp_path / "m.onnx"
+    for bad in (b"", b"rubbish", content[:-1], content[: len(content) // 2], b"\x3a\xff\xff\xff\xff\xff" * 9):
+        file.write_bytes(bad)
+        assert onnx_traits(file) == FileTraits()
+    assert onnx_traits(tmp_path / "absent.onnx") == FileTraits()
+
+
+def test_shapes_that_are_none_are_not_counted(tmp_path: Path) -> None:
+    graph = linear_graph(5)
+    graph.graph.initializer[0].dims[:] = [-3, 5]
+    (tmp_path / "m.onnx").write_bytes(graph.SerializeToString())
+    assert onnx_traits(tmp_path / "m.onnx").parameters is None
+
+
+def test_a_file_of_endless_parts_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_MOST_PARTS", 100)
+    (tmp_path / "m.onnx").write_bytes(linear_graph(5).SerializeToString() + b"\x08\x01" * 200)
+    assert onnx_traits(tmp_path / "m.onnx") == FileTraits()
+
+
+def test_what_is_read_is_what_the_format_s_own_library_reads(network: tuple[Path, int]) -> None:
+    model = onnx.load(network[0])
+    floats = [each for each in model.graph.initializer if each.data_type == TensorProto.FLOAT and each.dims]
+    assert onnx_traits(network[0]).parameters == sum(math.prod(each.dims) for each in floats)
+    assert json.dumps(onnx_traits(network[0]).resolution) == str(SIDE)
