@@ -46,7 +46,7 @@ def create_app(
     app.add_middleware(Edge, settings=settings, metrics=metrics)
     app.state.parts = GatewayParts(
         settings=settings, ledger=ledger, store=store, services=services, suite=suite, health=health,
-        metrics=metrics, summaries=Summaries(ledger, store), benchmarks=BenchmarkResults(ledger),
+        metrics=metrics, summaries=Summaries(ledger, store), benchmarks=BenchmarkResults(ledger, store),
     )  # fmt: skip
     return app
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from threading import Lock
 
+from faultline_core.blobs import BlobStore
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.shift_benchmarks import BenchmarkSource, PictureItem, ShiftBenchmarkConfig
 from faultline_core.contract.shift_thresholds import (
@@ -13,10 +14,12 @@ from faultline_core.contract.shift_thresholds import (
     ShiftThresholds,
     ShiftThresholdSet,
 )
+from faultline_core.types import BlobRef
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.workflows.benchmark_summary import summarize_benchmark
 from faultline_gateway.workflows.threshold_decisions import thresholds_in_force
 from faultline_gateway.workflows.threshold_inspection import ShiftPictures, decided, inspect
+from faultline_gateway.workflows.unsearched_pictures import SearchedFolder
 
 KEPT = 16
 
@@ -26,8 +29,9 @@ _Key = tuple[str, int, int, float]
 class BenchmarkResults:
     """The figures and thresholds of benchmarks; the last few summaries are kept, as draws take seconds."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, store: BlobStore) -> None:
         self._ledger = ledger
+        self._folder = SearchedFolder(store.get, self._file_names)
         # The lock keeps the order of the kept answers whole while several threads ask.
         self._lock = Lock()
         self._kept: OrderedDict[_Key, ShiftBenchmarkSummary] = OrderedDict()
@@ -52,6 +56,7 @@ class BenchmarkResults:
             self._ledger.items_of(run_id, PictureItem),
             decisions,
             object_percentile=object_percentile,
+            folder=self._folder,
         )
         with self._lock:
             self._kept[key] = found
@@ -87,6 +92,9 @@ class BenchmarkResults:
         """
         config, decisions = self._config(run_id), self._ledger.shift_decisions(run_id)
         return ShiftThresholds(in_force=thresholds_in_force(config, decisions), decisions=decisions)
+
+    def _file_names(self, dataset: str) -> dict[BlobRef, str]:
+        return {source.image: source.filename for source in self._ledger.sources(dataset)}
 
     def _config(self, run_id: str) -> ShiftBenchmarkConfig:
         return ShiftBenchmarkConfig.model_validate(self._ledger.run(run_id).resolved_config)

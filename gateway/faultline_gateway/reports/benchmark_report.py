@@ -28,11 +28,11 @@ from faultline_gateway.reports.benchmark_plots import (
 from faultline_gateway.reports.environment import TEMPLATES
 from faultline_gateway.reports.pictures import Album
 from faultline_gateway.reports.scatter import Scatter
+from faultline_gateway.workflows.some_names import some
 
 SHOWN_MODELS = 6
 """Columns of the tables of single classes; the summary holds every model."""
 
-_NAMED = 6
 _ENOUGH_SURE = 0.05
 
 
@@ -115,10 +115,10 @@ def verdict(summary: ShiftBenchmarkSummary) -> list[str]:
     said.append(f"{others} (pictures by {name}, two-sided, after Holm's correction).")
     confounded = [shift for shift, found in rows if found.confounded]
     if confounded:
-        said.append(f"The generator alone costs more than these shifts: {_some(confounded)}.")
+        said.append(f"The generator alone costs more than these shifts: {some(confounded)}.")
     unjudged = [shift for shift, found in source.shifts.items() if found.effect is None]
     if unjudged:
-        said.append(f"Too few pictures were left to judge {_some(unjudged)}.")
+        said.append(f"Too few pictures were left to judge {some(unjudged)}.")
     return said
 
 
@@ -126,7 +126,7 @@ def shift_rows(summary: ShiftBenchmarkSummary) -> list[ShiftRow]:
     """Every shift by every source, those of one shift together."""
     names = dict.fromkeys(name for source in summary.sources.values() for name in source.shifts)
     return [
-        ShiftRow(name, shift, found, _some(found.thin), _is_sure(found))
+        ShiftRow(name, shift, found, some(found.thin), _is_sure(found))
         for shift in names
         for name, source in summary.sources.items()
         if (found := source.shifts.get(shift)) is not None
@@ -165,12 +165,6 @@ def _hardest(rows: Sequence[tuple[str, ShiftSummary]]) -> str:
 
 def _points(share: float | None) -> float | None:
     return None if share is None else 100 * share
-
-
-def _some(names: Sequence[str]) -> str:
-    """A few names, and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def _most_affected(summary: ShiftBenchmarkSummary) -> list[str]:

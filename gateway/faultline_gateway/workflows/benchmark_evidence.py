@@ -22,7 +22,7 @@ from faultline_core.contract.shift_benchmarks import (
 )
 from faultline_core.model_answers import ModelAnswers
 from faultline_core.shift_filter import FilterThresholds, Flags, PictureScores, Verdicts, judge
-from faultline_core.types import Cost, ItemState
+from faultline_core.types import BlobRef, Cost, ItemState
 from faultline_gateway.workflows.benchmark_cells import GENERATED, Cell
 
 Floats = NDArray[np.float64]
@@ -51,12 +51,13 @@ class Placed:
 
 
 class Spent:
-    """What the items of one source took, and which weights answered under which name."""
+    """What the items of one source took, which weights answered under which name, what was not searched."""
 
     def __init__(self) -> None:
         self.cost = Cost()
         self.seconds: Counter[str] = Counter()
         self.weights: dict[str, set[str]] = {}
+        self.unsearched: set[BlobRef] = set()
 
     def add(self, result: PictureResult) -> None:
         """Add what one item took."""
@@ -64,6 +65,8 @@ class Spent:
         self.seconds.update(result.service_seconds)
         for name, model in result.models.items():
             self.weights.setdefault(name, set()).add(model)
+        if result.unsearched is not None:
+            self.unsearched.add(result.unsearched)
 
 
 class Recorded:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from faultline_gateway.workflows.found_pictures import IndexStore, Search, searc
 from faultline_gateway.workflows.picture_prompts import prompt_of
 from faultline_gateway.workflows.picture_seeds import picture_seed
 from faultline_gateway.workflows.pictures import check_picture
+from faultline_gateway.workflows.unsearched_pictures import keep_unsearched
 
 NOT_FOUND = "not-found"
 """The reason of an item for which the search found no picture."""
@@ -30,6 +32,7 @@ class Obtained:
     prompt: str | None = None
     seed: int | None = None
     token: BlobRef | None = None
+    unsearched: BlobRef | None = None
     cost: Cost = field(default_factory=Cost)
 
 
@@ -80,7 +83,9 @@ async def _generate(
         async with attempt.blaming([item]):
             made = outcome.unwrap()
             await check_picture(made.image, attempt.store)
-            obtained.append(Obtained(item, made.image, prompt, seed, token, borne_alone(made.cost)))
+            obtained.append(
+                Obtained(item, made.image, prompt, seed=seed, token=token, cost=borne_alone(made.cost))
+            )
     return obtained
 
 
@@ -95,16 +100,18 @@ async def _search(
     # All of the cell and not this chunk's: the search ranks them, and a chunk takes its ranks.
     searched = await attempt.call("scorer", search, config.request.n)
     attempt.share(searched.cost)
-    return await _ranked(
-        attempt, [each.picture for each in searched.found], prompt_of(shift.prompt, name, None)
-    )
+    unsearched = await asyncio.to_thread(keep_unsearched, searched.unreadable, store)
+    images = [each.picture for each in searched.found]
+    return await _ranked(attempt, images, prompt_of(shift.prompt, name, None), unsearched)
 
 
-async def _ranked(attempt: OpenItems, images: Sequence[BlobRef], prompt: str) -> list[Obtained]:
+async def _ranked(
+    attempt: OpenItems, images: Sequence[BlobRef], prompt: str, unsearched: BlobRef | None
+) -> list[Obtained]:
     obtained: list[Obtained] = []
     for item in attempt.open:
         if item.slot < len(images):
-            obtained.append(Obtained(item, images[item.slot], prompt))
+            obtained.append(Obtained(item, images[item.slot], prompt, unsearched=unsearched))
         else:
             await attempt.filtered(item, NOT_FOUND, f"the search found {len(images)} pictures")
     return obtained

@@ -11,6 +11,7 @@ from faultline_core.contract.shift_benchmark_summary import (
     ConditionSummary,
     ShiftSummary,
     SourceSummary,
+    UnsearchedPictures,
 )
 from faultline_core.contract.shift_thresholds import ThresholdInForce
 from faultline_core.picture_quality import SourceQuality, source_quality
@@ -32,6 +33,7 @@ def summarize_source(
     real: RealEvidence,
     thresholds: Mapping[str, ThresholdInForce],
     estimator: Estimator,
+    unsearched: UnsearchedPictures | None = None,
 ) -> SourceSummary:
     """Sum up one source: its pictures as the filter left them, and each shift held against its base."""
     found = yields(verdicts)
@@ -60,6 +62,7 @@ def summarize_source(
         service_seconds=dict(sorted(spent.seconds.items())),
         evaluations_per_kept=spent.cost.unet_evaluations / kept if kept else None,
         seconds_per_kept=spent.seconds.total() / kept if kept else None,
+        unsearched=unsearched,
     )
 
 

@@ -20,6 +20,8 @@ from faultline_gateway.workflows.benchmark_source import has_class_figures, summ
 from faultline_gateway.workflows.estimates import Estimator
 from faultline_gateway.workflows.object_limits import ObjectLimits, summarize_real
 from faultline_gateway.workflows.threshold_decisions import thresholds_in_force
+from faultline_gateway.workflows.unknown_traits import unknown_traits
+from faultline_gateway.workflows.unsearched_pictures import SearchedFolder, unsearched_notes
 
 
 def summarize_benchmark(
@@ -28,8 +30,11 @@ def summarize_benchmark(
     decisions: Sequence[ShiftThresholdDecision] = (),
     *,
     object_percentile: float = OBJECT_PERCENTILE,
+    folder: SearchedFolder | None = None,
 ) -> ShiftBenchmarkSummary:
     """Sum up a run as it stands, under the thresholds in force; nothing is generated or measured anew.
+
+    ``folder`` reads which pictures were not searched; without it the notes say that this cannot be told.
 
     Raises:
         InvalidRequest: the percentile is none.
@@ -46,7 +51,8 @@ def summarize_benchmark(
         evidence = SourceEvidence.of(source, recorded.placed.get(source, []), config)
         spent = recorded.spent.get(source, Spent())
         verdicts = evidence.judged(config.clip, limits.least(evidence.conditions, evidence.classes), least)
-        sources[source] = summarize_source(evidence, verdicts, spent, real, thresholds, estimator)
+        left_out = None if folder is None else folder.unsearched(spent.unsearched, config)
+        sources[source] = summarize_source(evidence, verdicts, spent, real, thresholds, estimator, left_out)
         seen.append((evidence, verdicts.kept))
     told = summarize_real(real, limits)
     return ShiftBenchmarkSummary(
@@ -59,7 +65,12 @@ def summarize_benchmark(
         real=told,
         models=config.zoo,
         prompts=summarize_prompts(seen, estimator),
-        notes=[*_notes(config, sources, told, thresholds), *_changed_weights(recorded)],
+        notes=[
+            *_notes(config, sources, told, thresholds),
+            *unknown_traits(config),
+            *unsearched_notes(config, recorded.spent, sources),
+            *_changed_weights(recorded),
+        ],
         counts=_counts(recorded),
         failed_codes=dict(recorded.codes),
         dropped=_dropped(recorded),

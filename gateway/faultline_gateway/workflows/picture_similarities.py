@@ -53,6 +53,7 @@ async def measure(
                 prompt=each.prompt,
                 seed=each.seed,
                 token=each.token,
+                unsearched=each.unsearched,
                 cost=each.cost,
                 **similarities,
             )

@@ -7,10 +7,10 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from faultline_core.contract.base import ResponseBody
-from faultline_core.contract.classifiers import ClassifierDescription
+from faultline_core.contract.classifiers import ClassifierDescription, ClassifierTrait
 from faultline_core.contract.shift_benchmarks import ShiftBenchmarkConfig
 from faultline_core.contract.shift_thresholds import ThresholdInForce
-from faultline_core.types import Cost, Estimate
+from faultline_core.types import BlobRef, Cost, Estimate
 
 
 class PictureCounts(ResponseBody):
@@ -128,6 +128,26 @@ class ClassCondition(ResponseBody):
     models: dict[str, Estimate]
 
 
+class UnsearchedPicture(ResponseBody):
+    """A picture that no search could find, why, and its file's name as long as its dataset has it."""
+
+    image: BlobRef
+    filename: str | None = None
+    reason: str
+
+
+class UnsearchedPictures(ResponseBody):
+    """What could not be read of the ``pictures`` of the folder to retrieve from: ``count`` of them.
+
+    ``reasons`` add up to it; ``first`` names some by their file names.
+    """
+
+    count: int
+    pictures: int
+    reasons: dict[str, int]
+    first: list[UnsearchedPicture]
+
+
 class SourceSummary(ResponseBody):
     """Everything by one source of pictures.
 
@@ -135,7 +155,7 @@ class SourceSummary(ResponseBody):
     over the pictures of all shifts (Dataset Interfaces, figure 17). ``classes`` holds yield and accuracy by
     class and condition, nothing where these are more than ``notes`` say. ``evaluations_per_kept`` and
     ``seconds_per_kept`` are what a kept picture took of the network and of all services, failed and dropped
-    ones included.
+    ones included. ``unsearched`` are pictures that retrieval had to leave out, None where it left out none.
     """
 
     base: ConditionSummary
@@ -149,6 +169,7 @@ class SourceSummary(ResponseBody):
     service_seconds: dict[str, float] = {}
     evaluations_per_kept: float | None = None
     seconds_per_kept: float | None = None
+    unsearched: UnsearchedPictures | None = None
 
 
 class ObjectThresholdSummary(ResponseBody):
@@ -217,6 +238,14 @@ class ShiftBenchmarkSummary(ResponseBody):
     service_seconds: dict[str, float]
     wall_s: float
     config: ShiftBenchmarkConfig = Field(repr=False)
+
+    def grouped_by(self, trait: ClassifierTrait) -> dict[str | int | None, list[str]]:
+        """The classifiers by a trait, in the request's order; None are those it is not known of."""
+        groups: dict[str | int | None, list[str]] = {}
+        for name in self.config.request.classifiers:
+            told = self.models.get(name)
+            groups.setdefault(None if told is None else told.trait(trait), []).append(name)
+        return groups
 
     def __str__(self) -> str:
         lines: list[str] = []

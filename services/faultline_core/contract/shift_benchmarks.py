@@ -149,6 +149,8 @@ class PictureResult(Provenance):
     """A picture of a class under a shift: where it is from, CLIP's cosines and the classifiers' answers.
 
     Generated ones have ``seed`` and ``token`` (None: by name), found ones the ``prompt`` that found them.
+    ``unsearched`` is the blob that lists which pictures of the folder the search had to leave out, a JSON
+    object from reference to reason; None where it left out nothing.
     ``object_similarity`` is the cosine with "a photo of a <class>", of a style with "a <class>", which real
     pictures have as ``plain_similarity`` too; ``shift_similarity`` is that with the shift's caption.
     Nothing is filtered here: thresholds are applied to what is recorded.
@@ -160,6 +162,7 @@ class PictureResult(Provenance):
     prompt: str | None = None
     seed: int | None = None
     token: BlobRef | None = None
+    unsearched: BlobRef | None = None
     object_similarity: float
     plain_similarity: float | None = None
     shift_similarity: float | None = None

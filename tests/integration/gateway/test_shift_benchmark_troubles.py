@@ -20,9 +20,9 @@ from faultline_core.contract.base import Outcome, Problem
 from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
 from faultline_core.contract.editor import GeneratedImage, GenerateItem, GenerateRequest, GenerateResponse
 from faultline_core.contract.runs import Run
-from faultline_core.contract.scorer import EmbedImagesRequest, EmbedResponse
+from faultline_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedResponse
 from faultline_core.contract.shift_benchmarks import PictureItem
-from faultline_core.errors import BackendUnavailable, PromptTooLong
+from faultline_core.errors import BackendUnavailable, ImageUndecodable, PromptTooLong
 from faultline_gateway.ledger import MAX_ATTEMPTS
 from faultline_gateway.ports import Services
 
@@ -254,3 +254,40 @@ async def test_found_pictures_that_are_too_few_are_filtered_by_reason(
     run = Run.model_validate_json((await gateway.http.post("/v1/shift-benchmarks", json=body)).content)
     await worked_off(gateway, clock, gateway.services)
     assert ends(gateway, run) == {"done": 2 + 2 * 2, "not-found": 2}
+
+
+class Blind(WordScorer):
+    """Cannot read one picture."""
+
+    lost = ""
+
+    async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
+        """Answer a problem in its place."""
+        response = await super().embed_images(request)
+        problem = Problem.of(ImageUndecodable("no picture"))
+        outcomes = [
+            Outcome[Embedding](problem=problem) if image == self.lost else outcome
+            for image, outcome in zip(request.images, response.outcomes, strict=True)
+        ]
+        return response.model_copy(update={"outcomes": outcomes})
+
+
+async def test_what_could_not_be_searched_is_in_the_summary_and_in_the_report(
+    gateway: FakeGateway, clock: Clock
+) -> None:
+    interface = await uploaded(gateway, 2)
+    await gateway.upload("folder", 4, ("boat",))
+    scorer = Blind(gateway.world)
+    scorer.lost = gateway.ledger.sources("folder")[1].image
+    body = benchmark_body(interface, **(SMALL | {"sources": ["retrieval"], "retrieval": "folder"}))
+    run = Run.model_validate_json((await gateway.http.post("/v1/shift-benchmarks", json=body)).content)
+    await worked_off(gateway, clock, benchmark_services(gateway.world, scorer=scorer))
+    summary = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")).json()
+    assert summary["sources"]["retrieval"]["unsearched"] == {
+        "count": 1,
+        "pictures": 4,
+        "reasons": {"image-undecodable": 1},
+        "first": [{"image": scorer.lost, "filename": "boat-1.png", "reason": "image-undecodable"}],
+    }
+    report = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/report")).text
+    assert "boat-1.png (image-undecodable)" in report

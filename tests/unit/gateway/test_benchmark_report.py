@@ -132,6 +132,17 @@ def test_models_that_nobody_describes_are_one_group() -> None:
     assert set(groups_of(source, {}).values()) == {OTHER}
 
 
+def test_classifiers_are_grouped_by_what_is_told_of_them() -> None:
+    summary = reported_summary()
+    assert summary.grouped_by("architecture") == {"test_vit": [*MODELS[::2]], "test_resnet": [*MODELS[1::2]]}
+    # The first has no parameters, which is nothing that anybody told.
+    assert summary.grouped_by("parameters") == {None: [MODELS[0]]} | {
+        1000 * number: [name] for number, name in enumerate(MODELS) if number
+    }
+    unknown = summary.model_copy(update={"models": {}})
+    assert unknown.grouped_by("training") == {None: list(MODELS)}
+
+
 def test_the_map_of_shifts_has_a_point_each_coloured_by_family() -> None:
     found = impact_map(reported_summary().sources["token"])
     assert found is not None

@@ -1,0 +1,114 @@
+"""Pictures of a folder that no search could find: named in the summary, in its notes and in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fakes.recorded_benchmarks import Benchmark, recorded_config
+from fakes.store import FakeStore
+from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from faultline_core.contract.shift_benchmarks import RetrievalManifest
+from faultline_core.errors import UnknownDataset
+from faultline_gateway.reports.benchmark_report import render_benchmark
+from faultline_gateway.workflows.benchmark_summary import summarize_benchmark
+from faultline_gateway.workflows.unsearched_pictures import SearchedFolder, keep_unsearched
+
+LOST = {f"{number:064x}": "image-undecodable" for number in range(7)} | {"f" * 64: "artifact-missing"}
+NAMES = {ref: f"{number}.png" for number, ref in enumerate(LOST)}
+
+
+def file_names(dataset: str) -> Mapping[str, str]:
+    assert dataset == "folder"
+    return NAMES
+
+
+def searched(*lists: str | None) -> Benchmark:
+    """A benchmark by retrieval whose pictures name ``lists`` in turn, and one by token."""
+    config = recorded_config(sources=["retrieval", "token"], retrieval="folder")
+    manifest = RetrievalManifest(digest="d" * 64, pictures="e" * 64, count=300)
+    made = Benchmark(config.model_copy(update={"retrieval": manifest}))
+    made.source("retrieval", np.ones((3, 2, 8, 3), dtype=np.bool_))
+    for index, item in enumerate(made.items):
+        assert item.result is not None
+        told = item.result.model_copy(update={"unsearched": lists[index % len(lists)]})
+        made.items[index] = item.model_copy(update={"result": told})
+    made.source("token", np.ones((3, 2, 8, 3), dtype=np.bool_))
+    return made
+
+
+def summed_up(made: Benchmark, store: FakeStore, names: Any = file_names) -> ShiftBenchmarkSummary:
+    return summarize_benchmark(made.run, made.items, folder=SearchedFolder(store.get, names))
+
+
+def unsearched_notes(summary: ShiftBenchmarkSummary) -> list[str]:
+    return [note for note in summary.notes if "not searched" in note]
+
+
+def test_what_was_not_searched_is_counted_and_named_with_its_reasons() -> None:
+    store = FakeStore()
+    summary = summed_up(searched(keep_unsearched(LOST, store)), store)
+    found = summary.sources["retrieval"].unsearched
+    assert found is not None
+    assert (found.count, found.pictures) == (8, 300)
+    assert found.reasons == {"artifact-missing": 1, "image-undecodable": 7}
+    assert [each.filename for each in found.first] == [f"{number}.png" for number in range(6)]
+    assert found.first[0].image in LOST
+    assert summary.sources["token"].unsearched is None
+    assert unsearched_notes(summary) == [
+        "8 of 300 pictures of 'folder' were not searched, as they cannot be read (artifact-missing: 1, "
+        "image-undecodable: 7): 0.png, 1.png, 2.png, 3.png, 4.png, 5.png and 2 more"
+    ]
+    assert unsearched_notes(summary)[0] in str(summary)
+
+
+def test_the_report_names_them_where_it_tells_what_was_dropped() -> None:
+    store = FakeStore()
+    made = searched(keep_unsearched(LOST, store))
+    html = render_benchmark(summed_up(made, store), made.run, [], store.get)
+    section = html[html.index("What was dropped, and why") :]
+    assert "not searched by retrieval, as they cannot be read: 8 of 300 pictures" in section
+    assert "5.png (image-undecodable) and 2 more" in section
+
+
+def test_a_folder_that_was_searched_whole_is_nothing_to_speak_of() -> None:
+    store = FakeStore()
+    assert keep_unsearched({}, store) is None
+    made = searched(None)
+    summary = summed_up(made, store)
+    assert summary.sources["retrieval"].unsearched is None
+    assert unsearched_notes(summary) == []
+    assert 'id="unsearched"' not in render_benchmark(summary, made.run, [], store.get)
+
+
+def test_lists_of_several_searches_are_one() -> None:
+    store = FakeStore()
+    first, *rest = LOST.items()
+    lists = [keep_unsearched(dict([first]), store), keep_unsearched(dict([first, rest[0]]), store), None]
+    found = summed_up(searched(*lists), store).sources["retrieval"].unsearched
+    assert found is not None
+    assert found.count == 2
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_dataset_that_is_gone_leaves_references_in_place_of_names(is_there: bool) -> None:
+    def nowhere(dataset: str) -> Mapping[str, str]:
+        if is_there:
+            return {}
+        raise UnknownDataset(f"there is no dataset {dataset!r}")
+
+    store = FakeStore()
+    summary = summed_up(searched(keep_unsearched({"f" * 64: "image-undecodable"}, store)), store, nowhere)
+    assert unsearched_notes(summary)[0].endswith("(image-undecodable: 1): ffffffffffff")
+
+
+def test_a_list_that_is_gone_or_that_nobody_reads_is_said_to_be() -> None:
+    store = FakeStore()
+    made = searched(keep_unsearched(LOST, store))
+    store.blobs.clear()
+    for summary in (summed_up(made, store), summarize_benchmark(made.run, made.items)):
+        assert summary.sources["retrieval"].unsearched is None
+        assert "cannot be told" in unsearched_notes(summary)[0]
