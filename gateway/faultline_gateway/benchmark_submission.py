@@ -8,11 +8,11 @@ from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig, T
 from faultline_core.contract.datasets import Dataset
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmarks import RetrievalManifest, ShiftBenchmarkCreate
-from faultline_core.errors import NotFound, UnknownDataset
+from faultline_core.errors import NotFound
 from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.parts import GatewayParts
-from faultline_gateway.submission import Plan, require_quota, store_once
+from faultline_gateway.submission import Plan, named_dataset, require_quota, store_once
 from faultline_gateway.workflows.benchmark_planning import LearnedInterface, most_items
 from faultline_gateway.workflows.brought_pictures import BroughtPictures, datasets_of
 from faultline_gateway.workflows.found_pictures import retrieval_manifest
@@ -51,7 +51,7 @@ def _read(
 ) -> tuple[LearnedInterface, Dataset, BroughtPictures]:
     run, config = _interface(create.interface, parts.ledger)
     dataset = parts.ledger.dataset(run.dataset)
-    named = {name: _dataset(name, place, parts.ledger) for name, place in datasets_of(create).items()}
+    named = {name: named_dataset(name, place, parts.ledger) for name, place in datasets_of(create).items()}
     # By multiplication and before anything is read: the plan of such a run would not fit into memory.
     real = named.get(create.validation or "", dataset).n_sources
     require_quota(most_items(create, len(create.classes or config.classes), real), parts, "/n")
@@ -74,7 +74,7 @@ def _read(
 async def _retrieval(create: ShiftBenchmarkCreate, parts: GatewayParts) -> RetrievalManifest | None:
     if create.retrieval is None:
         return None
-    dataset = await asyncio.to_thread(_dataset, create.retrieval, "/retrieval", parts.ledger)
+    dataset = await asyncio.to_thread(named_dataset, create.retrieval, "/retrieval", parts.ledger)
     sources = await asyncio.to_thread(parts.ledger.sources, create.retrieval)
     return await retrieval_manifest(dataset, sources, parts.store)
 
@@ -86,11 +86,3 @@ def _interface(run_id: str, ledger: Ledger) -> tuple[Run, DatasetInterfaceConfig
         error.pointer = "/interface"
         raise
     return run, DatasetInterfaceConfig.model_validate(run.resolved_config)
-
-
-def _dataset(name: str, place: str, ledger: Ledger) -> Dataset:
-    try:
-        return ledger.dataset(name)
-    except UnknownDataset as error:
-        error.pointer = place
-        raise

@@ -12,10 +12,11 @@ from faultline_core.contract.dataset_interfaces import DatasetInterfaceCreate
 from faultline_core.contract.datasets import Dataset
 from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_tests import StressTestCreate
-from faultline_core.errors import ClassMapMismatch, QuotaExceeded
+from faultline_core.errors import ClassMapMismatch, QuotaExceeded, UnknownDataset
 from faultline_core.texts import twins
 from faultline_core.types import RunKind
 from faultline_gateway.idempotency import fingerprint
+from faultline_gateway.ledger import Ledger
 from faultline_gateway.parts import GatewayParts
 from faultline_gateway.work_items import PlannedItem, RunConfig
 from faultline_gateway.workflows.dataset_interface import plan_interface
@@ -68,7 +69,7 @@ async def submit(create: StressTestCreate, parts: GatewayParts, key: str | None)
     """
 
     async def plan_it() -> Plan:
-        dataset = await asyncio.to_thread(parts.ledger.dataset, create.dataset)
+        dataset = await asyncio.to_thread(named_dataset, create.dataset, "/dataset", parts.ledger)
         # By multiplication and before anything is read: the plan of such a run would not fit into memory.
         sources = min(dataset.n_sources, create.limit or dataset.n_sources)
         require_quota(sources * items_per_source(create), parts, "/limit")
@@ -92,7 +93,7 @@ async def submit_interface(create: DatasetInterfaceCreate, parts: GatewayParts, 
     """
 
     def plan_it() -> Plan:
-        dataset = parts.ledger.dataset(create.dataset)
+        dataset = named_dataset(create.dataset, "/dataset", parts.ledger)
         require_quota(len(create.classes or dataset.classes), parts, "/classes")
         sources = parts.ledger.sources(create.dataset)
         config, items = plan_interface(
@@ -101,6 +102,19 @@ async def submit_interface(create: DatasetInterfaceCreate, parts: GatewayParts, 
         return Plan("dataset-interface", dataset.name, config, items)
 
     return await store_once(create, parts, key, lambda: asyncio.to_thread(plan_it))
+
+
+def named_dataset(name: str, pointer: str, ledger: Ledger) -> Dataset:
+    """Return the dataset that a request names.
+
+    Raises:
+        UnknownDataset: there is none; the pointer is the caller's.
+    """
+    try:
+        return ledger.dataset(name)
+    except UnknownDataset as error:
+        error.pointer = pointer
+        raise
 
 
 def require_quota(wanted: int, parts: GatewayParts, pointer: str) -> None:

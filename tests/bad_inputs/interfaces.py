@@ -7,6 +7,7 @@ _TOKEN = "test_tokens_that_do_not_fit_concern_their_own_pictures_alone"
 _ASKED = "test_what_cannot_be_generated_is_refused_by_name"
 _PLANNED = "test_a_request_that_cannot_be_planned_is_refused_by_name"
 _SHIFT = "test_what_is_no_shift_is_refused_by_name"
+_BENCHMARK = "test_what_cannot_be_planned_is_refused_by_code_and_place"
 _NAMES = "test_classes_that_are_no_plain_names_are_refused_and_not_stored"
 
 GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -92,10 +93,17 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "of fewer steps": ("test_more_steps_than_a_model_was_distilled_on_are_refused",),
     },
     "a folder to retrieve from": {
-        "empty": ("test_a_folder_without_a_picture_is_refused",),
+        "empty": (
+            "test_a_folder_without_a_picture_is_refused",
+            f'{_BENCHMARK}["retrieval": "empty"]',
+        ),
         "without a readable picture": ("test_an_empty_folder_and_one_of_unreadable_pictures_are_told_apart",),
-        "with unreadable pictures": ("test_unreadable_pictures_are_left_out_and_named",),
+        "with unreadable pictures": (
+            "test_unreadable_pictures_are_left_out_and_named",
+            "test_what_could_not_be_searched_is_in_the_summary_and_in_the_report",
+        ),
         "changed since indexing": (
+            "test_a_folder_that_changed_since_planning_is_searched_as_it_was",
             "test_a_dataset_that_changed_is_embedded_anew",
             "test_a_dataset_that_changed_since_indexing_is_refused_by_its_digests",
             "test_an_index_of_another_state_of_the_dataset_is_refused",
@@ -106,7 +114,18 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "an interface": {
-        "cancelled half-way": ("test_of_a_cancelled_interface_finished_classes_are_usable",),
+        "cancelled half-way": (
+            "test_of_a_cancelled_interface_finished_classes_are_usable",
+            "test_a_cancelled_interface_gives_what_it_has_and_says_what_is_missing",
+        ),
+        "of a dataset that is not there": ("test_a_dataset_that_is_not_there_is_named_by_its_place",),
+    },
+    "a benchmark": {
+        "cancelled half-way": ("test_a_run_cancelled_midway_keeps_what_is_done_and_records_nothing_more",),
+        "of two datasets for one condition": (f"{_BENCHMARK}[IN THE SNOW]",),
+        "of a classifier that nobody can describe": (
+            "test_a_classifier_that_nobody_can_describe_is_named_by_its_place_in_the_request",
+        ),
     },
 }
 LATER: dict[str, str] = {}

@@ -56,7 +56,7 @@ def check_brought(
 
     Raises:
         InvalidRequest: a source has no dataset, a dataset no source; the base has none, or what is no
-            condition of this benchmark has one.
+            condition of this benchmark has one, or a condition has two.
         DatasetEmpty: a dataset has no picture of these classes.
     """
     named = {"scraped": create.scraped, "photographs": create.photographs, "retrieval": create.retrieval}
@@ -71,16 +71,27 @@ def check_brought(
                 f"the shifts of {source!r} are held against a dataset of {BASE!r}, and it names none",
                 pointer=pointer(source),
             )
-        for text in datasets:
-            if find_condition(shifts, text) is None:
-                raise InvalidRequest(
-                    f"{text!r} is neither {BASE!r} nor a shift of this benchmark",
-                    pointer=pointer(source, text),
-                )
+        _check_conditions(source, datasets, shifts)
     for dataset, place in datasets_of(create).items():
         if not any(source.label in classes for source in brought.sources[dataset]):
             raise DatasetEmpty(
                 f"dataset {dataset!r} has no picture of the benchmark's classes", pointer=place
+            )
+
+
+def _check_conditions(source: str, datasets: Mapping[str, str], shifts: Sequence[BenchmarkShift]) -> None:
+    named: dict[str, str] = {}
+    for text in datasets:
+        condition = find_condition(shifts, text)
+        if condition is None:
+            raise InvalidRequest(
+                f"{text!r} is neither {BASE!r} nor a shift of this benchmark", pointer=pointer(source, text)
+            )
+        if (other := named.setdefault(condition.name, text)) != text:
+            # A shift answers to its name in any case and to its prompt; only one dataset would be looked at.
+            raise InvalidRequest(
+                f"{text!r} and {other!r} are one condition, and have a dataset each",
+                pointer=pointer(source, text),
             )
 
 

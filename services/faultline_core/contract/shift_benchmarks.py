@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 
 from faultline_core.contract.base import RequestBody, ResponseBody
 from faultline_core.contract.classifiers import ClassifierDescription
+from faultline_core.contract.dataset_interfaces import ClassName
 from faultline_core.contract.editor import GenerationPreset
 from faultline_core.contract.runs import PredictionPair, Provenance, RunItem
 from faultline_core.types import BlobRef, ClassifierSpec, Name, Scheduler, Seed
@@ -56,10 +57,10 @@ class ShiftBenchmarkCreate(RequestBody):
 
     interface: Name
     shifts: list[ShiftText] | Literal["catalogue"] = "catalogue"
-    classes: list[str] | None = Field(default=None, min_length=1, max_length=10_000)
+    classes: list[ClassName] | None = Field(default=None, min_length=1, max_length=10_000)
     classifiers: list[ClassifierSpec] = Field(min_length=1, max_length=128)
     base: ShiftText | None = None
-    class_shifts: dict[str, list[ShiftText]] = {}
+    class_shifts: dict[ClassName, list[ShiftText]] = {}
     sources: list[BenchmarkSource] = Field(default=["token"], min_length=1, max_length=5)
     retrieval: Name | None = None
     scraped: dict[ConditionName, Name] = {}

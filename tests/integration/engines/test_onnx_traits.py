@@ -141,6 +141,15 @@ def test_of_a_damaged_file_nothing_is_told(network: tuple[Path, int], tmp_path: 
     assert onnx_traits(tmp_path / "absent.onnx") == FileTraits()
 
 
+def test_sparse_weights_are_not_counted(tmp_path: Path) -> None:
+    graph = linear_graph(5)
+    values = numpy_helper.from_array(np.ones(2, np.float32), "sparse")
+    places = numpy_helper.from_array(np.array([0, 3], np.int64), "places")
+    graph.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [9]))
+    (tmp_path / "m.onnx").write_bytes(graph.SerializeToString())
+    assert onnx_traits(tmp_path / "m.onnx") == FileTraits(None, SIDE)
+
+
 def test_shapes_that_are_none_are_not_counted(tmp_path: Path) -> None:
     graph = linear_graph(5)
     graph.graph.initializer[0].dims[:] = [-3, 5]

@@ -334,6 +334,13 @@ async def test_a_request_that_cannot_be_planned_is_refused_by_name(
     assert (await gateway.http.get(ROOT)).json()["runs"] == []
 
 
+async def test_a_dataset_that_is_not_there_is_named_by_its_place(gateway: FakeGateway) -> None:
+    answer = await gateway.http.post(ROOT, json=BODY | {"dataset": "nowhere"})
+    problem = Problem.model_validate_json(answer.content)
+    assert (answer.status_code, problem.code) == (404, "unknown-dataset")
+    assert [error.pointer for error in problem.errors] == ["/dataset"]
+
+
 @pytest.mark.parametrize("name", ["a <class>", "{sled}", "< Class >"])
 async def test_class_names_that_are_no_words_are_refused(gateway: FakeGateway, name: str) -> None:
     await gateway.http.post("/v1/datasets", json={"name": "odd", "classes": ["sled", name]})

@@ -60,6 +60,7 @@ async def learned(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lea
         await opened.upload("demo", 6)
         await opened.upload("snowy", 3, ("plate", "sled"))
         await opened.upload("strange", 1, ("yak",))
+        await opened.http.post("/v1/datasets", json={"name": "empty"})
         ledger = opened.ledger
         yield Learned(
             opened,
@@ -75,6 +76,7 @@ async def learned(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lea
         ({"interface": "nobody"}, "not-found", "/interface"),
         ({"classes": ["plate", "yak"]}, "invalid-request", "/classes/1"),
         ({"classes": []}, "invalid-request", "/classes"),
+        ({"classes": ["yak" * 100_000]}, "invalid-request", "/classes/0"),
         ({"classes": ["plate", "plate"]}, "invalid-request", "/classes"),
         ({"classifiers": ["steady", "nobody"]}, "unknown-model", "/classifiers/1"),
         ({"classifiers": ["py:mine:predict"]}, "invalid-request", "/classifiers/0"),
@@ -98,6 +100,7 @@ async def learned(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lea
         ({"sources": ["real"]}, "invalid-request", "/sources/0"),
         ({"sources": ["retrieval"]}, "invalid-request", "/retrieval"),
         ({"sources": ["retrieval"], "retrieval": "nowhere"}, "unknown-dataset", "/retrieval"),
+        ({"sources": ["retrieval"], "retrieval": "empty"}, "dataset-empty", "/retrieval"),
         ({"retrieval": "snowy"}, "invalid-request", "/retrieval"),
         ({"sources": ["scraped"]}, "invalid-request", "/scraped"),
         ({"photographs": {"base": "demo"}}, "invalid-request", "/photographs"),
@@ -120,6 +123,19 @@ async def learned(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lea
             {"sources": ["scraped"], "scraped": {"base": "strange"}},
             "dataset-empty",
             "/scraped/base",
+        ),
+        (
+            {
+                "sources": ["photographs"],
+                "photographs": {"base": "demo", "in the snow": "snowy", "IN THE SNOW": "demo"},
+            },
+            "invalid-request",
+            "/photographs/IN THE SNOW",
+        ),
+        (
+            {"sources": ["scraped"], "scraped": {"base": "demo", "A photo of a <class>": "snowy"}},
+            "invalid-request",
+            "/scraped/A photo of a <class>",
         ),
         ({"validation": "nowhere"}, "unknown-dataset", "/validation"),
         ({"validation": "strange"}, "dataset-empty", "/validation"),
@@ -144,6 +160,7 @@ async def test_what_cannot_be_planned_is_refused_by_code_and_place(
     problem = answer.json()
     assert (problem["code"], problem["errors"][0]["pointer"]) == (code, pointer), problem
     assert answer.status_code in (404, 422, 429)
+    assert len(answer.content) < 2000
     assert len(learned.gateway.ledger.run_list(limit=1000).runs) == before
 
 

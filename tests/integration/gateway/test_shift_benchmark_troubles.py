@@ -291,3 +291,22 @@ async def test_what_could_not_be_searched_is_in_the_summary_and_in_the_report(
     }
     report = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/report")).text
     assert "boat-1.png (image-undecodable)" in report
+
+
+async def test_a_folder_that_changed_since_planning_is_searched_as_it_was(
+    gateway: FakeGateway, clock: Clock
+) -> None:
+    interface = await uploaded(gateway, 2)
+    await gateway.upload("folder", 4, ("kite",))
+    before = {source.image for source in gateway.ledger.sources("folder")}
+    body = benchmark_body(interface, **(SMALL | {"sources": ["retrieval"], "retrieval": "folder", "n": 9}))
+    run = Run.model_validate_json((await gateway.http.post("/v1/shift-benchmarks", json=body)).content)
+    await gateway.upload("folder", 4, ("plate",))
+    await worked_off(gateway, clock, gateway.services)
+    done = [item.result for item in pictures(gateway, run) if item.result is not None]
+    # Though what came later shows the class, and what was there does not.
+    assert {result.image for result in done if result.source == "retrieval"} == before
+    newer = Run.model_validate_json((await gateway.http.post("/v1/shift-benchmarks", json=body)).content)
+    await worked_off(gateway, clock, gateway.services)
+    found = [item.result for item in pictures(gateway, newer) if item.result is not None]
+    assert len({result.image for result in found if result.source == "retrieval"} - before) == 4
