@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, cast, get_args
 
 import typer
 
 from faultline._classifier_commands import reachable
+from faultline._client import Client
 from faultline._ending import Detach, Report, see_through
 from faultline._files import write_text
+from faultline._shift_benchmark_run import ShiftBenchmark
 from faultline._stress_test_commands import Classifiers, Seed
 from faultline._summary_tables import prompts_table
 from faultline._terminal import AsJson, Url, check_writable, complain, connected, show
@@ -60,24 +63,19 @@ def shift_benchmark(
 ) -> None:
     """Say which shifts of an interface's classes break which classifiers."""
     with connected(url) as client:
-        report = _report(report, out)
-        served = reachable(client, classifier, detach=detach)
-        run = client.shift_benchmarks.create(
+        ask = partial(
+            client.shift_benchmarks.create,
             interface=interface,
-            classifiers=served,
             shifts=shift or CATALOGUE,
             classes=classes or None,
-            sources=_sources(source),
+            sources=[known_source(name) for name in source or ("token",)],
             retrieval=retrieval,
             n=n,
             real=real,
             steps=steps,
             seed=seed,
         )
-        if detach:
-            show(run.run, run.id, as_json)
-            return
-        raise typer.Exit(see_through(run, _kept_in(out, str), report, as_json, ours=served != classifier))
+        _benchmark(client, ask, str, classifier, report, out, detach=detach, as_json=as_json)
 
 
 def compare_prompts(
@@ -97,11 +95,9 @@ def compare_prompts(
 ) -> None:
     """Put prompts of one class side by side, by its token and by its plain name."""
     with connected(url) as client:
-        report = _report(report, out)
-        served = reachable(client, classifier, detach=detach)
-        run = client.shift_benchmarks.create(
+        ask = partial(
+            client.shift_benchmarks.create,
             interface=interface,
-            classifiers=served,
             shifts=prompt,
             classes=[class_name],
             sources=["token", "class-name"],
@@ -110,11 +106,40 @@ def compare_prompts(
             steps=steps,
             seed=seed,
         )
-        if detach:
-            show(run.run, run.id, as_json)
-            return
-        told = _kept_in(out, prompts_table)
-        raise typer.Exit(see_through(run, told, report, as_json, ours=served != classifier))
+        _benchmark(client, ask, prompts_table, classifier, report, out, detach=detach, as_json=as_json)
+
+
+def known_source(name: str) -> BenchmarkSource:
+    """A source of pictures by its name.
+
+    Raises:
+        InvalidRequest: none is called so.
+    """
+    known = get_args(BenchmarkSource)
+    if name not in known:
+        raise InvalidRequest(f"no source is named {name!r}; there are {', '.join(known)}")
+    return cast("BenchmarkSource", name)
+
+
+def _benchmark(
+    client: Client,
+    ask: Callable[..., ShiftBenchmark],
+    told: Callable[[ShiftBenchmarkSummary], str],
+    classifier: list[str],
+    report: Path | None,
+    out: Path | None,
+    *,
+    detach: bool,
+    as_json: bool,
+) -> None:
+    """``ask`` for a benchmark of these classifiers, and leave, or see it through to its exit code."""
+    report = _report(report, out)
+    served = reachable(client, classifier, detach=detach)
+    run = ask(classifiers=served)
+    if detach:
+        show(run.run, run.id, as_json)
+        return
+    raise typer.Exit(see_through(run, _kept_in(out, told), report, as_json, ours=served != classifier))
 
 
 def _report(report: Path | None, out: Path | None) -> Path | None:
@@ -127,14 +152,6 @@ def _report(report: Path | None, out: Path | None) -> Path | None:
         report = report or out / "report.html"
     check_writable(report)
     return report
-
-
-def _sources(names: list[str] | None) -> list[BenchmarkSource]:
-    known = get_args(BenchmarkSource)
-    for name in names or ():
-        if name not in known:
-            raise InvalidRequest(f"no source is named {name!r}; there are {', '.join(known)}")
-    return cast("list[BenchmarkSource]", names or ["token"])
 
 
 def _kept_in(

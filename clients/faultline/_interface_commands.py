@@ -12,14 +12,13 @@ from faultline._ending import Detach, Report, see_through
 from faultline._folders import read_captions
 from faultline._stress_test_commands import Captions, Seed
 from faultline._summary_tables import interface_table
-from faultline._terminal import AsJson, Url, check_writable, complain, connected, say, show
+from faultline._terminal import AsJson, Url, check_folder, check_writable, complain, connected, say, show
 from faultline_core.contract.dataset_interfaces import (
     CLASS_NAME,
     DatasetInterfaceCreate,
     LearningPrompts,
     Pictures,
 )
-from faultline_core.errors import InvalidRequest
 
 
 def dataset_interface(
@@ -84,8 +83,7 @@ def generate(
 ) -> None:
     """Show a class of an interface, changed like this."""
     with connected(url) as client:
-        if out is not None and out.exists() and not out.is_dir():
-            raise InvalidRequest(f"the pictures cannot be saved to {str(out)!r}, which is no folder")
+        check_folder(out)
         pictures = client.dataset_interfaces.get(interface).generate(
             class_name=class_name,
             shift=shift,

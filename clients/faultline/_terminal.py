@@ -82,6 +82,16 @@ def check_writable(report: Path | None) -> None:
         raise InvalidRequest(f"the report cannot be written to {str(report)!r}")
 
 
+def check_folder(folder: Path | None) -> None:
+    """Refuse a folder for pictures where a file stands, before any picture is fetched.
+
+    Raises:
+        InvalidRequest: it is no folder.
+    """
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise InvalidRequest(f"the pictures cannot be saved to {str(folder)!r}, which is no folder")
+
+
 def write_report(report: Path, html: str) -> None:
     """Write the report's file.
 

@@ -13,6 +13,7 @@ from faultline import (
     _interface_commands,
     _run_commands,
     _stress_test_commands,
+    _threshold_commands,
 )
 from faultline._gate import Exit
 from faultline._terminal import AsJson, Url, connected, show
@@ -25,6 +26,12 @@ app.command("dataset-interface")(_interface_commands.dataset_interface)
 app.command("generate")(_interface_commands.generate)
 app.command("shift-benchmark")(_benchmark_commands.shift_benchmark)
 app.command("compare-prompts")(_benchmark_commands.compare_prompts)
+app.command("inspections")(_threshold_commands.inspections)
+app.command("shift-thresholds")(_threshold_commands.shift_thresholds)
+app.command("set-shift-threshold", context_settings=_threshold_commands.LEADING_MINUS)(
+    _threshold_commands.set_shift_threshold
+)
+app.command("judge-shift")(_threshold_commands.judge_shift)
 app.command("export")(_export_commands.export)
 app.command("wait")(_run_commands.wait)
 app.command("cancel")(_run_commands.cancel)

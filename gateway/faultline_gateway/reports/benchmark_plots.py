@@ -18,13 +18,16 @@ from faultline_core.contract.shift_benchmark_summary import (
     SourceSummary,
 )
 from faultline_core.types import Estimate
-from faultline_gateway.reports.numbers import decimal, percent
+from faultline_gateway.reports.labels import MOST_NAMES
 from faultline_gateway.reports.plots import Plot, fitted_axis, plot
 from faultline_gateway.reports.scatter import Axis, Point, Scatter, scatter, spread
 
 OTHER = "other"
 SHOWN_GROUPS = 7
 """Architectures and families told apart by colour; the rest are one group."""
+FITTING_NAMES = 8
+ROOM_FOR_A_NAME = 14.0
+"""The map of shifts grows by so much for each name above those that fit."""
 
 _PANEL = (470.0, 330.0)
 _MAP = (980.0, 460.0)
@@ -83,14 +86,15 @@ def impact_map(source: SourceSummary) -> Scatter | None:
     ]
     if not points:
         return None
+    more = min(len(points), MOST_NAMES) - FITTING_NAMES
     x_range = spread([point.x for point in points], 1.0)
     y_range = spread([point.y for point in points], 0.0)
     return scatter(
         points,
-        Axis("slope of the line through the models", *x_range, partial(decimal, digits=1)),
-        Axis("absolute impact", *y_range, percent),
+        Axis("slope of the line through the models", *x_range),
+        Axis("absolute impact", *y_range, in_percent=True),
         width=_MAP[0],
-        height=_MAP[1],
+        height=_MAP[1] + ROOM_FOR_A_NAME * max(0, more),
         lines=[("zero", 0.0, 0.0)],
     )
 
@@ -145,8 +149,8 @@ def _accuracy_axis(
     low, high = spread(figures)
     low, high = max(low, 0.0), min(high, 1.0)
     if not normal:
-        return Axis(title, low, high, percent)
-    return Axis(title, bend(low), bend(high), percent, bend, _NORMAL_TICKS)
+        return Axis(title, low, high, in_percent=True)
+    return Axis(title, bend(low), bend(high), in_percent=True, bend=bend, ticks=_NORMAL_TICKS)
 
 
 def _normal(accuracy: float, pictures: int) -> float:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from faultline_core.types import Estimate
+from faultline_gateway.reports.labels import Label, Spot, place_labels
+from faultline_gateway.reports.numbers import MINUS, decimal, percent
 
 LEFT = 58
 TOP = 12
 RIGHT_MARGIN = 26
 BELOW = 44
+_MOST_DIGITS = 4
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Mark:
-    """A placed point: its centre, the ends of its intervals, its series by number."""
+    """A placed point: its centre, the ends of its intervals, its series by number.
+
+    ``name`` is its label where it wants one, ``label`` that label placed; None where no room was left.
+    """
 
     series: int
     x: float
@@ -58,8 +64,8 @@ class Mark:
     x_ends: tuple[float, float]
     y_ends: tuple[float, float]
     title: str
-    label: str
-    label_left: bool
+    name: str
+    label: Label | None = None
 
 
 @dataclass(frozen=True)
@@ -91,18 +97,24 @@ class Scatter:
     lines: list[Line]
     series: list[str]
 
+    @property
+    def unlabelled(self) -> list[str]:
+        """Names for which no room was left."""
+        return [mark.name for mark in self.marks if mark.name and mark.label is None]
+
 
 @dataclass(frozen=True)
 class Axis:
     """What an axis shows: its title, its range, its ticks, and how a value is written and bent.
 
+    A value is written in per cent, or else as the number that it is.
     ``bend`` maps a figure onto the axis's scale; ``low`` and ``high`` are on it. Ticks are figures.
     """
 
     title: str
     low: float
     high: float
-    written: Callable[[float], str]
+    in_percent: bool = False
     bend: Callable[[float], float] = float
     ticks: tuple[float, ...] | None = None
 
@@ -111,7 +123,19 @@ class Axis:
         scale = Scale(self.low, self.high, start, end)
         values = scale.ticks() if self.ticks is None else self.ticks
         inside = [value for value in values if self.low <= self.bend(value) <= self.high]
-        return scale, [(scale.place(self.bend(value)), self.written(value)) for value in inside]
+        places = [scale.place(self.bend(value)) for value in inside]
+        return scale, list(zip(places, self._written(inside), strict=True))
+
+    def _written(self, values: Sequence[float]) -> list[str]:
+        """Ticks with the digits that it takes to write each as it is: none reads as its neighbour."""
+        unit, write = (100, percent) if self.in_percent else (1, decimal)
+        exact = (
+            digits
+            for digits in range(_MOST_DIGITS)
+            if all(math.isclose(round(unit * value, digits), unit * value, abs_tol=1e-9) for value in values)
+        )
+        digits = next(exact, _MOST_DIGITS)
+        return [write(value, digits).replace("-", MINUS) for value in values]
 
 
 def spread(figures: Sequence[Estimate], *around: float, least: float = 0.1) -> tuple[float, float]:
@@ -131,7 +155,10 @@ def scatter(
     height: float,
     lines: Sequence[tuple[str, float, float]] = (),
 ) -> Scatter:
-    """Place points that have both figures; ``lines`` are (kind, slope, intercept) on the bent scales."""
+    """Place points that have both figures, and their labels inside the axes.
+
+    ``lines`` are (kind, slope, intercept) on the bent scales.
+    """
     right, bottom = width - RIGHT_MARGIN, height - BELOW
     x_scale, x_ticks = x.placed(LEFT, right)
     y_scale, y_ticks = y.placed(bottom, TOP)
@@ -144,12 +171,14 @@ def scatter(
             x_ends=_ends(point.x, x, x_scale),
             y_ends=_ends(point.y, y, y_scale),
             title=point.title,
-            label=point.label,
-            label_left=x_scale.place(x.bend(point.x.estimate)) > (LEFT + right) / 2,
+            name=point.label,
         )
         for point in points
         if point.x.estimate is not None and point.y.estimate is not None
     ]
+    spots = [Spot(mark.name, mark.x, mark.y, mark.x_ends, mark.y_ends) for mark in marks]
+    labels = place_labels(spots, (LEFT, TOP, right, bottom))
+    marks = [replace(mark, label=label) for mark, label in zip(marks, labels, strict=True)]
     drawn = [found for line in lines if (found := _cut(line, x_scale, y_scale)) is not None]
     return Scatter(
         width, height, LEFT, right, TOP, bottom, x.title, y.title, x_ticks, y_ticks, marks, drawn, series

@@ -19,7 +19,6 @@ from faultline_gateway.workflows.token_chain import Pupil
 
 PICTURES = 24
 """Of each share, from the same prompts and seeds."""
-OWN_PICTURES = 32
 
 
 async def choose(
@@ -30,9 +29,7 @@ async def choose(
     Raises:
         BackendError: a service failed.
     """
-    lost = {dropped.image for dropped in pupil.dropped}
-    own = [image for image in pupil.images if image not in lost][:OWN_PICTURES]
-    centre = unit((await embed(attempt, own, services)).mean(axis=0))
+    centre = unit((await embed(attempt, pupil.own_pictures, services)).mean(axis=0))
     scores, candidates, seed = [], [], config.request.seed
     for offer in pupil.offers:
         images = await draw(attempt, config, pupil, _asked(config, pupil, offer), services)

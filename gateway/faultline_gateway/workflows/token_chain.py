@@ -19,6 +19,9 @@ from faultline_gateway.ports import Services
 from faultline_gateway.work_items import LeasedItem
 from faultline_gateway.workflows.attempt import OpenItems, borne_alone
 
+OWN_PICTURES = 32
+"""So many of a class's pictures are embedded to see what they have in common."""
+
 
 @dataclass
 class Pupil:
@@ -38,6 +41,12 @@ class Pupil:
     read: int = 0
     dropped: list[DroppedImage] = field(default_factory=list)
     cost: Cost = field(default_factory=Cost)
+
+    @property
+    def own_pictures(self) -> list[BlobRef]:
+        """The first of its pictures that can be read: what is drawn is held against them."""
+        lost = {dropped.image for dropped in self.dropped}
+        return [image for image in self.images if image not in lost][:OWN_PICTURES]
 
     def advance(self, learned: LearnedToken) -> None:
         """Take over where a link has led.

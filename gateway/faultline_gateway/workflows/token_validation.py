@@ -25,7 +25,6 @@ from faultline_gateway.workflows.token_chain import Pupil
 
 PICTURES = 8
 """Pictures that a token is judged by, and as many of the plain name, from the same seeds."""
-OWN_PICTURES = 32
 LISTED_LOSSES = 100
 
 
@@ -42,9 +41,7 @@ async def validate(
     label = pupil.item.label
     by_token = await draw(attempt, config, pupil, _asked(config, label, pupil.bundle), services)
     by_name = await draw(attempt, config, pupil, _asked(config, label, None), services)
-    lost = {dropped.image for dropped in pupil.dropped}
-    own = [image for image in pupil.images if image not in lost][:OWN_PICTURES]
-    found = await embed(attempt, [*by_token, *by_name, *own], services)
+    found = await embed(attempt, [*by_token, *by_name, *pupil.own_pictures], services)
     token, name, real = np.split(found, [len(by_token), len(by_token) + len(by_name)])
     caption = await _caption(attempt, label, services)
     require_one_space(found, caption)

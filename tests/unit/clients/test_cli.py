@@ -27,7 +27,8 @@ from faultline_core.types import Cost
 ANSI = re.compile(r"\x1b\[")
 VERBS = (
     "stress-test", "apply", "dataset-interface", "generate", "shift-benchmark",
-    "compare-prompts", "export", "wait", "cancel", "resume", "runs",
+    "compare-prompts", "inspections", "shift-thresholds", "set-shift-threshold", "judge-shift",
+    "export", "wait", "cancel", "resume", "runs",
     "datasets", "classifiers", "services",
 )  # fmt: skip
 DATASET = {

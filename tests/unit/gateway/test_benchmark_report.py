@@ -146,10 +146,42 @@ def test_classifiers_are_grouped_by_what_is_told_of_them() -> None:
 def test_the_map_of_shifts_has_a_point_each_coloured_by_family() -> None:
     found = impact_map(reported_summary().sources["token"])
     assert found is not None
-    assert [mark.label for mark in found.marks] == ["in the snow", "pencil sketch", "at night"]
+    assert [mark.name for mark in found.marks] == ["in the snow", "pencil sketch", "at night"]
     assert found.series == ["background", "style", "time"]
-    heights = {mark.label: mark.y for mark in found.marks}
+    heights = {mark.name: mark.y for mark in found.marks}
     assert heights["in the snow"] < heights["pencil sketch"]
+
+
+def many_shifts(count: int) -> ShiftBenchmarkSummary:
+    """As many shifts as asked for, that all cost the same."""
+    summary = reported_summary()
+    source = summary.sources["token"]
+    shifts = {
+        f"a photo of a <class> on a table, number {number}": source.shifts["in the snow"]
+        for number in range(count)
+    }
+    return summary.model_copy(update={"sources": {"token": source.model_copy(update={"shifts": shifts})}})
+
+
+def test_the_map_names_every_shift_of_a_catalogue_whole() -> None:
+    summary = many_shifts(24)
+    found = impact_map(summary.sources["token"])
+    assert found is not None
+    assert found.unlabelled == []
+    text = words(rendered(summary, items=[]))
+    assert text.count("a photo of a <class> on a table, number 23") > 1
+    assert "No room for the names" not in text
+    few = impact_map(many_shifts(3).sources["token"])
+    assert few is not None
+    assert few.height < found.height
+
+
+def test_shifts_that_the_map_has_no_room_to_name_are_named_below_it() -> None:
+    summary = many_shifts(120)
+    found = impact_map(summary.sources["token"])
+    assert found is not None
+    assert found.unlabelled
+    assert f"No room for the names of: {found.unlabelled[0]}" in words(rendered(summary, items=[]))
 
 
 def test_sources_stand_side_by_side_in_similarity_and_share_that_passes() -> None:
