@@ -56,7 +56,8 @@ def fine_grained(order: Order, service: Service) -> FineGrained:
     made: list[FinePicture] = []
     for code in FINE_CLASSES:
         draw = partial(_drawn, order, service, folder, code)
-        made += kept(folder / _pictures_file(order, code), _PICTURES, draw)
+        of_code: list[FinePicture] = kept(folder / _pictures_file(order, code), _PICTURES, draw)
+        made += of_code
     return FineGrained(made, {item.label: [_share(item)] for item in tokens})
 
 
