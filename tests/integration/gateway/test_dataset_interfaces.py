@@ -16,7 +16,7 @@ from fakes.world import CLASSES, FakeWorld, Shown
 from faultline_core.contract.base import Outcome, Problem
 from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary, Pictures, TokenItem
-from faultline_core.contract.editor import GeneratedImage, GenerateRequest, GenerateResponse
+from faultline_core.contract.editor import GenerateRequest, GenerateResponse
 from faultline_core.contract.runs import PageOfItems, Run
 from faultline_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedResponse
 from faultline_core.contract.tokens import (
@@ -25,13 +25,7 @@ from faultline_core.contract.tokens import (
     LearnTokensRequest,
     LearnTokensResponse,
 )
-from faultline_core.errors import (
-    BackendUnavailable,
-    DatasetEmpty,
-    InvalidRequest,
-    PromptTooLong,
-    RequestError,
-)
+from faultline_core.errors import BackendUnavailable, DatasetEmpty, InvalidRequest
 from faultline_gateway.ledger import MAX_ATTEMPTS
 
 ROOT = "/v1/dataset-interfaces"
@@ -212,30 +206,6 @@ async def test_an_unreadable_picture_has_a_template_for_a_prompt(gateway: FakeGa
     assert prompts[0] == "a photo of a <class>"
     assert len(set(prompts[1:])) == 1
     assert (await summary(gateway, run)).missing == {}
-
-
-@pytest.mark.parametrize("refusal", [InvalidRequest, PromptTooLong])
-async def test_a_name_that_no_generator_reads_is_learned_all_the_same(
-    gateway: FakeGateway, refusal: type[RequestError]
-) -> None:
-    class Unread(FakeEditor):
-        async def generate(self, request: GenerateRequest) -> GenerateResponse:
-            answer = await super().generate(request)
-            lost = Outcome[GeneratedImage](problem=Problem.of(refusal("'kite' is no word")))
-            pairs = zip(request.items, answer.outcomes, strict=True)
-            outcomes = [lost if "kite" in item.prompt else outcome for item, outcome in pairs]
-            return answer.model_copy(update={"outcomes": outcomes})
-
-    run = await created(gateway, token_init="toy", classes=["boat", "kite"])
-    await gateway.worker(fake_services(gateway.world, editor=Unread(gateway.world))).work_off()
-    found = await summary(gateway, run)
-    assert found.missing == {}
-    boat, kite = found.tokens["boat"], found.tokens["kite"]
-    assert (len(kite.pictures), kite.name_pictures) == (8, [])
-    assert (kite.name_similarity, kite.name_resemblance) == (None, None)
-    assert kite.resemblance is not None
-    assert boat.name_resemblance is not None
-    assert (await gateway.http.get(f"{ROOT}/{run.id}/report")).status_code == 200
 
 
 async def test_a_class_that_cannot_be_learned_fails_alone_and_is_named(gateway: FakeGateway) -> None:
