@@ -6,7 +6,9 @@ Trains a zoo on the seed's dataset, renders the truth, and asks a stack of its o
 a token of each class, a shift benchmark makes pictures of class x shift by token and by name and has the zoo
 answer them. Kept is what the product's filter keeps. The oracle looks at every picture, and the figures are
 written. Every finished piece is kept in the state folder and not made again, runs are taken up where they
-were left. ``--calibrate`` prints the shift thresholds that the oracle accepts on development seeds.
+were left. Beside it six kinds of bus are learned under codes, from the one word "bus", and drawn by their
+tokens, by that word and by words that describe them: ``--fine-grained FILE`` measures these alone.
+``--calibrate`` prints the shift thresholds that the oracle accepts on development seeds.
 """
 
 from __future__ import annotations
@@ -19,15 +21,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from pydantic import BaseModel
 
 from faultline_miniature.training.stage import use_threads, write_atomically
 from faultline_miniature.world.seeds import DEVELOPMENT, VALIDATION
 from interfaces.assembly import Pieces, report
 from interfaces.calibration import calibrated
 from interfaces.campaign import Campaign
+from interfaces.fine_grained_figures import fine_grained_figures
+from interfaces.fine_grained_pictures import FineGrained, joined_fine_grained
 from interfaces.joining import joined
 from interfaces.order import Order
-from interfaces.report import InterfaceValidity
+from interfaces.report import FineGrainedFigures, InterfaceValidity
 from validation.serving import PORT, serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,6 +60,9 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--development", action="store_true", help="the same on development seeds, to choose settings by"
     )
+    parser.add_argument(
+        "--fine-grained", type=Path, help="measure buses under codes alone, write their figures here, and end"
+    )
     parser.add_argument("--calibrate", action="store_true", help="settle the shift thresholds, and end")
     return parser.parse_args(arguments)
 
@@ -77,15 +85,17 @@ def pieces_of(campaign: Campaign) -> Pieces:
     """All that the figures of one stretch are made of; the stack comes up once it is asked."""
     truth, batching = campaign.truth, campaign.batching
     learned = [(item.source_id, item.result.cost) for item in campaign.tokens if item.result is not None]
+    pictures, fine_grained = campaign.pictures, campaign.fine_grained
     return Pieces(
         seeds=[campaign.order.number],
         layout=campaign.order.layout,
         truth=truth,
-        pictures=campaign.pictures,
+        pictures=pictures,
         real_features=campaign.real_features(),
         base_features=campaign.base_features(),
         tokens=learned,
         batching=batching,
+        fine_grained=fine_grained,
         seconds=campaign.seconds(),
     )
 
@@ -98,6 +108,18 @@ def measured(given: argparse.Namespace) -> InterfaceValidity:
         with serving(order.stack, order.models, port=given.port) as service:
             pieces.append(pieces_of(Campaign(order, service)))
     return report(joined(pieces), np.random.default_rng(numbers))
+
+
+def fine_grained_alone(given: argparse.Namespace) -> FineGrainedFigures:
+    """Make the fine-grained piece of every stretch, and its figures."""
+    numbers = [int(number) for number in given.seeds.split(",")]
+    made: list[FineGrained] = []
+    for order in (order_of(given, number) for number in numbers):
+        with serving(order.stack, order.models, port=given.port) as service:
+            made.append(Campaign(order, service).fine_grained)
+    both = joined_fine_grained(made)
+    assert both is not None
+    return fine_grained_figures(both, np.random.default_rng(numbers))
 
 
 def calibrate(state: Path, port: int) -> dict[str, float | None]:
@@ -117,13 +139,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.calibrate:
         sys.stdout.write(f"{json.dumps(calibrate(given.state, given.port), indent=2)}\n")
         return
+    if given.fine_grained is not None:
+        _write(given.fine_grained, fine_grained_alone(given))
+        return
     made = measured(given)
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(given.out, f"{made.model_dump_json(indent=2)}\n".encode())
+    _write(given.out, made)
     for aim in made.aims:
         word = {True: "reached", False: "missed", None: "unknown"}[aim.met]
         sys.stdout.write(f"{word:8} {aim.name} ({aim.aim}): {aim.reached}\n")
     sys.stdout.write(f"{given.out} written in {time.monotonic() - began:.0f} s\n")
+
+
+def _write(path: Path, made: BaseModel) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, f"{made.model_dump_json(indent=2)}\n".encode())
 
 
 if __name__ == "__main__":

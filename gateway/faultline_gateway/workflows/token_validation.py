@@ -10,7 +10,7 @@ from faultline_core.class_prompts import object_caption
 from faultline_core.clip_metrics import Vectors, cosine, unit
 from faultline_core.contract.dataset_interfaces import CLASS_NAME, DatasetInterfaceConfig, TokenResult
 from faultline_core.contract.editor import GenerateItem
-from faultline_core.errors import BadBackendOutput
+from faultline_core.errors import BadBackendOutput, InvalidRequest, PromptTooLong
 from faultline_core.shifts import catalogue
 from faultline_core.statistics import bootstrap_mean
 from faultline_core.types import BlobRef, Estimate
@@ -40,7 +40,7 @@ async def validate(
         raise BadBackendOutput(f"the editor ended without a token for {pupil.item.label!r}")
     label = pupil.item.label
     by_token = await draw(attempt, config, pupil, _asked(config, label, pupil.bundle), services)
-    by_name = await draw(attempt, config, pupil, _asked(config, label, None), services)
+    by_name = await _by_name(attempt, config, pupil, services)
     found = await embed(attempt, [*by_token, *by_name, *pupil.own_pictures], services)
     token, name, real = np.split(found, [len(by_token), len(by_token) + len(by_name)])
     caption = await _caption(attempt, label, services)
@@ -62,12 +62,23 @@ async def validate(
         pictures=by_token,
         name_pictures=by_name,
         object_similarity=_mean(cosine(token, caption), seed),
-        name_similarity=_mean(cosine(name, caption), seed),
+        name_similarity=_mean(cosine(name, caption), seed) if by_name else None,
         real_similarity=_mean(cosine(real, caption), seed),
         resemblance=_mean(cosine(token, centre), seed),
-        name_resemblance=_mean(cosine(name, centre), seed),
+        name_resemblance=_mean(cosine(name, centre), seed) if by_name else None,
         cost=pupil.cost,
     )
+
+
+async def _by_name(
+    attempt: OpenItems, config: DatasetInterfaceConfig, pupil: Pupil, services: Services
+) -> list[BlobRef]:
+    """Pictures by the plain name; none where the generator cannot read it, as a code ("f101") may be."""
+    try:
+        return await draw(attempt, config, pupil, _asked(config, pupil.item.label, None), services)
+    except (InvalidRequest, PromptTooLong):
+        # The token was learned from another word, and its own pictures were drawn by the same settings.
+        return []
 
 
 def _asked(config: DatasetInterfaceConfig, label: str, token: BlobRef | None) -> list[GenerateItem]:

@@ -88,6 +88,7 @@ class TokenResult(Provenance):
     by the plain name (``name_pictures``), ``real_similarity`` that of the class's own. ``resemblance`` is the
     cosine of the first with the mean of the class's own pictures, ``name_resemblance`` that of the second: a
     class whose name does not bring up what the dataset shows has a lower one there. Each is over pictures.
+    A name that the generator cannot read, as a code may be, has no pictures and neither figure.
 
     ``own_words`` are what captions say of this class more than of others; they were left to the token.
     ``share`` is how much of the way from the initialiser the token went, chosen among ``candidates``: the

@@ -11,6 +11,7 @@ import jsonschema
 import numpy as np
 import pytest
 
+from fakes.fine_grained import fine_picture
 from fakes.interfaces import LAYOUT, NIGHT, SNOW, answers, pictures, seen
 from fakes.sdk import Script, ok
 from fakes.told_benchmarks import (
@@ -29,6 +30,7 @@ from faultline_core.contract.shift_thresholds import ThresholdInForce
 from faultline_core.shifts import BASE
 from faultline_core.types import Cost, Estimate
 from interfaces.assembly import Pieces, report
+from interfaces.fine_grained_pictures import FineGrained
 from interfaces.joining import joined
 from interfaces.pictures import Layout
 from interfaces.report import BatchingFigures, InterfaceValidity
@@ -98,6 +100,17 @@ def test_aims_are_held_against_the_figures() -> None:
 
 def test_the_same_pieces_and_generator_make_the_same_report() -> None:
     assert made() == made()
+
+
+def test_buses_under_codes_are_told_beside_and_change_no_other_figure() -> None:
+    codes = FineGrained([fine_picture(seed=seed) for seed in range(6)], {"f101": [1.0]})
+    fine = made(joined([replace(pieces(), fine_grained=codes), pieces(1)]))
+    plain = made(joined([pieces(), pieces(1)]))
+    assert plain.fine_grained is None
+    assert fine.fine_grained is not None
+    assert fine.fine_grained.token.code.estimate == 1.0
+    assert fine.model_copy(update={"fine_grained": None}) == plain
+    jsonschema.validate(json.loads(fine.model_dump_json()), json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
 def test_stretches_are_joined_side_by_side() -> None:

@@ -15,6 +15,8 @@ from .aims import aims
 from .confounding_figures import confounding_figures
 from .cost_figures import Booked, cost_figures
 from .filter_figures import filter_figures, verdicts
+from .fine_grained_figures import fine_grained_figures
+from .fine_grained_pictures import FineGrained
 from .impact_figures import impact_figures
 from .pictures import Layout, Picture, Source, placed
 from .report import BatchingFigures, InterfaceValidity
@@ -40,6 +42,7 @@ class Pieces:
     tokens: Sequence[Booked]
     batching: BatchingFigures
     seconds: Mapping[str, float]
+    fine_grained: FineGrained | None = None
 
 
 def report(pieces: Pieces, generator: np.random.Generator) -> InterfaceValidity:
@@ -59,6 +62,9 @@ def report(pieces: Pieces, generator: np.random.Generator) -> InterfaceValidity:
         "class-name": impact_figures(filtered[1], pieces.truth, generator),
         "token, unfiltered": impact_figures(token.answers(), pieces.truth, generator),
     }
+    codes = pieces.fine_grained
+    # Draws of its own: with it or without, every other figure is the same.
+    fine = None if codes is None else fine_grained_figures(codes, generator.spawn(1)[0])
     return InterfaceValidity(
         seeds=pieces.seeds,
         classes=list(layout.classes),
@@ -77,6 +83,7 @@ def report(pieces: Pieces, generator: np.random.Generator) -> InterfaceValidity:
         },
         cost=cost_figures(pieces.tokens, {"token": token, "class-name": name}, kept, generator),
         batching=pieces.batching,
+        fine_grained=fine,
         aims=aims(confounded, MISMATCHED_CLASSES, sources, impact["token"], pieces.batching),
         seconds=dict(pieces.seconds),
     )

@@ -30,6 +30,8 @@ from validation.roster import SUITE, SUITE_WEIGHTS
 from validation.serving import Service
 
 from .batching import batching_figures
+from .fine_grained_pictures import FineGrained
+from .fine_grained_run import fine_grained
 from .order import CLASSES, LEARNED_FROM, TRUTH_FROM, Order
 from .pictures import Picture, Source
 from .report import BatchingFigures
@@ -135,6 +137,12 @@ class Campaign:
     def _bench(self) -> ShiftBenchmark:
         run_id = self._benchmark_id.read_text(encoding="utf-8").strip('"')
         return self._service.client().shift_benchmarks.get(run_id)
+
+    @cached_property
+    def fine_grained(self) -> FineGrained:
+        """Buses under codes, learned from one word: a dataset of its own, apart from all else here."""
+        with self._timed("fine-grained"):
+            return fine_grained(self.order, self._service)
 
     def real_features(self) -> dict[str, NDArray[np.float64]]:
         """CLIP's features (n, d) of real pictures that no token was learned from, by class."""

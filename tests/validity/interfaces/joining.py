@@ -11,6 +11,7 @@ import numpy as np
 from faultline_core.model_answers import ModelAnswers
 
 from .assembly import Features, Pieces
+from .fine_grained_pictures import joined_fine_grained
 
 
 def joined(given: Sequence[Pieces]) -> Pieces:
@@ -51,6 +52,7 @@ def joined(given: Sequence[Pieces]) -> Pieces:
             (f"{number}-{group}", cost) for number, one in enumerate(given) for group, cost in one.tokens
         ],
         seconds=dict(seconds),
+        fine_grained=joined_fine_grained([one.fine_grained for one in given]),
     )
 
 

@@ -137,8 +137,43 @@ class Aim(Part):
     met: bool | None
 
 
+class FineSourceFigures(Part):
+    """What pictures of codes show by one source: the code's bus, and its kind, colour and class each.
+
+    ``confusion`` counts pictures by the code that was asked for, then by the one whose bus they show.
+    """
+
+    code: Estimate
+    kind: Estimate
+    colour: Estimate
+    object_class: Estimate
+    shift_presence: Estimate
+    by_code: dict[str, Estimate]
+    by_condition: dict[str, Estimate]
+    confusion: dict[str, dict[str, int]]
+
+
+class FineGrainedFigures(Part):
+    """Six kinds of bus under codes, by their tokens, by the word that these began as, and described.
+
+    ``codes`` says what each stands for, ``shares`` how much of what it learned its token keeps, a stretch
+    each. ``above_shared_word`` is the token's share of pictures that show the code less the shared word's.
+    """
+
+    codes: dict[str, str]
+    shifts: list[str]
+    shares: dict[str, list[float]]
+    token: FineSourceFigures
+    shared_word: FineSourceFigures
+    description: FineSourceFigures
+    above_shared_word: Estimate
+
+
 class InterfaceValidity(Part):
-    """Everything, for the pictures that the filter kept; ``unfiltered`` again for all that were made."""
+    """Everything, for the pictures that the filter kept; ``unfiltered`` again for all that were made.
+
+    ``fine_grained`` is of a dataset of its own, every picture of it; None where it was not measured.
+    """
 
     seeds: list[int]
     classes: list[str]
@@ -152,5 +187,6 @@ class InterfaceValidity(Part):
     filter: dict[str, FilterFigures]
     cost: CostFigures
     batching: BatchingFigures
+    fine_grained: FineGrainedFigures | None = None
     aims: list[Aim]
     seconds: dict[str, float]

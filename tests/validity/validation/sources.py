@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal
 
 from tqdm import tqdm
@@ -56,18 +56,24 @@ def scenes_of(seed: int, count: int, distribution: Distribution) -> list[Scene]:
     return list(balanced_scenes(VALIDATION, distribution, per_class, FIRST + seed * STRETCH))
 
 
-def upload(client: Client, name: str, scenes: Sequence[Scene]) -> None:
-    """Make the dataset of ``scenes`` and add them; doing so again changes nothing."""
+def _object_class(scene: Scene) -> str:
+    return scene.object_class
+
+
+def upload(
+    client: Client, name: str, scenes: Sequence[Scene], label_of: Callable[[Scene], str] = _object_class
+) -> None:
+    """Make the dataset of ``scenes`` and add them under their labels; doing so again changes nothing."""
     client.datasets.create(name=name)
     for start in tqdm(range(0, len(scenes), _BATCH), desc="upload"):
         batch = scenes[start : start + _BATCH]
-        client.datasets.add(name, list(_uploads(batch, start)))
+        client.datasets.add(name, list(_uploads(batch, start, label_of)))
 
 
-def _uploads(scenes: Sequence[Scene], start: int) -> Iterator[SourceUpload]:
+def _uploads(scenes: Sequence[Scene], start: int, label_of: Callable[[Scene], str]) -> Iterator[SourceUpload]:
     for number, scene in enumerate(scenes, start):
         content = base64.b64encode(encode_png(render(scene))).decode()
-        yield SourceUpload(filename=f"{number:05}.png", label=scene.object_class, content_base64=content)
+        yield SourceUpload(filename=f"{number:05}.png", label=label_of(scene), content_base64=content)
 
 
 def image_of(scene: Scene) -> str:
