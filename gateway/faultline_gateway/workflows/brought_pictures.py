@@ -56,9 +56,14 @@ def check_brought(
 
     Raises:
         InvalidRequest: a source has no dataset, a dataset no source; the base has none, or what is no
-            condition of this benchmark has one, or a condition has two.
+            condition of this benchmark has one, or a condition has two; or no picture of ``validation`` is
+            asked for.
         DatasetEmpty: a dataset has no picture of these classes.
     """
+    if create.validation is not None and create.real == 0:
+        raise InvalidRequest(
+            f"with real 0 no picture of {create.validation!r} is looked at", pointer="/validation"
+        )
     named = {"scraped": create.scraped, "photographs": create.photographs, "retrieval": create.retrieval}
     for source, given in named.items():
         if bool(given) != (source in create.sources):

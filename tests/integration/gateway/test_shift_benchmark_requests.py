@@ -103,6 +103,7 @@ async def learned(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lea
         ({"sources": ["retrieval"], "retrieval": "empty"}, "dataset-empty", "/retrieval"),
         ({"retrieval": "snowy"}, "invalid-request", "/retrieval"),
         ({"sources": ["scraped"]}, "invalid-request", "/scraped"),
+        ({"validation": "snowy", "real": 0}, "invalid-request", "/validation"),
         ({"photographs": {"base": "demo"}}, "invalid-request", "/photographs"),
         (
             {"sources": ["photographs"], "photographs": {"in the snow": "snowy"}},
