@@ -13,11 +13,11 @@ from faultline_core.contract.shift_benchmark_summary import (
     UnsearchedPictures,
 )
 from faultline_core.contract.shift_benchmarks import PictureSource, ShiftBenchmarkConfig
-from faultline_core.errors import StorageError, UnknownDataset
+from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, UnknownDataset
 from faultline_core.types import BlobRef
 from faultline_gateway.workflows.benchmark_evidence import Spent
 from faultline_gateway.workflows.found_pictures import IndexStore
-from faultline_gateway.workflows.some_names import NAMED
+from faultline_gateway.workflows.some_names import NAMED, some
 
 
 def keep_unsearched(unreadable: Mapping[BlobRef, str], store: IndexStore) -> BlobRef | None:
@@ -37,12 +37,15 @@ class SearchedFolder:
         """What the searches of a benchmark left out, in the order of names; None where that was nothing.
 
         A list that is gone says nothing, which `unsearched_notes` tells.
+
+        Raises:
+            StorageError: the store cannot be read now.
         """
         try:
             reasons: dict[BlobRef, str] = {}
             for ref in sorted(lists):
                 reasons |= json.loads(self.read(ref))
-        except StorageError:
+        except (ArtifactMissing, ArtifactCorrupt):
             return None
         if not reasons or config.retrieval is None:
             return None
@@ -77,10 +80,9 @@ def unsearched_notes(
         if found is not None:
             why = ", ".join(f"{reason}: {count}" for reason, count in found.reasons.items())
             named = [each.filename or each.image[:12] for each in found.first]
-            more = f" and {found.count - len(named)} more" if found.count > len(named) else ""
             notes.append(
                 f"{found.count} of {found.pictures} pictures of {folder} were not searched, as they cannot "
-                f"be read ({why}): {', '.join(named)}{more}"
+                f"be read ({why}): {some(named, found.count)}"
             )
         elif any(each.unsearched for kind, each in spent.items() if kind == name):
             notes.append(f"which pictures of {folder} were not searched cannot be told: their list is gone")

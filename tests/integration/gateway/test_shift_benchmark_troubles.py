@@ -290,7 +290,8 @@ async def test_what_could_not_be_searched_is_in_the_summary_and_in_the_report(
         "first": [{"image": scorer.lost, "filename": "boat-1.png", "reason": "image-undecodable"}],
     }
     report = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/report")).text
-    assert "boat-1.png (image-undecodable)" in report
+    assert "1 of 4 pictures of" in report
+    assert "(image-undecodable: 1): boat-1.png" in report
 
 
 async def test_a_folder_that_changed_since_planning_is_searched_as_it_was(
