@@ -1,18 +1,20 @@
-# Verbs of the project; each works on a fresh clone. `make` lists them.
+# The project's verbs. Each works on a fresh clone. `make` lists them.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CODE := clients gateway services tests demo
+CODE := clients gateway services suites tests demo docs evaluation
 STATE := .faultline
-UNIT_TESTS := $(sort $(shell find tests/unit -name 'test_*.py'))
-TENSOR_TESTS := $(filter $(addprefix tests/unit/,clients/% core/editing/% core/test_torchvision% demo/% docs/% gateway/test_report_% miniature/test_training_stage% services/%),$(UNIT_TESTS))
+UNIT_TESTS := $(sort $(shell find tests/unit evaluation/tests/unit -name 'test_*.py'))
+TENSOR_TESTS := $(filter $(addprefix tests/unit/,clients/% core/editing/% core/test_torchvision% demo/% docs/% gateway/test_report_% miniature/test_training_stage% services/%) evaluation/tests/unit/validity/%,$(UNIT_TESTS))
+FLOAT_TESTS := $(sort $(shell grep -rl --include='test_*.py' 'pytest.mark.floats' tests evaluation/tests))
+KERNELS := floats-portable floats-avx2 floats-vectors floats-perturbed
 # Some libraries' loggers do not propagate: pytest hangs its handlers on each, three times a test.
 UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 
 .DEFAULT_GOAL := help
-.PHONY: help install system lock check format test unit unit-plain unit-tensors integration coverage demo demo-interface validate validate-interface bench up down miniature clean
+.PHONY: help install system lock check format test unit unit-plain unit-tensors integration floats $(KERNELS) coverage demo demo-interface validate validate-interface bench evidence docs tutorials up down dist wheels-test miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -27,63 +29,93 @@ $(STAMP): pyproject.toml requirements.lock
 
 system: ## install the Debian packages that the browser and PostgreSQL tests need
 	command -v chromium >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
-	@# Only the programs: the tests run servers of their own, so the package shall not make and start one.
+	@# Only the programs: the tests start their own servers, so the package must not create and start one.
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || test "$$(id -u)" != 0 || { mkdir -p /etc/postgresql-common/createcluster.d && echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.d/faultline.conf && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >/dev/null; }
 
-lock: $(STAMP) ## freeze the versions that are installed now
+lock: $(STAMP) ## write the installed versions to requirements.lock
 	$(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+cpu$$//' | LC_ALL=C sort -f > requirements.lock
 
-check: $(STAMP) ## lint, format, types, import contracts
+check: $(STAMP) ## check lint, format, types and import contracts
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/lint-imports
 	$(BIN)/mypy $(CODE)
 
-format: $(STAMP) ## mend format and imports
+format: $(STAMP) ## fix format and imports
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-test: $(STAMP) system unit integration ## every test
+test: $(STAMP) system unit integration ## run all tests
 
-unit: $(STAMP) ## tests without network, Ray or trained weights
+unit: $(STAMP) ## run the tests that need no network, Ray or trained weights
 	$(MAKE) --no-print-directory --jobs 2 --output-sync unit-plain unit-tensors
 
-# Two processes with files of their own, of equal length: pytest-xdist would import PyTorch in every worker.
+# Two processes that take equally long, each with its own files: pytest-xdist would import PyTorch in every worker.
 unit-plain: $(STAMP)
 	@$(UNIT) $(filter-out $(TENSOR_TESTS),$(UNIT_TESTS))
 
 unit-tensors: $(STAMP)
 	@$(UNIT) $(TENSOR_TESTS)
 
-integration: $(STAMP) ## tests on real Ray, real weights, killed processes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/integration --durations=10
+integration: $(STAMP) ## run the tests that use Ray and trained weights, and kill processes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/integration evaluation/tests/integration --durations=10
 
-coverage: $(STAMP) ## unit and integration tests under coverage
-	$(BIN)/python -m pytest tests --cov --cov-report=term-missing:skip-covered
+floats: $(STAMP) ## run the float-sensitive tests under three kernel selections, and with perturbed networks
+	$(MAKE) --no-print-directory --jobs 2 --output-sync $(KERNELS)
+
+# MKL, oneDNN and OpenBLAS multiply matrices, ATen does the rest: each chooses its kernels by the processor.
+floats-portable: SELECTION := MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 OPENBLAS_CORETYPE=Prescott
+floats-avx2: SELECTION := MKL_CBWR=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell
+floats-vectors: SELECTION := ATEN_CPU_CAPABILITY=avx2
+floats-perturbed: PERTURBATION := --perturb-networks 1e-6
+$(KERNELS): $(STAMP)
+	@echo '$@: $(SELECTION)$(PERTURBATION)'
+	@env $(SELECTION) $(UNIT) -m floats $(PERTURBATION) $(FLOAT_TESTS)
+
+coverage: $(STAMP) ## run all tests under coverage
+	$(BIN)/python -m pytest tests evaluation/tests --cov --cov-report=term-missing:skip-covered
 
 demo: $(STAMP) ## stress-test four classifiers on the miniature world: demo/report.html, demo/summary.json
-	$(BIN)/python demo/run.py
+	$(BIN)/faultline demo --state $(STATE) --out demo
 
 demo-interface: $(STAMP) ## learn a user's dataset and benchmark twelve classifiers on it: demo/interface.html, demo/interface.json
-	$(BIN)/python demo/interface.py
+	$(BIN)/faultline demo dataset-interface --state $(STATE) --out demo
 
-validate: $(STAMP) ## hold stress tests against rendered truth: demo/validity.json (SEEDS= SOURCES= PRESET= CLASSIFIERS=DIR BUGS=FILE AGAIN=1)
-	PYTHONPATH=demo $(BIN)/python tests/validity/validate.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SOURCES),--sources $(SOURCES)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLASSIFIERS),--classifiers $(CLASSIFIERS)) $(if $(BUGS),--bugs $(BUGS)) $(if $(AGAIN),--again)
+validate: $(STAMP) ## compare stress tests with rendered truth: evaluation/results/validity.json (SEEDS= SOURCES= PRESET= CLASSIFIERS=DIR BUGS=FILE AGAIN=1)
+	$(BIN)/python -m evaluation.validity $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SOURCES),--sources $(SOURCES)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLASSIFIERS),--classifiers $(CLASSIFIERS)) $(if $(BUGS),--bugs $(BUGS)) $(if $(AGAIN),--again)
 
-validate-interface: $(STAMP) ## hold dataset interfaces against rendered truth: demo/interface-validity.json (SEEDS= PICTURES=)
-	PYTHONPATH=tests:demo $(BIN)/python tests/validity/validate_interface.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(PICTURES),--pictures $(PICTURES))
+validate-interface: $(STAMP) ## compare dataset interfaces with rendered truth: evaluation/results/interface-validity.json (SEEDS= IMAGES=)
+	$(BIN)/python -m evaluation.interface_validity $(if $(SEEDS),--seeds $(SEEDS)) $(if $(IMAGES),--images $(IMAGES))
 
-bench: $(STAMP) ## measure the editor's gates beside the reference: bench/editor.json and .md (QUICK=1 ONLY=E2,E3; MODEL=sd14|sd21|sdxl DEVICE=cuda)
-	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m benchmarks $(if $(QUICK),--size quick) $(if $(ONLY),--only $(ONLY)) $(if $(MODEL),--model $(MODEL)) $(if $(DEVICE),--device $(DEVICE))
+bench: $(STAMP) ## compare the editor with the reference and diffusers: evaluation/results/editor.json (QUICK=1 ONLY=E2,E3; MODEL=sd14|sd21|sdxl DEVICE=cuda)
+	OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.benchmarks $(if $(QUICK),--size quick) $(if $(ONLY),--only $(ONLY)) $(if $(MODEL),--model $(MODEL)) $(if $(DEVICE),--device $(DEVICE))
+
+evidence: $(STAMP) ## write docs/evidence and the test column of docs/papers.md from results and markers
+	$(BIN)/python -m evaluation.evidence
+
+docs: $(STAMP) ## build the documentation site into build/site; fail on a warning
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --group docs
+	$(BIN)/python docs/reference_pages.py --check
+	$(BIN)/zensical build --strict
+
+tutorials: $(STAMP) ## run the tutorials' programs on their own services and gateway
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest docs/test_tutorials.py --durations=5
 
 up: $(STAMP) ## start services and gateway on 127.0.0.1:8080 and leave them running
-	$(BIN)/python demo/stack.py up
+	$(BIN)/faultline up --state $(STATE)
 
 down: $(STAMP) ## stop what `make up` started
-	$(BIN)/python demo/stack.py down
+	$(BIN)/faultline down --state $(STATE)
 
-miniature: $(STAMP) ## train the miniature suite from nothing (hours; SMOKE=1 for minutes)
+dist: $(STAMP) ## build the wheels of both distributions, faultline and faultline-miniature-suite, into dist/
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist . ./suites/miniature
+
+wheels-test: dist ## install the wheels into an empty environment elsewhere and run `faultline demo`, `up`, `status`, `down` there
+	$(BIN)/python tests/wheels/trial.py dist requirements.lock
+
+miniature: $(STAMP) ## train the miniature suite from scratch (hours; SMOKE=1 for minutes)
 	$(BIN)/python -m faultline_miniature.training $(if $(SMOKE),--smoke --out .miniature/smoke/weights --work .miniature/smoke)
 
-clean: ## remove what the verbs made, but not .venv
+clean: ## remove what the verbs created, except .venv
 	rm -rf $(STATE) .mypy_cache .ruff_cache .pytest_cache build dist

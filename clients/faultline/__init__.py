@@ -1,4 +1,4 @@
-"""Faultline finds where an image classifier breaks, with counterfactual images and numbers that hold.
+"""Faultline finds where an image classifier breaks, with counterfactual images and paired statistics.
 
 from faultline import Client
 
@@ -7,44 +7,124 @@ run = client.stress_tests.create(dataset="demo", classifiers=["leaning-resnet"],
 print(run.wait().summary())
 """
 
+from faultline import errors
 from faultline._client import AsyncClient, Client
 from faultline._dataset_interface_run import AsyncDatasetInterface, DatasetInterface
-from faultline._generated import (
-    AsyncGeneratedPicture,
-    AsyncGeneratedPictures,
-    GeneratedPicture,
-    GeneratedPictures,
+from faultline._images import (
+    AsyncGeneratedImage,
+    AsyncGeneratedImages,
+    GeneratedImage,
+    GeneratedImages,
 )
 from faultline._retries import RetryPolicy
 from faultline._shift_benchmark_run import AsyncShiftBenchmark, ShiftBenchmark
 from faultline._stress_test_run import AsyncStressTest, StressTest
+from faultline._version import __version__
+from faultline.errors import (
+    ArtifactCorrupt,
+    ArtifactMissing,
+    AttentionNotHooked,
+    BackendError,
+    BackendUnavailable,
+    BadBackendOutput,
+    Cancelled,
+    ClassMapMismatch,
+    DatasetEmpty,
+    DeadlineExceeded,
+    FaultlineError,
+    IdempotencyConflict,
+    IdempotencyInFlight,
+    ImageTooLarge,
+    ImageUndecodable,
+    InternalError,
+    InvalidRequest,
+    LeaseLost,
+    MethodNotAllowed,
+    ModelFormatRefused,
+    NotFound,
+    NumericalFailure,
+    PayloadTooLarge,
+    PolicyRefused,
+    PromptTooLong,
+    QuotaExceeded,
+    RateLimited,
+    RequestError,
+    RequestTimeout,
+    ResourceExhausted,
+    RunNotCancellable,
+    RunNotResumable,
+    StorageError,
+    StorageFull,
+    Unauthorized,
+    UnknownDataset,
+    UnknownEditType,
+    UnknownModel,
+    UnsupportedMedia,
+)
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_core.errors import FaultlineError
 from faultline_core.types import Cost, EditType, Estimate
 
-__version__ = "0.1.0"
-
 __all__ = [
+    "ArtifactCorrupt",
+    "ArtifactMissing",
     "AsyncClient",
     "AsyncDatasetInterface",
-    "AsyncGeneratedPicture",
-    "AsyncGeneratedPictures",
+    "AsyncGeneratedImage",
+    "AsyncGeneratedImages",
     "AsyncShiftBenchmark",
     "AsyncStressTest",
+    "AttentionNotHooked",
+    "BackendError",
+    "BackendUnavailable",
+    "BadBackendOutput",
+    "Cancelled",
+    "ClassMapMismatch",
     "Client",
     "Cost",
+    "DatasetEmpty",
     "DatasetInterface",
     "DatasetInterfaceSummary",
+    "DeadlineExceeded",
     "EditType",
     "Estimate",
     "FaultlineError",
-    "GeneratedPicture",
-    "GeneratedPictures",
+    "GeneratedImage",
+    "GeneratedImages",
+    "IdempotencyConflict",
+    "IdempotencyInFlight",
+    "ImageTooLarge",
+    "ImageUndecodable",
+    "InternalError",
+    "InvalidRequest",
+    "LeaseLost",
+    "MethodNotAllowed",
+    "ModelFormatRefused",
+    "NotFound",
+    "NumericalFailure",
+    "PayloadTooLarge",
+    "PolicyRefused",
+    "PromptTooLong",
+    "QuotaExceeded",
+    "RateLimited",
+    "RequestError",
+    "RequestTimeout",
+    "ResourceExhausted",
     "RetryPolicy",
+    "RunNotCancellable",
+    "RunNotResumable",
     "ShiftBenchmark",
     "ShiftBenchmarkSummary",
+    "StorageError",
+    "StorageFull",
     "StressTest",
     "StressTestSummary",
+    "Unauthorized",
+    "UnknownDataset",
+    "UnknownEditType",
+    "UnknownModel",
+    "UnsupportedMedia",
+    "__version__",
+    "errors",
 ]

@@ -1,16 +1,18 @@
-"""What both clients are made of: where they connect, as whom, and how often they try."""
+"""What both clients share: address, API key, timeout and retries."""
 
 from __future__ import annotations
 
 import os
+import platform
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
 import httpx
 
-from faultline._local_functions import LocalFunctions
+from faultline._python_function.local_functions import LocalFunctions
 from faultline._retries import RetryPolicy
+from faultline._version import __version__
 from faultline_core.errors import InvalidRequest
 
 H = TypeVar("H", bound=httpx.Client | httpx.AsyncClient)
@@ -19,34 +21,40 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 DEFAULT_TIMEOUT_S = 60.0
 URL_VARIABLE = "FAULTLINE_URL"
 KEY_VARIABLE = "FAULTLINE_API_KEY"
+USER_AGENT = f"faultline/{__version__} python/{platform.python_version()} httpx/{httpx.__version__}"
 
 
 class BaseClient(ABC, Generic[H]):
-    """The settings of a client; ``H`` is the httpx client it sends with."""
+    """A client's settings; ``H`` is the httpx client that it sends with."""
 
     def __init__(
         self,
         base_url: str | None = None,
         *,
         api_key: str | None = None,
-        timeout: float = DEFAULT_TIMEOUT_S,
+        timeout: float | None = None,
         retries: RetryPolicy | None = None,
         http: H | None = None,
     ) -> None:
         self.retries = retries or RetryPolicy()
-        # A client that was brought along keeps its address, key and time-out: whoever made it chose them.
-        self._http = self._connect(_url(base_url), timeout, _headers(api_key)) if http is None else http
+        if http is None:
+            seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout
+            http = self._connect(_url(base_url), seconds, _headers(api_key))
+        else:
+            _check_unset(base_url=base_url, api_key=api_key, timeout=timeout)
+        self._http = http
         self._functions = LocalFunctions()
 
-    def served(self, classifiers: Sequence[str]) -> list[str]:
+    def serve_functions(self, classifiers: Sequence[str]) -> list[str]:
         """Serve the Python functions among ``classifiers`` until this client is closed.
 
-        Returns what the gateway is to be told: an address on this machine for each ``py:module:function``.
+        Returns the classifiers for the gateway: each ``py:module:function`` becomes an address on this
+        machine.
 
         Raises:
             InvalidRequest: the gateway is on another machine, or a function cannot be used.
         """
-        return self._functions.served(classifiers, self._http.base_url)
+        return self._functions.serve_functions(classifiers, self._http.base_url)
 
     @abstractmethod
     def _connect(self, base_url: httpx.URL, timeout: float, headers: Mapping[str, str]) -> H: ...
@@ -54,13 +62,22 @@ class BaseClient(ABC, Generic[H]):
 
 def _headers(api_key: str | None) -> dict[str, str]:
     key = api_key if api_key is not None else os.environ.get(KEY_VARIABLE)
-    return {} if key is None else {"authorization": f"Bearer {key}"}
+    agent = {"user-agent": USER_AGENT}
+    return agent if key is None else agent | {"authorization": f"Bearer {key}"}
+
+
+def _check_unset(**settings: object) -> None:
+    """Reject settings that would have no effect: the caller's own httpx client already has its own."""
+    for name, value in settings.items():
+        if value is not None:
+            # The value stays out of the message: it may be a key.
+            raise InvalidRequest(f"{name!r} has no effect together with 'http': set it on your httpx client")
 
 
 def _url(base_url: str | None) -> httpx.URL:
-    # An empty variable counts as unset: that is how a shell script takes a setting back.
+    # An empty variable counts as unset: that is how shell scripts clear a setting.
     url = base_url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
     try:
         return httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise InvalidRequest(f"{url!r} is no address: {error}") from error
+        raise InvalidRequest(f"{url!r} is not a valid address: {error}") from error

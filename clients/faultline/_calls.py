@@ -1,4 +1,4 @@
-"""One request, described before it is sent: sync and async clients build the same ones."""
+"""Requests described before they are sent, the same ones for the blocking and the asyncio client."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from faultline_core.errors import BackendUnavailable, BadBackendOutput, Faultlin
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
-# A proxy before the gateway answers without a problem document: its bare status must do.
+# A proxy in front of the gateway answers without a problem document: only the status is known.
 _STATUS_CODES = {401: "unauthorized", 404: "not-found", 413: "payload-too-large", 429: "rate-limited"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call(Generic[T]):
-    """A request and how to read its answer.
+    """A request and how to parse its response.
 
-    ``safe`` says that sending it twice does no harm; ``patient`` that it waits for a run, which goes on
-    without us, and is therefore worth sending for minutes.
+    ``safe`` calls may be sent twice without harm. ``patient`` calls wait for a run, which continues without
+    the client, so they are retried for minutes.
     """
 
     method: str
@@ -45,13 +45,13 @@ class Call(Generic[T]):
     patient: bool = False
 
     def build(self, client: httpx.Client | httpx.AsyncClient) -> httpx.Request:
-        """Make the request that ``client`` sends."""
+        """Build the request that ``client`` sends."""
         # Only what the caller set: a newer SDK's defaults would be unknown fields to an older gateway.
         content = None if self.body is None else self.body.model_dump_json(exclude_unset=True)
         headers = dict(self.headers)
         if content is not None:
             headers["content-type"] = "application/json"
-        # Ours, not passed on: None would tell httpx to wait for ever.
+        # Not passed on as None, which would tell httpx to wait forever.
         timeout = client.timeout if self.timeout is None else httpx.Timeout(self.timeout)
         return client.build_request(
             self.method,
@@ -64,42 +64,42 @@ class Call(Generic[T]):
 
 
 def segment(name: str) -> str:
-    """One segment of a path; a slash or a question mark in a name must not lead elsewhere."""
+    """Escape a name as one path segment: a slash or question mark must not change the path."""
     return quote(name, safe="")
 
 
 def reading(model: type[M]) -> Callable[[httpx.Response], M]:
-    """Parse an answer's JSON as ``model``."""
+    """Return a parser of JSON responses as ``model``."""
 
     def parse(response: httpx.Response) -> M:
         try:
             return model.model_validate_json(response.content)
         except ValidationError as error:
             raise BadBackendOutput(
-                f"the answer to {response.request.url.path!r} is no {model.__name__}: {error}"
+                f"the response to {response.request.url.path!r} is not a {model.__name__}: {error}"
             ) from error
 
     return parse
 
 
 def reading_text(response: httpx.Response) -> str:
-    """Take an answer's body as text."""
+    """Return a response's body as text."""
     return response.text
 
 
 def reading_bytes(response: httpx.Response) -> bytes:
-    """Take an answer's body as it is."""
+    """Return a response's body as bytes."""
     return response.content
 
 
 def idempotency_headers(key: str | None) -> dict[str, str]:
-    """Headers that make a POST safe to repeat; a fresh key when the caller brings none."""
-    # Drawn, not made from the body: the same stress test asked for twice on purpose is two runs.
+    """Headers that make a POST safe to repeat, with a random key unless the caller gives one."""
+    # Random, not derived from the body: the same stress test started twice on purpose is two runs.
     return {IDEMPOTENCY_HEADER: key or str(uuid.uuid4())}
 
 
 def problem_of(response: httpx.Response) -> FaultlineError:
-    """Turn an error answer into the exception that the gateway raised, with the request's id."""
+    """Turn an error response into the exception that the gateway raised, with the request's id."""
     error = _error_of(response)
     error.request_id = response.headers.get(REQUEST_ID_HEADER)
     return error
@@ -110,7 +110,7 @@ def _error_of(response: httpx.Response) -> FaultlineError:
         try:
             return Problem.model_validate_json(response.content).error()
         except ValidationError:
-            return BadBackendOutput(f"unreadable problem from {response.request.url.path!r}")
+            return BadBackendOutput(f"the error from {response.request.url.path!r} is not a problem document")
     detail = f"{response.request.method} {response.request.url.path} answered {response.status_code}"
     if response.status_code >= 500:
         return BackendUnavailable(detail)

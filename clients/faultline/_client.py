@@ -1,4 +1,4 @@
-"""The clients: thin shells that send and sleep; what to send and when to repeat it is decided elsewhere."""
+"""The clients: thin shells that send and sleep; other modules decide what to send and when to retry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import httpx
 
 from faultline._base_client import BaseClient
 from faultline._calls import Call, problem_of
-from faultline._retries import Delivery, Pause, Reply, in_our_words
+from faultline._retries import Delivery, Pause, Reply, translated_errors
 from faultline.resources.classifiers import AsyncClassifiers, Classifiers
 from faultline.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
 from faultline.resources.datasets import AsyncDatasets, Datasets
@@ -29,11 +29,15 @@ class Client(BaseClient[httpx.Client]):
     """Faultline over HTTP.
 
     Args:
-        base_url: the gateway; else the variable FAULTLINE_URL, else ``http://127.0.0.1:8080``.
-        api_key: sent as a bearer token; else the variable FAULTLINE_API_KEY, else none.
-        timeout: seconds a call may take.
-        retries: how often a safe call is sent; events and downloads resume where they stopped.
-        http: an httpx client of your own, for proxies, certificates or tests.
+        base_url: the gateway's address; default: the variable FAULTLINE_URL, then ``http://127.0.0.1:8080``.
+        api_key: sent as a bearer token; default: the variable FAULTLINE_API_KEY, then no key.
+        timeout: seconds that a call may take; default: 60.
+        retries: how often safe calls are retried; events and downloads resume where they stopped.
+        http: your own httpx client, for proxies, certificates or tests. It brings its own address, headers
+            and timeout.
+
+    Raises:
+        InvalidRequest: the address is not valid, or a setting is passed that ``http`` overrides.
     """
 
     @cached_property
@@ -67,7 +71,7 @@ class Client(BaseClient[httpx.Client]):
         return Services(self)
 
     def send(self, call: Call[T]) -> T:
-        """Send ``call``, again where that is safe, and read its answer."""
+        """Send ``call``, retry it where that is safe, and parse the response."""
         delivery = Delivery(call, self.retries)
         while isinstance(read := delivery.judge(self._reply(call)), Pause):
             self._sleep(read.seconds)
@@ -75,16 +79,19 @@ class Client(BaseClient[httpx.Client]):
 
     @contextmanager
     def stream(self, call: Call[T]) -> Iterator[httpx.Response]:
-        """Open ``call`` as a stream of bytes; what breaks while it is read is raised in our words."""
-        with in_our_words(), closing(self._http.send(call.build(self._http), stream=True)) as response:
+        """Open ``call`` as a byte stream; httpx errors while reading become Faultline errors."""
+        with (
+            translated_errors(),
+            closing(self._http.send(call.build(self._http), stream=True)) as response,
+        ):
             if not response.is_success:
-                # A stream's body is not there yet, and the problem stands in it.
+                # The body of a stream is not read yet, and it holds the problem.
                 response.read()
                 raise problem_of(response)
             yield response
 
     def close(self) -> None:
-        """Close the connections, and serve no Python function any more."""
+        """Close the connections and stop serving Python functions."""
         self._functions.close()
         self._http.close()
 
@@ -97,7 +104,7 @@ class Client(BaseClient[httpx.Client]):
         self.close()
 
     def _connect(self, base_url: httpx.URL, timeout: float, headers: Mapping[str, str]) -> httpx.Client:
-        # Redirects stay unfollowed, as httpx has it: a key and a body are for the host they were meant for.
+        # Redirects are not followed, as httpx does by default: key and body are meant for this host alone.
         return httpx.Client(base_url=base_url, timeout=timeout, headers=headers)
 
     def _reply(self, call: Call[T]) -> Reply:
@@ -111,7 +118,7 @@ class Client(BaseClient[httpx.Client]):
 
 
 class AsyncClient(BaseClient[httpx.AsyncClient]):
-    """Faultline over HTTP for asyncio programs; arguments as for `Client`."""
+    """Faultline over HTTP for asyncio programs; takes the arguments of `Client`."""
 
     @cached_property
     def stress_tests(self) -> AsyncStressTests:
@@ -144,7 +151,7 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
         return AsyncServices(self)
 
     async def send(self, call: Call[T]) -> T:
-        """Send ``call``, again where that is safe, and read its answer."""
+        """Send ``call``, retry it where that is safe, and parse the response."""
         delivery = Delivery(call, self.retries)
         while isinstance(read := delivery.judge(await self._reply(call)), Pause):
             await self._sleep(read.seconds)
@@ -152,8 +159,8 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
 
     @asynccontextmanager
     async def stream(self, call: Call[T]) -> AsyncIterator[httpx.Response]:
-        """Open ``call`` as a stream of bytes; what breaks while it is read is raised in our words."""
-        with in_our_words():
+        """Open ``call`` as a byte stream; httpx errors while reading become Faultline errors."""
+        with translated_errors():
             async with aclosing(await self._http.send(call.build(self._http), stream=True)) as response:
                 if not response.is_success:
                     await response.aread()
@@ -161,7 +168,7 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
                 yield response
 
     async def close(self) -> None:
-        """Close the connections, and serve no Python function any more."""
+        """Close the connections and stop serving Python functions."""
         self._functions.close()
         await self._http.aclose()
 

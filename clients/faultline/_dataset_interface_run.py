@@ -1,4 +1,4 @@
-"""A dataset interface taken by its id: as every run, and it shows its classes changed like this."""
+"""A dataset interface by its id: a run that generates images of its classes under shifts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
 from faultline._calls import Call, idempotency_headers, reading
-from faultline._generated import AsyncGeneratedPictures, GeneratedPictures
+from faultline._images import AsyncGeneratedImages, GeneratedImages
 from faultline._run_calls import RunCalls
 from faultline._runs import AsyncRunHandle, RunHandle
 from faultline_core.contract.dataset_interfaces import (
     DatasetInterfaceSummary,
-    Pictures,
-    PicturesCreate,
+    Images,
+    ImagesCreate,
     TokenItem,
 )
 
@@ -21,11 +21,11 @@ G = TypeVar("G")
 
 DATASET_INTERFACES = RunCalls("dataset-interface", TokenItem, DatasetInterfaceSummary)
 GENERATE_TIMEOUT_S = 300.0
-"""64 pictures of a published model take a minute on one accelerator, and others may be before them."""
+"""64 images of a published model take a minute on one accelerator, and others may be queued first."""
 
 
 class _Generating(ABC, Generic[G]):
-    """How pictures are asked for; ``G`` is the pictures, or a coroutine that gives them."""
+    """How images are requested; ``G`` is the images, or a coroutine of them."""
 
     @property
     @abstractmethod
@@ -44,18 +44,26 @@ class _Generating(ABC, Generic[G]):
         guidance: float | None = None,
         scheduler: str | None = None,
     ) -> G:
-        """Make ``n`` pictures (1 to 64) of a class under a shift, at once.
+        """Generate images of a class under a shift, in one call.
 
-        ``shift`` is words ("in the snow"), a name of the catalogue, or a whole prompt with ``<class>``;
-        None leaves the class as it is. Picture i of a seed starts from the same noise under every shift.
-        ``by_name`` takes the class's plain name in place of its token; ``steps``, ``guidance`` and
-        ``scheduler`` are the suite's unless given.
+        Image i of a seed starts from the same noise under every shift.
+
+        Args:
+            class_name: one of the interface's classes.
+            shift: words ("in the snow"), a name of the catalogue, or a prompt with ``<class>``; None for
+                no shift.
+            n: number of images, 1 to 64.
+            seed: equal seeds give equal images.
+            by_name: use the class's plain name instead of its token.
+            steps: denoising steps; default: the suite's.
+            guidance: guidance scale; default: the suite's.
+            scheduler: diffusion scheduler; default: the suite's.
 
         Raises:
-            InvalidRequest: there is no such class, or no token of it yet.
+            InvalidRequest: there is no such class, or it has no token yet.
             PromptTooLong: the shift does not fit the text encoder.
         """
-        body = PicturesCreate(
+        body = ImagesCreate(
             class_name=class_name,
             shift=shift,
             n=n,
@@ -68,37 +76,37 @@ class _Generating(ABC, Generic[G]):
         return self._generated(generate_call(self.id, body))
 
     @abstractmethod
-    def _generated(self, call: Call[Pictures]) -> G: ...
+    def _generated(self, call: Call[Images]) -> G: ...
 
 
-class DatasetInterface(RunHandle[TokenItem, DatasetInterfaceSummary], _Generating[GeneratedPictures]):
+class DatasetInterface(RunHandle[TokenItem, DatasetInterfaceSummary], _Generating[GeneratedImages]):
     """A dataset interface, followed by blocking calls."""
 
     _calls = DATASET_INTERFACES
 
-    def _generated(self, call: Call[Pictures]) -> GeneratedPictures:
-        return GeneratedPictures.of(self._sender, self._sender.send(call))
+    def _generated(self, call: Call[Images]) -> GeneratedImages:
+        return GeneratedImages.of(self._sender, self._sender.send(call))
 
 
 class AsyncDatasetInterface(
     AsyncRunHandle[TokenItem, DatasetInterfaceSummary],
-    _Generating[Coroutine[Any, Any, AsyncGeneratedPictures]],
+    _Generating[Coroutine[Any, Any, AsyncGeneratedImages]],
 ):
     """A dataset interface, followed by awaitable calls."""
 
     _calls = DATASET_INTERFACES
 
-    async def _generated(self, call: Call[Pictures]) -> AsyncGeneratedPictures:
-        return AsyncGeneratedPictures.of(self._sender, await self._sender.send(call))
+    async def _generated(self, call: Call[Images]) -> AsyncGeneratedImages:
+        return AsyncGeneratedImages.of(self._sender, await self._sender.send(call))
 
 
-def generate_call(run_id: str, body: PicturesCreate) -> Call[Pictures]:
-    """``POST /v1/dataset-interfaces/{id}:generate``; equal bodies make equal pictures: safe to repeat."""
+def generate_call(run_id: str, body: ImagesCreate) -> Call[Images]:
+    """``POST /v1/dataset-interfaces/{id}:generate``; equal requests give equal images: safe to retry."""
     return Call(
         method="POST",
         path=DATASET_INTERFACES.path(run_id, ":generate"),
         body=body,
-        parse=reading(Pictures),
+        parse=reading(Images),
         headers=idempotency_headers(None),
         timeout=GENERATE_TIMEOUT_S,
     )

@@ -1,4 +1,4 @@
-"""A run whose pictures can be exported as a set that other tools read."""
+"""Runs whose images can be exported as a dataset that other tools read."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from faultline._runs import AsyncRunHandle, RunHandle
 
 
 class ExportedRun(RunHandle[AnyItem, Summary]):
-    """Such a run, followed by blocking calls."""
+    """A run with exportable images, followed by blocking calls."""
 
     def export(
         self, folder: str | Path, *, layout: ExportLayout = "imagefolder", dropped: bool = False
     ) -> Path:
-        """Write the pictures that were kept into the new ``folder``, with provenance and a dataset card.
+        """Write the kept images to a new ``folder``, with provenance and a dataset card.
 
-        Each that was made here says that it is synthetic, beside its pixels. ``dropped`` adds those that a
-        filter dropped. The folder is there as a whole or not at all.
+        Every generated image is marked as synthetic in its metadata. The folder is written completely or not
+        at all.
+
+        Args:
+            folder: created; it must not exist, or be empty.
+            layout: how the images and their metadata are stored.
+            dropped: also export images that a filter dropped.
 
         Raises:
-            InvalidRequest: the folder holds something already, or cannot be written.
-            DatasetEmpty: no picture was kept.
+            InvalidRequest: the folder is not empty, or cannot be written.
+            DatasetEmpty: no image was kept.
         """
         return self._exported(folder, layout, dropped=dropped)
 
@@ -37,12 +42,12 @@ class ExportedRun(RunHandle[AnyItem, Summary]):
 
 
 class AsyncExportedRun(AsyncRunHandle[AnyItem, Summary]):
-    """Such a run, followed by awaitable calls."""
+    """A run with exportable images, followed by awaitable calls."""
 
     async def export(
         self, folder: str | Path, *, layout: ExportLayout = "imagefolder", dropped: bool = False
     ) -> Path:
-        """Write the pictures that were kept into the new ``folder``; as `ExportedRun.export`."""
+        """Write the kept images to a new ``folder``; as `ExportedRun.export`."""
         return await self._exported(folder, layout, dropped=dropped)
 
     async def _exported(self, folder: str | Path, layout: ExportLayout, **wanted: bool) -> Path:

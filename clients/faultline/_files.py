@@ -1,4 +1,4 @@
-"""Files that a caller asked for: written, or refused by name."""
+"""Writing the files that a caller asked for."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ def write_text(path: Path, text: str) -> Path:
     """Write a text file and return its path.
 
     Raises:
-        InvalidRequest: it cannot be written.
+        InvalidRequest: the file cannot be written.
     """
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidRequest(f"nothing can be written to {str(path)!r}: {error}") from error
+        raise InvalidRequest(f"cannot write {str(path)!r}: {error}") from error
     return path
 
 
 def write_bytes(path: Path, data: bytes) -> Path:
-    """Write a file, and the folders that it lies in, and return its path; raises as `write_text`."""
+    """Write a file, make its parent folders, and return its path; raises as `write_text`."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     except OSError as error:
-        raise InvalidRequest(f"nothing can be written to {str(path)!r}: {error}") from error
+        raise InvalidRequest(f"cannot write {str(path)!r}: {error}") from error
     return path

@@ -1,4 +1,4 @@
-"""Folders of labelled pictures: what is in them, the captions that come along, how they are uploaded."""
+"""Folders of labelled images: listing them, reading captions, cutting them into uploads."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from faultline_core.errors import (
     RequestError,
 )
 
-# The three formats that the gateway decodes; others would be sent only to be refused.
-PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
+# The three formats that the gateway decodes; it would reject all others.
+IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
 UPLOAD_BATCH = 32
 UPLOAD_BYTES = 16_000_000
-"""Half of what the gateway takes in one body: a picture more than planned still fits."""
-LARGEST_PICTURE = 18_000_000
-"""Bytes; the contract takes 24 million characters of base64, and one refused picture refuses its batch."""
+"""Half of the gateway's largest body: one more image than planned still fits."""
+LARGEST_IMAGE = 18_000_000
+"""Bytes; the contract takes 24 million base64 characters, and one rejected image rejects its batch."""
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A file of the folder; ``name`` is its path below the folder, with slashes."""
+class Image:
+    """A file in the folder; ``name`` is its path below the folder, with slashes."""
 
     label: str
     path: Path
@@ -37,45 +37,45 @@ class Picture:
 
     @property
     def name(self) -> str:
-        """As ``metadata.jsonl`` names it."""
+        """The name that ``metadata.jsonl`` uses."""
         return f"{self.label}/{self.path.name}"
 
 
-def pictures_in(folder: str | Path, captions: Mapping[str, str] | None = None) -> list[Picture]:
-    """The pictures of an ImageFolder: one folder a class.
+def images_in(folder: str | Path, captions: Mapping[str, str] | None = None) -> list[Image]:
+    """List the images of an ImageFolder, which has one subfolder per class.
 
     Raises:
-        DatasetEmpty: there is no picture below ``folder``.
-        InvalidRequest: a caption names no picture.
+        DatasetEmpty: ``folder`` holds no images.
+        InvalidRequest: a caption names an image that does not exist.
     """
     root = Path(folder)
     captions = captions or {}
     found = [
-        Picture(path.parent.name, path, captions.get(f"{path.parent.name}/{path.name}"))
-        # Sorted: a disk lists in any order, and the same folder must make the same name and batches.
+        Image(path.parent.name, path, captions.get(f"{path.parent.name}/{path.name}"))
+        # Sorted: disks list in any order, and one folder must always give the same name and batches.
         for path in sorted(root.glob("*/*"))
-        if path.suffix.lower() in PICTURE_SUFFIXES and path.is_file()
+        if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
     ]
     if not found:
         raise DatasetEmpty(
-            f"no picture in {str(folder)!r}: expected one folder a class with PNG, JPEG or WebP files"
+            f"no images in {str(folder)!r}: expected one subfolder per class with PNG, JPEG or WebP files"
         )
-    # A misspelt name would silently leave its picture to the captioner.
-    if strangers := sorted(set(captions) - {picture.name for picture in found}):
-        raise InvalidRequest(f"{strangers[0]!r} has a caption, but there is no such picture in {str(root)!r}")
+    # A misspelt name would silently leave its image to the captioner.
+    if unmatched := sorted(set(captions) - {image.name for image in found}):
+        raise InvalidRequest(f"{unmatched[0]!r} has a caption, but {str(root)!r} has no such image")
     return found
 
 
 def read_captions(path: Path) -> dict[str, str]:
-    """Captions by picture from JSON lines: ``{"file_name": "plate/1.png", "caption": "..."}``.
+    """Read captions from JSON lines: ``{"file_name": "plate/1.png", "caption": "..."}``.
 
     Raises:
-        InvalidRequest: the file cannot be read, or a line is not of this form.
+        InvalidRequest: the file cannot be read, or a line has another form.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"the captions {str(path)!r} cannot be read: {error}") from error
+        raise InvalidRequest(f"cannot read the captions {str(path)!r}: {error}") from error
     captions: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         try:
@@ -89,22 +89,22 @@ def read_captions(path: Path) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    # A null would become the caption "None"; half a character, which JSON can write, could not be sent.
+    # A null would become the caption "None"; a lone surrogate, which JSON can write, cannot be sent.
     if not isinstance(value, str) or not value.strip() or value.encode(errors="replace").decode() != value:
         raise ValueError("no text")
     return value
 
 
-def folder_digest(pictures: Sequence[Picture]) -> str:
-    """Twelve hexadecimal digits of all that is uploaded: names, contents, captions."""
+def folder_digest(images: Sequence[Image]) -> str:
+    """Return twelve hexadecimal digits that identify the upload: names, contents, captions."""
     digest = hashlib.sha256()
-    for picture in pictures:
-        # A file that cannot be read is left out of the upload; mended, the folder is another dataset.
-        content = _content(picture) or b""
-        # Each part by its own digest: joined bare, two folders could read the same.
+    for image in images:
+        # An unreadable file is skipped; once it is repaired, the folder is another dataset.
+        content = _content(image) or b""
+        # Each part has its own digest: simply joined, two different folders could give the same bytes.
         for part in (
-            picture.name.encode(errors="surrogateescape"),
-            (picture.caption or "").encode(),
+            image.name.encode(errors="surrogateescape"),
+            (image.caption or "").encode(),
             content,
         ):
             digest.update(hashlib.sha256(part).digest())
@@ -113,13 +113,13 @@ def folder_digest(pictures: Sequence[Picture]) -> str:
 
 @dataclass
 class FolderUpload:
-    """A folder on its way: batches to send, and the pictures that were left out before they were sent."""
+    """An upload of a folder: batches to send, and the images that were skipped."""
 
-    pictures: Sequence[Picture]
-    left_out: list[RejectedSource] = field(default_factory=list)
+    images: Sequence[Image]
+    skipped: list[RejectedSource] = field(default_factory=list)
 
     def batches(self) -> Iterator[list[SourceUpload]]:
-        """Cut the pictures into uploads of at most 32 and about 16 MB; only one batch is in memory."""
+        """Cut the images into batches of at most 32 and about 16 MB; one batch is in memory at a time."""
         batch: list[SourceUpload] = []
         size = 0
         for source in self._readable():
@@ -133,26 +133,26 @@ class FolderUpload:
             yield batch
 
     def total(self, answers: Sequence[SourcesAdded]) -> SourcesAdded:
-        """What came of all batches together."""
+        """Sum up the responses to all batches."""
         rejected = [rejected for answer in answers for rejected in answer.rejected]
         return SourcesAdded(
-            added=sum(answer.added for answer in answers), rejected=[*self.left_out, *rejected]
+            added=sum(answer.added for answer in answers), rejected=[*self.skipped, *rejected]
         )
 
     def _readable(self) -> Iterator[SourceUpload]:
-        for picture in self.pictures:
-            made = _upload_of(picture)
+        for image in self.images:
+            made = _upload_of(image)
             if isinstance(made, SourceUpload):
                 yield made
             else:
-                self.left_out.append(made)
+                self.skipped.append(made)
 
 
 def none_taken(batch: Sequence[SourceUpload], error: RequestError) -> SourcesAdded:
-    """What came of a batch of which the gateway took nothing: the next one may fare better.
+    """Report a batch of which the gateway took no image; the next batch may succeed.
 
     Raises:
-        RequestError: the batch was refused as a request, not picture by picture.
+        RequestError: the whole request was rejected, not its images one by one.
     """
     if len(error.parts) != len(batch):
         raise error
@@ -163,27 +163,27 @@ def none_taken(batch: Sequence[SourceUpload], error: RequestError) -> SourcesAdd
     return SourcesAdded(added=0, rejected=rejected)
 
 
-def _upload_of(picture: Picture) -> SourceUpload | RejectedSource:
-    content = _content(picture)
-    # JSON has no place for the lone surrogates that stand for bytes of a name that is no UTF-8.
-    shown = picture.name.encode(errors="replace").decode()
-    if not content or shown != picture.name:
+def _upload_of(image: Image) -> SourceUpload | RejectedSource:
+    content = _content(image)
+    # JSON cannot hold the lone surrogates that stand for bytes of a non-UTF-8 file name.
+    shown = image.name.encode(errors="replace").decode()
+    if not content or shown != image.name:
         detail = "the file cannot be read, or is empty"
         return RejectedSource(filename=shown, code=ImageUndecodable.code, detail=detail)
-    if len(content) > LARGEST_PICTURE:
-        detail = f"the file has more than {LARGEST_PICTURE} bytes"
+    if len(content) > LARGEST_IMAGE:
+        detail = f"the file has more than {LARGEST_IMAGE} bytes"
         return RejectedSource(filename=shown, code=ImageTooLarge.code, detail=detail)
-    # Built without validation: matching megabytes of base64 against a pattern takes longer than reading them.
+    # Built without validation: matching megabytes of base64 against a pattern takes longer than reading.
     return SourceUpload.model_construct(
-        filename=picture.path.name,
-        label=picture.label,
+        filename=image.path.name,
+        label=image.label,
         content_base64=base64.b64encode(content).decode("ascii"),
-        caption=picture.caption,
+        caption=image.caption,
     )
 
 
-def _content(picture: Picture) -> bytes | None:
+def _content(image: Image) -> bytes | None:
     try:
-        return picture.path.read_bytes()
+        return image.path.read_bytes()
     except OSError:
         return None

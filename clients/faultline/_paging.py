@@ -1,4 +1,4 @@
-"""Lists that come page by page: the cursor of one page asks for the next."""
+"""Paged lists: the cursor of one page fetches the next."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Protocol, TypeVar
 
 from faultline._calls import Call
-from faultline._sending import AsyncSender, Sender
+from faultline._transport_protocol import AsyncSender, Sender
 
 
 class Page(Protocol):
@@ -21,9 +21,9 @@ class Page(Protocol):
 P = TypeVar("P", bound=Page)
 
 
-# Twice four lines: Python cannot abstract over ``await``, and the cursor is all there is to decide.
+# Written twice: Python cannot abstract over ``await``, and the cursor is the only decision.
 def pages(sender: Sender, call: Callable[[str | None], Call[P]]) -> Iterator[P]:
-    """Ask for page after page; ``call`` builds the request from a cursor."""
+    """Yield page after page; ``call`` builds the request from a cursor."""
     page = sender.send(call(None))
     yield page
     while page.after is not None:

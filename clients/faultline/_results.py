@@ -1,4 +1,4 @@
-"""A run's results as they come down: what was read, where to go on, whether all of it came."""
+"""Downloading a run's results: what was read, where to continue, whether all of it arrived."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from faultline_core.contract.runs import Run
 from faultline_core.errors import BackendError, BadBackendOutput
 
 _FRUITLESS = 3
-"""Streams in a row that break before their first item, after which a download is given up."""
+"""Streams in a row that may break before their first item before the download fails."""
 
-# Items have an id and begin with it, so no line is parsed twice.
+# Items start with their id, so no line is parsed twice to tell them from the trailer.
 _TRAILER = b'{"lines"'
 
 
 class Results(Generic[AnyItem]):
-    """One reader's way through the results of a run; streams are opened, read and closed by its caller.
+    """One reader's position in a run's results; the caller opens, reads and closes the streams.
 
-    A stream that breaks is taken up after the last item, and the checksum of each is held against its lines.
+    A broken stream continues after the last item. Each stream's lines are compared with its checksum.
     """
 
     def __init__(self, calls: RunCalls[AnyItem, Any], run_id: str) -> None:
@@ -37,21 +37,21 @@ class Results(Generic[AnyItem]):
         self._whole = self._wrong = False
 
     def whole(self) -> bool:
-        """Whether the trailer came and agreed with what was read."""
+        """Whether the trailer arrived and matches what was read."""
         return self._whole
 
     def call(self) -> Call[None]:
-        """Open a stream after the last item read."""
+        """Return the call that opens a stream after the last item read."""
         self._sum, self._lines, self._rest = hashlib.sha256(), 0, b""
         return self._calls.results(self._id, self._next)
 
     def poll_call(self) -> Call[Run]:
-        """Look at the run, for as long as a gateway may take to come back."""
+        """Return the call that polls the run, for as long as a gateway may take to return."""
         return self._calls.wait(self._id, 0.0, patient=True)
 
     @contextmanager
     def one_stream(self) -> Iterator[None]:
-        """Read one stream inside; that it breaks ends it, unless several have brought nothing."""
+        """Read one stream inside; a broken stream ends quietly, unless several brought nothing."""
         before = self._next
         broken: BackendError = BadBackendOutput(f"the results of run {self._id} ended before their trailer")
         try:
@@ -67,12 +67,12 @@ class Results(Generic[AnyItem]):
             raise broken
 
     def take(self, data: bytes) -> Iterator[AnyItem]:
-        """Yield the items that are complete with this piece of the stream.
+        """Yield the items that this piece of the stream completes.
 
         Raises:
-            BadBackendOutput: a line is no item, or the trailer tells of other lines than came.
+            BadBackendOutput: a line is not an item, or the trailer does not match the lines.
         """
-        # Not httpx's lines, which also end at what a caption may hold, such as U+2028.
+        # Not httpx's lines, which also end at characters that a caption may hold, such as U+2028.
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             if line.startswith(_TRAILER):
@@ -84,7 +84,9 @@ class Results(Generic[AnyItem]):
         try:
             item = self._calls.item.model_validate_json(line)
         except ValidationError as error:
-            raise BadBackendOutput(f"a line of results is no {self._calls.item.__name__}: {error}") from error
+            raise BadBackendOutput(
+                f"a line of results is not a {self._calls.item.__name__}: {error}"
+            ) from error
         self._sum.update(line + b"\n")
         self._lines += 1
         self._next = item.ordinal + 1
@@ -94,5 +96,5 @@ class Results(Generic[AnyItem]):
         told = json.loads(trailer)
         if (told["lines"], told["sha256"]) != (self._lines, self._sum.hexdigest()):
             self._wrong = True
-            raise BadBackendOutput(f"the results of run {self._id} differ from their checksum")
+            raise BadBackendOutput(f"the results of run {self._id} do not match their checksum")
         self._whole = True

@@ -1,4 +1,4 @@
-"""The calls that every kind of run answers, built once for all kinds and both clients."""
+"""The calls that every kind of run supports, built once for all kinds and both clients."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from faultline_core.contract.runs import PageOfItems, Run, RunItem, RunList
 from faultline_core.types import RunKind
 
 EVENT_STREAM_TIMEOUT_S = 60.0
-"""Four heartbeats of the gateway: a stream that is silent for longer is dead."""
+"""Four heartbeats of the gateway: a stream silent for longer is dead."""
 FIGURES_TIMEOUT_S = 300.0
-"""Bootstraps over thousands of items, and a report with all their pictures, take minutes."""
+"""Bootstraps over thousands of items, and a report with all their images, take minutes."""
 EXPORT_TIMEOUT_S = 3600.0
-"""The gateway writes all pictures before it sends the first byte: hundred thousand take most of an hour."""
+"""The gateway writes every image before it sends a byte: a hundred thousand take most of an hour."""
 WAIT_SLICE_S = 25.0
-"""Below the 30 s after which many proxies give a silent request up."""
+"""Below the 30 s after which many proxies drop a silent request."""
 
 AnyItem = TypeVar("AnyItem", bound=RunItem[Any])
 Summary = TypeVar("Summary", bound=ResponseBody)
@@ -33,7 +33,7 @@ Params = Mapping[str, str | int | float]
 
 @dataclass(frozen=True)
 class RunCalls(Generic[AnyItem, Summary]):
-    """The calls on ``/v1/<kind>s``: what an item of it is, and what its figures are.
+    """The calls on ``/v1/<kind>s``, with the types of its items and its summary.
 
     RunCalls("stress-test", Item, StressTestSummary).get("run-1")
     """
@@ -57,31 +57,31 @@ class RunCalls(Generic[AnyItem, Summary]):
         return Call(method="GET", path=self.root, params=_page(after, limit), parse=reading(RunList))
 
     def wait(self, run_id: str, seconds: float, *, patient: bool = False) -> Call[Run]:
-        """``GET /v1/<kind>s/{id}:wait``: answers when the run has ended or the time is up."""
+        """``GET /v1/<kind>s/{id}:wait``: responds when the run has ended or the time is up."""
         return Call(
             method="GET",
             path=self.path(run_id, ":wait"),
             params={"timeout": seconds},
             parse=reading(Run),
-            # The answer may take all of ``seconds`` and still be on time.
+            # The response may take all of ``seconds`` and still be on time.
             timeout=seconds + 15.0,
             patient=patient,
         )
 
     def waits(self, run_id: str, seconds: float | None) -> Iterator[Call[Run]]:
-        """The calls that wait for so many seconds together, without end when None."""
+        """Yield calls that together wait for ``seconds``, or without end if None."""
         left = math.inf if seconds is None else seconds
         while left > 0:
-            # Whoever names a time wants an answer by then, not one after minutes of retries.
+            # A caller who names a time wants a response by then, not after minutes of retries.
             yield self.wait(run_id, min(WAIT_SLICE_S, left), patient=seconds is None)
             left -= WAIT_SLICE_S
 
     def cancel(self, run_id: str) -> Call[Run]:
-        """``POST /v1/<kind>s/{id}:cancel``; a second one is refused, so it is not repeated blindly."""
+        """``POST /v1/<kind>s/{id}:cancel``; a second one is refused, so it is not retried blindly."""
         return Call(method="POST", path=self.path(run_id, ":cancel"), parse=reading(Run), safe=False)
 
     def resume(self, run_id: str) -> Call[Run]:
-        """``POST /v1/<kind>s/{id}:resume``; a second one is refused, so it is not repeated blindly."""
+        """``POST /v1/<kind>s/{id}:resume``; a second one is refused, so it is not retried blindly."""
         return Call(method="POST", path=self.path(run_id, ":resume"), parse=reading(Run), safe=False)
 
     def items(self, run_id: str, after: str | None, *, limit: int = 200) -> Call[PageOfItems[AnyItem]]:
@@ -90,7 +90,7 @@ class RunCalls(Generic[AnyItem, Summary]):
         return Call(method="GET", path=self.path(run_id, "/items"), params=_page(after, limit), parse=parse)
 
     def results(self, run_id: str, since: int) -> Call[None]:
-        """``GET /v1/<kind>s/{id}/results``, from the item of the ordinal ``since`` on."""
+        """``GET /v1/<kind>s/{id}/results``, starting at the item with ordinal ``since``."""
         params = {"from": since} if since else {}
         return self._streamed(run_id, "/results", params=params, timeout=FIGURES_TIMEOUT_S)
 
@@ -113,14 +113,14 @@ class RunCalls(Generic[AnyItem, Summary]):
         return self._streamed(run_id, "/export", params=params, timeout=EXPORT_TIMEOUT_S)
 
     def events(self, run_id: str, last_id: int | None) -> Call[None]:
-        """``GET /v1/<kind>s/{id}/events``, from the event after ``last_id`` on."""
+        """``GET /v1/<kind>s/{id}/events``, starting after the event ``last_id``."""
         headers = {"accept": "text/event-stream"}
         if last_id is not None:
             headers["last-event-id"] = str(last_id)
         return self._streamed(run_id, "/events", headers=headers, timeout=EVENT_STREAM_TIMEOUT_S)
 
     def read(self, run_id: str, rest: str, body: type[Body], params: Params | None = None) -> Call[Body]:
-        """Figures under ``/v1/<kind>s/{id}``, which may take minutes."""
+        """``GET /v1/<kind>s/{id}<rest>``: figures, which may take minutes."""
         return Call(
             method="GET",
             path=self.path(run_id, rest),
@@ -131,11 +131,11 @@ class RunCalls(Generic[AnyItem, Summary]):
 
     @property
     def root(self) -> str:
-        """Where runs of this kind are."""
+        """The path of this kind of run."""
         return f"/v1/{self.kind}s"
 
     def path(self, run_id: str, rest: str = "") -> str:
-        """Where one of them is."""
+        """The path of one run."""
         return f"{self.root}/{segment(run_id)}{rest}"
 
     def _streamed(
@@ -157,7 +157,7 @@ class RunCalls(Generic[AnyItem, Summary]):
         )
 
 
-def picture_call(ref: str) -> Call[bytes]:
+def image_call(ref: str) -> Call[bytes]:
     """``GET /v1/artifacts/{ref}.png``."""
     return Call(method="GET", path=f"/v1/artifacts/{segment(ref)}.png", parse=reading_bytes)
 

@@ -1,4 +1,4 @@
-"""A run taken by its id, of whatever kind: follow, wait, read. Waiting survives lost connections."""
+"""A run of any kind by its id: follow it, wait for it, read it. Waiting survives lost connections."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, Generic, Self
 
 from httpx_sse import EventSource
 
+from faultline._event_stream import EventStream
 from faultline._files import write_text
-from faultline._following import Following
 from faultline._paging import pages, pages_async
 from faultline._results import Results
-from faultline._run_calls import AnyItem, RunCalls, Summary, picture_call
-from faultline._sending import AsyncSender, Sender
+from faultline._run_calls import AnyItem, RunCalls, Summary, image_call
+from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.runs import Run, RunEvent
 from faultline_core.types import FINAL_RUN_STATES
 
 
 class _Handle(Generic[AnyItem, Summary]):
-    """What both kinds of handle know without asking; each kind of run has its own ``_calls``."""
+    """What both handles know without a request; each kind of run has its own ``_calls``."""
 
     _calls: RunCalls[AnyItem, Summary]
 
@@ -29,12 +29,12 @@ class _Handle(Generic[AnyItem, Summary]):
 
     @property
     def id(self) -> str:
-        """The run's id, by which ``get`` takes it up again."""
+        """The run's id, which ``get`` takes."""
         return self.run.id
 
     @property
     def ended(self) -> bool:
-        """Whether the run had ended when last looked at."""
+        """Whether the run had ended when it was last fetched."""
         return self.run.state in FINAL_RUN_STATES
 
     def __repr__(self) -> str:
@@ -49,35 +49,35 @@ class RunHandle(_Handle[AnyItem, Summary]):
         self._sender = sender
 
     def refresh(self) -> Self:
-        """Look at the run again."""
+        """Fetch the run's current state."""
         self.run = self._sender.send(self._calls.get(self.id))
         return self
 
     def events(self) -> Iterator[RunEvent]:
-        """Progress as it happens, until the run ends.
+        """Yield progress events until the run ends.
 
-        A broken stream is taken up after the last event; where none can be had, the run is polled and what
-        has changed comes as an event under the id last seen.
+        A broken stream continues after the last event. Where no stream can be opened, the run is polled and
+        changes are yielded as events under the last id seen.
 
         Raises:
-            BackendError: the gateway stayed away for longer than the client's patience.
+            BackendError: the gateway stayed unreachable for longer than the client retries.
         """
-        following = Following(self._calls, self.run)
+        following = EventStream(self._calls, self.run)
         while not following.ended():
             with following.one_stream(), self._sender.stream(following.call()) as response:
                 for sent in EventSource(response).iter_sse():
                     if (event := following.take(sent.data)) is not None:
                         yield event
-                    # The gateway closes its stream now; a proxy between may keep it open for minutes.
+                    # The gateway closes its stream now, but a proxy may keep it open for minutes.
                     if following.ended():
                         break
             if following.stalled() and (seen := following.polled(self._sender.send(following.poll_call()))):
                 yield seen
-        # An event has counts only; when the run ended and of what, it says itself.
+        # An event has counts only: when and why the run ended is in the run itself.
         self.refresh()
 
     def wait(self, timeout: float | None = None) -> Self:
-        """Block until the run has ended, or for ``timeout`` seconds."""
+        """Block until the run has ended, at most for ``timeout`` seconds."""
         for call in self._calls.waits(self.id, timeout):
             if self.ended:
                 break
@@ -85,22 +85,22 @@ class RunHandle(_Handle[AnyItem, Summary]):
         return self
 
     def summary(self) -> Summary:
-        """The figures, each with its interval and n."""
+        """Return the summary: each figure with its interval and n."""
         return self._sender.send(self._calls.summary(self.id))
 
     def items(self) -> Iterator[AnyItem]:
-        """Every planned item in order, page by page."""
+        """Yield every planned item in order, page by page."""
         for page in pages(self._sender, partial(self._calls.items, self.id)):
             yield from page.items
 
     def results(self) -> Iterator[AnyItem]:
-        """Every item that has ended, in order and in one stream, held against its checksum at the end.
+        """Yield every finished item in order from one stream, and verify its checksum at the end.
 
-        A broken stream is taken up after the last item.
+        A broken stream continues after the last item.
 
         Raises:
-            BadBackendOutput: what came is not what was sent.
-            BackendError: the gateway stayed away for longer than the client's patience.
+            BadBackendOutput: the results do not match their checksum.
+            BackendError: the gateway stayed unreachable for longer than the client retries.
         """
         reading = Results(self._calls, self.id)
         while not reading.whole():
@@ -111,34 +111,34 @@ class RunHandle(_Handle[AnyItem, Summary]):
                 self._sender.send(reading.poll_call())
 
     def report(self) -> str:
-        """The report as one HTML file."""
+        """Return the report as one HTML file."""
         return self._sender.send(self._calls.report(self.id))
 
     def save_report(self, path: str | Path) -> Path:
-        """Write the report to a file, and say where it is.
+        """Write the report to a file and return its path.
 
         Raises:
             InvalidRequest: the file cannot be written.
         """
         return write_text(Path(path), self.report())
 
-    def picture(self, ref: str) -> bytes:
-        """A picture of the run as PNG."""
-        return self._sender.send(picture_call(ref))
+    def image(self, ref: str) -> bytes:
+        """Return one of the run's images as PNG."""
+        return self._sender.send(image_call(ref))
 
     def cancel(self) -> Self:
-        """Stop the run; what is finished is kept."""
+        """Cancel the run; finished items are kept."""
         self.run = self._sender.send(self._calls.cancel(self.id))
         return self
 
     def resume(self) -> Self:
-        """Take failed and cancelled items up again."""
+        """Retry the failed and cancelled items."""
         self.run = self._sender.send(self._calls.resume(self.id))
         return self
 
 
 AnyRun = RunHandle[Any, Any]
-"""A run of whatever kind."""
+"""A run of any kind."""
 
 
 class AsyncRunHandle(_Handle[AnyItem, Summary]):
@@ -149,13 +149,13 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
         self._sender = sender
 
     async def refresh(self) -> Self:
-        """Look at the run again."""
+        """Fetch the run's current state."""
         self.run = await self._sender.send(self._calls.get(self.id))
         return self
 
     async def events(self) -> AsyncIterator[RunEvent]:
-        """Progress as it happens, until the run ends; as `RunHandle.events`."""
-        following = Following(self._calls, self.run)
+        """Yield progress events until the run ends; as `RunHandle.events`."""
+        following = EventStream(self._calls, self.run)
         while not following.ended():
             with following.one_stream():
                 async with self._sender.stream(following.call()) as response:
@@ -171,7 +171,7 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
         await self.refresh()
 
     async def wait(self, timeout: float | None = None) -> Self:  # noqa: ASYNC109 - the server does the waiting
-        """Wait until the run has ended, or for ``timeout`` seconds."""
+        """Wait until the run has ended, at most for ``timeout`` seconds."""
         for call in self._calls.waits(self.id, timeout):
             if self.ended:
                 break
@@ -179,17 +179,17 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
         return self
 
     async def summary(self) -> Summary:
-        """The figures, each with its interval and n."""
+        """Return the summary: each figure with its interval and n."""
         return await self._sender.send(self._calls.summary(self.id))
 
     async def items(self) -> AsyncIterator[AnyItem]:
-        """Every planned item in order, page by page."""
+        """Yield every planned item in order, page by page."""
         async for page in pages_async(self._sender, partial(self._calls.items, self.id)):
             for item in page.items:
                 yield item
 
     async def results(self) -> AsyncIterator[AnyItem]:
-        """Every item that has ended, in order; as `RunHandle.results`."""
+        """Yield every finished item in order; as `RunHandle.results`."""
         reading = Results(self._calls, self.id)
         while not reading.whole():
             with reading.one_stream():
@@ -201,23 +201,23 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
                 await self._sender.send(reading.poll_call())
 
     async def report(self) -> str:
-        """The report as one HTML file."""
+        """Return the report as one HTML file."""
         return await self._sender.send(self._calls.report(self.id))
 
     async def save_report(self, path: str | Path) -> Path:
         """Write the report to a file; as `RunHandle.save_report`."""
         return write_text(Path(path), await self.report())
 
-    async def picture(self, ref: str) -> bytes:
-        """A picture of the run as PNG."""
-        return await self._sender.send(picture_call(ref))
+    async def image(self, ref: str) -> bytes:
+        """Return one of the run's images as PNG."""
+        return await self._sender.send(image_call(ref))
 
     async def cancel(self) -> Self:
-        """Stop the run; what is finished is kept."""
+        """Cancel the run; finished items are kept."""
         self.run = await self._sender.send(self._calls.cancel(self.id))
         return self
 
     async def resume(self) -> Self:
-        """Take failed and cancelled items up again."""
+        """Retry the failed and cancelled items."""
         self.run = await self._sender.send(self._calls.resume(self.id))
         return self

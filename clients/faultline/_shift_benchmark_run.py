@@ -1,4 +1,4 @@
-"""A shift benchmark taken by its id: as every run, and thresholds are set on it that re-generate nothing."""
+"""A shift benchmark by its id: a run whose thresholds can be set without generating images again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from faultline._exported_runs import AsyncExportedRun, ExportedRun
 from faultline._exports import ExportLayout
 from faultline._run_calls import Params, RunCalls
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import BenchmarkSource, PictureItem
+from faultline_core.contract.shift_benchmarks import BenchmarkSource, ImageItem
 from faultline_core.contract.shift_thresholds import (
     Inspections,
     ShiftThresholdDecision,
@@ -17,41 +17,48 @@ from faultline_core.contract.shift_thresholds import (
     ShiftThresholdSet,
 )
 
-SHIFT_BENCHMARKS = RunCalls("shift-benchmark", PictureItem, ShiftBenchmarkSummary)
+SHIFT_BENCHMARKS = RunCalls("shift-benchmark", ImageItem, ShiftBenchmarkSummary)
 
 
-class ShiftBenchmark(ExportedRun[PictureItem, ShiftBenchmarkSummary]):
+class ShiftBenchmark(ExportedRun[ImageItem, ShiftBenchmarkSummary]):
     """A shift benchmark, followed by blocking calls."""
 
     _calls = SHIFT_BENCHMARKS
 
     def summary(self, *, object_percentile: float | None = None) -> ShiftBenchmarkSummary:
-        """The figures, each with its interval and n.
+        """Return the summary: each figure with its interval and n.
 
-        ``object_percentile`` (0 to 100) of each class's real pictures is the least that shows the class;
-        another one than the default judges the same pictures anew.
+        Args:
+            object_percentile: an image shows its class if its similarity reaches this percentile (0 to 100)
+                of the class's real images. Another value re-scores the same images.
         """
         return self._sender.send(self._calls.summary(self.id, _percentile(object_percentile)))
 
     def inspections(self, shift: str, *, source: BenchmarkSource | None = None) -> Inspections:
-        """What to look at before a threshold of ``shift`` is set: its pictures around fixed percentiles.
+        """Return the images to inspect before setting a threshold: those around fixed percentiles.
 
         Raises:
             NotFound: the benchmark has no such shift.
-            DatasetEmpty: there is no picture of it yet.
+            DatasetEmpty: the shift has no images yet.
         """
         return self._sender.send(inspections_call(self.id, shift, source))
 
     def shift_thresholds(self) -> ShiftThresholds:
-        """The thresholds in force, and every decision that was made."""
+        """Return the thresholds in force and every decision."""
         return self._sender.send(thresholds_call(self.id))
 
     def set_shift_threshold(
         self, shift: str, threshold: float | None, author: str, *, source: BenchmarkSource | None = None
     ) -> ShiftThresholdDecision:
-        """Decide from which similarity on pictures show ``shift``; None lets nothing pass.
+        """Set the similarity from which images count as showing ``shift``.
 
-        What was decided is kept under its ``author``, and summary and report go by the newest decision.
+        Summary and report use the newest decision; all are kept with their authors.
+
+        Args:
+            shift: one of the benchmark's shifts.
+            threshold: a similarity from -1 to 1; with None no image passes.
+            author: who decides.
+            source: the image source; default: the benchmark's first.
         """
         body = _decision({"threshold": threshold, "author": author}, source)
         return self._sender.send(decide_call(self.id, shift, body))
@@ -59,12 +66,18 @@ class ShiftBenchmark(ExportedRun[PictureItem, ShiftBenchmarkSummary]):
     def judge_shift(
         self, shift: str, shows: dict[str, bool], author: str, *, source: BenchmarkSource | None = None
     ) -> ShiftThresholdDecision:
-        """Say of every inspected picture, by its item's id, whether it shows ``shift``.
+        """Set the threshold of ``shift`` by judging every inspected image.
 
-        The lowest percentile at which all do becomes the threshold (Dataset Interfaces, A.3).
+        The lowest percentile whose images all show the shift becomes the threshold (Dataset Interfaces, A.3).
+
+        Args:
+            shift: one of the benchmark's shifts.
+            shows: by item id, whether its image shows the shift.
+            author: who judges.
+            source: the image source; default: the benchmark's first.
 
         Raises:
-            InvalidRequest: a picture that was inspected was not judged, or pictures are still being made.
+            InvalidRequest: an inspected image is not judged, or images are still being generated.
         """
         body = _decision({"shows": shows, "author": author}, source)
         return self._sender.send(decide_call(self.id, shift, body))
@@ -77,42 +90,46 @@ class ShiftBenchmark(ExportedRun[PictureItem, ShiftBenchmarkSummary]):
         dropped: bool = False,
         found: bool = False,
     ) -> Path:
-        """Write the pictures that were kept into the new ``folder``; as `StressTest.export`.
+        """Write the kept images to a new ``folder``; as `StressTest.export`.
 
-        ``found`` adds the photographs: real, retrieved, scraped and brought ones. They are not ours, and
-        they carry no mark of synthetic media.
+        Args:
+            folder: created; it must not exist, or be empty.
+            layout: how the images and their metadata are stored.
+            dropped: also export images that a filter dropped.
+            found: also export photographs (real, retrieved, scraped and provided ones); they carry no mark
+                of synthetic media.
         """
         return self._exported(folder, layout, dropped=dropped, found=found)
 
 
-class AsyncShiftBenchmark(AsyncExportedRun[PictureItem, ShiftBenchmarkSummary]):
+class AsyncShiftBenchmark(AsyncExportedRun[ImageItem, ShiftBenchmarkSummary]):
     """A shift benchmark, followed by awaitable calls."""
 
     _calls = SHIFT_BENCHMARKS
 
     async def summary(self, *, object_percentile: float | None = None) -> ShiftBenchmarkSummary:
-        """The figures, each with its interval and n; as `ShiftBenchmark.summary`."""
+        """Return the summary; as `ShiftBenchmark.summary`."""
         return await self._sender.send(self._calls.summary(self.id, _percentile(object_percentile)))
 
     async def inspections(self, shift: str, *, source: BenchmarkSource | None = None) -> Inspections:
-        """What to look at before a threshold is set; as `ShiftBenchmark.inspections`."""
+        """Return the images to inspect; as `ShiftBenchmark.inspections`."""
         return await self._sender.send(inspections_call(self.id, shift, source))
 
     async def shift_thresholds(self) -> ShiftThresholds:
-        """The thresholds in force, and every decision that was made."""
+        """Return the thresholds in force and every decision."""
         return await self._sender.send(thresholds_call(self.id))
 
     async def set_shift_threshold(
         self, shift: str, threshold: float | None, author: str, *, source: BenchmarkSource | None = None
     ) -> ShiftThresholdDecision:
-        """Decide from which similarity on pictures show ``shift``; as the blocking method."""
+        """Set the threshold of ``shift``; as `ShiftBenchmark.set_shift_threshold`."""
         body = _decision({"threshold": threshold, "author": author}, source)
         return await self._sender.send(decide_call(self.id, shift, body))
 
     async def judge_shift(
         self, shift: str, shows: dict[str, bool], author: str, *, source: BenchmarkSource | None = None
     ) -> ShiftThresholdDecision:
-        """Say of every inspected picture whether it shows ``shift``; as `ShiftBenchmark.judge_shift`."""
+        """Set the threshold by judging images; as `ShiftBenchmark.judge_shift`."""
         body = _decision({"shows": shows, "author": author}, source)
         return await self._sender.send(decide_call(self.id, shift, body))
 
@@ -124,7 +141,7 @@ class AsyncShiftBenchmark(AsyncExportedRun[PictureItem, ShiftBenchmarkSummary]):
         dropped: bool = False,
         found: bool = False,
     ) -> Path:
-        """Write the pictures that were kept into the new ``folder``; as `ShiftBenchmark.export`."""
+        """Write the kept images to a new ``folder``; as `ShiftBenchmark.export`."""
         return await self._exported(folder, layout, dropped=dropped, found=found)
 
 
@@ -140,7 +157,7 @@ def thresholds_call(run_id: str) -> Call[ShiftThresholds]:
 
 
 def decide_call(run_id: str, shift: str, body: ShiftThresholdSet) -> Call[ShiftThresholdDecision]:
-    """``PUT /v1/shift-benchmarks/{id}/shift-thresholds/{shift}``; twice is a decision confirmed."""
+    """``PUT /v1/shift-benchmarks/{id}/shift-thresholds/{shift}``; a second one confirms the first."""
     return Call(
         method="PUT",
         path=SHIFT_BENCHMARKS.path(run_id, f"/shift-thresholds/{segment(shift)}"),
@@ -149,10 +166,10 @@ def decide_call(run_id: str, shift: str, body: ShiftThresholdSet) -> Call[ShiftT
     )
 
 
-def _percentile(given: float | None) -> Params:
-    return {} if given is None else {"object_percentile": given}
+def _percentile(percentile: float | None) -> Params:
+    return {} if percentile is None else {"object_percentile": percentile}
 
 
-def _decision(told: dict[str, object], source: BenchmarkSource | None) -> ShiftThresholdSet:
-    # Through validation, and only what was told: a threshold of None is a decision, and no threshold is none.
-    return ShiftThresholdSet.model_validate(told | ({} if source is None else {"source": source}))
+def _decision(fields: dict[str, object], source: BenchmarkSource | None) -> ShiftThresholdSet:
+    # Only the fields that were set: a threshold of None is a decision, a missing threshold is not.
+    return ShiftThresholdSet.model_validate(fields | ({} if source is None else {"source": source}))

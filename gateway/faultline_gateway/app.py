@@ -9,17 +9,18 @@ from fastapi import FastAPI
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, FieldProblem, Problem
 from faultline_core.suite import Suite
-from faultline_gateway.benchmark_results import BenchmarkResults
-from faultline_gateway.edge import Edge
-from faultline_gateway.errors import install_error_handlers
+from faultline_gateway.http.edge import Edge
+from faultline_gateway.http.field_rules import FIELD_RULES
+from faultline_gateway.http.metrics import Metrics, ResponseCounter
 from faultline_gateway.ledger import Ledger
-from faultline_gateway.metrics import Metrics
-from faultline_gateway.parts import GatewayParts, HealthReader
-from faultline_gateway.ports import Services
 from faultline_gateway.routes import ROUTERS
+from faultline_gateway.routes.context import GatewayContext, HealthReader
+from faultline_gateway.runs.cache import RunCache
+from faultline_gateway.runs.summaries import KEPT
+from faultline_gateway.services.ports import Services
 from faultline_gateway.settings import GatewaySettings
-from faultline_gateway.summaries import Summaries
 from faultline_gateway.version import VERSION
+from faultline_http import ProblemMiddleware, install_error_handlers
 
 _SCHEMA_REF = "#/components/schemas/{model}"
 _PROBLEM: dict[int | str, dict[str, Any]] = {
@@ -39,14 +40,16 @@ def create_app(
     suite: Suite,
     health: HealthReader,
 ) -> FastAPI:
-    """Put the gateway together; whoever calls this opened the parts and closes them."""
+    """Put the gateway together from parts that the caller opened and closes."""
     metrics = Metrics()
     app = bare_app()
-    # Outside the router, so that its own 404 and 405 carry an id and are counted too.
-    app.add_middleware(Edge, settings=settings, metrics=metrics)
-    app.state.parts = GatewayParts(
+    # The last one added is the outermost. All stand outside the router, whose own 404 and 405 they count too.
+    app.add_middleware(Edge, settings=settings)
+    app.add_middleware(ProblemMiddleware, server="the gateway")
+    app.add_middleware(ResponseCounter, metrics=metrics)
+    app.state.context = GatewayContext(
         settings=settings, ledger=ledger, store=store, services=services, suite=suite, health=health,
-        metrics=metrics, summaries=Summaries(ledger, store), benchmarks=BenchmarkResults(ledger, store),
+        metrics=metrics, cache=RunCache(KEPT), max_items_per_run=settings.max_items_per_run,
     )  # fmt: skip
     return app
 
@@ -60,7 +63,7 @@ def bare_app() -> FastAPI:
     )
     for router in ROUTERS:
         app.include_router(router, responses=_PROBLEM)
-    install_error_handlers(app)
+    install_error_handlers(app, FIELD_RULES)
     return app
 
 

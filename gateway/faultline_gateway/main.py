@@ -20,11 +20,14 @@ from faultline_core.contract.datasets import DatasetCreate
 from faultline_core.errors import FaultlineError
 from faultline_core.suite import load_suite
 from faultline_gateway.app import bare_app, create_app
-from faultline_gateway.datasets import register_folder
+from faultline_gateway.http.slow_clients import HTTP_PROTOCOL
+from faultline_gateway.images.intake import register_folder
 from faultline_gateway.ledger import Ledger
-from faultline_gateway.service_clients import HttpHealth, calling_services, services_of
+from faultline_gateway.methods import METHODS
+from faultline_gateway.runs.planner import Planner
+from faultline_gateway.runs.stages import staged_methods
+from faultline_gateway.services.clients import HttpHealth, calling_services, services_of
 from faultline_gateway.settings import GatewaySettings, settings_of_process
-from faultline_gateway.slow_clients import HTTP_PROTOCOL
 from faultline_gateway.worker import Worker
 
 USAGE_ERROR = 2
@@ -40,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # At INFO httpx writes a line a call, hundreds a minute.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    # Uploaded pictures and the ledger are nobody else's business on a shared machine.
+    # Other users of a shared machine must not read uploaded images and the ledger.
     os.umask(0o077)
     try:
         return _VERBS[arguments.verb](arguments)
@@ -55,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     serve = verbs.add_parser("serve", help="answer the HTTP API")
     serve.add_argument("--host")
     serve.add_argument("--port", type=int)
-    work = verbs.add_parser("work", help="lease items and run workflows until stopped")
+    work = verbs.add_parser("work", help="lease items and process them until stopped")
     work.add_argument("--concurrency", type=int, help="sources worked on at once")
     register = verbs.add_parser("register-dataset", help="make a dataset of a folder on this machine")
     register.add_argument("name")
@@ -79,7 +82,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 async def _serving(settings: GatewaySettings) -> None:
     ledger, store = Ledger(settings.database_url), BlobStore(settings.store_url)
-    # What killed writers left half-written; whoever writes now is younger than the hour it takes to count.
+    # Removes files that killed writers left; files younger than an hour may still be in use.
     store.sweep()
     async with calling_services(settings) as caller:
         app = create_app(
@@ -126,6 +129,12 @@ async def _working(settings: GatewaySettings) -> None:
             services=services_of(caller),
             concurrency=settings.concurrency,
             lease_seconds=settings.lease_seconds,
+            planner=Planner(
+                ledger,
+                staged_methods(METHODS),
+                lease_seconds=settings.lease_seconds,
+                most_items=settings.max_items_per_run,
+            ),
         )
         await worker.work(stop)
     ledger.close()
@@ -138,7 +147,7 @@ def _register_dataset(arguments: argparse.Namespace) -> int:
     store = BlobStore(settings.store_url)
     register_folder(name, arguments.folder, ledger, store, with_captions=arguments.captions)
     dataset = ledger.dataset(name)
-    sys.stdout.write(f"{name}: {dataset.n_sources} pictures of {len(dataset.classes)} classes\n")
+    sys.stdout.write(f"{name}: {dataset.n_sources} images of {len(dataset.classes)} classes\n")
     for rejected in dataset.rejected:
         sys.stderr.write(f"{rejected.filename}: {rejected.code}: {rejected.detail}\n")
     return 0

@@ -17,32 +17,63 @@ SERVICE_PLACEHOLDER = "{service}"
 
 
 class GatewaySettings(BaseModel):
-    """What `serve` and `work` are told.
-
-    ``services_url`` is the address below which each service has its name as path, or one with
-    ``{service}`` in it. ``concurrency`` is how many sources one worker works on at once;
-    ``lease_seconds`` is how long a killed worker's items stay with it.
-    """
+    """The settings of ``faultline-gateway serve`` and ``work``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    database_url: str = f"sqlite:///{STATE_DIR / 'ledger.db'}"
-    store_url: str = str(STATE_DIR / "store")
-    services_url: str = "http://127.0.0.1:8101"
-    secret: SecretStr | None = None
-    secret_file: Path = STATE_DIR / "secret"
-    suite: str = "miniature"
-    host: str = "127.0.0.1"
-    port: int = Field(default=8080, ge=1, le=65535)
-    api_keys: tuple[SecretStr, ...] = ()
-    max_body_bytes: int = Field(default=32_000_000, ge=1024)
+    database_url: str = Field(
+        default=f"sqlite:///{STATE_DIR / 'ledger.db'}",
+        description="SQLAlchemy URL of the ledger: SQLite on one machine, PostgreSQL for several gateways.",
+    )
+    store_url: str = Field(
+        default=str(STATE_DIR / "store"),
+        description="Folder or URL of the blob store; the services must see the same one.",
+    )
+    services_url: str = Field(
+        default="http://127.0.0.1:8101",
+        description="Address of the services: either with `{service}` in it, or a prefix under which "
+        "each service has its name as path.",
+    )
+    secret: SecretStr | None = Field(
+        default=None, description="Secret that the services ask for, or null to read it from `secret_file`."
+    )
+    secret_file: Path = Field(default=STATE_DIR / "secret", description="File that holds that secret.")
+    suite: str = Field(
+        default="miniature", description="Name of the model suite; the services must load the same one."
+    )
+    host: str = Field(
+        default="127.0.0.1", description="Address to listen on; any address beyond loopback needs `api_keys`."
+    )
+    port: int = Field(default=8080, ge=1, le=65535, description="Port to listen on.")
+    api_keys: tuple[SecretStr, ...] = Field(
+        default=(),
+        description="Accepted API keys, separated by commas, of at least 16 characters each; empty to "
+        "ask for none.",
+    )
+    max_body_bytes: int = Field(
+        default=32_000_000, ge=1024, description="Largest request body that is accepted, in bytes."
+    )
     # What a ledger of one file pages through in 50 ms, and its plan still fits into memory.
-    max_items_per_run: int = Field(default=1_000_000, ge=1)
-    call_seconds: float = Field(default=600.0, gt=0)
+    max_items_per_run: int = Field(default=1_000_000, ge=1, description="Most items that a run may plan.")
+    call_seconds: float = Field(
+        default=600.0, gt=0, description="Seconds until a call to a service is given up."
+    )
     # Times the three attempts of an item it exceeds the ten minutes that a cluster's restart may take.
-    patience_seconds: float = Field(default=210.0, ge=0)
-    lease_seconds: float = Field(default=60.0, ge=1)
-    concurrency: int = Field(default=4, ge=1, le=256)
+    patience_seconds: float = Field(
+        default=210.0, ge=0, description="Seconds during which a failing call to a service is repeated."
+    )
+    lease_seconds: float = Field(
+        default=60.0,
+        ge=1,
+        description="Seconds for which a worker holds its items; those of a killed worker return to the "
+        "queue after them.",
+    )
+    concurrency: int = Field(
+        default=4,
+        ge=1,
+        le=256,
+        description="Number of item groups, such as source images, that one worker processes at once.",
+    )
 
     @model_validator(mode="after")
     def _safe(self) -> GatewaySettings:

@@ -1,20 +1,26 @@
-"""The worker: each of its hands leases one source, runs the workflow on it and records outcomes."""
+"""The worker: each of its loops leases one source, runs the method on it and records outcomes.
+
+A run that waits for its next stage comes first: a loop plans it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import random
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
+from faultline_core.backoff import Backoff
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.runs import Provenance
 from faultline_core.errors import BackendUnavailable, FaultlineError, LeaseLost, StorageFull
 from faultline_gateway.ledger import Done, Failed, Filtered, Ledger, Outcome
-from faultline_gateway.ports import Services
-from faultline_gateway.work_items import LeasedGroup, LeasedItem
-from faultline_gateway.workflows.dispatch import work_on
+from faultline_gateway.methods import METHODS
+from faultline_gateway.runs.items import LeasedGroup, LeasedItem
+from faultline_gateway.runs.planner import Planner
+from faultline_gateway.services.ports import Services
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,10 +29,12 @@ IDLE_SECONDS = 0.5
 RENEW_AT_MOST_SECONDS = 5.0
 """A cancelled run voids its leases, so this is also how soon a worker notices between calls."""
 LEDGER_TRIES = 5
-LEDGER_PAUSE_SECONDS = 0.5
+LEDGER_BACKOFF = Backoff(first_s=0.75, longest_s=12.0)
+"""12 to 23 s over the five pauses: longer than SQLite's own wait for its lock, and than a short restart."""
 DRAIN_SECONDS = 20.0
 
 _logger = logging.getLogger(__name__)
+_jitter = random.Random()
 
 
 class LedgerRecorder:
@@ -37,7 +45,7 @@ class LedgerRecorder:
         self._group = group
 
     async def done(self, item: LeasedItem, result: Provenance) -> None:
-        """Record what the item made."""
+        """Record the item's result."""
         await self._finish(item, Done(result=result))
 
     async def filtered(
@@ -51,22 +59,21 @@ class LedgerRecorder:
         await self._finish(item, Failed(code=error.code, detail=error.detail, retryable=error.retryable))
 
     async def cancelled(self) -> bool:
-        """Tell whether the run is being cancelled."""
-        return await patiently(self._ledger.run_cancelled, self._group.run_id)
+        """Return whether the run is being cancelled."""
+        return await retry_ledger(self._ledger.run_cancelled, self._group.run_id)
 
     async def _finish(self, item: LeasedItem, outcome: Outcome) -> None:
-        await patiently(self._ledger.finish, item.id, item.fence, outcome)
+        await retry_ledger(self._ledger.finish, item.id, item.fence, outcome)
 
 
-async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call the ledger in a thread, again where it is busy or full: an outcome is too dear to drop."""
-    for attempt in range(LEDGER_TRIES):
+async def retry_ledger(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call the ledger in a thread, and retry while it is busy or full: an outcome must not be lost."""
+    for attempt in range(1, LEDGER_TRIES + 1):
         try:
             return await asyncio.to_thread(call, *args, **kwargs)
         except (BackendUnavailable, StorageFull) as error:
             _logger.warning("the ledger is not at hand: %s", error.detail)
-            # 15 s over the five pauses: longer than SQLite's own wait for its lock, and than a short restart.
-            await asyncio.sleep(LEDGER_PAUSE_SECONDS * 2**attempt)
+            await asyncio.sleep(LEDGER_BACKOFF.pause(attempt, _jitter))
     return await asyncio.to_thread(call, *args, **kwargs)
 
 
@@ -82,6 +89,7 @@ class Worker:
         services: Services,
         concurrency: int,
         lease_seconds: float,
+        planner: Planner,
     ) -> None:
         self._name = name
         self._ledger = ledger
@@ -89,13 +97,14 @@ class Worker:
         self._services = services
         self._concurrency = concurrency
         self._lease_seconds = lease_seconds
+        self._planner = planner
 
     async def work(self, stop: asyncio.Event) -> None:
-        """Work until ``stop`` is set; what is then not done in time is given back to the ledger.
+        """Work until ``stop`` is set; items that are not done in time are then returned to the ledger.
 
-        A hand that fails in a way nobody named stops all, for a supervisor to see.
+        An unexpected failure of one loop stops all, so that a supervisor notices.
         """
-        # One source keeps a service's batch half empty; several at once fill it.
+        # One source leaves a service's batch half empty; several at once fill it.
         hands = [asyncio.create_task(self._serve_hand(stop)) for _ in range(self._concurrency)]
         await asyncio.wait(hands, return_when=asyncio.FIRST_EXCEPTION)
         stop.set()
@@ -103,35 +112,42 @@ class Worker:
             await hand
 
     async def work_off(self) -> None:
-        """Work until nothing is pending that could be leased now."""
-        while (group := await self._lease()) is not None:
-            await self._process(group)
+        """Work until nothing can be leased now."""
+        while (work := await self._next_work()) is not None:
+            await work
 
     async def _serve_hand(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
             try:
-                group = await self._lease()
+                work = await self._next_work()
             except FaultlineError as error:
                 _logger.warning("nothing can be leased: %s", error.detail)
-                group = None
-            if group is not None:
-                await self._until_drained(self._process(group), stop)
+                work = None
+            if work is not None:
+                await self._until_drained(work, stop)
             else:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), IDLE_SECONDS)
 
     async def _until_drained(self, work: Coroutine[None, None, None], stop: asyncio.Event) -> None:
         working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
-        # Finished is cheaper than done again, and an edit takes seconds: it is given some before the cut.
+        # Finishing an edit takes seconds and is cheaper than repeating it, so it gets some time.
         await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait((working,), timeout=DRAIN_SECONDS if stop.is_set() else None)
         await _cancel(stopping, working)
+
+    async def _next_work(self) -> Coroutine[None, None, None] | None:
+        # Planning takes seconds; behind other runs' items it would wait for hours.
+        if (stage := await self._planner.lease()) is not None:
+            return self._planner.plan(stage)
+        group = await self._lease()
+        return None if group is None else self._process(group)
 
     async def _lease(self) -> LeasedGroup | None:
         return await asyncio.to_thread(self._ledger.lease_group, self._name, seconds=self._lease_seconds)
 
     async def _process(self, group: LeasedGroup) -> None:
-        """Run the workflow while the lease is renewed; whichever of both ends first ends the other."""
+        """Run the method while renewing the lease; the one that ends first ends the other."""
         workflow = asyncio.create_task(self._run_workflow(group))
         renewal = asyncio.create_task(self._renew(group))
         try:
@@ -149,7 +165,8 @@ class Worker:
     async def _run_workflow(self, group: LeasedGroup) -> None:
         record = LedgerRecorder(self._ledger, group)
         try:
-            await work_on(group, services=self._services, record=record, store=self._store)
+            method = METHODS[group.kind]
+            await method.process(group, services=self._services, record=record, store=self._store)
         except FaultlineError as error:
             _logger.warning("source %s of run %s: %s", group.source_id, group.run_id, error.detail)
 
@@ -159,7 +176,7 @@ class Worker:
             await asyncio.sleep(min(self._lease_seconds / 3, RENEW_AT_MOST_SECONDS))
             try:
                 await asyncio.to_thread(self._ledger.renew, group, self._lease_seconds)
-            # Recorded, cancelled or taken over: either way there is nothing left to hold.
+            # Recorded, cancelled or taken over: in each case there is no lease left to hold.
             except LeaseLost:
                 return
             except FaultlineError as error:

@@ -168,10 +168,15 @@ class BlobStore:
         """
         data = self._folder.read(_blob_name(ref)) if _DIGEST.fullmatch(ref) else None
         if data is None:
-            raise ArtifactMissing(f"no artifact is stored as {ref!r}")
+            raise ArtifactMissing(
+                f"no artifact is stored under {ref!r}; check the digest, or run again what made it"
+            )
         # Hashed at every read: silent corruption must never become a figure in a report.
         if digest(data) != ref:
-            raise ArtifactCorrupt(f"the artifact {ref!r} no longer matches its digest")
+            raise ArtifactCorrupt(
+                f"the bytes stored under {ref!r} no longer match this digest; "
+                "restore them or run again what made them"
+            )
         return data
 
     def exists(self, ref: str) -> bool:
@@ -181,7 +186,7 @@ class BlobStore:
     def remember(self, kind: str, key: str, ref: str) -> None:
         """Note that the inputs hashed to ``key`` gave the blob ``ref``; ``kind`` says what was computed."""
         if not _DIGEST.fullmatch(ref):
-            raise ValueError(f"{ref!r} is no digest")
+            raise ValueError(f"{ref!r} is not a digest of 64 hexadecimal digits")
         self._write(_cache_name(kind, key), ref.encode())
 
     def recall(self, kind: str, key: str) -> str | None:
@@ -199,7 +204,9 @@ class BlobStore:
             self._folder.write(name, data)
         except OSError as error:
             if error.errno in NO_ROOM:
-                raise StorageFull(f"no room for {len(data)} bytes in {self.root!r}") from error
+                raise StorageFull(
+                    f"no room for {len(data)} bytes in {self.root!r}; free some space, then retry"
+                ) from error
             raise
 
 
@@ -209,5 +216,5 @@ def _blob_name(ref: str) -> str:
 
 def _cache_name(kind: str, key: str) -> str:
     if not _KIND.fullmatch(kind) or not _DIGEST.fullmatch(key):
-        raise ValueError(f"no cache entry can be named {kind!r}, {key!r}")
+        raise ValueError(f"a cache entry cannot be named {kind!r}, {key!r}; give a word and a digest")
     return f"cache/{kind}/{key[:2]}/{key}"

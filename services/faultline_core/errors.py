@@ -1,12 +1,12 @@
-"""The one error tree: every failure that Faultline names, with its stable code.
+"""The error tree: every failure that Faultline raises on purpose, with its stable code.
 
 FaultlineError
-├─ RequestError                  the caller can mend it
+├─ RequestError                  the caller can correct it
 │  ├─ InvalidRequest             invalid-request        422  a field is missing, unknown or out of range
-│  ├─ ImageUndecodable           image-undecodable      422  bytes that are no readable picture
+│  ├─ ImageUndecodable           image-undecodable      422  bytes that are not a readable image
 │  ├─ ImageTooLarge              image-too-large        413  more pixels than the cap allows
 │  ├─ UnsupportedMedia           unsupported-media      415  not PNG, JPEG or WebP, or animated
-│  ├─ DatasetEmpty               dataset-empty          422  no usable picture in the dataset
+│  ├─ DatasetEmpty               dataset-empty          422  no usable image in the dataset
 │  ├─ UnknownDataset             unknown-dataset        404
 │  ├─ UnknownModel               unknown-model          404
 │  ├─ UnknownEditType            unknown-edit-type      422
@@ -18,14 +18,14 @@ FaultlineError
 │  ├─ MethodNotAllowed           method-not-allowed     405
 │  ├─ Unauthorized               unauthorized           401
 │  ├─ PayloadTooLarge            payload-too-large      413
-│  ├─ RequestTimeout             request-timeout        408  headers or body came too slowly
+│  ├─ RequestTimeout             request-timeout        408  headers or body arrived too slowly
 │  ├─ RateLimited                rate-limited           429  retry later
 │  ├─ QuotaExceeded              quota-exceeded         429
 │  ├─ IdempotencyConflict        idempotency-conflict   422  same key, other body
 │  ├─ IdempotencyInFlight        idempotency-in-flight  409  same key, first call still running
 │  ├─ RunNotCancellable          run-not-cancellable    409
 │  └─ RunNotResumable            run-not-resumable      409
-├─ BackendError                  a service failed us
+├─ BackendError                  a service failed
 │  ├─ BackendUnavailable         backend-unavailable    503  retry later
 │  ├─ BadBackendOutput           bad-backend-output     502  wrong shape, NaN, missing item
 │  ├─ DeadlineExceeded           deadline-exceeded      504
@@ -50,9 +50,9 @@ from typing import ClassVar
 class FaultlineError(Exception):
     """Root of every error Faultline raises on purpose.
 
-    ``detail`` is one sentence that names the offending input; ``pointer`` is a JSON pointer into
-    the request body where there is one; ``parts`` are the refusals of which it consists, one an input, where
-    it is one of several; ``request_id`` is set where an answer brought the error.
+    ``detail`` is one sentence that names the offending input and says what to do; ``pointer`` is a JSON
+    pointer to it in the request body; ``parts`` are the single refusals, one for each input, where several
+    inputs were refused at once; ``request_id`` is set if a response carried the error.
     """
 
     code: ClassVar[str] = "internal-error"
@@ -71,11 +71,11 @@ class FaultlineError(Exception):
 
 
 class RequestError(FaultlineError):
-    """The caller can mend it."""
+    """The caller can correct the request."""
 
     code = "invalid-request"
     status = 422
-    title = "The request cannot be served as it stands"
+    title = "The request is invalid"
 
 
 class InvalidRequest(RequestError):
@@ -83,14 +83,14 @@ class InvalidRequest(RequestError):
 
 
 class ImageUndecodable(RequestError):
-    """The bytes are no readable picture."""
+    """The bytes are not a readable image."""
 
     code = "image-undecodable"
     title = "The image cannot be decoded"
 
 
 class ImageTooLarge(RequestError):
-    """The picture has more pixels than the cap allows."""
+    """The image has more pixels than the limit allows."""
 
     code = "image-too-large"
     status = 413
@@ -98,18 +98,18 @@ class ImageTooLarge(RequestError):
 
 
 class UnsupportedMedia(RequestError):
-    """Only still PNG, JPEG and WebP pictures are read."""
+    """Only still PNG, JPEG and WebP images are read."""
 
     code = "unsupported-media"
     status = 415
-    title = "This kind of file is not accepted"
+    title = "The media type is not supported"
 
 
 class DatasetEmpty(RequestError):
-    """The dataset holds no usable picture."""
+    """The dataset has no usable image."""
 
     code = "dataset-empty"
-    title = "The dataset holds no usable picture"
+    title = "The dataset has no usable image"
 
 
 class UnknownDataset(RequestError):
@@ -121,7 +121,7 @@ class UnknownDataset(RequestError):
 
 
 class UnknownModel(RequestError):
-    """No model answers to this name."""
+    """No model has this name."""
 
     code = "unknown-model"
     status = 404
@@ -129,7 +129,7 @@ class UnknownModel(RequestError):
 
 
 class UnknownEditType(RequestError):
-    """The edit type is not one of the closed list."""
+    """The edit type is not in the closed list."""
 
     code = "unknown-edit-type"
     title = "No such edit type"
@@ -143,10 +143,10 @@ class ModelFormatRefused(RequestError):
 
 
 class ClassMapMismatch(RequestError):
-    """A label has no place in the classifier's class map."""
+    """A label is missing from the classifier's class map."""
 
     code = "class-map-mismatch"
-    title = "Labels and class map do not agree"
+    title = "Labels and class map differ"
 
 
 class PromptTooLong(RequestError):
@@ -164,7 +164,7 @@ class PolicyRefused(RequestError):
 
 
 class NotFound(RequestError):
-    """Nothing is there."""
+    """The address names nothing."""
 
     code = "not-found"
     status = 404
@@ -172,7 +172,7 @@ class NotFound(RequestError):
 
 
 class MethodNotAllowed(RequestError):
-    """The resource does not answer this verb."""
+    """The resource does not support this HTTP method."""
 
     code = "method-not-allowed"
     status = 405
@@ -180,7 +180,7 @@ class MethodNotAllowed(RequestError):
 
 
 class Unauthorized(RequestError):
-    """The key or the shared secret is missing or wrong."""
+    """The API key or the shared secret is missing or wrong."""
 
     code = "unauthorized"
     status = 401
@@ -196,15 +196,15 @@ class PayloadTooLarge(RequestError):
 
 
 class RequestTimeout(RequestError):
-    """The request came too slowly to be waited for."""
+    """The headers or the body arrived too slowly."""
 
     code = "request-timeout"
     status = 408
-    title = "The request did not come in time"
+    title = "The request did not arrive in time"
 
 
 class RateLimited(RequestError):
-    """Too much at once: come back later."""
+    """Too many requests at once; retry later."""
 
     code = "rate-limited"
     status = 429
@@ -253,7 +253,7 @@ class RunNotResumable(RequestError):
 
 
 class BackendError(FaultlineError):
-    """A service failed us."""
+    """A service failed."""
 
     code = "backend-unavailable"
     status = 503
@@ -262,15 +262,15 @@ class BackendError(FaultlineError):
 
 
 class BackendUnavailable(BackendError):
-    """The service is down or refuses work."""
+    """The service is down or does not accept work."""
 
 
 class BadBackendOutput(BackendError):
-    """The service answered with a wrong shape, NaN or a missing item."""
+    """The service answered with a wrong shape, NaN or too few items."""
 
     code = "bad-backend-output"
     status = 502
-    title = "A service answered with unusable output"
+    title = "The output of a service is unusable"
 
 
 class DeadlineExceeded(BackendError):
@@ -282,7 +282,7 @@ class DeadlineExceeded(BackendError):
 
 
 class ResourceExhausted(BackendError):
-    """This item needs more memory than there is."""
+    """This item needs more memory than the device has."""
 
     code = "resource-exhausted"
     status = 507
@@ -290,7 +290,7 @@ class ResourceExhausted(BackendError):
 
 
 class StorageError(FaultlineError):
-    """The store failed us."""
+    """The store failed."""
 
     code = "artifact-corrupt"
     title = "The store failed"
@@ -311,7 +311,7 @@ class ArtifactMissing(StorageError):
 
 
 class StorageFull(StorageError):
-    """The store has no room left."""
+    """The disk of the store or of the ledger is full."""
 
     code = "storage-full"
     status = 507
@@ -350,7 +350,7 @@ class LeaseLost(FaultlineError):
 
 
 class InternalError(FaultlineError):
-    """A failure nobody named yet."""
+    """A failure that nothing else in this tree describes."""
 
 
 def _leaves(root: type[FaultlineError]) -> Iterator[type[FaultlineError]]:

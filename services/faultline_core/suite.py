@@ -44,7 +44,9 @@ class CaptionerSuite(_SuitePart):
     @model_validator(mode="after")
     def _ordered(self) -> CaptionerSuite:
         if self.min_tokens > self.max_tokens:
-            raise ValueError("min_tokens is larger than max_tokens")
+            raise ValueError(
+                f"min_tokens {self.min_tokens!r} is larger than max_tokens {self.max_tokens!r}; lower it"
+            )
         return self
 
 
@@ -64,10 +66,11 @@ class PerturberSuite(_SuitePart):
 class EditorSuite(_SuitePart):
     """Stable-Diffusion-class weights and the presets offered on them.
 
+    A run that names no preset takes ``default_preset``.
     ``preview_decoder`` is a small autoencoder of the same latents (an ``AutoencoderTiny``, such as TAESD),
-    by whose pictures presets with ``preview`` choose. ``textual_inversion`` is how class tokens are learned,
-    ``token_prompts`` what their pictures are shown under, ``token_link_steps`` how far one call takes them
-    (some seconds), ``generation`` how pictures are made of them.
+    by whose images presets with ``preview`` choose. ``textual_inversion`` is how class tokens are learned,
+    ``token_prompts`` what their images are shown under, ``token_link_steps`` how far one call takes them
+    (some seconds), ``generation`` how images are made of them.
     """
 
     model: str
@@ -75,7 +78,7 @@ class EditorSuite(_SuitePart):
     # Autoencoders halve a side three times; no model that we load was trained beyond 1024.
     resolution: int = Field(ge=8, le=2048, multiple_of=8)
     batch: int = Field(default=8, ge=1)
-    default_preset: str = "quick"
+    default_preset: str
     presets: dict[str, EditorPreset]
     textual_inversion: TextualInversionPreset = TextualInversionPreset()
     token_prompts: LearningPrompts = "templates"
@@ -83,17 +86,27 @@ class EditorSuite(_SuitePart):
     generation: GenerationPreset = GenerationPreset()
 
     @model_validator(mode="after")
+    def _default_is_offered(self) -> EditorSuite:
+        if self.default_preset not in self.presets:
+            raise ValueError(
+                f"default_preset {self.default_preset!r} is not among the presets {sorted(self.presets)}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _previews_have_a_decoder(self) -> EditorSuite:
         unseen = [name for name, preset in self.presets.items() if preset.preview]
         if unseen and self.preview_decoder is None:
-            raise ValueError(f"preset {unseen[0]!r} wants previews, and there is no preview_decoder")
+            raise ValueError(
+                f"preset {unseen[0]!r} asks for previews, but the suite has no preview_decoder; add one"
+            )
         return self
 
 
 class ScorerSuite(_SuitePart):
     """CLIP, sentence encoder and masked LM, with the thresholds calibrated for these checkpoints.
 
-    ``objectionable`` is the cosine with an objectionable concept from which a generated picture is
+    ``objectionable`` is the cosine with an objectionable concept from which a generated image is
     refused; without it nobody looks. ``checkpoint`` names the published weights that ``clip`` is, for
     thresholds that were published with them; ``shift_thresholds`` are a suite's own, by the shift's name.
     """
@@ -147,6 +160,8 @@ def load_suite(name_or_file: str) -> Suite:
     if path.suffix == ".toml":
         return Suite.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     if name_or_file not in suite_names():
-        raise UnknownModel(f"no suite is named {name_or_file!r}; there are {', '.join(suite_names())}")
+        raise UnknownModel(
+            f"no suite is named {name_or_file!r}; choose one of {', '.join(suite_names())}, or a .toml file"
+        )
     text = (resources.files("faultline_core") / "suites" / f"{name_or_file}.toml").read_text(encoding="utf-8")
     return Suite.model_validate(tomllib.loads(text))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from faultline_core.quantities import scaled
+from faultline_core.formatting import format_si
 
 EditType = Literal["subject", "object", "background", "adjective", "domain"]
 """The five factors of visual variation (LANCE, section 3.1); weather belongs to background."""
@@ -14,11 +14,11 @@ EditType = Literal["subject", "object", "background", "adjective", "domain"]
 PerturbationType = Literal["subject", "object", "background", "adjective", "domain", "placebo"]
 """What the perturber can be asked for: an edit type, or a placebo (wording changed, meaning kept)."""
 
-ItemKind = Literal["edit", "reconstruction", "placebo", "lance-r", "intervention", "token", "picture"]
+ItemKind = Literal["edit", "reconstruction", "placebo", "lance-r", "intervention", "token", "image"]
 """What one item of a run makes.
 
 ``lance-r`` is LANCE's random baseline (section 4.1), ``intervention`` an edit that the user chose;
-``token`` is a class of a dataset interface learned as one token, ``picture`` one of a shift benchmark.
+``token`` is a class of a dataset interface learned as one token, ``image`` one of a shift benchmark.
 """
 
 ItemState = Literal["pending", "leased", "done", "filtered", "failed", "cancelled"]
@@ -59,11 +59,11 @@ Scheduler = Literal[
 ]
 """Those of diffusers that sample from models of noise or velocity at discrete levels, by class name.
 
-Not its others: flow matching, score and EDM models are of another kind, inverses and inpainting want a
-picture, the parallel ones are DDIM and DDPM again, and the one of a Brownian tree needs another library.
+Not its others: flow matching, score and EDM models are of another kind, inverses and inpainting want an
+image, the parallel ones are DDIM and DDPM again, and the one of a Brownian tree needs another library.
 """
 Decoder = Literal["full", "preview"]
-"""What latents become pictures by: the pipeline's autoencoder, or the suite's small one."""
+"""What latents become images by: the pipeline's autoencoder, or the suite's small one."""
 Selection = Literal["paper", "released"]
 """Choice over the self_replace sweep: best direction among those that pass, or largest passing value."""
 
@@ -78,8 +78,8 @@ Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]*$", max_length=
 """A dataset's or class map's name: never a path."""
 
 NEVER_SERVED = (
-    "a Python function ('py:...') runs where its owner is and never on a server: give it to the SDK or the "
-    "command there, with a gateway on the same machine, or serve the model yourself and name it oip:<url>"
+    "a Python function ('py:...') cannot run on a server: pass it to the SDK or the command line with a "
+    "gateway on the same machine, or serve the model yourself and name it oip:<url>"
 )
 
 
@@ -105,20 +105,22 @@ Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 
 
 class Estimate(BaseModel):
-    """A figure with its 95 % interval and the number of units behind it."""
+    """A figure with its 95 % confidence interval and the number of units behind it."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
-    estimate: float | None
-    low: float | None
-    high: float | None
-    n: int = Field(ge=0)
+    estimate: float | None = Field(description="The figure, or null where there are too few units for one.")
+    low: float | None = Field(description="Lower end of the 95 % interval, or null where there is no figure.")
+    high: float | None = Field(
+        description="Upper end of the 95 % interval, or null where there is no figure."
+    )
+    n: int = Field(ge=0, description="Number of independent units behind the figure, such as source images.")
 
     @model_validator(mode="after")
     def _ordered(self) -> Estimate:
         known = (self.estimate, self.low, self.high)
         if any(value is None for value in known) and not all(value is None for value in known):
-            raise ValueError("an estimate has all of estimate, low and high, or none of them")
+            raise ValueError("an estimate must have all of estimate, low and high, or none of them")
         return self
 
     def __str__(self) -> str:
@@ -128,27 +130,36 @@ class Estimate(BaseModel):
 
 
 class Cost(BaseModel):
-    """What making something took: counts are exact, seconds depend on the machine.
-
-    ``unet_evaluations`` counts samples and ``unet_calls`` the batches they went in, ``flops`` is the
-    arithmetic of the diffusion pipeline's evaluations and autoencoder passes (a multiply-add is two),
-    ``attention_map_bytes`` the size of the attention maps that controls computed outside of a fused kernel,
-    ``host_syncs`` says how often the diffusion loops waited for the device to read a result, and
-    ``float32_retries`` how many null-text inversions half precision had spoilt and were made anew.
-    """
+    """What making something took; counts are exact, seconds depend on the machine."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
-    unet_calls: int = 0
-    unet_evaluations: int = 0
-    unet_backward_evaluations: int = 0
-    vae_passes: int = 0
-    clip_passes: int = 0
-    flops: int = 0
-    attention_map_bytes: int = 0
-    host_syncs: int = 0
-    float32_retries: int = 0
-    seconds: float = 0.0
+    unet_calls: int = Field(default=0, description="Number of batches that went through the UNet.")
+    unet_evaluations: int = Field(
+        default=0, description="Number of samples that went forward through the UNet."
+    )
+    unet_backward_evaluations: int = Field(
+        default=0, description="Number of samples that went backward through the UNet."
+    )
+    vae_passes: int = Field(default=0, description="Number of images encoded or decoded by the autoencoder.")
+    clip_passes: int = Field(default=0, description="Number of inputs embedded by CLIP.")
+    flops: int = Field(
+        default=0,
+        description="Floating-point operations of UNet and autoencoder; a multiply-add counts as two.",
+    )
+    attention_map_bytes: int = Field(
+        default=0,
+        description="Size of the attention maps that were computed outside a fused kernel, in bytes.",
+    )
+    host_syncs: int = Field(
+        default=0, description="Number of times a diffusion loop waited for the device to return a result."
+    )
+    float32_retries: int = Field(
+        default=0,
+        description="Number of null-text inversions repeated in float32 because half precision had "
+        "spoilt them.",
+    )
+    seconds: float = Field(default=0.0, description="Wall-clock time in seconds.")
 
     def __add__(self, other: Cost) -> Cost:
         # By name, so that a count added later cannot be forgotten in the sum.
@@ -158,5 +169,5 @@ class Cost(BaseModel):
     def __str__(self) -> str:
         return (
             f"{self.unet_evaluations:,} F (UNet evaluations) and {self.unet_backward_evaluations:,} backward"
-            f" in {self.unet_calls:,} calls, {scaled(self.flops, 'FLOP')}"
+            f" in {self.unet_calls:,} calls, {format_si(self.flops, 'FLOP')}"
         )

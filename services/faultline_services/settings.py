@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,55 +23,112 @@ DEFAULT_STATE_DIR = ".faultline"
 # 128 bits where they are random; shorter ones can be tried out over HTTP.
 SECRET_BYTES_AT_LEAST = 16
 MEBIBYTE = 2**20
+SUITE_PACKAGE = "faultline_miniature_suite"
+SUITE_DISTRIBUTION = "faultline-miniature-suite"
 
 AbsolutePath = Annotated[Path, AfterValidator(Path.absolute)]
 """Replicas may run in another folder than the one that was written down in."""
 
 
-def _embedded_suite_root() -> Path:
-    return Path(str(resources.files("faultline_miniature"))) / "suite" / "weights"
+def embedded_suite_root() -> Path:
+    """Return the folder of the embedded suite's weights: a clone's own, else the installed distribution's.
+
+    Where there are neither, it is the folder that a clone would have.
+    """
+    in_tree = Path(str(resources.files("faultline_miniature"))) / "suite" / "weights"
+    # A clone's come first: they may be newer than the installed ones, retrained there.
+    if in_tree.is_dir() or find_spec(SUITE_PACKAGE) is None:
+        return in_tree
+    return Path(str(resources.files(SUITE_PACKAGE))) / "weights"
 
 
 class ServiceSettings(BaseModel):
-    """What every service is told; a field left out is read from the environment, then defaulted.
-
-    ``state_dir`` holds the store and the secret unless those are named themselves; ``suite_root`` is
-    where the suite's model names are folders; ``models_folder`` holds a user's
-    ``local:<name>`` checkpoints; ``label_map`` is a JSON file {dataset class: [head classes]};
-    ``oip_hosts`` are the only hosts a remote classifier may live on, ``host[:port]``.
-    """
+    """The settings of the services; what is not given is read from the environment, then defaulted."""
 
     # A misspelt setting must not quietly mean the default.
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    suite: str = "miniature"
-    suite_root: AbsolutePath = Field(default_factory=_embedded_suite_root)
-    state_dir: AbsolutePath
-    store_url: str
-    secret: SecretStr | None = Field(default=None, exclude=True)
-    secret_file: AbsolutePath
+    suite: str = Field(
+        default="miniature", description="Name of the model suite; the gateway must use the same one."
+    )
+    suite_root: AbsolutePath = Field(
+        default_factory=embedded_suite_root,
+        description="Folder with a subfolder of weights for each of the suite's model names; by default "
+        "the embedded miniature suite.",
+    )
+    state_dir: AbsolutePath = Field(
+        description="Folder for the store and the secret, unless those are set themselves."
+    )
+    store_url: str = Field(
+        description="Folder or URL of the blob store; the gateway must see the same one. By default "
+        "`store` in `state_dir`."
+    )
+    secret: SecretStr | None = Field(
+        default=None,
+        exclude=True,
+        description="Secret that every call must carry, of at least 16 characters, or null to read it "
+        "from `secret_file`.",
+    )
+    secret_file: AbsolutePath = Field(
+        description="File that holds that secret; by default `secret` in `state_dir`."
+    )
 
-    host: str = "127.0.0.1"
-    port: int = Field(default=DEFAULT_PORT, ge=1, le=65535)
-    device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
-    dtype: Literal["float32", "float16", "bfloat16"] = "float32"
-    threads: int = Field(default=1, ge=1, le=256)
+    host: str = Field(default="127.0.0.1", description="Address that Ray Serve listens on.")
+    port: int = Field(default=DEFAULT_PORT, ge=1, le=65535, description="Port that Ray Serve listens on.")
+    device: str = Field(
+        default="cpu",
+        pattern=r"^(cpu|cuda(:\d+)?)$",
+        description="Device of the models: `cpu`, `cuda` or `cuda:<index>`.",
+    )
+    dtype: Literal["float32", "float16", "bfloat16"] = Field(
+        default="float32", description="Precision of the models' weights and activations."
+    )
+    threads: int = Field(default=1, ge=1, le=256, description="CPU threads of one replica.")
     # What Ray reserves, not what is used: five services must start on a laptop's two cores.
-    num_cpus: float = Field(default=0.1, ge=0.0)
-    num_gpus: float = Field(default=0.0, ge=0.0)
-    min_replicas: int = Field(default=1, ge=0, le=1000)
-    max_replicas: int = Field(default=1, ge=1, le=1000)
-    max_queue: int = Field(default=64, ge=1, le=10_000)
+    num_cpus: float = Field(default=0.1, ge=0.0, description="CPUs that Ray reserves for one replica.")
+    num_gpus: float = Field(
+        default=0.0, ge=0.0, description="GPUs that Ray reserves for one replica; a fraction shares one."
+    )
+    min_replicas: int = Field(
+        default=1, ge=0, le=1000, description="Least number of replicas of each service."
+    )
+    max_replicas: int = Field(default=1, ge=1, le=1000, description="Most replicas of each service.")
+    max_queue: int = Field(
+        default=64,
+        ge=1,
+        le=10_000,
+        description="Most requests that one replica holds at once; further ones are refused as rate-limited.",
+    )
     # A hop through Serve costs 4 to 6 ms: calls that were sent together arrive within 10.
-    batch_wait_s: float = Field(default=0.01, ge=0.0, le=1.0)
-    request_timeout_s: float = Field(default=600.0, gt=0.0)
-    health_timeout_s: float = Field(default=60.0, gt=0.0)
+    batch_wait_s: float = Field(
+        default=0.01, ge=0.0, le=1.0, description="Seconds that a call waits for others to share its batch."
+    )
+    request_timeout_s: float = Field(
+        default=600.0, gt=0.0, description="Seconds after which a request ends with an error."
+    )
+    health_timeout_s: float = Field(
+        default=60.0,
+        gt=0.0,
+        description="Seconds after which Ray takes an unanswered health check as failed.",
+    )
 
-    models_folder: AbsolutePath | None = None
-    label_map: AbsolutePath | None = None
-    oip_hosts: tuple[str, ...] = ()
+    models_folder: AbsolutePath | None = Field(
+        default=None, description="Folder with the user's `local:<name>` checkpoints, or null for none."
+    )
+    label_map: AbsolutePath | None = Field(
+        default=None,
+        description="JSON file that maps each dataset class to classes of a classifier's head, or null "
+        "for none.",
+    )
+    oip_hosts: tuple[str, ...] = Field(
+        default=(),
+        description="Hosts that remote classifiers may live on, as `host` or `host:port` separated by "
+        "commas; empty for none.",
+    )
     # Room for a ViT-L in float32 (1.2 GB) and several ResNet-50s (0.1 GB each).
-    model_cache_bytes: int = Field(default=2048 * MEBIBYTE, ge=0)
+    model_cache_bytes: int = Field(
+        default=2048 * MEBIBYTE, ge=0, description="Memory for loaded classifiers, in bytes."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -89,9 +147,13 @@ class ServiceSettings(BaseModel):
     @model_validator(mode="after")
     def _safe(self) -> ServiceSettings:
         if self.max_replicas < self.min_replicas:
-            raise ValueError("max_replicas is below min_replicas")
+            raise ValueError(
+                f"max_replicas {self.max_replicas!r} is below min_replicas {self.min_replicas!r}; raise it"
+            )
         if self.secret is not None and len(self.secret.get_secret_value()) < SECRET_BYTES_AT_LEAST:
-            raise ValueError(f"the shared secret has fewer than {SECRET_BYTES_AT_LEAST} characters")
+            raise ValueError(
+                f"the shared secret has fewer than {SECRET_BYTES_AT_LEAST} characters; use a longer one"
+            )
         return self
 
     def shared_secret(self) -> str:
@@ -103,7 +165,7 @@ class ServiceSettings(BaseModel):
         if self.secret is not None:
             return self.secret.get_secret_value()
         if not self.secret_file.is_file():
-            raise ValueError(f"no secret in {str(self.secret_file)!r}: set FAULTLINE_SECRET_FILE")
+            raise ValueError(f"there is no secret in {str(self.secret_file)!r}; set FAULTLINE_SECRET_FILE")
         return self.secret_file.read_text(encoding="utf-8").strip()
 
 

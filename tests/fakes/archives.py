@@ -1,4 +1,4 @@
-"""Archives of exports, whole and otherwise."""
+"""Archives of exports, intact and damaged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import httpx
 
 CARD = "README.md"
-FILES = {"data/one.png": b"png", CARD: b"# Pictures\n"}
+FILES = {"data/one.png": b"png", CARD: b"# Images\n"}
 
 
 def archive(files: Mapping[str, bytes] = FILES, *links: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Files that no dataset takes, by group of the list of bad inputs, each with the code of its refusal."""
+"""Files that no dataset accepts, grouped by kind of bad input, each with the code of its refusal."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from faultline_core.images import encode_raw
+from faultline_core.images.codecs import encode_raw
 
 
 def saved(format: str, size: int = 16, **options: Any) -> bytes:
-    """A picture of noise as a file."""
+    """An image of noise as a file."""
     buffer = io.BytesIO()
     pixels = np.random.default_rng(0).integers(0, 256, (size, size, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(buffer, format=format, **options)
@@ -35,8 +35,8 @@ def png_claiming(width: int, height: int, *before_the_pixels: bytes) -> bytes:
 
 
 def png_with(*chunks: bytes) -> bytes:
-    """A whole picture with further chunks before its pixels."""
-    return PICTURE[:33] + b"".join(chunks) + PICTURE[33:]
+    """A whole image with further chunks before its pixels."""
+    return IMAGE[:33] + b"".join(chunks) + IMAGE[33:]
 
 
 def jpeg_claiming(width: int, height: int) -> bytes:
@@ -78,7 +78,7 @@ def scripted() -> bytes:
     return jpeg[:4] + b"/*" + jpeg[6:20] + b"\0" * (length - 16 - len(code)) + code + jpeg[20:]
 
 
-PICTURE = saved("PNG")
+IMAGE = saved("PNG")
 FRAMES: dict[str, Any] = {"save_all": True, "append_images": [Image.new("RGB", (16, 16), "red")]}
 BOMB = zlib.compress(b"\0" * 50_000_000, 1)
 RAW = encode_raw(np.zeros((16, 16, 3), np.uint8))
@@ -95,22 +95,22 @@ _UNDECODABLE: dict[str, dict[str, bytes]] = {
     },
     "B4": {
         "a cut JPEG": saved("JPEG", size=64)[:-400],
-        "a cut PNG": PICTURE[:200],
+        "a cut PNG": IMAGE[:200],
         "a cut WebP": saved("WEBP")[:-40],
-        "a PNG cut within its header": PICTURE[:20],
-        "a cut raw picture": RAW[:-1],
-        "a raw picture's cut header": RAW[:10],
+        "a PNG cut within its header": IMAGE[:20],
+        "a cut raw image": RAW[:-1],
+        "a raw image's cut header": RAW[:10],
     },
     "B5": {
-        "a PNG whose header's checksum is wrong": flipped(PICTURE, 30),
-        "a PNG whose pixels' checksum is wrong": flipped(PICTURE, -13),
-        "a PNG whose last checksum is wrong": flipped(PICTURE, -1),
-        "a PNG with a flipped byte": flipped(PICTURE, 60),
+        "a PNG whose header's checksum is wrong": flipped(IMAGE, 30),
+        "a PNG whose pixels' checksum is wrong": flipped(IMAGE, -13),
+        "a PNG whose last checksum is wrong": flipped(IMAGE, -1),
+        "a PNG with a flipped byte": flipped(IMAGE, 60),
     },
     "B7": {
         "a zTXt that inflates to 50 million bytes": png_with(chunk(b"zTXt", b"Comment\0\0" + BOMB)),
         "an iTXt that inflates to 50 million bytes": png_with(chunk(b"iTXt", b"Comment\0\1\0\0\0" + BOMB)),
-        "a text in an empty picture that inflates": png_claiming(16, 16, chunk(b"zTXt", b"a\0\0" + BOMB)),
+        "a text in an empty image that inflates": png_claiming(16, 16, chunk(b"zTXt", b"a\0\0" + BOMB)),
         "sixty texts of a million bytes": png_with(
             *[chunk(b"zTXt", b"a\0\0" + zlib.compress(b"\0" * 1_000_000)) for _ in range(60)]
         ),
@@ -123,7 +123,7 @@ _TOO_LARGE: dict[str, dict[str, bytes]] = {
         "a PNG of 50,000 x 50,000": png_claiming(50_000, 50_000),
         "a PNG of two thousand million pixels a side": png_claiming(2**31 - 1, 2**31 - 1),
         "a JPEG of 65,000 x 65,000": jpeg_claiming(65_000, 65_000),
-        "a raw picture of 60,000 x 60,000": b"FLRAW1" + struct.pack("<III", 60_000, 60_000, 3),
+        "a raw image of 60,000 x 60,000": b"FLRAW1" + struct.pack("<III", 60_000, 60_000, 3),
         "a WebP of 16,383 x 16,383": webp_claiming(16_383),
         "one row over the limit": png_claiming(16_000, 1_001),
     },
@@ -146,10 +146,10 @@ _OTHER_MEDIA: dict[str, dict[str, bytes]] = {
         "ZIP": zipped(),
     },
     "B12": {
-        "PNG and ZIP": PICTURE + zipped(),
+        "PNG and ZIP": IMAGE + zipped(),
         "JPEG and ZIP": saved("JPEG") + zipped(),
         "JPEG and JavaScript": scripted(),
-        "PNG and a page": PICTURE + b"<script>alert(1)</script>",
+        "PNG and a page": IMAGE + b"<script>alert(1)</script>",
     },
 }
 BAD_FILES: dict[str, dict[str, tuple[bytes, str]]] = {

@@ -1,4 +1,4 @@
-"""A dataset interface that has ended, ports that know its tokens, and benchmarks of shifts over both."""
+"""A finished dataset interface, ports that know its tokens, and shift benchmarks that use both."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 from fakes.gateway import FakeGateway
 from fakes.ports import FakeEditor, FakeScorer, fake_services
 from fakes.world import CLASSES, FakeWorld, Shown
-from faultline_core.class_slot import CLASS_SLOT
 from faultline_core.contract.base import ModelIdentity, Outcome
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig, TokenResult
 from faultline_core.contract.editor import GeneratedImage, GenerateItem, GenerateRequest, GenerateResponse
 from faultline_core.contract.shift_benchmarks import ShiftBenchmarkCreate
+from faultline_core.text.class_slot import CLASS_SLOT
 from faultline_core.types import Cost
 from faultline_gateway.ledger import Done, Ledger
-from faultline_gateway.ports import Services
-from faultline_gateway.work_items import PlannedItem
+from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.services.ports import Services
 
 SHIFTS = ("in the snow", "in the rain")
 
@@ -37,7 +37,7 @@ class TokenEditor(FakeEditor):
         self.requests: list[GenerateRequest] = []
 
     async def generate(self, request: GenerateRequest) -> GenerateResponse:
-        """Make one picture a prompt and seed, 2 evaluations a step each."""
+        """Make one image a prompt and seed, 2 evaluations a step each."""
         self.calls["generate"] += 1
         self.requests.append(request)
         made = [self.make(request, item) for item in request.items]
@@ -49,7 +49,7 @@ class TokenEditor(FakeEditor):
         )  # fmt: skip
 
     def make(self, request: GenerateRequest, item: GenerateItem) -> GeneratedImage:
-        """The picture of one prompt."""
+        """The image of one prompt."""
         label = next(
             name for name in CLASSES if item.token == token_of(name) or f" {name}" in f" {item.prompt}"
         )
@@ -59,10 +59,10 @@ class TokenEditor(FakeEditor):
 
 
 class WordScorer(FakeScorer):
-    """Embeds pictures and texts by their words, so that a picture is like what its caption says."""
+    """Embeds images and texts by their words, so that an image is like what its caption says."""
 
     def vector(self, text: str) -> list[float]:
-        """The sum of the words' directions, and a little of each picture's own."""
+        """The sum of the words' directions, and a little of each image's own."""
         shown = self.world.shown.get(text)
         words = (text if shown is None else shown.caption).lower().split()
         total = sum((np.asarray(FakeScorer.vector(self, word)) for word in words), np.zeros(256))
@@ -78,7 +78,7 @@ def benchmark_services(world: FakeWorld, **ports: Any) -> Services:
 
 
 def interface_config(dataset: str, classes: Sequence[str]) -> DatasetInterfaceConfig:
-    """An interface as planning resolves it; its pictures are not those of any store."""
+    """An interface as planning resolves it; its images are not those of any store."""
     return DatasetInterfaceConfig.model_validate(
         {
             "request": {"dataset": dataset, "seed": 0},
@@ -89,7 +89,7 @@ def interface_config(dataset: str, classes: Sequence[str]) -> DatasetInterfaceCo
             "versions": {},
             "dataset_digest": "d" * 64,
             "classes": list(classes),
-            "pictures": dict.fromkeys(classes, "b" * 64),
+            "images": dict.fromkeys(classes, "b" * 64),
             "link_steps": 50,
             "generation": {},
         }
@@ -120,7 +120,8 @@ def learn_interface(
         assert group is not None
         (item,) = group.items
         told = {
-            "token": token_of(item.label), "initialiser": item.label, "steps": 10, "losses": [], "images": 1,
+            "token": token_of(item.label), "initialiser": item.label, "steps": 10, "losses": [],
+            "n_images": 1,
         }  # fmt: skip
         ledger.finish(item.id, item.fence, Done(result=TokenResult.model_validate(told)))
     if unlearned and cancel:

@@ -1,4 +1,4 @@
-"""Pages as Chromium draws them."""
+"""Pages as Chromium renders them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from faultline_core.images import Pixels, decode_image
+from faultline_core.images.codecs import Pixels, decode_image
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SECONDS = 90

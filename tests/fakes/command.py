@@ -1,4 +1,4 @@
-"""The command in this process, over a scripted gateway."""
+"""The command line in this process, against a scripted gateway."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from fakes.sdk import Script
-from faultline.cli import app
+from faultline._cli.main import app
 
 Play = Callable[..., Script]
 """Plays answers to whatever the command asks, in order."""

@@ -15,8 +15,8 @@ import pytest
 from faultline_core.blobs import BlobStore
 from faultline_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
 from faultline_core.contract.base import Outcome
-from faultline_core.images import decode_image, encode_raw
-from faultline_services.engines import Captioner, Classifiers, Editor, Perturber, Scorer
+from faultline_core.images.codecs import decode_image, encode_raw
+from faultline_services.serving.engine_protocols import Captioner, Classifiers, Editor, Perturber, Scorer
 from faultline_services.settings import ServiceName
 
 Fields = dict[str, Any]
@@ -26,7 +26,7 @@ CAPTIONS = ("a photo of a red bus", "a photo of a blue tram", "the red bus in th
 EDITED = ("a photo of a blue bus", "a photo of a red tram", "the red bus on grass")
 TEXTS = ("a red boat on the sea", "a blue tram at night", "the sled in snow with dogs")
 MISSING = "e" * 64
-"""The reference of a picture that is nowhere."""
+"""The reference of an image that is nowhere."""
 ENDLESS = "a red boat on the sea " * 20
 SWEEP = [0.75, 0.25]
 PRESET = {"steps": 2, "guidance": 2.0, "self_replace": SWEEP}
@@ -48,13 +48,13 @@ class Bench:
     store: BlobStore
     classifier: str
 
-    def picture(self, seed: int) -> str:
-        """Put a picture of large patches into the store."""
+    def image(self, seed: int) -> str:
+        """Put an image of large patches into the store."""
         patches = np.random.default_rng(seed).integers(0, 256, (2, 2, 3), dtype=np.uint8)
         return self.store.put(encode_raw(patches.repeat(SIDE // 2, axis=0).repeat(SIDE // 2, axis=1)))
 
     def pixels(self, ref: str) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
-        """Read a picture that an engine made."""
+        """Read an image that an engine made."""
         return decode_image(self.store.get(ref))
 
 
@@ -94,7 +94,7 @@ def _same(bench: Bench, one: Any, two: Any) -> bool:
     if isinstance(one, dict):
         told = one.keys() - {"cost"}
         return one.keys() == two.keys() and all(
-            _same_picture(bench, one[key], two[key]) if key == "image" else _same(bench, one[key], two[key])
+            _same_image(bench, one[key], two[key]) if key == "image" else _same(bench, one[key], two[key])
             for key in told
         )
     if isinstance(one, list):
@@ -104,7 +104,7 @@ def _same(bench: Bench, one: Any, two: Any) -> bool:
     return bool(one == two)
 
 
-def _same_picture(bench: Bench, one: str, two: str) -> bool:
+def _same_image(bench: Bench, one: str, two: str) -> bool:
     apart = bench.pixels(one).astype(int) - bench.pixels(two).astype(int)
     return int(np.abs(apart).max()) <= LEVEL_TOLERANCE
 
@@ -171,7 +171,7 @@ def a_value_asked_for_alone_is_as_in_the_whole_sweep(bench: Bench, case: Case) -
         for outcome, variants in zip(bench.editor.edit(asked, cancelled=bool).outcomes, whole, strict=True):
             [alone] = outcome.unwrap().variants
             assert alone.self_replace == value
-            assert _same_picture(bench, alone.image, variants[place].image)
+            assert _same_image(bench, alone.image, variants[place].image)
 
 
 def the_answer_names_the_weights(bench: Bench, case: Case) -> None:
@@ -193,22 +193,22 @@ CONTRACT: tuple[Callable[[Bench, Case], None], ...] = (
 )
 
 
-def _pictures(bench: Bench) -> list[str]:
-    return [bench.picture(seed) for seed in range(3)]
+def _images(bench: Bench) -> list[str]:
+    return [bench.image(seed) for seed in range(3)]
 
 
-def _with_pictures(**columns: Sequence[object]) -> Callable[[Bench], list[Fields]]:
-    """Return three items: a picture each, and a row of the columns."""
+def _with_images(**columns: Sequence[object]) -> Callable[[Bench], list[Fields]]:
+    """Return three items: an image each, and a row of the columns."""
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return lambda bench: [{"image": ref} | row for ref, row in zip(_pictures(bench), rows, strict=True)]
+    return lambda bench: [{"image": ref} | row for ref, row in zip(_images(bench), rows, strict=True)]
 
 
 def _score_items(bench: Bench) -> list[Fields]:
-    pictures, removed, added = _pictures(bench), ("red", "", "sled"), ("blue", "night", "")
+    images, removed, added = _images(bench), ("red", "", "sled"), ("blue", "night", "")
     return [
         {
-            "original": pictures[row],
-            "edited": pictures[row - 1],
+            "original": images[row],
+            "edited": images[row - 1],
             "caption": TEXTS[row],
             "edited_caption": TEXTS[row - 1],
             "removed": removed[row],
@@ -296,17 +296,17 @@ def _ask_classes(bench: Bench, images: list[str]) -> classifiers.ClassifyRequest
     return classifiers.ClassifyRequest(classifier=bench.classifier, images=images, classes=CLASSES)
 
 
-def _no_picture(**fields: object) -> Callable[[Bench], Fields]:
+def _no_image(**fields: object) -> Callable[[Bench], Fields]:
     return lambda _: {"image": MISSING} | fields
 
 
 CASES = (
     Case(
-        "captioner", "caption", _with_pictures(label=("boat", "tram", "sled")), _no_picture(label="boat"),
+        "captioner", "caption", _with_images(label=("boat", "tram", "sled")), _no_image(label="boat"),
         _items(captioner.CaptionRequest), _check_caption,
     ),
     Case(
-        "captioner", "log_likelihood", _with_pictures(text=TEXTS), _no_picture(text="a boat"),
+        "captioner", "log_likelihood", _with_images(text=TEXTS), _no_image(text="a boat"),
         _items(captioner.LogLikelihoodRequest), _check_likelihood,
     ),
     Case(
@@ -323,12 +323,12 @@ CASES = (
         lambda _, texts: perturber.LikelihoodsRequest(texts=texts), _check_text_likelihood,
     ),
     Case(
-        "editor", "reconstruct", _with_pictures(caption=CAPTIONS), _no_picture(caption=CAPTIONS[0]),
+        "editor", "reconstruct", _with_images(caption=CAPTIONS), _no_image(caption=CAPTIONS[0]),
         _items(editor.ReconstructRequest, preset=PRESET), _check_reconstruction,
     ),
     Case(
-        "editor", "edit", _with_pictures(caption=CAPTIONS, edited_caption=EDITED),
-        lambda bench: {"image": bench.picture(0), "caption": CAPTIONS[0], "edited_caption": ENDLESS},
+        "editor", "edit", _with_images(caption=CAPTIONS, edited_caption=EDITED),
+        lambda bench: {"image": bench.image(0), "caption": CAPTIONS[0], "edited_caption": ENDLESS},
         _items(editor.EditRequest, preset=PRESET), _check_variants,
     ),
     Case(
@@ -339,7 +339,7 @@ CASES = (
     Case(
         "editor", "learn_tokens",
         lambda bench: [
-            {"class_name": name, "initialiser": "bus", "images": _pictures(bench)[row:]}
+            {"class_name": name, "initialiser": "bus", "images": _images(bench)[row:]}
             for row, name in enumerate(CLASSES)
         ],
         lambda _: {"class_name": "wagon", "initialiser": "bus", "images": [MISSING]},
@@ -350,7 +350,7 @@ CASES = (
         _items(scorer.ScoreRequest), _check_scores,
     ),
     Case(
-        "scorer", "embed_images", _pictures, lambda _: MISSING,
+        "scorer", "embed_images", _images, lambda _: MISSING,
         lambda _, images: scorer.EmbedImagesRequest(images=images), _check_unit,
     ),
     Case(
@@ -367,5 +367,5 @@ CASES = (
         lambda _: {"text": TEXTS[0], "position": 99, "n": 2, "seed": 0},
         _items(scorer.FillMaskRequest), _check_filled, seeded=True,
     ),
-    Case("classifiers", "classify", _pictures, lambda _: MISSING, _ask_classes, _check_prediction),
+    Case("classifiers", "classify", _images, lambda _: MISSING, _ask_classes, _check_prediction),
 )  # fmt: skip

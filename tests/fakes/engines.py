@@ -1,7 +1,7 @@
 """Engines that answer from their requests alone; they stand for the real ones in tests of the Serve shims.
 
-Given a store they read it: a picture that is not there is that item's problem, as with the real ones,
-and what they draw is put there. Without one, every picture is taken to be there.
+Given a store they read it: an image that is not there is that item's problem, as with the real ones,
+and what they draw is put there. Without one, every image is taken to be there.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ from faultline_core.errors import (
     PromptTooLong,
     UnknownModel,
 )
-from faultline_core.images import encode_raw
+from faultline_core.images.codecs import encode_raw
 from faultline_core.types import Cost
 
 IDENTITY = ModelIdentity(id="fake", revision="0" * 64)
@@ -110,7 +110,7 @@ class _Fake:
                 self.store.get(image)
 
     def _draw(self, *told: object) -> str:
-        """Make a picture of its own for everything that is told, and return its reference."""
+        """Make an image of its own for everything that is told, and return its reference."""
         draws = np.random.default_rng(_number(*told))
         pixels = draws.integers(0, 256, (4, 4, 3), dtype=np.uint8)
         encoded = encode_raw(pixels)

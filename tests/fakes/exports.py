@@ -1,4 +1,4 @@
-"""Records with pictures in a store, and what their exports hold."""
+"""Records with images in a store, and the contents of their exports."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow.parquet
 
-from fakes.store import FakeStore, picture
+from fakes.store import FakeStore, image
 from faultline_core.blobs import BlobStore
-from faultline_core.images import Pixels, decode_image
+from faultline_core.images.codecs import Pixels, decode_image
 from faultline_core.types import Estimate
 from faultline_gateway.exports import Card, ExportLayout, Record, write_export
 
@@ -35,7 +35,7 @@ Store = BlobStore | FakeStore
 
 
 def record(store: Store, **told: Any) -> Record:
-    """A record of which only what is ``told`` matters; its picture is in ``store``."""
+    """A record of which only what is ``told`` matters; its image is in ``store``."""
     fields: dict[str, Any] = {
         "class_name": "plate",
         "shift": "in the snow",
@@ -48,7 +48,7 @@ def record(store: Store, **told: Any) -> Record:
         "run": "run-1",
     } | told
     fields.setdefault(
-        "picture", store.put(picture(*(fields[name] for name in ("class_name", "shift", "source", "seed"))))
+        "image", store.put(image(*(fields[name] for name in ("class_name", "shift", "source", "seed"))))
     )
     return Record(**fields)
 
@@ -90,7 +90,7 @@ def rows_of(made: list[Record]) -> list[dict[str, Any]]:
             "verdict": one.verdict,
             "kept": one.verdict == "kept",
             "run": one.run,
-            "artifact": one.picture,
+            "artifact": one.image,
             "origin": "generated",
             "synthetic": True,
             "digital_source_type": generated,
@@ -102,7 +102,7 @@ def rows_of(made: list[Record]) -> list[dict[str, Any]]:
 
 def scored(store: Store, made: list[Record]) -> list[Pixels]:
     """The pixels that were scored, in the order of the records."""
-    return [decode_image(store.get(one.picture)) for one in made]
+    return [decode_image(store.get(one.image)) for one in made]
 
 
 def exported(folder: Path, layout: ExportLayout) -> Iterator[bytes]:
@@ -126,7 +126,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def export_and_die(root: str, target: str, layout: ExportLayout, after: int) -> None:
-    """Export what the store in ``root`` is filled with, and be killed once ``after`` pictures are written."""
+    """Export what the store in ``root`` is filled with, and be killed once ``after`` images are written."""
 
     def die(written: int, _: int) -> None:
         if written == after:

@@ -1,4 +1,4 @@
-"""Modules with a classifier of the user's own, written down for one test."""
+"""Modules with a user-defined classifier, written for one test."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LIGHT = """
 import numpy
 classes = ["dark", "light"]
 input_size = (4, 6)
-def predict(pictures):
-    assert pictures.dtype == numpy.uint8 and pictures.shape[1:] == (4, 6, 3), pictures.shape
-    light = pictures.mean(axis=(1, 2, 3)) / 255.0
+def predict(images):
+    assert images.dtype == numpy.uint8 and images.shape[1:] == (4, 6, 3), images.shape
+    light = images.mean(axis=(1, 2, 3)) / 255.0
     return numpy.stack([1 - light, light], axis=1)
 """
-"""How light a picture is."""
+"""How light an image is."""
 
 _numbers = count()
 

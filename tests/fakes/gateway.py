@@ -14,14 +14,18 @@ import httpx
 
 from fakes.ledgers import new_ledger
 from fakes.ports import fake_services
-from fakes.store import FakeStore, picture
+from fakes.store import FakeStore, image
 from fakes.world import CAPTION, CLASSES, FakeWorld, Shown, fake_suite
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.services import CircuitState, ServiceState
+from faultline_core.suite import Suite
 from faultline_gateway.app import create_app
 from faultline_gateway.ledger import Ledger
-from faultline_gateway.ports import Services
-from faultline_gateway.service_clients import SERVICE_NAMES
+from faultline_gateway.methods import METHODS
+from faultline_gateway.runs.planner import Planner
+from faultline_gateway.runs.stages import staged_methods
+from faultline_gateway.services.clients import SERVICE_NAMES
+from faultline_gateway.services.ports import Services
 from faultline_gateway.settings import GatewaySettings
 from faultline_gateway.worker import Worker
 
@@ -72,7 +76,7 @@ class FakeGateway:
     health: FakeHealth
 
     async def upload(self, name: str, per_class: int, classes: tuple[str, ...] = CLASSES) -> dict[str, Any]:
-        """Make a dataset of fake pictures through the API."""
+        """Make a dataset of fake images through the API."""
         await self.http.post("/v1/datasets", json={"name": name})
         sources = [self.source(label, number) for label in classes for number in range(per_class)]
         answer = await self.http.post(f"/v1/datasets/{name}/sources", json={"sources": sources})
@@ -80,15 +84,16 @@ class FakeGateway:
         return added
 
     def source(self, label: str, number: int) -> dict[str, str]:
-        """The upload of a picture that the fakes know."""
+        """The upload of an image that the fakes know."""
         shown = Shown(label, CAPTION.format(label=label))
         self.world.add(shown, number)
-        content = base64.b64encode(picture(shown, number)).decode()
+        content = base64.b64encode(image(shown, number)).decode()
         return {"filename": f"{label}-{number}.png", "label": label, "content_base64": content}
 
     def worker(self, services: Services | None = None, **changes: Any) -> Worker:
         """A worker over the same ledger and store."""
-        options: dict[str, Any] = {"concurrency": 2, "lease_seconds": 30.0} | changes
+        planner = Planner(self.ledger, staged_methods(METHODS), lease_seconds=30.0, most_items=1_000_000)
+        options: dict[str, Any] = {"concurrency": 2, "lease_seconds": 30.0, "planner": planner} | changes
         return Worker(
             "worker", ledger=self.ledger, store=self.store, services=services or self.services, **options
         )
@@ -100,6 +105,7 @@ async def fake_gateway(
     clock: Callable[[], float] = time.time,
     *,
     ports: Callable[[FakeWorld], Services] = fake_services,
+    suite: Suite | None = None,
     **settings: Any,
 ) -> AsyncIterator[FakeGateway]:
     """Open a gateway over ``ports`` whose state lies in ``folder``; the ledger's time may be the test's."""
@@ -112,7 +118,7 @@ async def fake_gateway(
         ledger=ledger,
         store=store,
         services=services,
-        suite=fake_suite(),
+        suite=suite or fake_suite(),
         health=health,
     )
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)

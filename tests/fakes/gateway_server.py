@@ -1,4 +1,4 @@
-"""A gateway over fake services on a real socket, in a process that may be killed at any moment."""
+"""A gateway over fake services on a real socket, in a process that can be killed at any moment."""
 
 from __future__ import annotations
 

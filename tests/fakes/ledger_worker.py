@@ -1,4 +1,4 @@
-"""Processes that live off the ledger and may be killed at any moment."""
+"""Processes that work from the ledger and can be killed at any moment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def work(url: str, store_url: str, run_id: str, log: Path, lease_seconds: float)
     while ledger.run(run_id).state not in FINAL_RUN_STATES:
         group = ledger.lease_group(f"process-{os.getpid()}", seconds=lease_seconds)
         for item in group.items if group else ():
-            image = store.put(f"picture of {item.item_key}".encode())
+            image = store.put(f"image of {item.item_key}".encode())
             try:
                 ledger.finish(item.id, item.fence, Done(result=ItemResult(image=image, caption="a sled")))
             except LeaseLost:

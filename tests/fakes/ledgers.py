@@ -19,7 +19,7 @@ from faultline_core.contract.stress_tests import (
     TextThresholds,
 )
 from faultline_gateway.ledger import Done, Ledger
-from faultline_gateway.work_items import LeasedGroup, PlannedItem
+from faultline_gateway.runs.items import LeasedGroup, PlannedItem
 
 IMAGE = "a" * 64
 

@@ -73,7 +73,7 @@ from faultline_core.contract.tokens import (
 )
 from faultline_core.errors import UnknownModel
 from faultline_core.types import Cost, PerturbationType
-from faultline_gateway.ports import Services
+from faultline_gateway.services.ports import Services
 
 T = TypeVar("T")
 
@@ -97,14 +97,14 @@ def _model(name: str) -> ModelIdentity:
 
 
 class FakeCaptioner:
-    """Captions a picture with what it shows."""
+    """Captions an image with what it shows."""
 
     def __init__(self, world: FakeWorld) -> None:
         self.world = world
         self.calls: Counter[str] = Counter()
 
     async def caption(self, request: CaptionRequest) -> CaptionResponse:
-        """Caption each picture."""
+        """Caption each image."""
         self.calls["caption"] += 1
         texts = [self.world.shown[item.image].caption for item in request.items]
         captions = [Caption(text=text, log_likelihood=-1.0, tokens=len(text.split())) for text in texts]
@@ -153,7 +153,7 @@ def _cost(calls: int, evaluations: int) -> Cost:
 
 
 class FakeEditor:
-    """Makes a picture that shows the edited caption, noise otherwise."""
+    """Makes an image that shows the edited caption, noise otherwise."""
 
     def __init__(self, world: FakeWorld) -> None:
         self.world = world
@@ -161,7 +161,7 @@ class FakeEditor:
         self.steps: dict[str, int] = {}
 
     async def reconstruct(self, request: ReconstructRequest) -> ReconstructResponse:
-        """Make another picture of the same truth."""
+        """Make another image of the same truth."""
         self.calls["reconstruct"] += 1
         cost = _cost(request.preset.steps, request.preset.steps)
         made = [
@@ -172,7 +172,7 @@ class FakeEditor:
         return ReconstructResponse(outcomes=outcomes, model=_model("editor"), cost=cost)
 
     async def edit(self, request: EditRequest) -> EditResponse:
-        """Make one picture a value that is asked for."""
+        """Make one image a value that is asked for."""
         self.calls["edit"] += 1
         steps = request.preset.steps * len(request.values)
         cost = _cost(steps, steps)
@@ -185,14 +185,14 @@ class FakeEditor:
         return EditResponse(outcomes=outcomes, model=_model("editor"), cost=total)
 
     async def generate(self, request: GenerateRequest) -> GenerateResponse:
-        """Make one picture a prompt and seed."""
+        """Make one image a prompt and seed."""
         self.calls["generate"] += 1
         made = [self.world.add(Shown("", item.prompt), item.seed) for item in request.items]
         outcomes = [_good(GeneratedImage(image=ref)) for ref in made]
         return GenerateResponse(outcomes=outcomes, model=_model("editor"))
 
     async def learn_tokens(self, request: LearnTokensRequest) -> LearnTokensResponse:
-        """Go a link further; the bundle is named after class, pictures and steps."""
+        """Go a link further; the bundle is named after class, images and steps."""
         self.calls["learn_tokens"] += 1
         outcomes = [_good(self.learn(request, item)) for item in request.items]
         return LearnTokensResponse(outcomes=outcomes, model=_model("editor"))
@@ -213,11 +213,11 @@ class FakeEditor:
         )  # fmt: skip
 
     def offers(self, request: LearnTokensRequest, bundle: str) -> list[TokenOffer]:
-        """Bundles named after the last one and their share."""
-        *others, last = request.preset.shares
-        names = [hashlib.sha256(f"{bundle}|{share}".encode()).hexdigest() for share in others]
+        """Bundles named after the last one and their interpolation weight."""
+        *others, last = request.preset.interpolation_weights
+        names = [hashlib.sha256(f"{bundle}|{weight}".encode()).hexdigest() for weight in others]
         pairs = zip((*others, last), (*names, bundle), strict=True)
-        return [TokenOffer(share=share, bundle=name) for share, name in pairs]
+        return [TokenOffer(interpolation_weight=weight, bundle=name) for weight, name in pairs]
 
     def _draw(self, source: str, caption: str, self_replace: float | None) -> str:
         label = self.world.shown[source].label
@@ -247,7 +247,7 @@ class FakeScorer:
         )  # fmt: skip
 
     async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
-        """Embed each picture."""
+        """Embed each image."""
         self.calls["embed_images"] += 1
         return self._embed(request.images, "clip")
 
@@ -280,7 +280,7 @@ class FakeClassifiers:
         self.calls: Counter[str] = Counter()
 
     async def classify(self, request: ClassifyRequest) -> ClassifyResponse:
-        """Predict each picture."""
+        """Predict each image."""
         self.calls[request.classifier] += 1
         if request.classifier not in ("steady", "leaning", "timm:resnet18"):
             raise UnknownModel(f"no classifier is named {request.classifier!r}")

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of our own for the tests: in a scratch folder, on a free port, gone afterwards."""
+"""A PostgreSQL server for the tests: in a scratch folder, on a free port, removed afterwards."""
 
 from __future__ import annotations
 

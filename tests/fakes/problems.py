@@ -1,4 +1,4 @@
-"""What every refusal must look like, whoever asked for it."""
+"""The form that every refusal must have."""
 
 from __future__ import annotations
 

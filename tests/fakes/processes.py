@@ -1,4 +1,4 @@
-"""Child processes that are dead, at the latest, when their test ends."""
+"""Child processes that are killed when their test ends, at the latest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Start = Callable[..., ForkServerProcess]
 def child_processes() -> Iterator[Start]:
     """Give a function that starts ``target(*arguments)`` in a process of its own."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["fakes.ledger_worker", "fakes.gateway_server"])
+    context.set_forkserver_preload(["fakes.ledger_worker", "fakes.staged_worker", "fakes.gateway_server"])
     with pytest.MonkeyPatch.context() as patch:
         # The server of forks finds what it shall import beforehand only where the environment says so.
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))

@@ -1,4 +1,4 @@
-"""Finished pictures of a benchmark with chosen similarities and answers, without services or ledger."""
+"""Finished images of a benchmark with chosen similarities and answers, without services or ledger."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from faultline_core.contract.editor import GenerationPreset
 from faultline_core.contract.runs import PredictionPair, RequestCounts, Run
 from faultline_core.contract.shift_benchmarks import (
     BenchmarkShift,
-    PictureItem,
-    PictureResult,
-    PictureSource,
+    ImageItem,
+    ImageResult,
+    ImageSource,
     ShiftBenchmarkConfig,
 )
 from faultline_core.types import Cost
-from faultline_gateway.workflows.benchmark_cells import Cell
+from faultline_gateway.methods.shift_benchmark.cells import Cell
 
 IMAGE = "a" * 64
 
@@ -57,7 +57,7 @@ class Benchmark:
 
     def __init__(self, config: ShiftBenchmarkConfig) -> None:
         self.config = config
-        self.items: list[PictureItem] = []
+        self.items: list[ImageItem] = []
 
     def add(
         self,
@@ -68,10 +68,10 @@ class Benchmark:
         to_object: float = 0.3,
         to_shift: float = 0.3,
         **changes: Any,
-    ) -> PictureItem:
-        """Add a picture with what each model said, and its similarities."""
-        item = PictureItem(
-            id=f"run-1.{len(self.items)}", ordinal=len(self.items), kind="picture", source_id=cell.source_id,
+    ) -> ImageItem:
+        """Add an image with what each model said, and its similarities."""
+        item = ImageItem(
+            id=f"run-1.{len(self.items)}", ordinal=len(self.items), kind="image", source_id=cell.source_id,
             source_image=IMAGE, label=cell.class_name(self.config), slot=slot, state="done",
             result=self._result(cell, right, to_object, to_shift),
         )  # fmt: skip
@@ -79,15 +79,15 @@ class Benchmark:
         return self.items[-1]
 
     def real(self, class_index: int, similarities: Sequence[float], right: Sequence[bool]) -> None:
-        """Add real pictures of a class; "a <class>" is nearer by 0.1 than "a photo of a <class>"."""
+        """Add real images of a class; "a <class>" is nearer by 0.1 than "a photo of a <class>"."""
         for slot, similarity in enumerate(similarities):
             self.add(Cell(0, class_index, "real"), slot, right, to_object=similarity)
 
-    def source(self, source: PictureSource, values: NDArray[np.bool_], **changes: Any) -> None:
-        """Add pictures answered as ``values`` (conditions, classes, pictures, models) say."""
+    def source(self, source: ImageSource, values: NDArray[np.bool_], **changes: Any) -> None:
+        """Add images answered as ``values`` (conditions, classes, images, models) say."""
         for condition, classes in enumerate(values):
-            for class_index, pictures in enumerate(classes):
-                for slot, right in enumerate(pictures):
+            for class_index, images in enumerate(classes):
+                for slot, right in enumerate(images):
                     self.add(Cell(condition, class_index, source), slot, right.tolist(), **changes)
 
     @property
@@ -105,8 +105,8 @@ class Benchmark:
             resolved_config=self.config.model_dump(mode="json"),
         )  # fmt: skip
 
-    def _result(self, cell: Cell, right: Sequence[bool], to_object: float, to_shift: float) -> PictureResult:
-        return PictureResult(
+    def _result(self, cell: Cell, right: Sequence[bool], to_object: float, to_shift: float) -> ImageResult:
+        return ImageResult(
             image=IMAGE,
             source=cell.source,
             shift=cell.condition_name(self.config),

@@ -1,4 +1,4 @@
-"""A recorder in memory, and the run and items that the ledger would make of what it saw."""
+"""A recorder in memory, and the run and items that the ledger would make from its records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultline_core.contract.runs import Item, ItemResult, Provenance, RequestCo
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import FaultlineError
 from faultline_core.types import ItemState
-from faultline_gateway.work_items import LeasedGroup, LeasedItem, PlannedItem
+from faultline_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
 
 RUN_ID = "run-1"
 
@@ -84,7 +84,8 @@ def lease_all(config: StressTestConfig, planned: Sequence[PlannedItem]) -> list[
     return [
         LeasedGroup(
             run_id=RUN_ID,
-            config=config,
+            kind="stress-test",
+            config=config.model_dump(mode="json"),
             source_id=source,
             items=[item for item in leased if item.source_id == source],
         )

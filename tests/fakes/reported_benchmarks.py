@@ -1,4 +1,4 @@
-"""A benchmark with pictures of its own, some of which a filter drops: what a report is made of."""
+"""A benchmark with its own images, some of them dropped by a filter, as input of a report."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from fakes.recorded_benchmarks import BASE, PENCIL, SNOW, Benchmark, recorded_config
 from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import BenchmarkShift, PictureResult, PictureSource
-from faultline_core.images import encode_raw
+from faultline_core.contract.shift_benchmarks import BenchmarkShift, ImageResult, ImageSource
+from faultline_core.images.codecs import encode_raw
 from faultline_core.types import Cost
-from faultline_gateway.workflows.benchmark_cells import GENERATED, Cell
-from faultline_gateway.workflows.benchmark_summary import summarize_benchmark
+from faultline_gateway.methods.shift_benchmark.cells import GENERATED, Cell
+from faultline_gateway.methods.shift_benchmark.summary import summarize
 
 CLASSES = ("plate", "sled", "boat")
 MODELS = tuple(f"model-{number}" for number in range(6))
@@ -24,10 +24,10 @@ NIGHT = BenchmarkShift(
 )  # fmt: skip
 SHIFTS = (BASE, SNOW, PENCIL, NIGHT)
 N = 12
-SOURCES: tuple[PictureSource, ...] = ("token", "class-name", "photographs")
+SOURCES: tuple[ImageSource, ...] = ("token", "class-name", "photographs")
 SIDE = 48
 PHOTOGRAPH = (255, 0, 255)
-"""The colour of every picture that nobody generated."""
+"""The colour of every image that nobody generated."""
 
 
 @cache
@@ -70,13 +70,13 @@ def _cell(made: Benchmark, cell: Cell, draws: np.random.Generator) -> None:
             "seed": seed,
             "token": "b" * 64 if cell.source == "token" else None,
             "prompt": None if seed is None else shift.prompt,
-            # "a sled" is nearer to every picture than "a photo of a sled".
+            # "a sled" is nearer to every image than "a photo of a sled".
             "object_similarity": 0.22 + 0.1 * (not shift.photo) + 0.02 * draws.standard_normal(),
             "shift_similarity": dark + 0.25 + 0.05 * draws.standard_normal() if cell.condition else None,
             "models": {"editor": "sd@" + "c" * 12, "scorer": "clip@1"} if seed else {},
             "cost": Cost(unet_evaluations=100) if seed else Cost(),
         }
-        result = PictureResult.model_validate(dict(item.result) | told)
+        result = ImageResult.model_validate(dict(item.result) | told)
         made.items[-1] = item.model_copy(update={"result": result})
 
 
@@ -84,11 +84,11 @@ def _cell(made: Benchmark, cell: Cell, draws: np.random.Generator) -> None:
 def reported_summary() -> ShiftBenchmarkSummary:
     """Its figures, by the gateway's own statistics."""
     made = reported_benchmark()
-    return summarize_benchmark(made.run, made.items)
+    return summarize(made.run, made.items)
 
 
-def read_picture(ref: str) -> bytes:
-    """A flat picture of a colour of its own; photographs are all alike."""
+def read_image(ref: str) -> bytes:
+    """A flat image of a colour of its own; photographs are all alike."""
     photographs = {
         item.result.image
         for item in reported_benchmark().items

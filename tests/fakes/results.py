@@ -11,7 +11,7 @@ from faultline_core.contract.runs import Item, ItemResult, PredictionPair
 from faultline_core.contract.scorer import EditScores
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.types import Cost, EditType, ItemKind
-from faultline_gateway.workflows.planning import resolve
+from faultline_gateway.methods.stress_test.plan import resolve
 
 CAPTION = "a photo of a red sled on the grass"
 EDITED: dict[EditType, tuple[str, int, str, str]] = {

@@ -9,9 +9,10 @@ from fakes.world import FakeWorld, fake_dataset, fake_suite
 from faultline_core.contract.datasets import Source
 from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate
 from faultline_core.types import ItemKind
-from faultline_gateway.ports import Services
-from faultline_gateway.work_items import PlannedItem
-from faultline_gateway.workflows.stress_test import plan, process
+from faultline_gateway.methods.stress_test.plan import plan_stress_test
+from faultline_gateway.methods.stress_test.process import process
+from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.services.ports import Services
 
 
 def stress_test_request(**changes: object) -> StressTestCreate:
@@ -24,7 +25,7 @@ async def planned(
     sources: list[Source], services: Services, **changes: object
 ) -> tuple[StressTestConfig, list[PlannedItem]]:
     """Plan the request over ``sources`` under the miniature suite."""
-    return await plan(
+    return await plan_stress_test(
         stress_test_request(**changes),
         dataset=fake_dataset(len(sources)),
         sources=sources,

@@ -1,4 +1,4 @@
-"""The SDK without a network: transports that answer from a script, a clock that only tests move."""
+"""The SDK without a network: transports that answer from a script, and a clock that only tests advance."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from faultline_core.contract import captioner, classifiers, editor, perturber, scorer
 from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
 from faultline_core.errors import FaultlineError
-from faultline_gateway.ports import Services
-from faultline_gateway.service_calls import ServiceCaller
+from faultline_gateway.services.caller import ServiceCaller
+from faultline_gateway.services.ports import Services
 from faultline_gateway.settings import GatewaySettings
 
 Handler = (

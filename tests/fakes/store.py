@@ -1,4 +1,4 @@
-"""A store in memory and small pictures to put in it."""
+"""A store in memory and small images to put in it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 
 from faultline_core.errors import ArtifactMissing
-from faultline_core.images import encode_raw
+from faultline_core.images.codecs import encode_raw
 
 
 class FakeStore:
@@ -43,13 +43,13 @@ class FakeStore:
         return ref if ref in self.blobs else None
 
 
-def picture(*names: object, size: int = 8) -> bytes:
-    """A picture in our raw format that only its names decide."""
+def image(*names: object, size: int = 8) -> bytes:
+    """An image in our raw format that only its names decide."""
     seed = int.from_bytes(hashlib.sha256(repr(names).encode()).digest()[:8])
     pixels = np.random.default_rng(seed).integers(0, 256, size=(size, size, 3), dtype=np.uint8)
     return encode_raw(pixels)
 
 
-def blank_picture(size: int = 8) -> bytes:
-    """A picture of one colour: what a broken editor answers."""
+def blank_image(size: int = 8) -> bytes:
+    """An image of one colour: what a broken editor answers."""
     return encode_raw(np.zeros((size, size, 3), dtype=np.uint8))

@@ -12,7 +12,7 @@ from fakes.tiny_models.timm import save_timm
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import Outcome
 from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
-from faultline_core.images import encode_raw
+from faultline_core.images.codecs import encode_raw
 from faultline_core.suite import ClassifiersSuite
 from faultline_services.classifiers.engine import ClassifiersEngine
 
@@ -26,7 +26,7 @@ SUITE = ClassifiersSuite(
 )
 
 
-def picture(store: BlobStore, seed: int) -> str:
+def put_image(store: BlobStore, seed: int) -> str:
     patches = np.random.default_rng(seed).integers(0, 256, (3, 3, 3), dtype=np.uint8)
     return store.put(encode_raw(patches.repeat(14, axis=0).repeat(16, axis=1)))
 

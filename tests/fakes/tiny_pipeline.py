@@ -13,10 +13,10 @@ from diffusers import (
     AutoencoderTiny,
     DDIMScheduler,
     StableDiffusionPipeline,
-    UNet2DConditionModel,
 )
 from transformers import CLIPTextConfig, CLIPTextModel
 
+from evaluation.reference.tiny_unet import tiny_unet as tiny_unet
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.suite import EditorSuite
 from faultline_miniature.training.tokenizer import MAX_LENGTH, build_tokenizer
@@ -26,7 +26,11 @@ WORDS = (
 )  # fmt: skip
 RESOLUTION = 16
 SUITE = EditorSuite(
-    model="tiny", resolution=RESOLUTION, batch=4, presets={"quick": EditorPreset(steps=4, guidance=2.0)}
+    model="tiny",
+    resolution=RESOLUTION,
+    batch=4,
+    default_preset="quick",
+    presets={"quick": EditorPreset(steps=4, guidance=2.0)},
 )
 
 
@@ -37,21 +41,6 @@ def write_tiny_preview(folder: Path) -> None:
     AutoencoderTiny(
         **blocks, num_encoder_blocks=(1, 1), num_decoder_blocks=(1, 1), latent_channels=4
     ).save_pretrained(folder)
-
-
-def tiny_unet(seed: int = 0) -> UNet2DConditionModel:
-    """Four transformer blocks: eight attention layers."""
-    torch.manual_seed(seed)
-    return UNet2DConditionModel(
-        sample_size=8,
-        block_out_channels=(8, 16),
-        layers_per_block=1,
-        norm_num_groups=4,
-        cross_attention_dim=16,
-        attention_head_dim=2,
-        down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
-        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
-    )
 
 
 def write_tiny_pipeline(folder: Path) -> None:

@@ -1,11 +1,11 @@
-"""What the fake ports agree on: which picture shows what, and a small dataset of such pictures."""
+"""The world that the fake ports share: which image shows what, and a small dataset of such images."""
 
 from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass, field
 
-from fakes.store import FakeStore, picture
+from fakes.store import FakeStore, image
 from faultline_core.contract.datasets import Dataset, Source
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.stress_tests import GateThresholds, TextThresholds
@@ -35,7 +35,9 @@ def fake_suite() -> Suite:
                     "presets": suite.editor.presets | own,
                     "token_link_steps": 50,
                     "token_prompts": "captions",
-                    "textual_inversion": TextualInversionPreset(steps=600, shares=(0.0, 0.5, 1.0)),
+                    "textual_inversion": TextualInversionPreset(
+                        steps=600, interpolation_weights=(0.0, 0.5, 1.0)
+                    ),
                 }
             ),
         }
@@ -44,7 +46,7 @@ def fake_suite() -> Suite:
 
 @dataclass(frozen=True)
 class Shown:
-    """A picture's truth: its label, the caption it follows, and how it was made."""
+    """An image's truth: its label, the caption it follows, and how it was made."""
 
     label: str
     caption: str
@@ -53,19 +55,19 @@ class Shown:
 
 @dataclass
 class FakeWorld:
-    """Every picture that exists in a test, by its digest."""
+    """Every image that exists in a test, by its digest."""
 
     store: FakeStore = field(default_factory=FakeStore)
     shown: dict[str, Shown] = field(default_factory=dict)
 
     def add(self, shown: Shown, *names: object) -> str:
-        """Draw a picture of ``shown`` and remember what it shows."""
-        ref = self.store.put(picture(shown, *names))
+        """Draw an image of ``shown`` and remember what it shows."""
+        ref = self.store.put(image(shown, *names))
         self.shown[ref] = shown
         return ref
 
     def source(self, label: str, number: int, *, caption: str | None = None) -> Source:
-        """The numbered picture of a class; ``caption`` is one the user brings along."""
+        """The numbered image of a class; ``caption`` is one the user brings along."""
         ref = self.add(Shown(label, CAPTION.format(label=label)), number)
         return Source(
             id=f"{label}-{number}", image=ref, label=label, filename=f"{label}/{number}.png",
@@ -73,7 +75,7 @@ class FakeWorld:
         )  # fmt: skip
 
     def sources(self, per_class: int, classes: tuple[str, ...] = CLASSES) -> list[Source]:
-        """So many pictures of each class."""
+        """So many images of each class."""
         return [self.source(label, number) for label in classes for number in range(per_class)]
 
 

@@ -1,4 +1,4 @@
-"""The editor's engine on the trained miniature generator, held against rendered counterfactuals."""
+"""The editor's engine with the trained miniature generator, compared with rendered counterfactuals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from faultline_core.contract.editor import (
     ReconstructRequest,
 )
 from faultline_core.contract.tokens import LearnTokenItem, LearnTokensRequest
-from faultline_core.images import Pixels, decode_image, encode_raw
+from faultline_core.images.codecs import Pixels, decode_image, encode_raw
 from faultline_core.suite import load_suite
 from faultline_core.types import Inversion
 from faultline_miniature.world.grammar import Edit, caption, edits
@@ -27,7 +27,7 @@ from faultline_miniature.world.sampling import GENERATOR
 from faultline_miniature.world.scene import Scene, is_withheld
 from faultline_miniature.world.seeds import DEVELOPMENT, scene_for
 from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.pictures import psnr_db
+from faultline_services.editor.latent_codec import psnr_db
 
 WEIGHTS = Path(faultline_miniature.__file__).parent / "suite" / "weights"
 SUITE = load_suite("miniature").editor
@@ -69,7 +69,7 @@ def test_edits_approach_the_true_counterfactual(engine: EditorEngine, edit_type:
 
 
 @pytest.mark.parametrize(("inversion", "least_db"), [("null-text", 28.0), ("negative-prompt", 20.0)])
-def test_inversions_come_back_to_what_the_autoencoder_can_show(
+def test_inversions_reconstruct_as_well_as_the_autoencoder(
     engine: EditorEngine, inversion: Inversion, least_db: float
 ) -> None:
     items = [ReconstructItem(image=put(engine, scene), caption=caption(scene)) for scene in SCENES[:2]]
@@ -79,11 +79,11 @@ def test_inversions_come_back_to_what_the_autoencoder_can_show(
     response = engine.reconstruct(ReconstructRequest(items=items, preset=preset))
     for ceiling, outcome in zip(best.outcomes, response.outcomes, strict=True):
         assert ceiling.unwrap().psnr_db > 20.0
-        pictures = (get(engine, each.unwrap().image) for each in (ceiling, outcome))
-        assert psnr_db(*pictures) > least_db
+        images = (get(engine, each.unwrap().image) for each in (ceiling, outcome))
+        assert psnr_db(*images) > least_db
 
 
-def test_a_generated_picture_can_be_made_again_in_other_company(engine: EditorEngine) -> None:
+def test_a_generated_image_is_reproducible_in_another_batch(engine: EditorEngine) -> None:
     items = [GenerateItem(prompt=caption(scene), seed=seed) for seed, scene in enumerate(SCENES)]
     together = engine.generate(GenerateRequest(items=items, steps=5, guidance=3.0))
     alone = engine.generate(GenerateRequest(items=items[2:3], steps=5, guidance=3.0))
@@ -91,7 +91,7 @@ def test_a_generated_picture_can_be_made_again_in_other_company(engine: EditorEn
     assert np.abs(made.astype(int) - again.astype(int)).max() <= 1
 
 
-def test_its_token_preset_is_read_by_its_own_text_encoder(engine: EditorEngine) -> None:
+def test_the_text_encoder_accepts_the_token_preset(engine: EditorEngine) -> None:
     images = [put(engine, scene) for scene in SCENES[:2]]
     prompts = ["a photo of a <class> on the sand at night", "a <class> next to a dog , a sketch"]
     preset = SUITE.textual_inversion

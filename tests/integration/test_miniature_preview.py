@@ -1,4 +1,4 @@
-"""The suite's preview decoder beside its full decoder: near enough to choose by, and far cheaper."""
+"""The suite's preview decoder, compared with its full decoder: close enough to choose by, and far cheaper."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from diffusers import AutoencoderKL, AutoencoderTiny
 
 import faultline_miniature
 from faultline_miniature.training.autoencoder import to_tensor
-from faultline_miniature.training.pictures import generator_scenes
+from faultline_miniature.training.images import generator_scenes
 from faultline_miniature.training.preview import load_full, load_preview
 from faultline_miniature.training.preview_quality import decode, decoding_gflop, encode, psnr_db
 from faultline_miniature.world.renderer import render
@@ -43,28 +43,28 @@ def latents(full: AutoencoderKL) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.15])
-def test_previews_come_near_the_full_decoder_s_pictures_also_off_the_encoder_s_latents(
+def test_previews_resemble_full_images_even_off_the_encoder_s_latents(
     noise: float, preview: AutoencoderTiny, full: AutoencoderKL, latents: torch.Tensor
 ) -> None:
     shaken = latents + noise * torch.randn(latents.shape, generator=torch.Generator().manual_seed(0))
     found = psnr_db(decode(preview, shaken), decode(full, shaken))
     assert found.mean() > LEAST_DB
-    # No picture is another's: each preview is nearest to its own.
+    # No image is another's: each preview is nearest to its own.
     made, wanted = decode(preview, shaken).flatten(1), decode(full, shaken).flatten(1)
     assert torch.cdist(made, wanted).argmin(dim=1).tolist() == list(range(len(shaken)))
 
 
-def test_a_preview_costs_a_tenth_of_the_full_picture(preview: AutoencoderTiny, full: AutoencoderKL) -> None:
+def test_a_preview_costs_a_tenth_of_the_full_image(preview: AutoencoderTiny, full: AutoencoderKL) -> None:
     assert 0.0 < decoding_gflop(preview) < 0.1 * decoding_gflop(full)
 
 
-def test_a_preview_is_decoded_from_the_latents_that_the_full_decoder_takes(
+def test_previews_and_full_images_are_decoded_from_the_same_latents(
     preview: AutoencoderTiny, full: AutoencoderKL
 ) -> None:
     assert preview.config.scaling_factor == full.config.scaling_factor == 1.0
     assert not preview.config.shift_factor
 
 
-def test_the_preview_s_card_tells_its_cost_and_its_weights_are_small(preview: AutoencoderTiny) -> None:
+def test_the_preview_card_states_its_cost_and_its_weights_are_small(preview: AutoencoderTiny) -> None:
     assert f"{decoding_gflop(preview):.3f} GFLOP" in (FOLDER / "README.md").read_text()
     assert sum(file.stat().st_size for file in FOLDER.iterdir()) < 1_000_000

@@ -1,4 +1,4 @@
-"""The generator's training in rehearsal: one stage killed and resumed, the result loaded by diffusers."""
+"""A rehearsal of the generator's training: a stage is killed and resumed, and diffusers loads the result."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def _check_generator(folder: Path) -> None:
 
     pipeline = StableDiffusionPipeline.from_pretrained(folder, dtype=torch.float32)
     pipeline.set_progress_bar_config(disable=True)
-    picture = pipeline("a photo of a red bus", num_inference_steps=2, output_type="np").images[0]
-    assert picture.shape == (64, 64, 3)
+    image = pipeline("a photo of a red bus", num_inference_steps=2, output_type="np").images[0]
+    assert image.shape == (64, 64, 3)
     assert (
         json.loads((folder / "scheduler" / "scheduler_config.json").read_text())["prediction_type"]
         == "v_prediction"
@@ -86,7 +86,7 @@ def test_an_unknown_stage_is_refused_by_name(capsys: pytest.CaptureFixture[str])
     assert "denoser" in capsys.readouterr().err
 
 
-def test_every_stage_of_the_list_is_a_module_of_the_training_package() -> None:
+def test_every_listed_stage_is_a_module_of_the_training_package() -> None:
     folder = _SOURCES / "faultline_miniature" / "training"
     missing = [
         name for name, module in STAGES.items() if not (folder / f"{module.rsplit('.', 1)[1]}.py").exists()

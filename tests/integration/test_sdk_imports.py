@@ -1,4 +1,4 @@
-"""The SDK is light: it imports with the heavy libraries blocked."""
+"""The SDK imports without the heavy libraries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ assert faultline.Client("http://127.0.0.1:1")
 """
 
 
-def test_the_sdk_imports_without_numpy_torch_and_ray() -> None:
+def test_the_sdk_imports_without_numpy_torch_or_ray() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The five services as Serve applications on a Ray cluster of their own, with tiny random models."""
+"""The five services as Serve applications on their own Ray cluster, with tiny random models."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from fakes.processes import look_until
 from fakes.tiny_models.suite import CLASSES, write_tiny_suite
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER, SECRET_HEADER
-from faultline_core.images import encode_raw
-from faultline_services.serve_config import SERVICES
+from faultline_core.images.codecs import encode_raw
+from faultline_services.serving.serve_config import SERVICES
 
 CAPTION, EDITED = "a red tram on the snow", "a blue tram on the snow"
 
@@ -50,7 +50,7 @@ class Cluster:
 
     def launch(self, *arguments: str) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
-            command = [sys.executable, "-m", "faultline_services.launcher", *arguments]
+            command = [sys.executable, "-m", "faultline_services.serving.launcher", *arguments]
             return subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
 
     def post(self, path: str, **body: object) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Cluster:
         answer: dict[str, Any] = response.json()
         return answer
 
-    def picture(self, seed: int) -> str:
+    def image(self, seed: int) -> str:
         pixels = np.random.default_rng(seed).integers(0, 256, (16, 16, 3), dtype=np.uint8)
         return self.store.put(encode_raw(pixels))
 
@@ -93,8 +93,8 @@ def test_the_state_file_names_the_process_and_the_address(cluster: Cluster) -> N
     assert (cluster.state / "secret").stat().st_mode & 0o077 == 0
 
 
-def test_a_picture_goes_through_all_five_services(cluster: Cluster) -> None:
-    image = cluster.picture(0)
+def test_an_image_passes_through_all_five_services(cluster: Cluster) -> None:
+    image = cluster.image(0)
     (caption,) = values(cluster.post("/captioner/v1/caption", items=[{"image": image}]))
     assert caption["text"]
     asked = {"caption": CAPTION, "perturbation_type": "adjective", "n": 2, "seed": 1}
@@ -113,8 +113,8 @@ def test_a_picture_goes_through_all_five_services(cluster: Cluster) -> None:
         assert [sum(one["probabilities"]) for one in predictions] == pytest.approx([1.0, 1.0], abs=1e-4)
 
 
-def test_a_bad_item_fails_alone(cluster: Cluster) -> None:
-    images = [cluster.store.put(b"no picture"), cluster.picture(1)]
+def test_a_bad_item_does_not_affect_others(cluster: Cluster) -> None:
+    images = [cluster.store.put(b"no image"), cluster.image(1)]
     first, second = cluster.post("/scorer/v1/embed-images", images=images)["outcomes"]
     assert first["problem"]["code"] == "image-undecodable"
     assert second["value"]["vector"]
@@ -130,7 +130,7 @@ def test_a_bad_item_fails_alone(cluster: Cluster) -> None:
         ("POST", "/classifiers/v1/classify", None, 422),
     ],
 )
-def test_refusals_are_problems_with_the_requests_own_id(
+def test_refusals_are_problems_with_the_request_s_id(
     method: str, path: str, secret: str | None, status: int, cluster: Cluster
 ) -> None:
     headers = {REQUEST_ID_HEADER: "run-7"} | ({} if secret is None else {SECRET_HEADER: secret})
@@ -141,10 +141,10 @@ def test_refusals_are_problems_with_the_requests_own_id(
     assert response.json()["request_id"] == "run-7"
 
 
-def test_a_second_launcher_on_the_same_port_refuses(cluster: Cluster) -> None:
+def test_a_second_launcher_on_the_same_port_is_refused(cluster: Cluster) -> None:
     second = cluster.launch("up", "--state-dir", str(cluster.state.parent / "other"))
     assert second.wait(60) == 3
-    assert "taken" in cluster.log.read_text(encoding="utf-8")
+    assert "already in use" in cluster.log.read_text(encoding="utf-8")
 
 
 def replica(cluster: Cluster, service: str) -> int | None:
@@ -171,6 +171,7 @@ def _descends(pid: int, ancestor: int) -> bool:
     return pid == ancestor
 
 
+@pytest.mark.fault("F2")
 def test_a_killed_replica_comes_back(cluster: Cluster) -> None:
     before = replica(cluster, "scorer")
     assert before is not None

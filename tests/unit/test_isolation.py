@@ -1,4 +1,4 @@
-"""The guard around unit tests does refuse."""
+"""The isolation of unit tests does block network and Ray."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def test_a_unit_test_cannot_start_ray() -> None:
         subprocess.run(["/opt/gcs_server", "--port=0"], check=True)
 
 
-def test_a_unit_test_may_talk_to_itself() -> None:
+def test_a_unit_test_can_connect_to_itself() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
         pass

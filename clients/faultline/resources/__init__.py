@@ -1,1 +1,1 @@
-"""What can be called: one module a noun, as in the URLs."""
+"""The resources of a client: one module per noun, as in the URLs."""

@@ -1,4 +1,4 @@
-"""What ``client.<kind>s`` has in common for every kind of run: take one up by its id, list them."""
+"""What ``client.<kind>s`` offers for every kind of run: get one by its id, list all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultline._calls import Call
 from faultline._paging import pages, pages_async
 from faultline._run_calls import RunCalls
 from faultline._runs import AsyncRunHandle, RunHandle
-from faultline._sending import AsyncSender, Sender
+from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.runs import Run
 
 H = TypeVar("H")
@@ -19,24 +19,24 @@ R = TypeVar("R", bound=RunHandle[Any, Any])
 A = TypeVar("A", bound=AsyncRunHandle[Any, Any])
 
 
-class Taking(ABC, Generic[H]):
-    """The verbs that hand out a run; ``H`` is the handle, or a coroutine that gives it."""
+class RunVerbs(ABC, Generic[H]):
+    """The verbs that return a run; ``H`` is its handle, or a coroutine of it."""
 
     _calls: RunCalls[Any, Any]
 
     def get(self, run_id: str) -> H:
-        """Take up a run of this kind by its id."""
+        """Return a run of this kind by its id."""
         return self._take(self._calls.get(run_id))
 
     @abstractmethod
-    def _served(self, classifiers: Sequence[str]) -> list[str]: ...
+    def _serve_functions(self, classifiers: Sequence[str]) -> list[str]: ...
 
     @abstractmethod
     def _take(self, call: Call[Run]) -> H: ...
 
 
-class RunResource(Taking[R]):
-    """Runs of one kind, by blocking calls."""
+class RunResource(RunVerbs[R]):
+    """Runs of one kind, with blocking calls."""
 
     _handle: type[R]
 
@@ -44,19 +44,19 @@ class RunResource(Taking[R]):
         self._sender = sender
 
     def list(self) -> Iterator[Run]:
-        """Go through all runs of this kind, newest first."""
+        """Iterate over all runs of this kind, newest first."""
         for page in pages(self._sender, self._calls.list):
             yield from page.runs
 
-    def _served(self, classifiers: Sequence[str]) -> builtins.list[str]:
-        return self._sender.served(classifiers)
+    def _serve_functions(self, classifiers: Sequence[str]) -> builtins.list[str]:
+        return self._sender.serve_functions(classifiers)
 
     def _take(self, call: Call[Run]) -> R:
         return self._handle(self._sender, self._sender.send(call))
 
 
-class AsyncRunResource(Taking[Coroutine[Any, Any, A]], Generic[A]):
-    """Runs of one kind, by awaitable calls."""
+class AsyncRunResource(RunVerbs[Coroutine[Any, Any, A]], Generic[A]):
+    """Runs of one kind, with awaitable calls."""
 
     _handle: type[A]
 
@@ -64,13 +64,13 @@ class AsyncRunResource(Taking[Coroutine[Any, Any, A]], Generic[A]):
         self._sender = sender
 
     async def list(self) -> AsyncIterator[Run]:
-        """Go through all runs of this kind, newest first."""
+        """Iterate over all runs of this kind, newest first."""
         async for page in pages_async(self._sender, self._calls.list):
             for run in page.runs:
                 yield run
 
-    def _served(self, classifiers: Sequence[str]) -> builtins.list[str]:
-        return self._sender.served(classifiers)
+    def _serve_functions(self, classifiers: Sequence[str]) -> builtins.list[str]:
+        return self._sender.serve_functions(classifiers)
 
     async def _take(self, call: Call[Run]) -> A:
         return self._handle(self._sender, await self._sender.send(call))

@@ -1,4 +1,4 @@
-"""``client.dataset_interfaces``: learn a dataset's classes, then show any shift of them."""
+"""``client.dataset_interfaces``: learn a dataset's classes, then generate them under any shift."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from faultline._dataset_interface_run import DATASET_INTERFACES, AsyncDatasetInterface, DatasetInterface
-from faultline.resources._runs import AsyncRunResource, H, RunResource, Taking
+from faultline.resources._runs import AsyncRunResource, H, RunResource, RunVerbs
 from faultline_core.contract.dataset_interfaces import CLASS_NAME, DatasetInterfaceCreate, LearningPrompts
 
 
-class _Creating(Taking[H]):
-    """How a dataset interface is asked for."""
+class _Creating(RunVerbs[H]):
+    """How a dataset interface is requested."""
 
     _calls = DATASET_INTERFACES
 
@@ -28,12 +28,18 @@ class _Creating(Taking[H]):
         seed: int = 0,
         idempotency_key: str | None = None,
     ) -> H:
-        """Start to learn one token for each class; it goes on whether or not anybody waits for it.
+        """Start learning one token per class; it continues whether or not you wait for it.
 
-        ``classes`` are all of the dataset's unless named. ``token_init`` is ``"class-name"``, or one word
-        that all tokens begin as ("pet"). ``prompts`` shows a picture under templates or its own caption;
-        with ``vectors``, ``steps`` and ``prompts`` the suite's values are overridden, ``limit`` takes so
-        many pictures of each class.
+        Args:
+            dataset: the dataset's name.
+            classes: the classes to learn; default: all.
+            token_init: ``"class-name"``, or one word that every token starts from ("pet").
+            prompts: train with prompt templates or with each image's caption; default: the suite's.
+            vectors: vectors per class; default: the suite's.
+            steps: training steps per class; default: the suite's.
+            limit: use at most this many images of each class.
+            seed: equal seeds give equal results.
+            idempotency_key: makes a repeated call return the first run.
         """
         body = DatasetInterfaceCreate(
             dataset=dataset,

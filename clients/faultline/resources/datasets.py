@@ -1,4 +1,4 @@
-"""``client.datasets``: labelled pictures to test on."""
+"""``client.datasets``: labelled images to test on."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from faultline._calls import Call, idempotency_headers, reading, segment
-from faultline._folders import FolderUpload, none_taken, pictures_in
-from faultline._sending import AsyncSender, Sender
+from faultline._folders import FolderUpload, images_in, none_taken
+from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.datasets import (
     Dataset,
     DatasetCreate,
@@ -19,7 +19,7 @@ from faultline_core.contract.datasets import (
 from faultline_core.errors import RequestError
 
 UPLOAD_TIMEOUT_S = 300.0
-"""16 MB at 60 kB/s: a slow line is no reason to give a dataset up."""
+"""16 MB at 60 kB/s: a slow connection is no reason to fail an upload."""
 
 LIST: Call[DatasetList] = Call(method="GET", path="/v1/datasets", parse=reading(DatasetList))
 
@@ -42,7 +42,7 @@ def get_call(name: str) -> Call[Dataset]:
 
 
 def add_call(name: str, sources: Sequence[SourceUpload]) -> Call[SourcesAdded]:
-    """``POST /v1/datasets/{name}/sources``; content addressed, so sending it twice adds nothing."""
+    """``POST /v1/datasets/{name}/sources``; images are addressed by content, so a repeated call adds none."""
     return Call(
         method="POST",
         path=f"/v1/datasets/{segment(name)}/sources",
@@ -60,39 +60,43 @@ class Datasets:
         self._sender = sender
 
     def create(self, *, name: str, classes: Sequence[str] | None = None) -> Dataset:
-        """Make an empty dataset; ``classes`` fixes the label set, else it is what the sources carry."""
+        """Create an empty dataset; ``classes`` fixes its labels, otherwise the images define them."""
         return self._sender.send(create_call(name, classes))
 
     def get(self, name: str) -> Dataset:
-        """Describe one dataset."""
+        """Return one dataset."""
         return self._sender.send(get_call(name))
 
     def list(self) -> DatasetList:
-        """Name the datasets."""
+        """Return all datasets."""
         return self._sender.send(LIST)
 
     def add(self, name: str, sources: Sequence[SourceUpload]) -> SourcesAdded:
-        """Add labelled pictures; what was rejected is named in the answer.
+        """Add labelled images; the result names the rejected ones.
 
         Raises:
-            RequestError: none of them can be taken; its ``parts`` tell why, one by one.
+            RequestError: every image was rejected; ``parts`` holds one error per image.
         """
         return self._sender.send(add_call(name, sources))
 
     def upload(
         self, folder: str | Path, *, name: str, captions: Mapping[str, str] | None = None
     ) -> SourcesAdded:
-        """Make a dataset of an ImageFolder (one folder a class) and add its pictures.
+        """Create a dataset from an ImageFolder, which has one subfolder per class, and add its images.
 
-        ``captions`` are taken for the pictures they name (``"plate/1.png"``); the captioner describes the
-        others. A file that cannot be read is left out and named in the answer.
+        Unreadable files are skipped and named in the result.
+
+        Args:
+            folder: the ImageFolder.
+            name: the dataset's name.
+            captions: by image (``"plate/1.png"``); the captioner describes all other images.
 
         Raises:
-            DatasetEmpty: there is no picture below ``folder``.
-            InvalidRequest: a caption names no picture.
+            DatasetEmpty: ``folder`` holds no images.
+            InvalidRequest: a caption names an image that does not exist.
         """
-        upload = FolderUpload(pictures_in(folder, captions))
-        # Also when it exists: the same name is the same dataset, and equal pictures are added once.
+        upload = FolderUpload(images_in(folder, captions))
+        # Also if it exists: the same name is the same dataset, and equal images are added once.
         self.create(name=name)
         return upload.total([self._taken(name, batch) for batch in upload.batches()])
 
@@ -110,26 +114,26 @@ class AsyncDatasets:
         self._sender = sender
 
     async def create(self, *, name: str, classes: Sequence[str] | None = None) -> Dataset:
-        """Make an empty dataset; ``classes`` fixes the label set, else it is what the sources carry."""
+        """Create an empty dataset; ``classes`` fixes its labels, otherwise the images define them."""
         return await self._sender.send(create_call(name, classes))
 
     async def get(self, name: str) -> Dataset:
-        """Describe one dataset."""
+        """Return one dataset."""
         return await self._sender.send(get_call(name))
 
     async def list(self) -> DatasetList:
-        """Name the datasets."""
+        """Return all datasets."""
         return await self._sender.send(LIST)
 
     async def add(self, name: str, sources: Sequence[SourceUpload]) -> SourcesAdded:
-        """Add labelled pictures; as `Datasets.add`."""
+        """Add labelled images; as `Datasets.add`."""
         return await self._sender.send(add_call(name, sources))
 
     async def upload(
         self, folder: str | Path, *, name: str, captions: Mapping[str, str] | None = None
     ) -> SourcesAdded:
-        """Make a dataset of an ImageFolder and add its pictures; as `Datasets.upload`."""
-        upload = FolderUpload(pictures_in(folder, captions))
+        """Create a dataset from an ImageFolder; as `Datasets.upload`."""
+        upload = FolderUpload(images_in(folder, captions))
         await self.create(name=name)
         return upload.total([await self._taken(name, batch) for batch in upload.batches()])
 

@@ -1,31 +1,21 @@
-"""``client.services``: the five services as the gateway sees them."""
+"""``client.services``: the services and whether each is ready."""
 
 from __future__ import annotations
 
 from faultline._calls import Call, reading
-from faultline._sending import AsyncSender, Sender
+from faultline.resources._lists import AsyncListing, Listing
 from faultline_core.contract.services import ServiceList
 
 LIST: Call[ServiceList] = Call(method="GET", path="/v1/services", parse=reading(ServiceList))
 
 
-class Services:
-    """``/v1/services``."""
+class Services(Listing[ServiceList]):
+    """``/v1/services``: the services and whether each is ready."""
 
-    def __init__(self, sender: Sender) -> None:
-        self._sender = sender
-
-    def list(self) -> ServiceList:
-        """Name the services and say which are ready."""
-        return self._sender.send(LIST)
+    _call = LIST
 
 
-class AsyncServices:
-    """``/v1/services``."""
+class AsyncServices(AsyncListing[ServiceList]):
+    """``/v1/services``: the services and whether each is ready."""
 
-    def __init__(self, sender: AsyncSender) -> None:
-        self._sender = sender
-
-    async def list(self) -> ServiceList:
-        """Name the services and say which are ready."""
-        return await self._sender.send(LIST)
+    _call = LIST

@@ -1,4 +1,4 @@
-"""``client.shift_benchmarks``: which shifts of an interface's classes break which classifiers."""
+"""``client.shift_benchmarks``: measure which shifts of an interface's classes break which classifiers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Literal
 
 from faultline._shift_benchmark_run import SHIFT_BENCHMARKS, AsyncShiftBenchmark, ShiftBenchmark
-from faultline.resources._runs import AsyncRunResource, H, RunResource, Taking
+from faultline.resources._runs import AsyncRunResource, H, RunResource, RunVerbs
 from faultline_core.contract.shift_benchmarks import CATALOGUE, BenchmarkSource, ShiftBenchmarkCreate
 
 
-class _Creating(Taking[H]):
-    """How a shift benchmark is asked for."""
+class _Creating(RunVerbs[H]):
+    """How a shift benchmark is requested."""
 
     _calls = SHIFT_BENCHMARKS
 
@@ -37,21 +37,29 @@ class _Creating(Taking[H]):
         seed: int = 0,
         idempotency_key: str | None = None,
     ) -> H:
-        """Start a benchmark of an interface, by its id; it goes on whether or not anybody waits for it.
+        """Start a benchmark of an interface; it continues whether or not you wait for it.
 
-        ``shifts`` are the paper's catalogue, or your own: words, names of the catalogue, whole prompts with
-        ``<class>``; ``class_shifts`` are further ones of single classes, ``base`` the prompt without any, by
-        default "a photo of a <class>". ``n`` pictures of each class and shift, and as many without, are
-        made or found by each of ``sources``: the learned ``token``, the plain ``class-name``, ``retrieval``
-        from a dataset, ``scraped`` and ``photographs`` from a dataset for each condition. ``real`` pictures
-        a class, of ``validation`` where some were kept back, are the controls. A classifier
-        ``py:module:function`` is served by this client until the client is closed.
+        Args:
+            interface: the dataset interface's run id.
+            classifiers: what to test; a ``py:module:function`` is served by this client until it is closed.
+            shifts: the paper's catalogue, or words, names of the catalogue, prompts with ``<class>``.
+            classes, class_shifts: the classes to test (default: all), and further shifts of single ones.
+            base: the prompt without a shift; default: "a photo of a <class>".
+            sources: the learned ``token``, the plain ``class-name``, ``retrieval`` from a dataset,
+                ``scraped`` images, ``photographs``.
+            retrieval: the dataset that the source ``retrieval`` searches.
+            scraped, photographs: a dataset per condition for the sources of these names.
+            n: images per class, condition and source.
+            real: real images per class, for thresholds and controls.
+            validation: the dataset of the real images, if some were held out; default: the interface's.
+            steps, guidance, scheduler: of the diffusion model; default: the suite's.
+            seed, idempotency_key: equal seeds give equal results; an equal key returns the first run.
         """
         body = ShiftBenchmarkCreate(
             interface=interface,
             shifts=CATALOGUE if shifts == "catalogue" else list(shifts),
             classes=None if classes is None else list(classes),
-            classifiers=self._served(classifiers),
+            classifiers=self._serve_functions(classifiers),
             base=base,
             class_shifts={name: list(words) for name, words in (class_shifts or {}).items()},
             sources=list(sources),

@@ -1,4 +1,4 @@
-"""``client.stress_tests``: run LANCE on a dataset and read what came of it."""
+"""``client.stress_tests``: run LANCE on a dataset and read the results."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from faultline._stress_test_run import STRESS_TESTS, AsyncStressTest, StressTest
-from faultline.resources._runs import AsyncRunResource, H, RunResource, Taking
+from faultline.resources._runs import AsyncRunResource, H, RunResource, RunVerbs
 from faultline_core.contract.interventions import Intervention, interventions_of
 from faultline_core.contract.stress_tests import Insight, StressTestCreate
 from faultline_core.types import EDIT_TYPES, EditType, Selection
 
 
-class _Creating(Taking[H]):
-    """How a stress test is asked for."""
+class _Creating(RunVerbs[H]):
+    """How a stress test is requested."""
 
     _calls = STRESS_TESTS
 
@@ -26,7 +26,7 @@ class _Creating(Taking[H]):
         max_edits_per_image: int = 5,
         interventions: Sequence[str | Intervention] = (),
         lance_r_edits_per_image: int = 1,
-        preset: str = "quick",
+        preset: str | None = None,
         selection: Selection = "paper",
         limit: int | None = None,
         refused_words: Sequence[str] = (),
@@ -34,30 +34,41 @@ class _Creating(Taking[H]):
         seed: int,
         idempotency_key: str | None = None,
     ) -> H:
-        """Start a stress test; it goes on whether or not anybody waits for it.
+        """Start a stress test; it continues whether or not you wait for it.
 
-        A classifier ``py:module:function`` is served by this client until the client is closed. An
-        intervention replaces words of your choice, ``"husky=>schnauzer,poodle"`` one for each after the
-        arrow; ``"=>in the snow"`` appends, ``"in the rain=>"`` takes out. With the ``selection``
-        ``"released"`` the largest value of the sweep that passes is kept, and most others are never made;
-        ``"paper"`` compares them all.
+        Args:
+            dataset: the dataset's name.
+            classifiers: what to test; a ``py:module:function`` is served by this client until it is closed.
+            edit_types: the kinds of edits to plan.
+            max_edits_per_image: edits planned per image; 0 makes only the ``interventions``.
+            interventions: your own edits. ``"husky=>schnauzer,poodle"`` replaces a word, once per word after
+                the arrow; ``"=>in the snow"`` appends; ``"in the rain=>"`` removes.
+            lance_r_edits_per_image: edits of the random baseline LANCE-R per image.
+            preset: a preset of the suite; the suite's default when omitted.
+            selection: ``"paper"`` generates and compares every value of the sweep; ``"released"`` keeps the
+                largest value that passes and skips most others.
+            limit: use at most this many images.
+            refused_words: words that no edit may add.
+            exclude: images to skip, as ``"cat/3.png"``.
+            seed: equal seeds give equal results.
+            idempotency_key: makes a repeated call return the first run.
 
         Raises:
-            InvalidRequest: an intervention cannot be read.
+            InvalidRequest: an argument is out of range, or an intervention cannot be parsed.
         """
         body = StressTestCreate(
             dataset=dataset,
-            classifiers=self._served(classifiers),
+            classifiers=self._serve_functions(classifiers),
             edit_types=list(edit_types),
             max_edits_per_image=max_edits_per_image,
             interventions=interventions_of(interventions),
             lance_r_edits_per_image=lance_r_edits_per_image,
-            preset=preset,
             selection=selection,
             limit=limit,
             refused_words=list(refused_words),
             exclude=list(exclude),
             seed=seed,
+            **({} if preset is None else {"preset": preset}),
         )
         return self._take(STRESS_TESTS.create(body, idempotency_key))
 
@@ -68,7 +79,7 @@ class StressTests(_Creating[StressTest], RunResource[StressTest]):
     _handle = StressTest
 
     def apply(self, run_id: str, insight: Insight | int, *, seed: int | None = None) -> StressTest:
-        """Apply an insight of a run to its whole dataset, as `StressTest.apply`."""
+        """Apply an insight of a run to its whole dataset; as `StressTest.apply`."""
         return self.get(run_id).apply(insight, seed=seed)
 
 

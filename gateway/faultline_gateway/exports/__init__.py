@@ -1,8 +1,8 @@
-"""Pictures with their provenance as sets that other tools read: image folders, parquet, WebDataset."""
+"""Images with their provenance as sets that other tools read: image folders, parquet, WebDataset."""
 
 from faultline_gateway.exports.card import Card
 from faultline_gateway.exports.export import LAYOUTS, SHARD_BYTES, Export, ExportLayout, write_export
-from faultline_gateway.exports.pictures import Progress
+from faultline_gateway.exports.images import Progress
 from faultline_gateway.exports.records import KEPT, Origin, Record
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The dataset card of an export: what the set is, how it was made, what was dropped, what is known of it."""
+"""The dataset card of an export: its content, how it was made, what was dropped, and its figures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from faultline_core.texts import check_text, visible
+from faultline_core.text.plain_text import check_text, strip_invisible
 from faultline_core.types import Estimate
 from faultline_gateway.exports.inventory import Inventory
 from faultline_gateway.exports.layouts import SPLIT, Layout
@@ -18,7 +18,7 @@ from faultline_gateway.reports import numbers
 
 README = "README.md"
 MOST_NAMED = 10
-"""Values of a column that the card lists; of more it tells the number."""
+"""Values of a column that the card lists; if there are more, it gives their number."""
 
 _LONGEST_TITLE = 200
 _SIZES = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M"}
@@ -28,11 +28,11 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]<>|#~])")
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What a card says beside what the records tell.
+    """The content of a card that does not come from the records.
 
     ``what`` and ``made`` are Markdown: what the set is for, and how it was made. ``filters`` map a filter, in
-    the order of their use, to the share of pictures that passed it, ``figures`` a figure's name to its value.
-    ``license`` is the user's to choose, by its identifier on the Hub; without one the card leaves it open.
+    the order of their use, to the share of images that passed it, ``figures`` a figure's name to its value.
+    ``license`` is the identifier on the Hub of the user's choice; without one the card leaves it open.
     """
 
     title: str
@@ -43,7 +43,7 @@ class Card:
     license: str | None = None
 
     def __post_init__(self) -> None:
-        # It stands in YAML, which knows no control characters.
+        # The title is in YAML, which does not allow control characters.
         check_text(self.title, field="title", most=_LONGEST_TITLE)
 
 
@@ -54,7 +54,7 @@ def render(card: Card, inventory: Inventory, layout: Layout) -> str:
         "card": card,
         "front": _front_matter(card, inventory, layout),
         "reading": layout.reading,
-        "pictures": inventory.pictures,
+        "images": inventory.images,
         "photographs": counts["origin"]["photograph"],
         "classes": len(counts["class_name"]),
         "shifts": [
@@ -86,7 +86,7 @@ def _listed(counter: Mapping[str, int]) -> str:
 
 
 def _front_matter(card: Card, inventory: Inventory, layout: Layout) -> dict[str, str]:
-    """The Hub's fields, each as JSON, which is YAML whatever its strings hold."""
+    """The Hub's fields, each as JSON, which is valid YAML with any strings."""
     data_files = [{"split": SPLIT, "path": list(layout.files)}]
     fields: dict[str, object] = {
         "pretty_name": card.title,
@@ -94,7 +94,7 @@ def _front_matter(card: Card, inventory: Inventory, layout: Layout) -> dict[str,
         "tags": ["synthetic", "faultline", "distribution-shift"],
         "annotations_creators": ["machine-generated"],
         "size_categories": [
-            next((size for most, size in _SIZES.items() if inventory.pictures < most), _LARGEST)
+            next((size for most, size in _SIZES.items() if inventory.images < most), _LARGEST)
         ],
         "configs": [{"config_name": "default", "data_files": data_files}],
     }
@@ -104,13 +104,13 @@ def _front_matter(card: Card, inventory: Inventory, layout: Layout) -> dict[str,
 
 
 def cell(text: str) -> str:
-    """A text inside a line of Markdown: it shows as it is and ends neither cell nor line."""
-    return _MARKDOWN.sub(r"\\\1", visible(" ".join(text.split())))
+    """Escape a text for a line of Markdown, so that it ends neither cell nor line."""
+    return _MARKDOWN.sub(r"\\\1", strip_invisible(" ".join(text.split())))
 
 
 _environment = Environment(
     loader=PackageLoader("faultline_gateway.exports", "templates"),
-    autoescape=False,  # Markdown is no HTML: `cell` escapes what comes from records
+    autoescape=False,  # Markdown is not HTML: `cell` escapes texts from records
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,

@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from faultline_core.errors import InvalidRequest
+from faultline_gateway.exports.archive import whole_folder
 from faultline_gateway.exports.card import README, Card, render
 from faultline_gateway.exports.imagefolder import IMAGEFOLDER
+from faultline_gateway.exports.images import Progress, images
 from faultline_gateway.exports.inventory import take_inventory
 from faultline_gateway.exports.layouts import Layout
 from faultline_gateway.exports.parquet import PARQUET
-from faultline_gateway.exports.pictures import Progress, pictures
 from faultline_gateway.exports.records import Record
 from faultline_gateway.exports.webdataset import WEBDATASET
-from faultline_gateway.exports.whole_folder import whole_folder
-from faultline_gateway.workflows.attempt import Store
+from faultline_gateway.runs.stores import Store
 
 ExportLayout = Literal["imagefolder", "parquet", "webdataset"]
 LAYOUTS: tuple[ExportLayout, ...] = get_args(ExportLayout)
 SHARD_BYTES = 500 * 10**6
-"""Bytes of pictures that fill a shard: what the Hub advises."""
+"""Bytes of images that fill a shard, as the Hub recommends."""
 
 _LAYOUTS: dict[ExportLayout, Layout] = {
     "imagefolder": IMAGEFOLDER,
@@ -33,10 +33,10 @@ _LAYOUTS: dict[ExportLayout, Layout] = {
 
 @dataclass(frozen=True)
 class Export:
-    """A folder that an export has filled, and with how many pictures."""
+    """The folder of an export, and the number of its images."""
 
     folder: Path
-    pictures: int
+    images: int
 
 
 def write_export(
@@ -49,24 +49,24 @@ def write_export(
     shard_bytes: int = SHARD_BYTES,
     progress: Progress | None = None,
 ) -> Export:
-    """Write the pictures of ``records`` into the new folder ``target``, each marked, with its row and a card.
+    """Write the images of ``records`` into the new folder ``target``, each marked, with its row and a card.
 
-    Records are read once and pictures one at a time. Equal records in equal order give equal bytes; no folder
-    bears the name ``target`` before it is whole.
+    Records are read once and images one at a time. Equal records in equal order give equal bytes; the
+    folder ``target`` appears only once it is complete.
 
     Raises:
-        DatasetEmpty: there is no record.
-        InvalidRequest: ``target`` holds something, ``shard_bytes`` is below 1, or parquet lacks pyarrow.
-        ArtifactMissing: a picture is gone from the store; it is named.
-        ArtifactCorrupt: a stored picture no longer matches its digest.
-        StorageFull: there is no room for the export.
+        DatasetEmpty: ``records`` is empty.
+        InvalidRequest: ``target`` is not empty, ``shard_bytes`` is below 1, or parquet lacks pyarrow.
+        ArtifactMissing: an image is missing from the store; the error names it.
+        ArtifactCorrupt: a stored image no longer matches its digest.
+        StorageFull: the disk has no room for the export.
     """
     if shard_bytes < 1:
-        raise InvalidRequest(f"a shard of {shard_bytes!r} bytes holds no picture")
+        raise InvalidRequest(f"a shard of {shard_bytes!r} bytes is too small for an image; raise its size")
     target = target.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     chosen = _LAYOUTS[layout]
     with take_inventory(records, beside=target.parent) as inventory, whole_folder(target) as folder:
-        chosen.write(folder, pictures(inventory, store, progress), inventory, shard_bytes)
+        chosen.write(folder, images(inventory, store, progress), inventory, shard_bytes)
         (folder / README).write_text(render(card, inventory, chosen), encoding="utf-8")
-    return Export(folder=target, pictures=inventory.pictures)
+    return Export(folder=target, images=inventory.images)

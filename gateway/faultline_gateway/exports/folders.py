@@ -1,4 +1,4 @@
-"""Folders named after classes and shifts: safe on every file system, and never two names in one."""
+"""Folders named after classes and shifts: safe on every file system, and one per name."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import unicodedata
 from collections.abc import Iterable
 
 LONGEST = 60
-"""Characters that a name may lend its folder: two such folders and a file name fit a tar header."""
+"""Characters of a name that its folder may take: two such folders and a file name fit a tar header."""
 
-# What Hugging Face's loaders split a set by wherever it is a word of a path (`datasets.data_files`).
+# Hugging Face's loaders take each of these words in a path for a split (`datasets.data_files`).
 _SPLITS = frozenset({
     "train", "training", "validation", "valid", "dev", "val", "test", "testing", "eval", "evaluation",
 })  # fmt: skip
@@ -24,10 +24,10 @@ _DIGEST_DIGITS = 8
 
 
 def folders(names: Iterable[str]) -> dict[str, str]:
-    """Map each name to its folder, the same in every export that meets the name.
+    """Map each name to its folder, the same in every export with the name.
 
-    A plain name, lower-case words of ASCII letters and digits, has its blanks written as ``_``. Any other is
-    cut down to its words and told apart by its digest: ``~`` stands in no plain name's folder.
+    A plain name, lower-case words of ASCII letters and digits, gets ``_`` for its spaces. Any other is
+    reduced to its words and made unique by its digest: no plain name's folder contains ``~``.
     """
     found: dict[str, str] = {}
     taken: set[str] = set()
@@ -50,7 +50,7 @@ def _is_plain(name: str) -> bool:
 
 def _digested(name: str, taken: set[str]) -> str:
     letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    # Joined by what no loader takes for the end of a word: "train~station" names no split.
+    # Joined by a character that no loader takes for the end of a word: "train~station" names no split.
     words = "~".join(_WORD.findall(letters))[:LONGEST].rstrip("~") or "name"
     digest = hashlib.sha256(name.encode()).hexdigest()
     lengths = range(_DIGEST_DIGITS, len(digest) + 1)

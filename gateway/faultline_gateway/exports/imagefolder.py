@@ -1,4 +1,4 @@
-"""A tree of PNG files by shift and class, with one line of metadata a picture."""
+"""A tree of PNG files by shift and class, with one line of metadata per image."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from faultline_gateway.exports.images import ExportedImage
 from faultline_gateway.exports.inventory import Inventory
 from faultline_gateway.exports.layouts import Layout
-from faultline_gateway.exports.pictures import Picture
 
 METADATA = "metadata.jsonl"
 """Where Hugging Face's imagefolder loader looks for the columns."""
 
 FOLDERS = "folders.json"
-"""Maps each folder of a shift and of a class to the name it stands for."""
+"""Maps each folder of a shift and of a class to its name."""
 
 
-def write_imagefolder(folder: Path, pictures: Iterator[Picture], inventory: Inventory, _: int) -> None:
+def write_imagefolder(folder: Path, images: Iterator[ExportedImage], inventory: Inventory, _: int) -> None:
     """Write ``<shift>/<class>/<seed>.png``, the metadata and the names of the folders."""
     with (folder / METADATA).open("w", encoding="utf-8") as metadata:
-        for picture in pictures:
-            path = folder / picture.path
+        for image in images:
+            path = folder / image.path
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(picture.png)
-            metadata.write(_json({"file_name": picture.path} | picture.row))
+            path.write_bytes(image.png)
+            metadata.write(_json({"file_name": image.path} | image.row))
     names = {"shifts": inventory.shift_folders, "classes": inventory.class_folders}
     by_folder = {
         kind: {found: name for name, found in sorted(known.items())} for kind, known in names.items()
@@ -42,6 +42,6 @@ IMAGEFOLDER = Layout(
     reading="""\
 import datasets, torchvision
 
-pictures = datasets.load_dataset("imagefolder", data_dir="FOLDER", split="train")
+images = datasets.load_dataset("imagefolder", data_dir="FOLDER", split="train")
 one_shift = torchvision.datasets.ImageFolder("FOLDER/<shift>")""",
 )

@@ -1,4 +1,4 @@
-"""The records of an export, read once: kept on disk beside it, counted, and given again in their order."""
+"""The records of an export, read once: spooled to disk, counted, and yielded again in order."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from faultline_gateway.exports.folders import folders
 from faultline_gateway.exports.records import SCORES, Record
 
 COUNTED = ("class_name", "shift", "source", "model", "bundle", "verdict", "origin")
-"""Fields of a record of which an inventory counts the values."""
+"""Fields of a record whose values an inventory counts."""
 
 
 class Inventory:
-    """What an export holds: its ``pictures``, the names of all ``scores``, how often each value occurs.
+    """The content of an export: its ``images``, the names of all ``scores``, the counts of values.
 
-    Tables need their columns, and the progress its end, before the first picture is written, and a million
-    records are too many to hold. The records come back in their order, but for the first that has a number
-    where all before it have none: those lead, as readers of JSON lines type a column by its first rows.
+    Tables need their columns, and the progress its end, before the first image is written, and a million
+    records are too many to hold. The records come back in order, except that the first with a number in
+    a column leads if earlier ones have none: readers of JSON lines infer types from the first rows.
     """
 
     def __init__(self, records: Iterable[Record], spool: IO[bytes]) -> None:
-        self.pictures = 0
+        self.images = 0
         self.counts: dict[str, Counter[str]] = {field: Counter() for field in COUNTED}
         self.classes_of: dict[str, set[str]] = {}
         names: set[str] = set()
@@ -45,7 +45,7 @@ class Inventory:
         self._spool = spool
 
     def _count(self, record: Record) -> None:
-        self.pictures += 1
+        self.images += 1
         self.classes_of.setdefault(record.shift, set()).add(record.class_name)
         for field, counter in self.counts.items():
             if (value := getattr(record, field)) is not None:
@@ -75,10 +75,12 @@ def take_inventory(records: Iterable[Record], *, beside: Path) -> Iterator[Inven
     """Read ``records``, of which a copy without a name lies in the folder ``beside`` meanwhile.
 
     Raises:
-        DatasetEmpty: there are none.
+        DatasetEmpty: ``records`` is empty.
     """
     with TemporaryFile(dir=beside) as spool:
         inventory = Inventory(records, spool)
-        if not inventory.pictures:
-            raise DatasetEmpty("there is nothing to export: no record was given")
+        if not inventory.images:
+            raise DatasetEmpty(
+                "there is nothing to export: no image passed; include the dropped images or wait for the run"
+            )
         yield inventory

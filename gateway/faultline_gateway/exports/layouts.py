@@ -1,4 +1,4 @@
-"""What a layout of an export is: how it is written, which of its files are data, how it is read."""
+"""The layouts of an export: how each is written, which files are data, and how to read them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from faultline_gateway.exports.images import ExportedImage
 from faultline_gateway.exports.inventory import Inventory
-from faultline_gateway.exports.pictures import Picture
 
 SPLIT = "train"
-"""The only split, by the name that loaders give to one that has none."""
+"""The only split, with the name that loaders use by default."""
 
 SHARDS_FOLDER = "data"
 
-Write = Callable[[Path, Iterator[Picture], Inventory, int], None]
-"""Writes the pictures into a folder, in shards of about as many bytes where the layout has shards."""
+Write = Callable[[Path, Iterator[ExportedImage], Inventory, int], None]
+"""Writes the images into a folder, in shards of about so many bytes if the layout has shards."""
 
 
 @dataclass(frozen=True)
@@ -29,31 +29,31 @@ class Layout:
 
 
 class _Parts:
-    """Numbers the parts that a stream falls into: a part ends with the picture that fills it."""
+    """Numbers the parts of a stream: a part ends with the image that fills it."""
 
-    def __init__(self, most_bytes: int, most_pictures: int | None) -> None:
-        self.most_bytes, self.most_pictures = most_bytes, most_pictures
-        self.part = self.bytes = self.pictures = 0
+    def __init__(self, most_bytes: int, most_images: int | None) -> None:
+        self.most_bytes, self.most_images = most_bytes, most_images
+        self.part = self.bytes = self.images = 0
 
-    def __call__(self, picture: Picture) -> int:
-        if self.bytes >= self.most_bytes or self.pictures == self.most_pictures:
-            self.part, self.bytes, self.pictures = self.part + 1, 0, 0
-        self.bytes, self.pictures = self.bytes + len(picture.png), self.pictures + 1
+    def __call__(self, image: ExportedImage) -> int:
+        if self.bytes >= self.most_bytes or self.images == self.most_images:
+            self.part, self.bytes, self.images = self.part + 1, 0, 0
+        self.bytes, self.images = self.bytes + len(image.png), self.images + 1
         return self.part
 
 
 def parts(
-    pictures: Iterator[Picture], *, most_bytes: int, most_pictures: int | None = None
-) -> Iterator[Iterator[Picture]]:
-    """Cut a stream of pictures into parts, each to be read before the next is asked for."""
-    return (part for _, part in groupby(pictures, key=_Parts(most_bytes, most_pictures)))
+    images: Iterator[ExportedImage], *, most_bytes: int, most_images: int | None = None
+) -> Iterator[Iterator[ExportedImage]]:
+    """Cut a stream of images into parts; read each part before requesting the next."""
+    return (part for _, part in groupby(images, key=_Parts(most_bytes, most_images)))
 
 
 def write_shards(
     folder: Path,
     suffix: str,
-    shards: Iterator[Iterator[Picture]],
-    write: Callable[[Path, Iterator[Picture]], None],
+    shards: Iterator[Iterator[ExportedImage]],
+    write: Callable[[Path, Iterator[ExportedImage]], None],
 ) -> None:
     """Write each shard, then name it ``train-00000-of-00012`` as Hugging Face and WebDataset expect."""
     place = folder / SHARDS_FOLDER
@@ -62,6 +62,6 @@ def write_shards(
     for number, shard in enumerate(shards):
         written.append(place / f"{SPLIT}-{number:05d}{suffix}")
         write(written[-1], shard)
-    # How many there are is known only now.
+    # The number of shards is known only now.
     for path in written:
         path.rename(path.with_name(f"{path.stem}-of-{len(written):05d}{suffix}"))

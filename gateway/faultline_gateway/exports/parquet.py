@@ -1,4 +1,4 @@
-"""Parquet shards that Hugging Face's datasets reads as pictures with columns."""
+"""Parquet shards that Hugging Face's datasets reads as images with columns."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from faultline_core.errors import InvalidRequest
+from faultline_gateway.exports.images import ExportedImage
 from faultline_gateway.exports.inventory import Inventory
 from faultline_gateway.exports.layouts import SHARDS_FOLDER, Layout, parts, write_shards
-from faultline_gateway.exports.pictures import Picture
 from faultline_gateway.exports.records import COLUMNS, SCORES
 
-ROW_GROUP_PICTURES = 100
-"""What the Hub's viewer reads at once; also what is held in memory."""
+ROW_GROUP_IMAGES = 100
+"""The number of images that the Hub's viewer reads at once, and that are held in memory."""
 
 ROW_GROUP_BYTES = 32 * 2**20
 
 _SCORE = "float64"
 
 
-def write_parquet(folder: Path, pictures: Iterator[Picture], inventory: Inventory, shard_bytes: int) -> None:
+def write_parquet(
+    folder: Path, images: Iterator[ExportedImage], inventory: Inventory, shard_bytes: int
+) -> None:
     """Write ``data/train-*.parquet`` with the schema and features of all records.
 
     Raises:
@@ -30,25 +32,25 @@ def write_parquet(folder: Path, pictures: Iterator[Picture], inventory: Inventor
     arrow = _arrow()
     schema = _schema(arrow, inventory)
 
-    def write(path: Path, shard: Iterator[Picture]) -> None:
+    def write(path: Path, shard: Iterator[ExportedImage]) -> None:
         with arrow.parquet.ParquetWriter(path, schema) as writer:
-            for group in parts(shard, most_bytes=ROW_GROUP_BYTES, most_pictures=ROW_GROUP_PICTURES):
-                writer.write_table(arrow.Table.from_pylist([_row(picture) for picture in group], schema))
+            for group in parts(shard, most_bytes=ROW_GROUP_BYTES, most_images=ROW_GROUP_IMAGES):
+                writer.write_table(arrow.Table.from_pylist([_row(image) for image in group], schema))
 
-    write_shards(folder, ".parquet", parts(pictures, most_bytes=shard_bytes), write)
+    write_shards(folder, ".parquet", parts(images, most_bytes=shard_bytes), write)
 
 
 def _arrow() -> Any:
-    # Heavy, and the only layout that needs it.
+    # pyarrow is heavy, and only this layout needs it.
     try:
         import pyarrow.parquet
     except ImportError as error:
-        raise InvalidRequest("parquet is written by pyarrow: pip install 'faultline[exports]'") from error
+        raise InvalidRequest("the parquet layout needs pyarrow: pip install 'faultline[exports]'") from error
     return pyarrow
 
 
-def _row(picture: Picture) -> dict[str, object]:
-    return {"image": {"bytes": picture.png, "path": picture.path}} | picture.row
+def _row(image: ExportedImage) -> dict[str, object]:
+    return {"image": {"bytes": image.png, "path": image.path}} | image.row
 
 
 def _schema(arrow: Any, inventory: Inventory) -> Any:
@@ -62,7 +64,7 @@ def _schema(arrow: Any, inventory: Inventory) -> Any:
 
 
 def _features(inventory: Inventory) -> dict[str, object]:
-    """Hugging Face's features, without which a struct of bytes and path is no picture."""
+    """Hugging Face's features, which mark a struct of bytes and path as an image."""
     features: dict[str, object] = {"image": {"_type": "Image"}}
     features |= {name: _value(column.dtype) for name, column in COLUMNS.items()}
     if inventory.scores:
@@ -80,5 +82,5 @@ PARQUET = Layout(
     reading="""\
 import datasets
 
-pictures = datasets.load_dataset("parquet", data_files="FOLDER/data/*.parquet", split="train")""",
+images = datasets.load_dataset("parquet", data_files="FOLDER/data/*.parquet", split="train")""",
 )

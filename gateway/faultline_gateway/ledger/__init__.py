@@ -1,4 +1,4 @@
-"""The ledger: what is true about datasets, runs and their items; this module is its only door."""
+"""The ledger: the state of datasets, runs and their items; import it from this module only."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
 from faultline_gateway.ledger.leases import MAX_ATTEMPTS, Done, Failed, Filtered, Leases, Outcome
 from faultline_gateway.ledger.runs import Runs
 from faultline_gateway.ledger.shift_decisions import ShiftDecisions
+from faultline_gateway.ledger.stages import Stages
 
 __all__ = [
     "MAX_ATTEMPTS", "Done", "Failed", "Filtered", "Ledger", "NewSource", "Outcome", "StoredAnswer",
 ]  # fmt: skip
 
 
-class Ledger(Datasets, Runs, Leases, ShiftDecisions, IdempotencyKeys, Audit):
+class Ledger(Datasets, Runs, Leases, Stages, ShiftDecisions, IdempotencyKeys, Audit):
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 
-    ``url`` is an SQLAlchemy URL (``sqlite:///path`` or ``postgresql://...``); the schema is brought to
-    its newest revision at once. ``clock`` tells seconds since the epoch.
+    ``url`` is an SQLAlchemy URL (``sqlite:///path`` or ``postgresql://...``); the schema is migrated to
+    its newest revision at once. ``clock`` returns seconds since the epoch.
     """
 
     def __init__(self, url: str, *, clock: Callable[[], float] = time.time) -> None:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from sqlalchemy import RowMapping, func, select
 
-from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.ledger import rows, schema
 from faultline_gateway.ledger.part import LedgerPart
+from faultline_gateway.ledger.transitions import OPEN_STATES
 
 _items = schema.items.c
 
 
 class Audit(LedgerPart):
-    """The part of the ledger that checks the rest of it."""
+    """The part of the ledger that checks its invariants."""
 
     def audit(self, run_id: str) -> list[str]:
         """Return every violated invariant of a run in words; an empty list means that all hold."""
         with self._database.reading() as connection:
             run = connection.execute(select(schema.runs).where(schema.runs.c.id == run_id)).mappings().one()
-            mine = _items.run_id == run_id
-            # From the items alone: an audit that trusted the counters would audit nothing.
+            # Items of a stage that has not opened do not belong to the run yet.
+            mine = (_items.run_id == run_id) & (_items.stage <= run["stage"])
+            # Computed from the items alone: an audit that trusted the counters would check nothing.
             states = connection.execute(select(_items.state, func.count()).where(mine).group_by(_items.state))
             counted = {str(state): int(n) for state, n in states}
             keys = connection.execute(select(func.count(_items.item_key.distinct())).where(mine)).scalar_one()
@@ -39,6 +40,6 @@ def _accounting(run: RowMapping, counted: dict[str, int]) -> list[str]:
     found = [] if actual == noted else [f"the counters say {noted}, the items {actual}"]
     if sum(actual.values()) != run["total"]:
         found.append(f"{sum(actual.values())} items for a total of {run['total']}")
-    if (run["state"] in FINAL_RUN_STATES) != (actual["pending"] == 0):
+    if (run["state"] in OPEN_STATES) != (actual["pending"] > 0):
         found.append(f"the run is {run['state']} with {actual['pending']} items open")
     return found

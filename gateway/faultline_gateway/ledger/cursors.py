@@ -19,10 +19,10 @@ def read_pair(cursor: str) -> tuple[float, str]:
     """Return the time and the id that `write` packed.
 
     Raises:
-        InvalidRequest: the cursor is not one of ours.
+        InvalidRequest: the gateway did not make the cursor.
     """
     match _position(cursor):
-        # Neither database compares a time that is not finite or, as a truth value, no time at all.
+        # Neither database compares a time that is not finite, or a truth value in place of a time.
         case [float(moment), str(name)] if math.isfinite(moment):
             return moment, name
     raise _refusal(cursor)
@@ -32,10 +32,10 @@ def read_ordinal(cursor: str, run_id: str) -> int:
     """Return the ordinal that `write` packed for this run.
 
     Raises:
-        InvalidRequest: the cursor is not one of this run's.
+        InvalidRequest: the cursor does not belong to this run.
     """
     match _position(cursor):
-        # Bound to its run; and beyond 31 bits PostgreSQL would fail on the query itself.
+        # The cursor is bound to its run; beyond 31 bits PostgreSQL would fail on the query itself.
         case [str(owner), int(ordinal)] if owner == run_id and abs(ordinal) < 2**31:
             return ordinal
     raise _refusal(cursor)

@@ -20,13 +20,13 @@ BUSY_SECONDS = 10.0
 """How long a writer waits for SQLite's one lock or for a row's in PostgreSQL; transactions take 3 ms."""
 
 IDLE_SECONDS = 60.0
-"""PostgreSQL ends a transaction that stands still so long: its machine has gone, its locks must not stay."""
+"""PostgreSQL ends a transaction that is idle this long: its machine is gone, its locks must not stay."""
 
 POOL_SIZE = 20
 """Connections kept open; the routes' threads are 40 and most of them wait for a socket."""
 
 DISK_FULL = "53100"
-"""PostgreSQL's code for it."""
+"""PostgreSQL's error code for it."""
 
 MIGRATION_LOCK = 0x6661756C
 """PostgreSQL advisory lock under which one of several starting processes migrates."""
@@ -38,7 +38,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self.engine = _engine(url)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
-        # Of several statements PostgreSQL would otherwise show each the state of its own moment.
+        # Otherwise each statement of a transaction would see a different state on PostgreSQL.
         snapshot = (
             {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         )
@@ -46,7 +46,7 @@ class Database:
         try:
             self.migrate()
         except BaseException:
-            # Nobody gets this object, so nobody else could close what it has opened.
+            # The caller never gets this object, so it must close its connections here.
             self.close()
             raise
 
@@ -98,10 +98,10 @@ def _engine(url: str) -> Engine:
 def _postgresql_engine(address: URL) -> Engine:
     engine = create_engine(
         address,
-        # The server's own defaults may be others; writers hold row locks and read again what they locked.
+        # The server's defaults may differ; writers hold row locks and read locked rows again.
         isolation_level="READ COMMITTED",
         connect_args={"client_encoding": "utf8"},
-        # Asked before use: a server that restarted leaves dead connections in the pool.
+        # Tested before use: a server that restarted leaves dead connections in the pool.
         pool_pre_ping=True,
         pool_size=POOL_SIZE,
     )
@@ -114,7 +114,7 @@ def _masked(url: URL) -> str:
 
 
 def _prepare_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    # The driver's own transactions begin late and upgrade locks midway; ours begin where we say.
+    # The driver's own transactions begin late and upgrade locks midway; ours begin explicitly.
     connection.isolation_level = None
     cursor = connection.cursor()
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
@@ -127,7 +127,7 @@ def _prepare_postgresql(connection: DBAPIConnection, _: ConnectionPoolEntry) -> 
     cursor = connection.cursor()
     for name, seconds in waits.items():
         cursor.execute(f"SET {name} = {round(seconds * 1000)}")
-    # What was acknowledged must survive a power cut, as on SQLite; stronger settings of the server stay.
+    # Acknowledged writes must survive a power cut, as on SQLite; stronger server settings are kept.
     cursor.execute("SHOW synchronous_commit")
     if cursor.fetchone() == ("off",):
         cursor.execute("SET synchronous_commit = on")
@@ -136,14 +136,14 @@ def _prepare_postgresql(connection: DBAPIConnection, _: ConnectionPoolEntry) -> 
 
 
 def _refuse_encoding(connection: Connection) -> None:
-    # Others refuse letters that labels have, or count a label's length in bytes.
+    # Other encodings refuse letters that labels have, or count a label's length in bytes.
     encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
     if encoding != "UTF8":
         raise InvalidRequest(f"the ledger's database must have the encoding UTF8, not {encoding}")
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # Two that read first and turn writers midway would each wait for the other, and one would fail.
+    # Two readers that become writers midway would each wait for the other, and one would fail.
     read_only = connection.get_execution_options().get("faultline_read_only", False)
     connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
@@ -160,9 +160,10 @@ def _translated() -> Iterator[None]:
 
 def _translation(error: OperationalError) -> FaultlineError:
     reason = str(error.orig)
-    # SQLite's driver gives this no type of its own; PostgreSQL may say it in any language.
+    # SQLite's driver has no type for this error; PostgreSQL's message may be in any language.
     if "disk is full" in reason or getattr(error.orig, "sqlstate", None) == DISK_FULL:
-        return StorageFull("the ledger's disk is full")
+        return StorageFull("the ledger's disk is full; free some space, then retry")
     return BackendUnavailable(
-        f"the ledger does not answer: {reason.splitlines()[0] if reason else 'no reason'}"
+        f"the ledger does not answer: {reason.splitlines()[0] if reason else 'no reason'}; "
+        "check its database, then retry"
     )

@@ -1,4 +1,4 @@
-"""Datasets and their sources: labelled pictures, each known by its content and label."""
+"""Datasets and their sources: labelled images, each known by its content and label."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _sources = schema.sources.c
 
 @dataclass(frozen=True, kw_only=True)
 class NewSource:
-    """A picture taken in: ``image`` is its blob, width and height are in pixels."""
+    """A stored image: ``image`` is its blob, width and height are in pixels."""
 
     image: str
     label: str
@@ -32,7 +32,7 @@ class NewSource:
 
 
 class Datasets(LedgerPart):
-    """The part of the ledger that knows what there is to test on."""
+    """The part of the ledger for datasets and their sources."""
 
     def create_dataset(self, name: str, classes: Sequence[str] | None) -> Dataset:
         """Make an empty dataset; making it again with the same classes changes nothing.
@@ -46,7 +46,7 @@ class Datasets(LedgerPart):
             "created_at": self._clock(),
         }  # fmt: skip
         try:
-            # Inserted and not looked up first: of two creators at once only one can find the name free.
+            # Inserted without a look-up: of two concurrent creators only one can find the name free.
             with self._database.writing() as connection:
                 connection.execute(insert(schema.datasets).values(row))
         except IntegrityError:
@@ -56,10 +56,10 @@ class Datasets(LedgerPart):
     def add_sources(
         self, name: str, sources: Sequence[NewSource], rejected: Sequence[RejectedSource] = ()
     ) -> int:
-        """Add pictures that are not there yet and return how many those were.
+        """Add the images that are new and return their number.
 
-        Whoever sends the same picture, label and file name again adds nothing; twice in ``sources``, or
-        under another file name, it is a second source.
+        Adding the same image, label and file name again changes nothing; the same image twice in
+        ``sources``, or under another file name, is a second source.
 
         Raises:
             UnknownDataset: no dataset has this name.
@@ -84,7 +84,7 @@ class Datasets(LedgerPart):
             return rows.dataset(_dataset_row(connection, name))
 
     def has_fixed_classes(self, name: str) -> bool:
-        """Tell whether the dataset was made with a list of classes, so that other labels are refused."""
+        """Return whether the dataset was made with a list of classes, so that other labels are refused."""
         with self._database.reading() as connection:
             return bool(_dataset_row(connection, name)["fixed_classes"])
 
@@ -92,7 +92,7 @@ class Datasets(LedgerPart):
         """Return every dataset by name."""
         with self._database.reading() as connection:
             found = connection.execute(select(schema.datasets)).mappings()
-            # Sorted here: PostgreSQL's order of letters is that of the language it was set up for.
+            # Sorted here: PostgreSQL orders letters by the language that it was set up for.
             return sorted((rows.dataset(row) for row in found), key=lambda dataset: dataset.name)
 
     def sources(self, name: str) -> list[Source]:
@@ -103,7 +103,7 @@ class Datasets(LedgerPart):
             return [rows.source(row) for row in connection.execute(query).mappings()]
 
     def is_source_image(self, image: str) -> bool:
-        """Tell whether a blob is a picture that somebody brought, and not one that Faultline made."""
+        """Return whether a blob is an image that a user provided, not one that Faultline made."""
         with self._database.reading() as connection:
             return rows.first(connection, select(_sources.id).where(_sources.image == image)) is not None
 
@@ -116,12 +116,12 @@ class Datasets(LedgerPart):
 
 
 def _add(connection: Connection, name: str, ordinal: int, source: NewSource, *, times: int) -> int:
-    """Add one source unless it is there so many times; return how many that made."""
+    """Add one source unless it already exists that many times; return the number of added ones."""
     alike = (_sources.dataset == name) & (_sources.image == source.image) & (_sources.label == source.label)
     filenames = connection.execute(select(_sources.filename).where(alike)).scalars().all()
     if filenames.count(source.filename) >= times:
         return 0
-    # The file name is no part of it: moving files about makes no new pictures.
+    # The file name is not part of it: moving files makes no new images.
     identity = cache_key(image=source.image, label=source.label, occurrence=len(filenames))
     values = {"dataset": name, "id": identity, "ordinal": ordinal, **vars(source)}
     connection.execute(insert(schema.sources).values(values))
@@ -130,7 +130,7 @@ def _add(connection: Connection, name: str, ordinal: int, source: NewSource, *, 
 
 def _restate(connection: Connection, row: RowMapping, rejected: Sequence[RejectedSource]) -> None:
     mine = _sources.dataset == row["name"]
-    # From the rows each time: a digest carried forward would carry its errors along.
+    # Computed from the rows each time: an incremental digest would accumulate errors.
     found = connection.execute(select(_sources.id, _sources.label).where(mine)).all()
     classes = row["classes"] if row["fixed_classes"] else sorted({label for _, label in found})
     values = {
@@ -144,7 +144,7 @@ def _dataset_row(connection: Connection, name: str, *, lock: bool = False) -> Ro
     query = select(schema.datasets).where(_datasets.name == name)
     row = rows.first(connection, query.with_for_update() if lock else query)
     if row is None:
-        raise UnknownDataset(f"there is no dataset {name!r}")
+        raise UnknownDataset(f"no dataset is named {name!r}; create it, or list those that exist")
     return row
 
 

@@ -1,4 +1,4 @@
-"""Idempotency keys of calls that make no run: claimed, then answered, then replayed."""
+"""Idempotency keys of calls that make no run: claim a key, answer the call, replay the answer."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _keys = schema.idempotency_keys.c
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """What the first call with a key answered."""
+    """The answer of the first call with a key."""
 
     status: int
     body: str
 
 
 class IdempotencyKeys(LedgerPart):
-    """The part of the ledger that makes a repeated POST harmless."""
+    """The part of the ledger that makes repeated POSTs harmless."""
 
     def claim(self, scope: str, key: str, fingerprint: str) -> StoredAnswer | None:
-        """Claim ``key`` for this call, or return what the first call with it answered.
+        """Claim ``key`` for this call, or return the answer of the first call with it.
 
         Raises:
             IdempotencyConflict: the key was used with another ``fingerprint``.
             IdempotencyInFlight: the first call has not answered yet.
         """
         row = {"scope": scope, "key": key, "fingerprint": fingerprint, "claimed_at": self._clock()}
-        # Swept by those who use keys: no job of its own that could stop unseen.
+        # Calls with keys sweep old ones: a separate job could stop unnoticed.
         self._forget_old()
         try:
             with self._database.writing() as connection:
@@ -63,14 +63,20 @@ class IdempotencyKeys(LedgerPart):
             query = select(schema.idempotency_keys).where(_is(scope, key))
             row = rows.first(connection, query.with_for_update())
             if row is None:
-                raise IdempotencyInFlight(f"the first call with the key {key!r} has just failed")
+                raise IdempotencyInFlight(
+                    f"the first call with the idempotency key {key!r} has just failed; retry"
+                )
             if row["fingerprint"] != fingerprint:
-                raise IdempotencyConflict(f"the key {key!r} was used with another body")
+                raise IdempotencyConflict(
+                    f"the idempotency key {key!r} belongs to another body; send this one under a new key"
+                )
             if row["status"] is not None:
                 return StoredAnswer(status=row["status"], body=row["body"])
-            # A call that died left its claim behind; what it did is safe to do again.
+            # A call that died left its claim behind; its work is safe to repeat.
             if row["claimed_at"] > self._clock() - CLAIM_SECONDS:
-                raise IdempotencyInFlight(f"the first call with the key {key!r} is still running")
+                raise IdempotencyInFlight(
+                    f"the first call with the idempotency key {key!r} is still running; retry later"
+                )
             mine = update(schema.idempotency_keys).where(_is(scope, key)).values(claimed_at=self._clock())
             connection.execute(mine)
         return None

@@ -1,4 +1,4 @@
-"""Leases: who works on what, until when, and what became of it."""
+"""Leases: which worker holds which items, until when, and their outcomes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from faultline_core.errors import LeaseLost
 from faultline_core.types import Cost, ItemState
 from faultline_gateway.ledger import rows, schema
 from faultline_gateway.ledger.part import LedgerPart
-from faultline_gateway.ledger.transitions import ACTIVE_STATES, move, record
-from faultline_gateway.work_items import LeasedGroup, LeasedItem
+from faultline_gateway.ledger.transitions import OPEN_STATES, move, record
+from faultline_gateway.runs.items import LeasedGroup, LeasedItem
 
 MAX_ATTEMPTS = 3
 RETRY_SECONDS = 2.0
 """A retryable failure waits about this long, doubled by attempt, before the next try."""
 
+_runs = schema.runs.c
 _items = schema.items.c
-# Literals and not parameters: SQLite takes a partial index only where it sees the index's own condition.
+# Literals, not parameters: SQLite uses a partial index only if it sees the index's own condition.
 _OPEN: tuple[ColumnElement[str], ...] = (literal_column("'pending'"), literal_column("'leased'"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """The item made what it was planned to make."""
+    """The item has its planned result."""
 
     result: Provenance
 
@@ -57,17 +58,17 @@ class Leases(LedgerPart):
     """The part of the ledger that workers call."""
 
     def lease_group(self, worker: str, *, seconds: float, run_id: str | None = None) -> LeasedGroup | None:
-        """Lease all that can be worked on of one source of one run, the run served longest ago first.
+        """Lease all items of one source of one run that are ready; the run served longest ago comes first.
 
-        An item's last attempt is leased alone: what kills its worker takes no other item with it.
+        An item's last attempt is leased alone: if it kills its worker, it takes no other item with it.
         """
         with self._database.reading() as connection:
             # Idle workers ask twice a second each; without work they must not queue for the write lock.
             if self._candidate(connection, run_id) is None:
                 return None
         while True:
-            # A transaction a look: on PostgreSQL another worker may take the candidate between look and lock,
-            # and who then locked a second run could wait for one who waits for the first.
+            # One transaction per look: on PostgreSQL another worker may take the candidate between look and
+            # lock, and a worker that then locked a second run could wait for one that waits for the first.
             with self._database.writing() as connection:
                 found = self._candidate(connection, run_id)
                 if found is None:
@@ -77,19 +78,21 @@ class Leases(LedgerPart):
                 return group
 
     def renew(self, group: LeasedGroup, seconds: float) -> list[str]:
-        """Prolong the leases that are still ours and return their item ids.
+        """Renew the leases that are still ours and return their item ids.
 
         Raises:
-            LeaseLost: none is ours any more: all were recorded, cancelled or leased to others.
+            LeaseLost: no lease is left: all items were recorded, cancelled or leased to others.
         """
         with self._database.writing() as connection:
-            # The run before its items, as every writer does: in another order two could wait for each other.
+            # Locks the run before its items, like every writer: otherwise two could wait for each other.
             rows.locked_run(connection, group.run_id)
             held = or_(*(_held(item.id, item.fence) for item in group.items))
             renewal = update(schema.items).where(held).values(due_at=self._clock() + seconds)
             kept = connection.execute(renewal.returning(_items.id)).scalars().all()
         if not kept:
-            raise LeaseLost(f"no lease of source {group.source_id!r} in run {group.run_id!r} is left")
+            raise LeaseLost(
+                f"no lease of source {group.source_id!r} in run {group.run_id!r} is left; drop its results"
+            )
         return list(kept)
 
     def finish(self, item_id: str, fence: int, outcome: Outcome) -> None:
@@ -102,7 +105,10 @@ class Leases(LedgerPart):
             run = rows.locked_run(connection, item_id.rpartition(".")[0])
             item = rows.first(connection, select(schema.items).where(_held(item_id, fence)))
             if item is None:
-                raise LeaseLost(f"the lease {fence} of item {item_id!r} is no longer valid")
+                raise LeaseLost(
+                    f"lease {fence} of item {item_id!r} has expired or passed to another worker; "
+                    "drop its result"
+                )
             state, values = self._conclusion(item, outcome)
             values = {"reason": None, "code": None, "detail": None, "state": state, "worker": None, **values}
             connection.execute(update(schema.items).where(_held(item_id, fence)).values(values))
@@ -111,7 +117,7 @@ class Leases(LedgerPart):
             move(connection, run, changes, now=self._clock(), message=message, cost=cost)
 
     def release(self, group: LeasedGroup) -> None:
-        """Give back what is still leased: a worker that stops in good order costs no attempt."""
+        """Return the items that are still leased: a worker that stops cleanly costs no attempt."""
         with self._database.writing() as connection:
             rows.locked_run(connection, group.run_id)
             held = or_(*(_held(item.id, item.fence) for item in group.items))
@@ -119,13 +125,21 @@ class Leases(LedgerPart):
             connection.execute(update(schema.items).where(held).values(given_back))
 
     def _candidate(self, connection: Connection, run_id: str | None) -> RowMapping | None:
-        query = (
-            select(_items.run_id, _items.source_id, _items.id, _items.attempts)
-            .join_from(schema.items, schema.runs)
-            .where(schema.runs.c.state.in_(ACTIVE_STATES), _ready(self._clock()))
-            .order_by(schema.runs.c.served_at, schema.runs.c.created_at, schema.runs.c.id, _items.ordinal)
-        )
-        return rows.first(connection, query if run_id is None else query.where(_items.run_id == run_id))
+        open_runs = select(_runs.id).where(_runs.state.in_(OPEN_STATES))
+        if run_id is not None:
+            open_runs = open_runs.where(_runs.id == run_id)
+        order = (_runs.served_at, _runs.created_at, _runs.id)
+        # Run by run: one ordered join would sort every open item of every run at each look.
+        for candidate in connection.execute(open_runs.order_by(*order)).scalars().all():
+            query = (
+                select(_items.run_id, _items.source_id, _items.id, _items.attempts, _runs.stage)
+                .join_from(schema.items, schema.runs)
+                .where(_items.run_id == candidate, _items.stage <= _runs.stage, _ready(self._clock()))
+                .order_by(_items.ordinal)
+            )
+            if (found := rows.first(connection, query)) is not None:
+                return found
+        return None
 
     def _lease_found(
         self, connection: Connection, found: RowMapping, worker: str, seconds: float
@@ -136,8 +150,13 @@ class Leases(LedgerPart):
         if not leased:
             return None
         self._mark_served(connection, run["id"])
-        config = rows.config(run)
-        return LeasedGroup(run_id=run["id"], config=config, source_id=found["source_id"], items=leased)
+        return LeasedGroup(
+            run_id=run["id"],
+            kind=run["kind"],
+            config=run["config"],
+            source_id=found["source_id"],
+            items=leased,
+        )
 
     def _lease(
         self, connection: Connection, found: RowMapping, worker: str, until: float
@@ -151,10 +170,11 @@ class Leases(LedgerPart):
             "state": "leased", "worker": worker, "due_at": until,
             "fence": _items.fence + 1, "attempts": _items.attempts + 1,
         }  # fmt: skip
-        mine = and_(_items.run_id == found["run_id"], wanted, _ready(self._clock()))
+        opened = _items.stage <= found["stage"]
+        mine = and_(_items.run_id == found["run_id"], opened, wanted, _ready(self._clock()))
         statement = update(schema.items).where(mine).values(values).returning(*schema.items.c)
         leased = [rows.leased_item(row) for row in connection.execute(statement).mappings()]
-        # RETURNING promises no order.
+        # RETURNING guarantees no order.
         return sorted(leased, key=lambda item: item.ordinal)
 
     def _mark_served(self, connection: Connection, run_id: str) -> None:
@@ -167,7 +187,7 @@ class Leases(LedgerPart):
         connection.execute(update(schema.runs).where(schema.runs.c.id == run_id).values(values))
 
     def _fail_exhausted(self, connection: Connection, run: RowMapping, source_id: str) -> None:
-        # Their workers died without a word, so nobody else would ever record these.
+        # Their workers died without recording them, and no other worker would.
         spent = and_(
             _items.run_id == run["id"], _items.source_id == source_id, _items.attempts >= MAX_ATTEMPTS,
             _ready(self._clock()),
@@ -206,7 +226,7 @@ def _pause(item: RowMapping) -> float:
 
 
 def _held(item_id: str, fence: int) -> ColumnElement[bool]:
-    # The fence decides and not the worker's name: a process may come back under the same one.
+    # The fence decides, not the worker's name: a process may restart under the same name.
     return and_(_items.id == item_id, _items.fence == fence, _items.state == "leased")
 
 

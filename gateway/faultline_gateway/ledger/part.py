@@ -1,4 +1,4 @@
-"""What every part of the ledger stands on: the database and the clock."""
+"""The base of every part of the ledger: the database and the clock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from faultline_gateway.ledger.database import Database
 
 
 class LedgerPart:
-    """Some of the ledger's verbs over one database; ``clock`` tells seconds since the epoch."""
+    """Some of the ledger's operations on one database; ``clock`` returns seconds since the epoch."""
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database

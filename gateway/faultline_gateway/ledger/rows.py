@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
-from types import MappingProxyType
 
 from sqlalchemy import Connection, RowMapping, Select, select
 
 from faultline_core.contract.base import Problem
-from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig
 from faultline_core.contract.datasets import Dataset, Source
 from faultline_core.contract.runs import AnyItem, RequestCounts, Run
-from faultline_core.contract.shift_benchmarks import ShiftBenchmarkConfig
-from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import NotFound
-from faultline_core.types import RunKind
 from faultline_gateway.ledger import schema
-from faultline_gateway.work_items import LeasedItem, RunConfig
-
-_CONFIGS: Mapping[RunKind, type[RunConfig]] = MappingProxyType(
-    {
-        "stress-test": StressTestConfig,
-        "dataset-interface": DatasetInterfaceConfig,
-        "shift-benchmark": ShiftBenchmarkConfig,
-    }
-)
+from faultline_gateway.runs.items import LeasedItem, PlannedItem
 
 COUNTED = ("pending", "done", "filtered", "failed", "cancelled")
-"""The counters of a run; ``pending`` includes what is leased."""
+"""The counters of a run; ``pending`` includes leased items."""
 
 
 def moment(seconds: float | None) -> dt.datetime | None:
@@ -42,15 +28,15 @@ def first(connection: Connection, query: Select[*tuple[object, ...]]) -> RowMapp
 
 
 def locked_run(connection: Connection, run_id: str) -> RowMapping:
-    """Return the run's row and hold it: every writer takes it first, so no two wait for each other.
+    """Lock and return the run's row: every writer locks it first, so no two wait for each other.
 
     Raises:
-        NotFound: there is no such run.
+        NotFound: the run does not exist.
     """
-    # SQLite ignores FOR UPDATE: there every writer holds the one lock already.
+    # SQLite ignores FOR UPDATE: there every writer already holds the only lock.
     row = first(connection, select(schema.runs).where(schema.runs.c.id == run_id).with_for_update())
     if row is None:
-        raise NotFound(f"there is no run {run_id!r}")
+        raise NotFound(f"no run has the id {run_id!r}; list the runs to find it")
     return row
 
 
@@ -72,18 +58,36 @@ def run(row: RowMapping) -> Run:
         request_counts=counts(row),
         resolved_config=row["config"],
         problem=None if row["problem"] is None else Problem.model_validate(row["problem"]),
+        stage=row["stage"],
+        parent=row["parent"],
     )
 
 
 _ITEM_FIELDS = (
-    "id", "ordinal", "kind", "source_id", "source_image", "label", "edit_type", "slot", "state", "reason",
-    "code", "detail", "attempts",
+    "id", "ordinal", "kind", "source_id", "source_image", "label", "edit_type", "slot", "stage", "state",
+    "reason", "code", "detail", "attempts",
 )  # fmt: skip
 
 
 def item(row: RowMapping, shape: type[AnyItem]) -> AnyItem:
-    """Return the item of a row of ``items``, as runs of its kind have them."""
+    """Return the item of a row of ``items``, in the shape of its run's kind."""
     return shape.model_validate({name: row[name] for name in (*_ITEM_FIELDS, "result")})
+
+
+def new_item(run_id: str, item: PlannedItem, *, stage: int = 1, first: int = 0) -> dict[str, object]:
+    """Return the row of a planned item.
+
+    Args:
+        run_id: the run.
+        item: the item, its ordinal counted from 0 in its stage.
+        stage: the stage that it is planned for, counted from 1.
+        first: the ordinal in the run of the stage's first item.
+    """
+    ordinal = first + item.ordinal
+    return {
+        **vars(item), "id": f"{run_id}.{ordinal}", "run_id": run_id, "ordinal": ordinal, "stage": stage,
+        "state": "pending", "attempts": 0, "fence": 0, "due_at": 0.0,
+    }  # fmt: skip
 
 
 _LEASED_FIELDS = (
@@ -93,13 +97,8 @@ _LEASED_FIELDS = (
 
 
 def leased_item(row: RowMapping) -> LeasedItem:
-    """Return what a worker gets of a row of ``items``."""
+    """Return the leased item of a row of ``items``, for a worker."""
     return LeasedItem(attempt=row["attempts"], **{name: row[name] for name in _LEASED_FIELDS})
-
-
-def config(row: RowMapping) -> RunConfig:
-    """Return the configuration that the run was resolved to at its creation."""
-    return _CONFIGS[row["kind"]].model_validate(row["config"])
 
 
 def dataset(row: RowMapping) -> Dataset:

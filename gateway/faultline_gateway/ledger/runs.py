@@ -1,4 +1,4 @@
-"""Runs: created with all their items at once, listed, watched, cancelled, resumed."""
+"""Runs: created with all items of their first stage at once, listed, watched, cancelled, resumed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from faultline_core.errors import IdempotencyConflict, NotFound, RunNotCancellab
 from faultline_core.types import FINAL_ITEM_STATES, FINAL_RUN_STATES, Cost, RunKind
 from faultline_gateway.ledger import cursors, rows, schema
 from faultline_gateway.ledger.part import LedgerPart
-from faultline_gateway.ledger.transitions import ACTIVE_STATES, end_state, move, record
-from faultline_gateway.work_items import PlannedItem
+from faultline_gateway.ledger.transitions import ACTIVE_STATES, end, end_state, move, record
+from faultline_gateway.runs.items import PlannedItem
 
 _runs = schema.runs.c
 _items = schema.items.c
@@ -34,29 +34,44 @@ class Runs(LedgerPart):
         items: Sequence[PlannedItem],
         fingerprint: str,
         idempotency_key: str | None = None,
+        staged: bool = False,
+        parent: str | None = None,
     ) -> str:
         """Make the run and all its items durable together and return the run's id.
 
-        A key that made a run before returns that run, for ever.
+        A key that made a run before always returns that run.
+
+        Args:
+            kind: the method.
+            dataset: the name of the dataset it is about.
+            config: the resolved configuration, as JSON.
+            items: the items of its first stage, their ordinals counted from 0.
+            fingerprint: the digest of the request.
+            idempotency_key: the caller's key, if any.
+            staged: whether the method plans later stages from results; the run ends with its items if not.
+            parent: the ended run that this one continues, if any.
 
         Raises:
+            NotFound: the run ``parent`` does not exist.
             IdempotencyConflict: the key made a run with another ``fingerprint``.
         """
-        # 128 random bits: one run's id tells nothing about another's.
+        # 128 random bits: the id of one run reveals nothing about another's.
         run_id = secrets.token_hex(16)
-        row = self._new_run(run_id, len(items)) | {
+        row = self._new_run(run_id, len(items), staged) | {
             "kind": kind, "dataset": dataset, "config": config, "fingerprint": fingerprint,
-            "idempotency_key": idempotency_key,
+            "idempotency_key": idempotency_key, "parent": parent,
         }  # fmt: skip
         try:
             with self._database.writing() as connection:
+                if parent is not None:
+                    _run_row(connection, parent)
                 connection.execute(insert(schema.runs).values(row))
                 if items:
-                    connection.execute(insert(schema.items), [_item_row(run_id, item) for item in items])
+                    connection.execute(insert(schema.items), [rows.new_item(run_id, item) for item in items])
                 counts = {name: row[name] for name in ("total", *rows.COUNTED)}
                 record(connection, run_id, row["state"], counts, "created")
         except IntegrityError:
-            # Two calls with one key raced; the unique column let one of them in, whose run is the answer.
+            # Two calls with one key raced; the unique column accepted one of them, whose run is the answer.
             known = None if idempotency_key is None else self.run_for_key(idempotency_key, fingerprint)
             if known is None:
                 raise
@@ -75,24 +90,27 @@ class Runs(LedgerPart):
         if row is None:
             return None
         if row["fingerprint"] != fingerprint:
-            raise IdempotencyConflict(f"the key {idempotency_key!r} was used with another body")
+            raise IdempotencyConflict(
+                f"the idempotency key {idempotency_key!r} belongs to another body; "
+                "send this one under a new key"
+            )
         return str(row["id"])
 
     def run(self, run_id: str, kind: RunKind | None = None) -> Run:
-        """Return the run as it stands.
+        """Return the current state of the run.
 
         Raises:
-            NotFound: there is no such run, or it is not of the ``kind`` that is asked for.
+            NotFound: the run does not exist, or it is not of the requested ``kind``.
         """
         with self._database.reading() as connection:
             found = rows.run(_run_row(connection, run_id))
         if kind is not None and found.kind != kind:
-            raise NotFound(f"run {run_id!r} is a {found.kind}, not a {kind}")
+            raise NotFound(f"run {run_id!r} is a {found.kind}, not a {kind}; ask for it under its own kind")
         return found
 
     def run_list(self, *, kind: RunKind | None = None, after: str | None = None, limit: int = 50) -> RunList:
         """Return a page of runs, newest first, of all kinds or of one."""
-        # One row more than asked for tells whether there is a next page.
+        # One row more than requested shows whether there is a next page.
         query = select(schema.runs).order_by(_runs.created_at.desc(), _runs.id.desc()).limit(limit + 1)
         if kind is not None:
             query = query.where(_runs.kind == kind)
@@ -115,11 +133,12 @@ class Runs(LedgerPart):
         ``shape`` is the item of runs of this kind.
         """
         since = -1 if after is None else cursors.read_ordinal(after, run_id)
-        # A keyset, never an offset: what happens to earlier items cannot shift later pages.
+        # A keyset, never an offset: changes of earlier items cannot shift later pages.
         query = select(schema.items).where(_items.run_id == run_id, _items.ordinal > since)
         with self._database.reading() as connection:
-            _run_row(connection, run_id)
-            found = connection.execute(query.order_by(_items.ordinal).limit(limit + 1)).mappings().all()
+            opened = _items.stage <= _run_row(connection, run_id)["stage"]
+            query = query.where(opened).order_by(_items.ordinal).limit(limit + 1)
+            found = connection.execute(query).mappings().all()
         page = [rows.item(row, shape) for row in found[:limit]]
         more = cursors.write(run_id, page[-1].ordinal) if len(found) > limit else None
         return PageOfItems[shape](items=page, after=more)  # type: ignore[valid-type]  # known at run time only
@@ -131,7 +150,7 @@ class Runs(LedgerPart):
     def items_of(
         self, run_id: str, shape: type[AnyItem], *, from_ordinal: int = 0, chunk: int = 500
     ) -> Iterator[AnyItem]:
-        """Yield every item of a run in ordinal order, as runs of its kind have them."""
+        """Yield every item of a run in ordinal order, in the shape of the run's kind."""
         after = cursors.write(run_id, from_ordinal - 1)
         while True:
             page = self.item_page(run_id, shape, after=after, limit=chunk)
@@ -151,18 +170,18 @@ class Runs(LedgerPart):
         """Return the newest event of a run.
 
         Raises:
-            NotFound: there is no such run.
+            NotFound: the run does not exist.
         """
         query = select(schema.events).where(_events.run_id == run_id).order_by(_events.id.desc())
         with self._database.reading() as connection:
             _run_row(connection, run_id)
             row = rows.first(connection, query)
         if row is None:
-            raise NotFound(f"the run {run_id!r} has left no event")
+            raise NotFound(f"run {run_id!r} has no event yet; ask for its state")
         return _event(row)
 
     def run_cancelled(self, run_id: str) -> bool:
-        """Tell whether nobody wants the run's items any more."""
+        """Return whether the run is cancelled or being cancelled."""
         return self.run(run_id).state in ("cancelling", "cancelled")
 
     def cancel(self, run_id: str) -> Run:
@@ -174,14 +193,19 @@ class Runs(LedgerPart):
         with self._database.writing() as connection:
             run = rows.locked_run(connection, run_id)
             if run["state"] in FINAL_RUN_STATES:
-                raise RunNotCancellable(f"the run {run_id!r} is already {run['state']}")
-            ended = connection.execute(_reopened(run_id, ("pending", "leased"), "cancelled")).rowcount
-            changes = {"pending": -ended, "cancelled": ended}
-            move(connection, run, changes, now=self._clock(), message="cancelled")
+                raise RunNotCancellable(
+                    f"run {run_id!r} is already {run['state']}; "
+                    "only a run that has not ended can be cancelled"
+                )
+            cancelled = connection.execute(_reopened(run, ("pending", "leased"), "cancelled")).rowcount
+            now = self._clock()
+            end(connection, run, now=now, message="cancelled", state="cancelled", cancelled=cancelled)
         return self.run(run_id)
 
     def resume(self, run_id: str) -> Run:
         """Put failed and cancelled items of an ended run back to pending, with fresh attempts.
+
+        A run whose next stage could not be planned, or that was cancelled meanwhile, is planned again.
 
         Raises:
             RunNotResumable: it has not ended, or every item ended well.
@@ -189,14 +213,22 @@ class Runs(LedgerPart):
         with self._database.writing() as connection:
             run = rows.locked_run(connection, run_id)
             again = run["failed"] + run["cancelled"]
-            if run["state"] not in FINAL_RUN_STATES or not again:
-                raise RunNotResumable(f"the run {run_id!r} is {run['state']} and has nothing to resume")
-            connection.execute(_reopened(run_id, ("failed", "cancelled"), "pending"))
-            # As if it had never been served: whoever resumes a run waits for it now.
-            awakened = {"state": "queued", "ended_at": None, "problem": None, "served_at": 0.0}
+            # Without such items, the run failed or was cancelled between two stages.
+            unfinished = again or run["state"] in ("failed", "cancelled")
+            if run["state"] not in FINAL_RUN_STATES or not unfinished:
+                raise RunNotResumable(
+                    f"run {run_id!r} is {run['state']}; "
+                    "only an ended run with failed or cancelled items or stages can be resumed"
+                )
+            connection.execute(_reopened(run, ("failed", "cancelled"), "pending"))
+            # As if it had never been served: the user who resumes a run waits for it now.
+            awakened = {
+                "state": "queued", "ended_at": None, "problem": None, "served_at": 0.0,
+                "planning_attempts": 0, "planning_due_at": 0.0,
+            }  # fmt: skip
             connection.execute(update(schema.runs).where(_runs.id == run_id).values(awakened))
             changes = {"pending": again, "failed": -run["failed"], "cancelled": -run["cancelled"]}
-            # Read again: what follows writes the state it finds, and the run has just been awakened.
+            # Read again: the following code writes the state that it reads, which has just changed.
             run = rows.locked_run(connection, run_id)
             move(connection, run, changes, now=self._clock(), message="resumed")
         return self.run(run_id)
@@ -207,38 +239,34 @@ class Runs(LedgerPart):
             return len(connection.execute(select(_runs.id).where(_runs.state.in_(ACTIVE_STATES))).all())
 
     def total_cost(self) -> Cost:
-        """Return what the recorded items of all runs took."""
+        """Return the cost of the recorded items of all runs."""
         with self._database.reading() as connection:
             noted = connection.execute(select(_runs.cost).where(_runs.cost.is_not(None))).scalars().all()
         return sum((Cost.model_validate(cost) for cost in noted), Cost())
 
-    def _new_run(self, run_id: str, total: int) -> dict[str, Any]:
+    def _new_run(self, run_id: str, total: int, staged: bool) -> dict[str, Any]:
         now = self._clock()
         zeros = dict.fromkeys(rows.COUNTED, 0)
-        state, ended_at = ("queued", None) if total else (end_state(zeros), now)
+        without_items = ("finalizing", None) if staged else (end_state(zeros), now)
+        state, ended_at = ("queued", None) if total else without_items
         times = {"created_at": now, "started_at": None, "ended_at": ended_at, "served_at": 0.0}
-        return {"id": run_id, "state": state, "total": total, **zeros, "pending": total, **times}
+        counters = {"total": total, **zeros, "pending": total}
+        return {"id": run_id, "state": state, "staged": staged, **counters, **times}
 
 
 def _run_row(connection: Connection, run_id: str) -> RowMapping:
     row = rows.first(connection, select(schema.runs).where(_runs.id == run_id))
     if row is None:
-        raise NotFound(f"there is no run {run_id!r}")
+        raise NotFound(f"no run has the id {run_id!r}; list the runs to find it")
     return row
 
 
-def _item_row(run_id: str, item: PlannedItem) -> dict[str, Any]:
-    return {
-        **vars(item), "id": f"{run_id}.{item.ordinal}", "run_id": run_id, "state": "pending",
-        "attempts": 0, "fence": 0, "due_at": 0.0,
-    }  # fmt: skip
-
-
-def _reopened(run_id: str, states: tuple[str, ...], state: str) -> Update:
-    """Move items between states; none is leased then, so whoever still works on one cannot record it."""
+def _reopened(run: RowMapping, states: tuple[str, ...], state: str) -> Update:
+    """Move items between states; their leases end, so a worker that still holds one cannot record it."""
     fresh = {"attempts": 0, "due_at": 0.0} if state not in FINAL_ITEM_STATES else {}
     values = {"state": state, "worker": None, **fresh}
-    return update(schema.items).where(and_(_items.run_id == run_id, _items.state.in_(states))).values(values)
+    mine = and_(_items.run_id == run["id"], _items.stage <= run["stage"], _items.state.in_(states))
+    return update(schema.items).where(mine).values(values)
 
 
 def _event(row: RowMapping) -> RunEvent:

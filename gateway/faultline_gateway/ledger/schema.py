@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     Float,
     ForeignKey,
@@ -13,6 +14,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     UniqueConstraint,
+    false,
     text,
 )
 
@@ -57,7 +59,7 @@ runs = Table(
     Column("state", Line(32), nullable=False),
     Column("dataset", Line(96), nullable=False),
     Column("config", JSON, nullable=False),
-    # On the run itself: it is kept as long as the run, and both become durable in one commit.
+    # A column of the run: it is kept as long as the run, and both become durable in one commit.
     Column("idempotency_key", Line(255), unique=True),
     Column("fingerprint", Line(64), nullable=False),
     Column("created_at", Float, nullable=False),
@@ -72,10 +74,20 @@ runs = Table(
     Column("failed", Integer, nullable=False),
     Column("cancelled", Integer, nullable=False),
     Column("cost", JSON(none_as_null=True)),
+    Column("parent", Line(64)),
+    Column("staged", Boolean, nullable=False, server_default=false()),
+    Column("stage", Integer, nullable=False, server_default="1"),
+    Column("planning_fence", Integer, nullable=False, server_default="0"),
+    Column("planning_attempts", Integer, nullable=False, server_default="0"),
+    Column("planning_due_at", Float, nullable=False, server_default="0"),
     Index("runs_newest", "created_at", "id"),
 )
+"""``cost``: the cost of the recorded items; None until an item is recorded.
 
-"""``cost``: what the recorded items took, None until there is one."""
+``staged``: whether a method plans more stages from the results; ``stage``: the one that opened last. Items
+of a later stage are stored before it opens and belong to no total until then: every reader leaves them out.
+``planning_*``: the lease under which one process plans the next stage, as items are leased.
+"""
 
 items = Table(
     "items",
@@ -90,6 +102,7 @@ items = Table(
     Column("label", Line(200), nullable=False),
     Column("edit_type", Line(32)),
     Column("slot", Integer, nullable=False),
+    Column("stage", Integer, nullable=False, server_default="1"),
     Column("caption", Prose),
     Column("state", Line(16), nullable=False),
     Column("attempts", Integer, nullable=False),
@@ -102,8 +115,12 @@ items = Table(
     Column("result", JSON(none_as_null=True)),
     UniqueConstraint("run_id", "item_key"),
     UniqueConstraint("run_id", "ordinal"),
-    # Partial: most items are finished, and the question is asked twice a second by each idle hand.
+    # Partial: most items are finished, and each idle worker loop asks twice a second.
     Index("items_open", "run_id", "ordinal", sqlite_where=OPEN_ITEMS, postgresql_where=OPEN_ITEMS),
+    # A source's items are leased under the write lock: a stage may have 100,000 open ones of other sources.
+    Index(
+        "items_open_of_source", "run_id", "source_id", sqlite_where=OPEN_ITEMS, postgresql_where=OPEN_ITEMS
+    ),
 )
 """``due_at``: when a pending item may be leased, when a leased one's lease ends."""
 
@@ -116,7 +133,7 @@ events = Table(
     Column("counts", JSON, nullable=False),
     Column("message", Prose, nullable=False),
     Index("events_of_run", "run_id", "id"),
-    # Without it SQLite gives a deleted event's number again, and a stream would skip what bears it.
+    # Without it SQLite reuses a deleted event's number, and a stream would skip the new event.
     sqlite_autoincrement=True,
 )
 
@@ -135,7 +152,7 @@ shift_decisions = Table(
     Index("shift_decisions_of_run", "run_id", "id"),
     sqlite_autoincrement=True,
 )
-"""Rows are only ever added: the newest of a shift is in force, the others tell what was before."""
+"""Rows are only added: the newest of a shift is in force, the others are its history."""
 
 idempotency_keys = Table(
     "idempotency_keys",

@@ -1,4 +1,4 @@
-"""Decisions on the thresholds of a benchmark's shifts: who set which, and when; none is ever overwritten."""
+"""Decisions on the thresholds of a benchmark's shifts: author, value and date; none is ever overwritten."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import datetime as dt
 from sqlalchemy import RowMapping, insert, select
 
 from faultline_core.contract.shift_thresholds import ShiftThresholdDecision
-from faultline_core.shift_thresholds import ShiftDecision
+from faultline_core.shift_benchmark.shift_thresholds import ShiftDecision
 from faultline_gateway.ledger import rows, schema
 from faultline_gateway.ledger.part import LedgerPart
 
@@ -15,7 +15,7 @@ _decisions = schema.shift_decisions.c
 
 
 class ShiftDecisions(LedgerPart):
-    """The part of the ledger that knows what people decided about a benchmark's pictures."""
+    """The part of the ledger for reviewers' decisions on a benchmark's images."""
 
     def now(self) -> dt.datetime:
         """The ledger's time, in UTC: decisions are dated by it as runs are."""
@@ -25,7 +25,7 @@ class ShiftDecisions(LedgerPart):
         """Keep a decision, from now on the one in force for its shift.
 
         Raises:
-            NotFound: there is no such run.
+            NotFound: the run does not exist.
         """
         row = {
             "run_id": run_id, "shift": decision.shift, "checkpoint": decision.checkpoint,

@@ -1,4 +1,4 @@
-"""Columns of text that hold the same on every database."""
+"""Text columns that hold the same text on every database."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sqlalchemy.types import TypeDecorator
 
 
 class Line(TypeDecorator[str]):
-    """Text of a greatest length; what no database or encoding keeps in common is replaced."""
+    """Text of limited length; characters that some database or encoding cannot store are replaced."""
 
     impl = String
     cache_ok = True

@@ -1,4 +1,4 @@
-"""How a run moves: counters, its end, and the event that each change leaves."""
+"""State changes of a run: counters, its end, and the event of each change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from faultline_core.errors import error_for
 from faultline_core.types import Cost, RunState
 from faultline_gateway.ledger import rows, schema
 
-ACTIVE_STATES: tuple[RunState, ...] = ("queued", "in_progress")
+OPEN_STATES: tuple[RunState, ...] = ("queued", "in_progress")
+"""The states of runs with open items, and of no others."""
+
+ACTIVE_STATES: tuple[RunState, ...] = (*OPEN_STATES, "finalizing")
 
 
 def move(
@@ -24,26 +27,65 @@ def move(
     message: str,
     cost: Cost | None = None,
 ) -> None:
-    """Apply ``changes`` to a locked run's counters, end it where nothing is pending, record the event.
+    """Apply ``changes`` to a locked run's counters and record the event.
 
-    ``cost`` is added to what the run took so far.
+    If nothing is pending, a run planned in stages becomes ``finalizing`` and any other run ends. ``cost``
+    is added to the cost of the run so far.
     """
     counters = {name: run[name] + changes.get(name, 0) for name in rows.COUNTED}
-    # In the last item's own transaction: nobody ever sees an ended run with open items, or the reverse.
-    ending = _ending(connection, run["id"], counters, now) if counters["pending"] == 0 else {}
-    values = {**counters, **ending}
+    # In the last item's own transaction: no reader sees an ended run with open items, or the reverse.
+    values = {**counters, **({} if counters["pending"] else _without_items(connection, run, counters, now))}
     if cost is not None:
         values["cost"] = (Cost.model_validate(run["cost"] or {}) + cost).model_dump()
-    connection.execute(update(schema.runs).where(schema.runs.c.id == run["id"]).values(values))
-    record(
-        connection, run["id"], values.get("state", run["state"]), {"total": run["total"], **counters}, message
-    )
+    change(connection, run, values, message)
+
+
+def end(
+    connection: Connection,
+    run: RowMapping,
+    *,
+    now: float,
+    message: str,
+    state: RunState | None = None,
+    problem: Problem | None = None,
+    cancelled: int = 0,
+) -> None:
+    """End a locked run as its counters say, or in the ``state`` given; its planner, if any, loses the lease.
+
+    Args:
+        now: seconds since the epoch.
+        message: the message of the event.
+        state: the final state; None takes the one that follows from the counters.
+        problem: why the run failed; None takes the first failed item's, if any.
+        cancelled: how many pending items were cancelled with it.
+    """
+    counters = {name: run[name] for name in rows.COUNTED}
+    counters |= {"pending": run["pending"] - cancelled, "cancelled": run["cancelled"] + cancelled}
+    values = {**counters, **_ending(connection, run["id"], counters, now)}
+    if state is not None:
+        document = None if problem is None else problem.model_dump(mode="json")
+        values |= {"state": state, "problem": document}
+    change(connection, run, {**values, "planning_fence": run["planning_fence"] + 1}, message)
+
+
+def change(connection: Connection, run: RowMapping, values: Mapping[str, Any], message: str) -> None:
+    """Write ``values`` into a locked run's row and record an event with its new state."""
+    connection.execute(update(schema.runs).where(schema.runs.c.id == run["id"]).values(dict(values)))
+    changed = {**run, **values}
+    counts = {name: changed[name] for name in ("total", *rows.COUNTED)}
+    record(connection, run["id"], changed["state"], counts, message)
 
 
 def record(connection: Connection, run_id: str, state: str, counts: Mapping[str, int], message: str) -> None:
     """Add an event; the run's row is locked, so event numbers of a run grow in the order of commits."""
     values = {"run_id": run_id, "state": state, "counts": dict(counts), "message": message}
     connection.execute(insert(schema.events).values(values))
+
+
+def _without_items(
+    connection: Connection, run: RowMapping, counters: Mapping[str, int], now: float
+) -> dict[str, Any]:
+    return {"state": "finalizing"} if run["staged"] else _ending(connection, run["id"], counters, now)
 
 
 def _ending(connection: Connection, run_id: str, counters: Mapping[str, int], now: float) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 
-from faultline_core.accuracy_line import probit
 from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.contract.shift_benchmark_summary import (
     EffectSummary,
@@ -17,20 +16,17 @@ from faultline_core.contract.shift_benchmark_summary import (
     SlopeSummary,
     SourceSummary,
 )
+from faultline_core.shift_benchmark.accuracy_line import probit
 from faultline_core.types import Estimate
-from faultline_gateway.reports.labels import MOST_NAMES
 from faultline_gateway.reports.plots import Plot, fitted_axis, plot
 from faultline_gateway.reports.scatter import Axis, Point, Scatter, scatter, spread
 
 OTHER = "other"
 SHOWN_GROUPS = 7
-"""Architectures and families told apart by colour; the rest are one group."""
-FITTING_NAMES = 8
-ROOM_FOR_A_NAME = 14.0
-"""The map of shifts grows by so much for each name above those that fit."""
+"""Architectures and families with a colour of their own; the rest are one group."""
 
 _PANEL = (470.0, 330.0)
-_MAP = (980.0, 460.0)
+_MAP = (480.0, 420.0)
 _NORMAL_TICKS = (0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99)
 
 
@@ -60,7 +56,7 @@ def accuracy_lines(source: SourceSummary, models: Mapping[str, ClassifierDescrip
 
 
 def groups_of(source: SourceSummary, models: Mapping[str, ClassifierDescription]) -> dict[str, str]:
-    """The group that each model is coloured by: its architecture, where the service tells one."""
+    """The colour group of each model: its architecture, if the service reports one."""
     names = {
         name: models[name].architecture if name in models else ""
         for shift in source.shifts.values()
@@ -71,22 +67,25 @@ def groups_of(source: SourceSummary, models: Mapping[str, ClassifierDescription]
 
 
 def impact_map(source: SourceSummary) -> Scatter | None:
-    """Impact over slope, one point a shift, coloured by family (fig. 11); None without two effects."""
+    """Impact over slope, one point per shift, coloured by family (fig. 11); None if no slope is known.
+
+    Points are numbered from the largest impact down.
+    """
     effects = {name: found.effect for name, found in source.shifts.items() if found.effect is not None}
+    ranked = sorted(effects.items(), key=lambda found: found[1].impact.estimate or 0.0, reverse=True)
     points = [
         Point(
             x=effect.slope.slope,
             y=effect.impact,
             series=source.shifts[name].family,
             title=f"{name}: impact {effect.impact}, slope {effect.slope.slope}",
-            label=name,
+            name=name,
         )
-        for name, effect in effects.items()
+        for name, effect in ranked
         if effect.slope.slope.estimate is not None
     ]
     if not points:
         return None
-    more = min(len(points), MOST_NAMES) - FITTING_NAMES
     x_range = spread([point.x for point in points], 1.0)
     y_range = spread([point.y for point in points], 0.0)
     return scatter(
@@ -94,7 +93,7 @@ def impact_map(source: SourceSummary) -> Scatter | None:
         Axis("slope of the line through the models", *x_range),
         Axis("absolute impact", *y_range, in_percent=True),
         width=_MAP[0],
-        height=_MAP[1] + ROOM_FOR_A_NAME * max(0, more),
+        height=_MAP[1],
         lines=[("zero", 0.0, 0.0)],
     )
 
@@ -111,7 +110,7 @@ def similarity_plot(summary: ShiftBenchmarkSummary) -> Plot:
 
 
 def passed_plot(summary: ShiftBenchmarkSummary) -> Plot:
-    """Share of each source's shifted pictures that passes both criteria (fig. 17)."""
+    """Share of each source's shifted images that pass both criteria (fig. 17)."""
     groups = {"pass the filter": {name: source.passed for name, source in summary.sources.items()}}
     figures = [figure for group in groups.values() for figure in group.values()]
     return plot(groups, fitted_axis(figures, around=0.5, bounds=(0.0, 1.0)), percent=True)
@@ -119,8 +118,8 @@ def passed_plot(summary: ShiftBenchmarkSummary) -> Plot:
 
 def _line(effect: EffectSummary, slope: SlopeSummary, groups: Mapping[str, str], *, normal: bool) -> Scatter:
     drops = list(effect.models.values())
-    pictures = min((drop.shifted.n for drop in drops), default=1)
-    bend = partial(_normal, pictures=pictures) if normal else float
+    images = min((drop.shifted.n for drop in drops), default=1)
+    bend = partial(_normal, images=images) if normal else float
     points = [
         Point(
             x=drop.base,
@@ -133,7 +132,7 @@ def _line(effect: EffectSummary, slope: SlopeSummary, groups: Mapping[str, str],
     axes = [
         _accuracy_axis(title, figures, bend, normal=normal)
         for title, figures in (
-            ("accuracy on base pictures", [drop.base for drop in drops]),
+            ("accuracy on base images", [drop.base for drop in drops]),
             ("accuracy under the shift", [drop.shifted for drop in drops]),
         )
     ]
@@ -153,8 +152,8 @@ def _accuracy_axis(
     return Axis(title, bend(low), bend(high), in_percent=True, bend=bend, ticks=_NORMAL_TICKS)
 
 
-def _normal(accuracy: float, pictures: int) -> float:
-    return float(probit(accuracy, pictures))
+def _normal(accuracy: float, images: int) -> float:
+    return float(probit(accuracy, images))
 
 
 def _through(

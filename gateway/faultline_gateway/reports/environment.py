@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from faultline_core.quantities import scaled
+from faultline_core.formatting import format_si
 from faultline_gateway.reports import numbers
 
 TEMPLATES = Environment(
@@ -25,5 +25,5 @@ TEMPLATES.filters |= {
     "count": numbers.count,
     "p_value": numbers.p_value,
     "decimal": numbers.decimal,
-    "scaled": scaled,
+    "format_si": format_si,
 }

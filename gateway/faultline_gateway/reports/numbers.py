@@ -14,7 +14,7 @@ def percent(value: float | None, digits: int = 0) -> str:
 
 
 def signed(value: float | None, digits: int = 3) -> str:
-    """A change with its sign; what rounds to zero has none."""
+    """A change with its sign; a change that rounds to zero has none."""
     if value is None:
         return NOTHING
     text = f"{abs(value):.{digits}f}"
@@ -24,7 +24,7 @@ def signed(value: float | None, digits: int = 3) -> str:
 
 
 def decimal(value: float | None, digits: int = 1) -> str:
-    """A number that has no sign."""
+    """A number without a plus sign."""
     return NOTHING if value is None else f"{value:.{digits}f}"
 
 

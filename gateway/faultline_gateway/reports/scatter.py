@@ -1,61 +1,40 @@
-"""Geometry of the reports' scatter plots: points with intervals on two axes, ready to be drawn as SVG."""
+"""Geometry of the reports' scatter plots: points with intervals on two axes, for drawing as SVG."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from faultline_core.types import Estimate
-from faultline_gateway.reports.labels import Label, Spot, place_labels
 from faultline_gateway.reports.numbers import MINUS, decimal, percent
+from faultline_gateway.reports.scale import Scale
 
 LEFT = 58
 TOP = 12
 RIGHT_MARGIN = 26
 BELOW = 44
 _MOST_DIGITS = 4
-
-
-@dataclass(frozen=True)
-class Scale:
-    """A linear scale from values to SVG units between ``start`` and ``end``."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def place(self, value: float) -> float:
-        """Position of a value, kept inside the axis."""
-        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
-        return round(self.start + share * (self.end - self.start), 1)
-
-    def ticks(self) -> list[float]:
-        """About four round values."""
-        raw = (self.high - self.low) / 4
-        power = 10.0 ** math.floor(math.log10(raw))
-        step = next((nice * power for nice in (1.0, 2.0, 5.0) if nice * power >= raw), 10.0 * power)
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        return [index * step for index in range(first, last + 1)]
+_TICK_STEPS = 4
 
 
 @dataclass(frozen=True)
 class Point:
-    """A point before it is placed: its figures on both axes, its series, what it is called."""
+    """A point before it is placed: its figures on both axes, its series, and its name in the key."""
 
     x: Estimate
     y: Estimate
     series: str
     title: str
-    label: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True)
 class Mark:
     """A placed point: its centre, the ends of its intervals, its series by number.
 
-    ``name`` is its label where it wants one, ``label`` that label placed; None where no room was left.
+    ``number`` is drawn in the point and stands for its ``name`` in the key; None for a point without a name.
     """
 
     series: int
@@ -64,8 +43,8 @@ class Mark:
     x_ends: tuple[float, float]
     y_ends: tuple[float, float]
     title: str
-    name: str
-    label: Label | None = None
+    name: str = ""
+    number: int | None = None
 
 
 @dataclass(frozen=True)
@@ -98,16 +77,16 @@ class Scatter:
     series: list[str]
 
     @property
-    def unlabelled(self) -> list[str]:
-        """Names for which no room was left."""
-        return [mark.name for mark in self.marks if mark.name and mark.label is None]
+    def key(self) -> list[Mark]:
+        """The numbered points, by number."""
+        return [mark for mark in self.marks if mark.number is not None]
 
 
 @dataclass(frozen=True)
 class Axis:
     """What an axis shows: its title, its range, its ticks, and how a value is written and bent.
 
-    A value is written in per cent, or else as the number that it is.
+    A value is written in per cent or as a plain number.
     ``bend`` maps a figure onto the axis's scale; ``low`` and ``high`` are on it. Ticks are figures.
     """
 
@@ -121,13 +100,13 @@ class Axis:
     def placed(self, start: float, end: float) -> tuple[Scale, list[tuple[float, str]]]:
         """Its scale between two positions, and its ticks there."""
         scale = Scale(self.low, self.high, start, end)
-        values = scale.ticks() if self.ticks is None else self.ticks
+        values = scale.ticks(_TICK_STEPS) if self.ticks is None else self.ticks
         inside = [value for value in values if self.low <= self.bend(value) <= self.high]
         places = [scale.place(self.bend(value)) for value in inside]
         return scale, list(zip(places, self._written(inside), strict=True))
 
     def _written(self, values: Sequence[float]) -> list[str]:
-        """Ticks with the digits that it takes to write each as it is: none reads as its neighbour."""
+        """Ticks with enough digits to write each exactly, so that no two look equal."""
         unit, write = (100, percent) if self.in_percent else (1, decimal)
         exact = (
             digits
@@ -155,14 +134,21 @@ def scatter(
     height: float,
     lines: Sequence[tuple[str, float, float]] = (),
 ) -> Scatter:
-    """Place points that have both figures, and their labels inside the axes.
+    """Place the points that have both figures; those with a name are numbered in their order, from 1.
 
-    ``lines`` are (kind, slope, intercept) on the bent scales.
+    Args:
+        points: what is drawn; a point without an estimate on either axis is left out.
+        x: the horizontal axis.
+        y: the vertical axis.
+        width: of the whole plot, in SVG units.
+        height: of the whole plot, in SVG units.
+        lines: (kind, slope, intercept) on the bent scales.
     """
     right, bottom = width - RIGHT_MARGIN, height - BELOW
     x_scale, x_ticks = x.placed(LEFT, right)
     y_scale, y_ticks = y.placed(bottom, TOP)
     series = list(dict.fromkeys(point.series for point in points))
+    numbers = itertools.count(1)
     marks = [
         Mark(
             series=series.index(point.series),
@@ -171,14 +157,12 @@ def scatter(
             x_ends=_ends(point.x, x, x_scale),
             y_ends=_ends(point.y, y, y_scale),
             title=point.title,
-            name=point.label,
+            name=point.name,
+            number=next(numbers) if point.name else None,
         )
         for point in points
         if point.x.estimate is not None and point.y.estimate is not None
     ]
-    spots = [Spot(mark.name, mark.x, mark.y, mark.x_ends, mark.y_ends) for mark in marks]
-    labels = place_labels(spots, (LEFT, TOP, right, bottom))
-    marks = [replace(mark, label=label) for mark, label in zip(marks, labels, strict=True)]
     drawn = [found for line in lines if (found := _cut(line, x_scale, y_scale)) is not None]
     return Scatter(
         width, height, LEFT, right, TOP, bottom, x.title, y.title, x_ticks, y_ticks, marks, drawn, series
@@ -192,7 +176,7 @@ def _ends(figure: Estimate, axis: Axis, scale: Scale) -> tuple[float, float]:
 
 
 def _cut(line: tuple[str, float, float], x: Scale, y: Scale) -> Line | None:
-    """The part of a line inside both scales, None where it never enters."""
+    """The part of a line inside both scales; None if it lies outside."""
     kind, slope, intercept = line
     low, high = x.low, x.high
     if slope:

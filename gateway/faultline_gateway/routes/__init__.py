@@ -1,26 +1,27 @@
-"""The routes: one module a resource, no logic."""
+"""The routes: one module per resource, without logic."""
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from fastapi import APIRouter
 
-from faultline_gateway.routes import (
-    artifacts,
-    classifiers,
-    dataset_interfaces,
-    datasets,
-    health,
-    services,
-    shift_benchmarks,
-    stress_tests,
-)
+from faultline_gateway.methods import METHODS
+from faultline_gateway.routes import artifacts, classifiers, datasets, health, services
+
+
+def _router_of(kind: str) -> APIRouter:
+    """Return the router of a method's runs, which is in the module named after its resource."""
+    module = import_module(f"{__name__}.{kind.replace('-', '_')}s")
+    router = module.router
+    assert isinstance(router, APIRouter)  # every resource of a method is one
+    return router
+
 
 ROUTERS: tuple[APIRouter, ...] = (
     datasets.router,
     classifiers.router,
-    stress_tests.router,
-    dataset_interfaces.router,
-    shift_benchmarks.router,
+    *map(_router_of, METHODS),
     artifacts.router,
     services.router,
     health.router,

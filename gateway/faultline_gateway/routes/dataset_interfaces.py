@@ -1,4 +1,4 @@
-"""``/v1/dataset-interfaces``: learn a dataset's classes, then show them changed."""
+"""``/v1/dataset-interfaces``: learn a dataset's classes, then generate images of them."""
 
 from __future__ import annotations
 
@@ -8,44 +8,42 @@ from fastapi.responses import HTMLResponse
 from faultline_core.contract.dataset_interfaces import (
     DatasetInterfaceCreate,
     DatasetInterfaceSummary,
-    Pictures,
-    PicturesCreate,
-    TokenItem,
+    Images,
+    ImagesCreate,
 )
 from faultline_core.contract.runs import Run
-from faultline_gateway.interface_pictures import generate
-from faultline_gateway.parts import IdempotencyKey, Parts
-from faultline_gateway.reports.interface_report import render_interface
+from faultline_gateway.methods.dataset_interface.generate import generate
+from faultline_gateway.methods.dataset_interface.method import DATASET_INTERFACE
+from faultline_gateway.routes.context import Context, IdempotencyKey
 from faultline_gateway.routes.reports import report_response
 from faultline_gateway.routes.runs import accepted, run_router
-from faultline_gateway.submission import submit_interface
-from faultline_gateway.workflows.dataset_interface import summarize_interface
+from faultline_gateway.runs.submission import submit
+from faultline_gateway.runs.summaries import summary_of
 
-router = run_router("dataset-interface", TokenItem)
+router = run_router(DATASET_INTERFACE)
 
 
 @router.post("", status_code=202)
 async def create_dataset_interface(
-    body: DatasetInterfaceCreate, parts: Parts, response: Response, key: IdempotencyKey = None
+    body: DatasetInterfaceCreate, context: Context, response: Response, key: IdempotencyKey = None
 ) -> Run:
-    """Plan a dataset interface; it is durable before this answers, and a worker takes it up."""
-    return accepted(await submit_interface(body, parts, key), router, response)
+    """Create a dataset interface; the run is durable before the answer, and a worker takes it up."""
+    return accepted(await submit(DATASET_INTERFACE, body, context, key), router, response)
 
 
 @router.post("/{run_id}:generate")
-async def generate_pictures(run_id: str, body: PicturesCreate, parts: Parts) -> Pictures:
-    """Make pictures of a class, as it is or under a shift in any words."""
-    return await generate(run_id, body, parts)
+async def generate_images(run_id: str, body: ImagesCreate, context: Context) -> Images:
+    """Generate images of a class, as it is or under a shift."""
+    return await generate(run_id, body, context)
 
 
 @router.get("/{run_id}/summary")
-def summarize_dataset_interface(run_id: str, parts: Parts) -> DatasetInterfaceSummary:
-    """Return the tokens that there are, how they came out, and which classes are missing."""
-    return summarize_interface(parts.ledger.run(run_id), parts.ledger.items_of(run_id, TokenItem))
+def summarize_dataset_interface(run_id: str, context: Context) -> DatasetInterfaceSummary:
+    """Return the learned tokens, how well each resembles its class, and why classes are missing."""
+    return summary_of(DATASET_INTERFACE, run_id, None, context)
 
 
 @router.get("/{run_id}/report", response_class=HTMLResponse)
-def report_dataset_interface(run_id: str, parts: Parts) -> HTMLResponse:
-    """Return what was learned of each class as one self-contained HTML document."""
-    run, items = parts.ledger.run(run_id), list(parts.ledger.items_of(run_id, TokenItem))
-    return report_response(render_interface(summarize_interface(run, items), run, items, parts.store.get))
+def report_dataset_interface(run_id: str, context: Context) -> HTMLResponse:
+    """Return the report on each class as one self-contained HTML document."""
+    return report_response(DATASET_INTERFACE, run_id, context)

@@ -1,4 +1,4 @@
-"""``/healthz``, ``/readyz`` and ``/metrics``: for those who run the gateway."""
+"""``/healthz``, ``/readyz`` and ``/metrics``: for operators of the gateway."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from fastapi import APIRouter, Response
 
 from faultline_core.contract.services import Health
 from faultline_core.errors import BackendUnavailable
-from faultline_gateway.metrics import CONTENT_TYPE
-from faultline_gateway.parts import Parts
+from faultline_gateway.http.metrics import CONTENT_TYPE
+from faultline_gateway.routes.context import Context
 from faultline_gateway.version import VERSION
 
 router = APIRouter(tags=["health"])
@@ -17,24 +17,24 @@ router = APIRouter(tags=["health"])
 
 @router.get("/healthz")
 async def healthz() -> Health:
-    """Say that the gateway is alive; this waits for nobody else."""
+    """Answer while the gateway is alive, whatever the state of the services."""
     return Health(status="ok", version=VERSION)
 
 
 @router.get("/readyz")
-async def readyz(parts: Parts) -> Health:
-    """Say whether ledger and services can take a run."""
-    # Any read will do: it raises where the ledger does not answer.
-    await asyncio.to_thread(parts.ledger.active_runs)
-    waiting = [found.service for found in await parts.health.services() if not found.ready]
+async def readyz(context: Context) -> Health:
+    """Answer 200 when the ledger and every service can take a run, otherwise 503."""
+    # Any read will do: it raises if the ledger does not answer.
+    await asyncio.to_thread(context.ledger.active_runs)
+    waiting = [found.service for found in await context.health.services() if not found.ready]
     if waiting:
-        raise BackendUnavailable(f"not ready: {', '.join(waiting)}")
+        raise BackendUnavailable(f"not ready: {', '.join(waiting)}; GET /v1/services says why")
     return Health(status="ready", version=VERSION)
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-def metrics(parts: Parts) -> Response:
-    """Return the gateway's own counters and the cost of its runs in Prometheus' text format."""
-    ledger = parts.ledger
-    series = parts.metrics.exposition(ledger.active_runs(), parts.health.circuits(), ledger.total_cost())
+def metrics(context: Context) -> Response:
+    """Return the gateway's counters and the cost of its runs in the Prometheus text format."""
+    ledger = context.ledger
+    series = context.metrics.exposition(ledger.active_runs(), context.health.circuits(), ledger.total_cost())
     return Response(series, media_type=CONTENT_TYPE)

@@ -1,16 +1,24 @@
-"""How a report leaves: as HTML that may run and fetch nothing."""
+"""Serve reports as HTML that may neither run scripts nor fetch anything."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi.responses import HTMLResponse
 
-# The report opens on our own origin: whatever slipped through the escaping must not run there.
+from faultline_gateway.routes.context import GatewayContext
+from faultline_gateway.runs.method import AnyMethod
+from faultline_gateway.runs.summaries import report_of
+
+# The report opens on our own origin: script that slipped through the escaping must not run there.
 REPORT_HEADERS = {
     "content-security-policy": "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
 
-def report_response(html: str) -> HTMLResponse:
-    """Answer a report."""
-    return HTMLResponse(html, headers=REPORT_HEADERS)
+def report_response(
+    method: AnyMethod, run_id: str, context: GatewayContext, view: Any = None
+) -> HTMLResponse:
+    """Answer the report of a run; ``view`` is the reader's choice for its summary."""
+    return HTMLResponse(report_of(method, run_id, view, context), headers=REPORT_HEADERS)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from faultline_core.contract.services import ServiceList
-from faultline_gateway.parts import Parts
+from faultline_gateway.routes.context import Context
 
 router = APIRouter(prefix="/v1/services", tags=["services"])
 
 
 @router.get("")
-async def list_services(parts: Parts) -> ServiceList:
-    """Say how each service is."""
-    return ServiceList(services=await parts.health.services())
+async def list_services(context: Context) -> ServiceList:
+    """Return the state of each service."""
+    return ServiceList(services=await context.health.services())

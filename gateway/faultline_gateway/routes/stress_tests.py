@@ -1,48 +1,47 @@
-"""``/v1/stress-tests``: create them, sum them up, report; the rest is as for every run."""
+"""``/v1/stress-tests``: create them, sum them up, report; other routes are those of every run."""
 
 from __future__ import annotations
 
 from fastapi import Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from faultline_core.contract.runs import Item, Run
-from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate, StressTestSummary
-from faultline_gateway.exports.counterfactuals import counterfactual_card, counterfactual_records
-from faultline_gateway.parts import IdempotencyKey, Parts
+from faultline_core.contract.runs import Run
+from faultline_core.contract.stress_tests import StressTestCreate, StressTestSummary
+from faultline_gateway.exports.method import ExportChoice
+from faultline_gateway.methods.stress_test.method import STRESS_TEST
+from faultline_gateway.routes.context import Context, IdempotencyKey
 from faultline_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
 from faultline_gateway.routes.reports import report_response
 from faultline_gateway.routes.runs import accepted, run_router
-from faultline_gateway.submission import submit
+from faultline_gateway.runs.submission import submit
+from faultline_gateway.runs.summaries import summary_of
 
-router = run_router("stress-test", Item)
+router = run_router(STRESS_TEST)
 
 
 @router.post("", status_code=202)
 async def create_stress_test(
-    body: StressTestCreate, parts: Parts, response: Response, key: IdempotencyKey = None
+    body: StressTestCreate, context: Context, response: Response, key: IdempotencyKey = None
 ) -> Run:
-    """Plan a stress test; it is durable before this answers, and a worker takes it up."""
-    return accepted(await submit(body, parts, key), router, response)
+    """Create a stress test; the run is durable before the answer, and a worker takes it up."""
+    return accepted(await submit(STRESS_TEST, body, context, key), router, response)
 
 
 @router.get("/{run_id}/summary")
-def summarize_stress_test(run_id: str, parts: Parts) -> StressTestSummary:
+def summarize_stress_test(run_id: str, context: Context) -> StressTestSummary:
     """Return the figures of the run as it stands, each with its interval and n."""
-    return parts.summaries.summary(run_id)
+    return summary_of(STRESS_TEST, run_id, None, context)
 
 
 @router.get("/{run_id}/report", response_class=HTMLResponse)
-def report_stress_test(run_id: str, parts: Parts) -> HTMLResponse:
+def report_stress_test(run_id: str, context: Context) -> HTMLResponse:
     """Return the report as one self-contained HTML document."""
-    return report_response(parts.summaries.report(run_id))
+    return report_response(STRESS_TEST, run_id, context)
 
 
 @router.get("/{run_id}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)
 def export_stress_test(
-    run_id: str, parts: Parts, layout: Layout = "imagefolder", dropped: Dropped = False
+    run_id: str, context: Context, layout: Layout = "imagefolder", dropped: Dropped = False
 ) -> StreamingResponse:
-    """Return the counterfactuals that were kept, with their provenance and a card, as a tar."""
-    config = StressTestConfig.model_validate(parts.ledger.run(run_id).resolved_config)
-    card = counterfactual_card(parts.summaries.summary(run_id), dropped=dropped)
-    records = counterfactual_records(run_id, config, parts.ledger.items(run_id), dropped=dropped)
-    return export_response(run_id, records, card, layout, parts)
+    """Export the kept counterfactuals with their provenance and a card, as a tar archive."""
+    return export_response(STRESS_TEST, run_id, layout, ExportChoice(dropped=dropped), context)

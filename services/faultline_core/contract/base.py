@@ -1,8 +1,8 @@
 """What every HTTP body shares: strictness, problems, outcomes."""
 
-from __future__ import annotations
-
-from typing import Annotated, Generic, TypeVar
+from collections import Counter
+from collections.abc import Iterable
+from typing import Annotated, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -24,6 +24,17 @@ MAX_BATCH = 64
 Text = Annotated[str, Field(min_length=1, max_length=4000)]
 
 
+def require_distinct(values: Iterable[str]) -> None:
+    """Refuse a list that repeats a value.
+
+    Raises:
+        ValueError: a value is listed twice.
+    """
+    twice = [value for value, count in Counter(values).items() if count > 1]
+    if twice:
+        raise ValueError(f"{twice[0]!r} is listed twice; list each value once")
+
+
 class RequestBody(BaseModel):
     """A body that a caller sends: unknown fields are refused."""
 
@@ -37,27 +48,38 @@ class ResponseBody(BaseModel):
 
 
 class FieldProblem(ResponseBody):
-    """One offending field: a JSON pointer and what is wrong there, with a code where it has one."""
+    """One offending field of a request, or one part of a problem."""
 
-    pointer: str
-    detail: str
-    code: str | None = None
+    pointer: str = Field(
+        description="JSON pointer (RFC 6901) to the offending value in the request body; empty for the "
+        "body as a whole."
+    )
+    detail: str = Field(description="What is wrong with this value and what to send instead.")
+    code: str | None = Field(
+        default=None, description="Error code from the closed list, or null where only the field is named."
+    )
 
 
 class Problem(ResponseBody):
-    """RFC 9457 problem details with a code from the closed list."""
+    """RFC 9457 problem details: the body of every error."""
 
-    type: str
-    title: str
-    status: int
-    detail: str
-    code: str
-    retryable: bool = False
-    errors: list[FieldProblem] = []
-    request_id: str | None = None
+    type: str = Field(description="URN of the error code, `urn:faultline:problem:` followed by the code.")
+    title: str = Field(description="Short name of the error, the same for every occurrence of its code.")
+    status: int = Field(description="HTTP status of the response.")
+    detail: str = Field(description="What happened, to which input, and what to do.")
+    code: str = Field(description="Error code from the closed list; it stays the same between versions.")
+    retryable: bool = Field(default=False, description="Whether the same request may succeed later.")
+    errors: list[FieldProblem] = Field(
+        default=[],
+        description="The offending fields, each with a JSON pointer; empty where no single field is at "
+        "fault.",
+    )
+    request_id: str | None = Field(
+        default=None, description="The `X-Request-Id` of the failed request, or null where there was none."
+    )
 
     @classmethod
-    def of(cls, error: FaultlineError, *, request_id: str | None = None) -> Problem:
+    def of(cls, error: FaultlineError, *, request_id: str | None = None) -> Self:
         """Describe ``error`` for the wire."""
         parts = error.parts or (() if error.pointer is None else (error,))
         errors = [
@@ -84,13 +106,15 @@ class Problem(ResponseBody):
 class Outcome(ResponseBody, Generic[T]):
     """What became of one item of a batch: a value or a problem, never both."""
 
-    value: T | None = None
-    problem: Problem | None = None
+    value: T | None = Field(default=None, description="The result for this item, or null where it failed.")
+    problem: Problem | None = Field(
+        default=None, description="Why this item failed, or null where it succeeded."
+    )
 
     @model_validator(mode="after")
-    def _one_of_two(self) -> Outcome[T]:
+    def _one_of_two(self) -> Self:
         if (self.value is None) == (self.problem is None):
-            raise ValueError("an outcome has exactly one of value and problem")
+            raise ValueError("an outcome must have exactly one of value and problem")
         return self
 
     def unwrap(self) -> T:
@@ -102,16 +126,18 @@ class Outcome(ResponseBody, Generic[T]):
 
 
 class ModelIdentity(ResponseBody):
-    """Which weights answered: a name and the digest of their files."""
+    """The weights that answered."""
 
-    id: str
-    revision: str
+    id: str = Field(description="Name of the model in its suite or registry.")
+    revision: str = Field(description="Digest of the weight files; it changes whenever the weights do.")
 
 
 class ServiceHealth(ResponseBody):
-    """A service's own word on its state."""
+    """A service's report on its own state."""
 
-    service: str
-    ready: bool
-    model: ModelIdentity | None = None
-    detail: str = ""
+    service: str = Field(description="Name of the service, such as `editor`.")
+    ready: bool = Field(description="Whether the service takes requests now.")
+    model: ModelIdentity | None = Field(
+        default=None, description="The weights it has loaded, or null where it has none or did not answer."
+    )
+    detail: str = Field(default="", description="Why the service is not ready; empty when it is.")

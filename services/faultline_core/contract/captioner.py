@@ -1,6 +1,4 @@
-"""Bodies of the captioner: captions of pictures and the log-likelihood of given texts."""
-
-from __future__ import annotations
+"""Bodies of the captioner: captions of images and the log-likelihood of given texts."""
 
 from pydantic import Field
 
@@ -9,57 +7,73 @@ from faultline_core.types import BlobRef, Cost
 
 
 class CaptionItem(RequestBody):
-    """One picture to caption, with the label its caption is conditioned on."""
+    """One image to caption."""
 
-    image: BlobRef
-    label: str | None = Field(default=None, max_length=200)
+    image: BlobRef = Field(description="SHA-256 of the image in the store.")
+    label: str | None = Field(
+        default=None,
+        max_length=200,
+        description="Class of the image, on which the caption is conditioned; null for a caption "
+        "without one.",
+    )
 
 
 class CaptionRequest(RequestBody):
-    """``POST /v1/caption``."""
+    """``POST /v1/caption``: images to caption."""
 
-    items: list[CaptionItem] = Field(min_length=1, max_length=MAX_BATCH)
+    items: list[CaptionItem] = Field(min_length=1, max_length=MAX_BATCH, description="The images to caption.")
 
 
 class Caption(ResponseBody):
-    """A caption; ``shortened`` says that sentences which did not fit the editor were left off."""
+    """The caption of one image."""
 
-    text: str
-    log_likelihood: float
-    tokens: int
-    shortened: bool = False
+    text: str = Field(description="The caption.")
+    log_likelihood: float = Field(
+        description="Log-likelihood of the caption given the image, summed over tokens, in nats."
+    )
+    tokens: int = Field(description="Number of tokens in the caption.")
+    shortened: bool = Field(
+        default=False,
+        description="Whether sentences were removed so that the caption fits the editor's text encoder.",
+    )
 
 
 class CaptionResponse(ResponseBody):
-    """One outcome for each picture, in order."""
+    """Answer to `CaptionRequest`."""
 
-    outcomes: list[Outcome[Caption]]
-    model: ModelIdentity
-    cost: Cost = Cost()
+    outcomes: list[Outcome[Caption]] = Field(
+        description="One outcome for each image, in the order of the request."
+    )
+    model: ModelIdentity = Field(description="The weights that answered.")
+    cost: Cost = Field(default=Cost(), description="What the whole call took.")
 
 
 class LogLikelihoodItem(RequestBody):
-    """A picture and the text whose likelihood given it is wanted."""
+    """An image and a text to score against it."""
 
-    image: BlobRef
-    text: Text
+    image: BlobRef = Field(description="SHA-256 of the image in the store.")
+    text: Text = Field(description="The text whose likelihood given the image is computed.")
 
 
 class LogLikelihoodRequest(RequestBody):
-    """``POST /v1/log-likelihood``."""
+    """``POST /v1/log-likelihood``: captions to score against their images."""
 
-    items: list[LogLikelihoodItem] = Field(min_length=1, max_length=MAX_BATCH)
+    items: list[LogLikelihoodItem] = Field(
+        min_length=1, max_length=MAX_BATCH, description="The pairs of image and text to score."
+    )
 
 
 class LogLikelihood(ResponseBody):
-    """Sum over tokens in nats, and the number of tokens."""
+    """How likely a text is given its image."""
 
-    total: float
-    tokens: int
+    total: float = Field(description="Log-likelihood of the text, summed over its tokens, in nats.")
+    tokens: int = Field(description="Number of tokens in the text.")
 
 
 class LogLikelihoodResponse(ResponseBody):
-    """One outcome for each pair, in order."""
+    """Answer to `LogLikelihoodRequest`."""
 
-    outcomes: list[Outcome[LogLikelihood]]
-    model: ModelIdentity
+    outcomes: list[Outcome[LogLikelihood]] = Field(
+        description="One outcome for each pair, in the order of the request."
+    )
+    model: ModelIdentity = Field(description="The weights that answered.")

@@ -1,6 +1,4 @@
-"""Bodies of the classifiers: the models under test, each seen as a function from picture to probabilities."""
-
-from __future__ import annotations
+"""Bodies of the classifiers: the models under test, each seen as a function from image to probabilities."""
 
 from typing import Literal
 
@@ -11,37 +9,51 @@ from faultline_core.types import BlobRef, ClassifierSpec, Cost
 
 
 class ClassifyRequest(RequestBody):
-    """``POST /v1/classify``: predictions over the dataset's ``classes``, in their order."""
+    """``POST /v1/classify``: images to predict the class of."""
 
-    classifier: ClassifierSpec
-    images: list[BlobRef] = Field(min_length=1, max_length=MAX_BATCH)
-    classes: list[str] = Field(min_length=1, max_length=10_000)
-    features: bool = False
+    classifier: ClassifierSpec = Field(description="The classifier to run.")
+    images: list[BlobRef] = Field(
+        min_length=1, max_length=MAX_BATCH, description="SHA-256 of each image to classify."
+    )
+    classes: list[str] = Field(
+        min_length=1,
+        max_length=10_000,
+        description="Class names to predict over; probabilities come back in this order.",
+    )
+    features: bool = Field(
+        default=False, description="Whether to return the features that the classifier's head reads as well."
+    )
 
 
 class Prediction(ResponseBody):
-    """Probabilities over the request's classes; they sum to the mass the head puts on these classes.
+    """What a classifier predicts for one image."""
 
-    ``top`` holds the indices of the five most probable classes, best first.
-    """
-
-    probabilities: list[float]
-    top: list[int]
-    features: list[float] | None = None
+    probabilities: list[float] = Field(
+        description="Probability of each requested class, in [0, 1]; they sum to the mass that the head "
+        "puts on these classes."
+    )
+    top: list[int] = Field(description="Indices of the five most probable classes, best first.")
+    features: list[float] | None = Field(
+        default=None,
+        description="Features that the classifier's head reads, or null where the request did not ask "
+        "for them or there are none.",
+    )
 
 
 class ClassifyResponse(ResponseBody):
-    """One outcome for each picture, in order."""
+    """Answer to `ClassifyRequest`."""
 
-    outcomes: list[Outcome[Prediction]]
-    model: ModelIdentity
-    cost: Cost = Cost()
+    outcomes: list[Outcome[Prediction]] = Field(
+        description="One outcome for each image, in the order of the request."
+    )
+    model: ModelIdentity = Field(description="The weights that answered.")
+    cost: Cost = Field(default=Cost(), description="What the whole call took.")
 
 
 class DescribeRequest(RequestBody):
-    """``POST /v1/describe``: what is known of a classifier, listed or not: a `ClassifierDescription`."""
+    """``POST /v1/describe``: ask for a `ClassifierDescription` of any classifier, listed or not."""
 
-    classifier: ClassifierSpec
+    classifier: ClassifierSpec = Field(description="The classifier to describe.")
 
 
 ClassifierTrait = Literal["architecture", "parameters", "resolution", "training"]
@@ -49,21 +61,34 @@ ClassifierTrait = Literal["architecture", "parameters", "resolution", "training"
 
 
 class ClassifierDescription(ResponseBody):
-    """A classifier that can be tested; ``classes`` is its class map where it is known.
+    """A classifier that can be tested, described from its files without loading the weights."""
 
-    Models are grouped by what their files say without being loaded, None or empty where nobody told: the
-    ``architecture``, the number of ``parameters``, the ``resolution`` in pixels (the shorter side of what the
-    network takes), and ``training``, on what and how: timm's tag of the weights ("a1_in1k").
-    """
-
-    name: str
-    spec: str
-    architecture: str = ""
-    classes: list[str] | None = None
-    description: str = ""
-    parameters: int | None = None
-    resolution: int | None = None
-    training: str = ""
+    name: str = Field(description="Short name of the classifier.")
+    spec: str = Field(
+        description="What to pass as `classifier`: a name of the suite or a prefixed name such as "
+        "`timm:resnet50`."
+    )
+    architecture: str = Field(
+        default="", description="Architecture, such as `resnet50`; empty where it is unknown."
+    )
+    classes: list[str] | None = Field(
+        default=None,
+        description="Class names in the order of the classifier's outputs, or null where they are unknown.",
+    )
+    description: str = Field(
+        default="", description="What the classifier is, in a sentence; empty where nothing is known."
+    )
+    parameters: int | None = Field(
+        default=None, description="Number of parameters, or null where it is unknown."
+    )
+    resolution: int | None = Field(
+        default=None, description="Shorter side of the input image in pixels, or null where it is unknown."
+    )
+    training: str = Field(
+        default="",
+        description="Training data and recipe as timm's tag of the weights names them, such as "
+        "`a1_in1k`; empty where unknown.",
+    )
 
     def trait(self, name: ClassifierTrait) -> str | int | None:
         """The trait of this name, None where nobody told it."""
@@ -72,6 +97,6 @@ class ClassifierDescription(ResponseBody):
 
 
 class ClassifierList(ResponseBody):
-    """``GET /v1/classifiers``."""
+    """``GET /v1/classifiers``: the classifiers that can be tested."""
 
-    classifiers: list[ClassifierDescription]
+    classifiers: list[ClassifierDescription] = Field(description="The classifiers that the suite lists.")

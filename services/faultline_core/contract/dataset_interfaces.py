@@ -1,12 +1,10 @@
 """Bodies of ``/v1/dataset-interfaces``: a dataset's classes learned as tokens (ImageNet*)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from faultline_core.contract.base import MAX_BATCH, ModelIdentity, RequestBody, ResponseBody
+from faultline_core.contract.base import MAX_BATCH, ModelIdentity, RequestBody, ResponseBody, require_distinct
 from faultline_core.contract.editor import GenerationPreset
 from faultline_core.contract.runs import Provenance, RequestCounts, RunItem
 from faultline_core.contract.tokens import DroppedImage, TextualInversionPreset
@@ -16,102 +14,146 @@ CLASS_NAME = "class-name"
 """As ``token_init``: each class begins at its own name."""
 
 LearningPrompts = Literal["templates", "captions"]
-"""What a picture is shown under: the preset's templates, or its caption with ``<class>`` in it."""
+"""What an image is shown under: the preset's templates, or its caption with ``<class>`` in it."""
 
 ClassName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class DatasetInterfaceCreate(RequestBody):
-    """``POST /v1/dataset-interfaces``: which dataset, which of its classes, how its tokens begin.
+    """``POST /v1/dataset-interfaces``: learn the classes of a dataset as tokens."""
 
-    ``token_init`` is ``class-name``, or one word for all classes ("pet", "airplane": Dataset Interfaces,
-    appendix D). ``prompts``, ``vectors`` and ``steps`` override the suite's, ``limit`` takes so many
-    pictures of each class.
-    """
-
-    dataset: Name
-    classes: list[ClassName] | None = Field(default=None, min_length=1, max_length=10_000)
-    token_init: str = Field(default=CLASS_NAME, min_length=1, max_length=200)
-    prompts: LearningPrompts | None = None
-    vectors: int | None = Field(default=None, ge=1, le=16)
-    steps: int | None = Field(default=None, ge=1, le=20_000)
-    limit: int | None = Field(default=None, ge=1, le=100_000)
-    seed: Seed
+    dataset: Name = Field(description="Name of the dataset.")
+    classes: list[ClassName] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=10_000,
+        description="Classes to learn, or null for all of the dataset.",
+    )
+    token_init: str = Field(
+        default=CLASS_NAME,
+        min_length=1,
+        max_length=200,
+        description="Words that every token starts from, such as `pet` (Dataset Interfaces, appendix "
+        "D); `class-name` starts each at its own name.",
+    )
+    prompts: LearningPrompts | None = Field(
+        default=None,
+        description="Whether images are shown under the preset's templates or under their captions; "
+        "null for the suite's choice.",
+    )
+    vectors: int | None = Field(
+        default=None, ge=1, le=16, description="Number of vectors of a token, or null for the suite's."
+    )
+    steps: int | None = Field(
+        default=None, ge=1, le=20_000, description="Number of optimisation steps, or null for the suite's."
+    )
+    limit: int | None = Field(
+        default=None,
+        ge=1,
+        le=100_000,
+        description="Most images of each class to learn from, or null for all.",
+    )
+    seed: Seed = Field(description="Seed of every random draw.")
 
     @field_validator("classes")
     @classmethod
     def _distinct(cls, values: list[str] | None) -> list[str] | None:
-        if values is not None and len(set(values)) != len(values):
-            raise ValueError("values must be distinct")
+        require_distinct(values or ())
         return values
 
 
 class DatasetInterfaceConfig(ResponseBody):
-    """All that an interface depends on, stored with the run and never re-derived.
+    """Everything an interface depends on, fixed when its run is created."""
 
-    ``pictures`` names for each class the blob that lists its pictures, a JSON array of references;
-    ``compared`` are pictures of many classes, whose captions tell what is a class's own and what is usual.
-    A token is learned by calls of ``link_steps`` steps; ``generation`` is how it is then looked at.
-    """
-
-    request: DatasetInterfaceCreate
-    suite: str
-    preset: TextualInversionPreset
-    prompts: LearningPrompts
-    models: dict[str, str]
-    versions: dict[str, str]
-    dataset_digest: str
-    classes: list[str]
-    pictures: dict[str, BlobRef]
-    compared: dict[str, list[BlobRef]] = {}
-    without_pictures: list[str] = []
-    link_steps: int
-    generation: GenerationPreset
+    request: DatasetInterfaceCreate = Field(description="The request that created the run.")
+    suite: str = Field(description="Name of the model suite.")
+    preset: TextualInversionPreset = Field(description="The knobs of textual inversion.")
+    prompts: LearningPrompts = Field(
+        description="Whether images are shown under templates or under their captions."
+    )
+    models: dict[str, str] = Field(description="Name of each service's model.")
+    versions: dict[str, str] = Field(description="Versions of the software that planned the run, by package.")
+    dataset_digest: str = Field(description="Digest of the dataset when the run was created.")
+    classes: list[str] = Field(description="The classes to learn.")
+    images: dict[str, BlobRef] = Field(
+        description="For each class, SHA-256 of the stored JSON array that lists its images."
+    )
+    compared: dict[str, list[BlobRef]] = Field(
+        default={},
+        description="Images of many classes, by class; their captions tell which words are a class's own.",
+    )
+    without_images: list[str] = Field(
+        default=[], description="Classes that were left out because the dataset has no image of them."
+    )
+    link_steps: int = Field(description="Steps that one call to the editor takes.")
+    generation: GenerationPreset = Field(description="How images are generated to check a token.")
 
 
 class TokenCandidate(ResponseBody):
-    """A token at one share of what was learned, by pictures made under the prompts that it was learned under.
+    """A token part of the way to the learned vectors, checked on images made with it."""
 
-    ``resemblance`` is CLIP's cosine of a picture with the mean of the class's own pictures, over pictures.
-    """
-
-    share: float
-    token: BlobRef
-    resemblance: Estimate
+    interpolation_weight: float = Field(
+        description="How much of the way from the initialiser to the learned vectors, in [0, 1]."
+    )
+    token: BlobRef = Field(description="SHA-256 of the token bundle in the store.")
+    resemblance: Estimate = Field(
+        description="CLIP cosine of the images made with it with the mean of the class's own images; n "
+        "counts images."
+    )
 
 
 class TokenResult(Provenance):
-    """What a class came to: its bundle, how the loss fell, and whether pictures of it look like it.
+    """A learned class: its token, how the loss fell, and whether images made with it look like the class."""
 
-    ``losses`` are means over ``losses_over`` steps each. ``object_similarity`` is CLIP's cosine of pictures
-    generated with the token (``pictures``) with "a photo of a <name>", ``name_similarity`` that of pictures
-    by the plain name (``name_pictures``), ``real_similarity`` that of the class's own. ``resemblance`` is the
-    cosine of the first with the mean of the class's own pictures, ``name_resemblance`` that of the second: a
-    class whose name does not bring up what the dataset shows has a lower one there. Each is over pictures.
-    A name that the generator cannot read, as a code may be, has no pictures and neither figure.
-
-    ``own_words`` are what captions say of this class more than of others; they were left to the token.
-    ``share`` is how much of the way from the initialiser the token went, chosen among ``candidates``: the
-    smallest share whose resemblance is as high as the best one's, one standard error aside.
-    """
-
-    token: BlobRef
-    share: float = 1.0
-    candidates: list[TokenCandidate] = []
-    initialiser: str
-    steps: int
-    losses: list[float]
-    losses_over: int = 1
-    images: int
-    dropped_images: list[DroppedImage] = []
-    own_words: list[str] = []
-    pictures: list[BlobRef] = []
-    name_pictures: list[BlobRef] = []
-    object_similarity: Estimate | None = None
-    name_similarity: Estimate | None = None
-    real_similarity: Estimate | None = None
-    resemblance: Estimate | None = None
-    name_resemblance: Estimate | None = None
+    token: BlobRef = Field(description="SHA-256 of the token bundle in the store.")
+    interpolation_weight: float = Field(
+        default=1.0,
+        description="How much of the way from the initialiser to the learned vectors the token goes, in "
+        "[0, 1]: of `candidates` the smallest whose resemblance is within one standard error of the "
+        "best.",
+    )
+    candidates: list[TokenCandidate] = Field(
+        default=[], description="The tokens that the choice was made from; empty where only one was offered."
+    )
+    initialiser: str = Field(description="Words that the vectors started from.")
+    steps: int = Field(description="Number of steps the token was learned for.")
+    losses: list[float] = Field(description="Mean losses over `losses_over` consecutive steps each.")
+    losses_over: int = Field(default=1, description="Number of steps behind each entry of `losses`.")
+    n_images: int = Field(description="Number of images the token was learned from.")
+    dropped_images: list[DroppedImage] = Field(
+        default=[], description="Images that could not be read, with the reason."
+    )
+    own_words: list[str] = Field(
+        default=[],
+        description="Words that captions use for this class more than for others; prompts leave them to "
+        "the token.",
+    )
+    token_images: list[BlobRef] = Field(
+        default=[], description="SHA-256 of the images generated with the token."
+    )
+    name_images: list[BlobRef] = Field(
+        default=[],
+        description="SHA-256 of the images generated with the class's plain name; empty where the "
+        "generator cannot read the name.",
+    )
+    object_similarity: Estimate | None = Field(
+        default=None,
+        description='CLIP cosine of the token\'s images with "a photo of a <class>"; n counts images.',
+    )
+    name_similarity: Estimate | None = Field(
+        default=None, description="The same for the plain name's images, or null where there are none."
+    )
+    real_similarity: Estimate | None = Field(default=None, description="The same for the class's own images.")
+    resemblance: Estimate | None = Field(
+        default=None,
+        description="CLIP cosine of the token's images with the mean of the class's own images; n "
+        "counts images.",
+    )
+    name_resemblance: Estimate | None = Field(
+        default=None,
+        description="The same for the plain name's images, or null where there are none; it is lower "
+        "where the name does not evoke what the dataset shows.",
+    )
 
 
 class TokenItem(RunItem[TokenResult]):
@@ -119,53 +161,84 @@ class TokenItem(RunItem[TokenResult]):
 
 
 class DatasetInterfaceSummary(ResponseBody):
-    """The tokens of an interface by class; of one that was cancelled, those that are finished.
+    """``GET /v1/dataset-interfaces/{run_id}/summary``: the learned tokens as the run stands."""
 
-    ``missing`` says of every other class why it has none.
-    """
+    run_id: str = Field(description="Id of the run, by which benchmarks name the interface.")
+    dataset: str = Field(description="Name of the dataset.")
+    tokens: dict[str, TokenResult] = Field(description="The finished tokens, by class.")
+    missing: dict[str, str] = Field(description="Why each other class has no token, by class.")
+    counts: RequestCounts = Field(description="Number of classes in each state.")
+    cost: Cost = Field(description="What all tokens took together.")
+    config: DatasetInterfaceConfig = Field(description="Everything the interface depends on.")
 
-    run_id: str
-    dataset: str
-    tokens: dict[str, TokenResult]
-    missing: dict[str, str]
-    counts: RequestCounts
-    cost: Cost
-    config: DatasetInterfaceConfig
-
-
-class PicturesCreate(RequestBody):
-    """``POST /v1/dataset-interfaces/{id}:generate``: ``n`` pictures of a class, changed like this.
-
-    ``shift`` is words to say after the class ("in the snow"), a name of the catalogue or a whole prompt with
-    ``<class>``; without one they are plain. Picture i depends on ``seed``, class and i alone, so that it can
-    be made again and stands beside the same i of any other shift. ``by_name`` takes the class's plain name
-    in place of its token. ``steps``, ``guidance`` and ``scheduler`` are the suite's unless given.
-    """
-
-    class_name: ClassName
-    shift: str | None = Field(default=None, min_length=1, max_length=500)
-    n: int = Field(default=8, ge=1, le=MAX_BATCH)
-    by_name: bool = False
-    steps: int | None = Field(default=None, ge=1, le=100)
-    guidance: float | None = Field(default=None, ge=1.0, le=30.0)
-    scheduler: Scheduler | None = None
-    seed: Seed
+    def __str__(self) -> str:
+        lines = [_HEADER] if self.tokens else []
+        lines += [_line(name, token) for name, token in self.tokens.items()]
+        lines += [f"missing {name}: {why}" for name, why in self.missing.items()]
+        return "\n".join([*lines, f"cost: {self.cost}"])
 
 
-class Picture(ResponseBody):
-    """A generated picture of a class, and all it takes to make it again."""
-
-    image: BlobRef
-    class_name: str
-    shift: str
-    prompt: str
-    seed: int
-    token: BlobRef | None = None
+_HEADER = f"{'class':20} {'images':>6} {'steps':>6} {'resemblance by token':>28} {'by name':>28}"
 
 
-class Pictures(ResponseBody):
-    """Generated pictures in order, the weights that made them, and what they took."""
+def _line(name: str, token: TokenResult) -> str:
+    by_token, by_name = (
+        "-" if figure is None else str(figure) for figure in (token.resemblance, token.name_resemblance)
+    )
+    return f"{name:20} {token.n_images:>6,} {token.steps:>6,} {by_token:>28} {by_name:>28}"
 
-    pictures: list[Picture]
-    model: ModelIdentity
-    cost: Cost
+
+class ImagesCreate(RequestBody):
+    """``POST /v1/dataset-interfaces/{run_id}:generate``: images of a class, as it is or under a shift."""
+
+    class_name: ClassName = Field(description="Class to show.")
+    shift: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=500,
+        description='Words to add after the class such as "in the snow", a name of the catalogue, or a '
+        "whole prompt with `<class>`; null for plain images.",
+    )
+    n: int = Field(default=8, ge=1, le=MAX_BATCH, description="Number of images.")
+    by_name: bool = Field(
+        default=False, description="Whether to use the class's plain name in place of its token."
+    )
+    steps: int | None = Field(
+        default=None, ge=1, le=100, description="Number of sampling steps, or null for the suite's."
+    )
+    guidance: float | None = Field(
+        default=None,
+        ge=1.0,
+        le=30.0,
+        description="Scale of classifier-free guidance, or null for the suite's.",
+    )
+    scheduler: Scheduler | None = Field(
+        default=None, description="Class name of the diffusers scheduler, or null for the suite's."
+    )
+    seed: Seed = Field(
+        description="Seed of the images: image i depends on seed, class and i alone, so that it can be "
+        "made again and compared across shifts."
+    )
+
+
+class Image(ResponseBody):
+    """A generated image of a class, with all it takes to make it again."""
+
+    image: BlobRef = Field(description="SHA-256 of the image in the store.")
+    class_name: str = Field(description="Class that it shows.")
+    shift: str = Field(description="Shift that it was made under; empty where there was none.")
+    prompt: str = Field(
+        description="Prompt that it was made from, with the slot `<class>` where a token fills it."
+    )
+    seed: int = Field(description="Seed of its starting noise.")
+    token: BlobRef | None = Field(
+        default=None, description="SHA-256 of the token bundle, or null where the plain name was used."
+    )
+
+
+class Images(ResponseBody):
+    """Answer to `ImagesCreate`."""
+
+    images: list[Image] = Field(description="The generated images, in order.")
+    model: ModelIdentity = Field(description="The weights that generated them.")
+    cost: Cost = Field(description="What they took together.")

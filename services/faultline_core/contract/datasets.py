@@ -1,6 +1,4 @@
-"""Bodies of ``/v1/datasets``: labelled pictures a user brings."""
-
-from __future__ import annotations
+"""Bodies of ``/v1/datasets``: labelled images a user brings."""
 
 import datetime as dt
 
@@ -11,68 +9,94 @@ from faultline_core.types import BlobRef, Name
 
 
 class SourceUpload(RequestBody):
-    """One labelled picture as base64, with the caption a user may bring along."""
+    """One labelled image to add to a dataset."""
 
-    filename: str = Field(min_length=1, max_length=255)
-    label: str = Field(min_length=1, max_length=200)
-    # 18 MB of picture: base64 takes four characters for three bytes. None at all is judged as a picture is.
-    content_base64: str = Field(max_length=24_000_000)
-    caption: str | None = Field(default=None, max_length=2000)
+    filename: str = Field(
+        min_length=1, max_length=255, description="Name of the file; exports and reports show it."
+    )
+    label: str = Field(min_length=1, max_length=200, description="Class of the image.")
+    # 18 MB of image: base64 takes four characters for three bytes. None at all is judged as an image is.
+    content_base64: str = Field(
+        max_length=24_000_000, description="Bytes of a PNG, JPEG or WebP file in base64."
+    )
+    caption: str | None = Field(
+        default=None,
+        max_length=2000,
+        description="Caption to use in place of the captioner's, or null to let the captioner write one.",
+    )
 
 
 class DatasetCreate(RequestBody):
-    """``POST /v1/datasets``: an empty dataset that sources are then added to."""
+    """``POST /v1/datasets``: an empty dataset, to which images are added later."""
 
-    name: Name
-    classes: list[str] | None = Field(default=None, max_length=10_000)
+    name: Name = Field(description="Name of the dataset, unique on this gateway.")
+    classes: list[str] | None = Field(
+        default=None,
+        max_length=10_000,
+        description="The classes that labels may take, or null to take the classes from the labels.",
+    )
 
 
 class SourcesAdd(RequestBody):
-    """``POST /v1/datasets/{name}/sources``."""
+    """``POST /v1/datasets/{name}/sources``: labelled images to add to a dataset."""
 
-    sources: list[SourceUpload] = Field(min_length=1, max_length=64)
+    sources: list[SourceUpload] = Field(
+        min_length=1, max_length=64, description="The labelled images to add."
+    )
 
 
 class RejectedSource(ResponseBody):
-    """A file that was not taken, and why; ``pointer`` leads to it in the request that brought it."""
+    """A file that was rejected."""
 
-    filename: str
-    code: str
-    detail: str
-    pointer: str | None = None
+    filename: str = Field(description="Name of the rejected file.")
+    code: str = Field(description="Error code from the closed list.")
+    detail: str = Field(description="Why the file was rejected.")
+    pointer: str | None = Field(
+        default=None,
+        description="JSON pointer to the image in the request that sent it, or null where it came "
+        "without one.",
+    )
 
 
 class SourcesAdded(ResponseBody):
-    """How many pictures were taken; those rejected are named."""
+    """Answer to `SourcesAdd`."""
 
-    added: int
-    rejected: list[RejectedSource] = []
+    added: int = Field(description="Number of images that were added.")
+    rejected: list[RejectedSource] = Field(
+        default=[], description="The files that were rejected, with the reason."
+    )
 
 
 class Source(ResponseBody):
-    """A labelled picture; ``id`` is the digest of its content and label."""
+    """A labelled image of a dataset."""
 
-    id: str
-    image: BlobRef
-    label: str
-    filename: str
-    caption: str | None = None
-    width: int
-    height: int
+    id: str = Field(description="Digest of the image's content and label.")
+    image: BlobRef = Field(description="SHA-256 of the image in the store.")
+    label: str = Field(description="Class of the image.")
+    filename: str = Field(description="Name of the file it was uploaded as.")
+    caption: str | None = Field(
+        default=None, description="Caption that was uploaded with it, or null where there was none."
+    )
+    width: int = Field(description="Width in pixels.")
+    height: int = Field(description="Height in pixels.")
 
 
 class Dataset(ResponseBody):
-    """A dataset and what it holds; ``rejected`` names the files that could not be read."""
+    """A dataset and what it holds."""
 
-    name: str
-    classes: list[str]
-    n_sources: int
-    digest: str
-    created_at: dt.datetime
-    rejected: list[RejectedSource] = []
+    name: str = Field(description="Name of the dataset.")
+    classes: list[str] = Field(description="The classes of the dataset.")
+    n_sources: int = Field(description="Number of labelled images.")
+    digest: str = Field(
+        description="Digest over all images and labels; it changes whenever the dataset does."
+    )
+    created_at: dt.datetime = Field(description="When the dataset was created, in UTC.")
+    rejected: list[RejectedSource] = Field(
+        default=[], description="Files that were rejected on upload, with the reason."
+    )
 
 
 class DatasetList(ResponseBody):
-    """``GET /v1/datasets``."""
+    """``GET /v1/datasets``: the datasets of a gateway."""
 
-    datasets: list[Dataset]
+    datasets: list[Dataset] = Field(description="The datasets on this gateway.")

@@ -10,95 +10,141 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_va
 from faultline_core.contract.base import ModelIdentity, Outcome, RequestBody, ResponseBody, Text
 from faultline_core.types import BlobRef, Cost, Decoder, Inversion, Scheduler, Seed, Solver, TimestepSpacing
 
-GENERATED_KIND = "generated-picture"
-"""Under which the store remembers pictures made of nothing but words and noise, by their own digest."""
+GENERATED_KIND = "generated-image"
+"""Under which the store remembers images made of nothing but words and noise, by their own digest."""
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class EditorPreset(RequestBody):
-    """Every knob of an edit (LANCE, Table 6; reference-implementation values as the ``lance`` preset).
+    """Every knob of an edit (LANCE, Table 6; the ``lance`` preset has the values of the released code)."""
 
-    ``spacing`` says which noise levels the steps visit, by default those of the model's own scheduler. With
-    ``virtual`` inversion a picture's noise is drawn, not computed: from ``seed`` and the picture's bytes,
-    so that it can be made again alone. With ``preview`` the sweep is chosen from on pictures of the suite's
-    small decoder, and what is chosen is decoded in full.
-    """
-
-    inversion: Inversion = "direct"
-    solver: Solver = "ddim"
-    spacing: TimestepSpacing | None = None
-    seed: Seed = 0
-    steps: int = Field(default=20, ge=1, le=100)
-    guidance: float = Field(default=3.0, ge=1.0, le=30.0)
-    cross_replace: Fraction = 0.8
-    self_replace: tuple[Fraction, ...] = Field(default=(0.4, 0.6, 0.8), min_length=1, max_length=16)
-    word_weight: float = Field(default=2.0, ge=0.0, le=10.0)
-    local_blend: bool = False
-    inner_steps: int = Field(default=10, ge=0, le=100)
-    inner_learning_rate: float = Field(default=1e-2, gt=0.0, le=1.0)
-    inner_tolerance: float = Field(default=1e-5, ge=0.0)
-    preview: bool = False
+    inversion: Inversion = Field(
+        default="direct",
+        description="How the image is inverted to noise; `virtual` draws the noise from `seed` and the "
+        "image's bytes instead.",
+    )
+    solver: Solver = Field(
+        default="ddim",
+        description="How a latent gets from one noise level to the next; `virtual` inversion requires "
+        "`consistent`.",
+    )
+    spacing: TimestepSpacing | None = Field(
+        default=None,
+        description="Which noise levels the steps visit, or null for the spacing of the model's own "
+        "scheduler.",
+    )
+    seed: Seed = Field(
+        default=0, description="Seed of every random draw of the edit; an image can be made again alone."
+    )
+    steps: int = Field(default=20, ge=1, le=100, description="Number of sampling steps.")
+    guidance: float = Field(
+        default=3.0, ge=1.0, le=30.0, description="Scale of classifier-free guidance; 1 turns guidance off."
+    )
+    cross_replace: Fraction = Field(
+        default=0.8, description="Fraction of the steps during which cross-attention is replaced."
+    )
+    self_replace: tuple[Fraction, ...] = Field(
+        default=(0.4, 0.6, 0.8),
+        min_length=1,
+        max_length=16,
+        description="Fractions of the steps during which self-attention is replaced; one image is made "
+        "for each value.",
+    )
+    word_weight: float = Field(
+        default=2.0,
+        ge=0.0,
+        le=10.0,
+        description="Factor on the cross-attention of the words that were added.",
+    )
+    local_blend: bool = Field(
+        default=False,
+        description="Whether to keep the image unchanged outside the region of the changed words.",
+    )
+    inner_steps: int = Field(
+        default=10, ge=0, le=100, description="Most optimisation steps for each null-text embedding."
+    )
+    inner_learning_rate: float = Field(
+        default=1e-2, gt=0.0, le=1.0, description="Learning rate of the null-text optimisation."
+    )
+    inner_tolerance: float = Field(
+        default=1e-5, ge=0.0, description="Loss below which the null-text optimisation of a step ends."
+    )
+    preview: bool = Field(
+        default=False,
+        description="Whether the sweep is judged on images of the suite's small decoder, and only the "
+        "chosen image decoded in full.",
+    )
 
     @model_validator(mode="after")
     def _beside_the_source(self) -> Self:
-        # From noise that was only drawn no other solver would come back to the picture.
+        # From noise that was only drawn no other solver would come back to the image.
         if self.inversion == "virtual" and self.solver != "consistent":
-            raise ValueError(f"virtual inversion wants the solver 'consistent', not {self.solver!r}")
+            raise ValueError(f"virtual inversion requires the solver 'consistent', not {self.solver!r}")
         return self
 
 
 class ReconstructItem(RequestBody):
-    """A picture and its caption."""
+    """An image to invert and reconstruct."""
 
-    image: BlobRef
-    caption: Text
+    image: BlobRef = Field(description="SHA-256 of the image in the store.")
+    caption: Text = Field(description="Caption under which the image is inverted.")
 
 
 class ReconstructRequest(RequestBody):
-    """``POST /v1/reconstruct``: what inversion alone does to a picture, the control of every edit."""
+    """``POST /v1/reconstruct``: what inversion alone does to an image, the control of every edit."""
 
-    items: list[ReconstructItem] = Field(min_length=1, max_length=16)
-    preset: EditorPreset
+    items: list[ReconstructItem] = Field(
+        min_length=1, max_length=16, description="The images to reconstruct."
+    )
+    preset: EditorPreset = Field(description="The knobs of the inversion.")
 
 
 class Reconstruction(ResponseBody):
-    """The reconstructed picture and its error against the picture as the editor saw it."""
+    """A reconstructed image."""
 
-    image: BlobRef
-    psnr_db: float
-    cost: Cost = Cost()
+    image: BlobRef = Field(description="SHA-256 of the reconstruction in the store.")
+    psnr_db: float = Field(
+        description="Peak signal-to-noise ratio against the image as the editor resized it, in dB."
+    )
+    cost: Cost = Field(default=Cost(), description="What this image took.")
 
 
 class ReconstructResponse(ResponseBody):
-    """One outcome for each picture, in order."""
+    """Answer to `ReconstructRequest`."""
 
-    outcomes: list[Outcome[Reconstruction]]
-    model: ModelIdentity
-    cost: Cost = Cost()
+    outcomes: list[Outcome[Reconstruction]] = Field(
+        description="One outcome for each image, in the order of the request."
+    )
+    model: ModelIdentity = Field(description="The weights that answered.")
+    cost: Cost = Field(default=Cost(), description="What the whole call took.")
 
 
 class EditItem(RequestBody):
-    """A picture, its caption and the edited caption that the new picture shall follow."""
+    """An image to edit."""
 
-    image: BlobRef
-    caption: Text
-    edited_caption: Text
+    image: BlobRef = Field(description="SHA-256 of the image in the store.")
+    caption: Text = Field(description="Caption of the image.")
+    edited_caption: Text = Field(description="Caption that the edited image is to follow.")
 
 
 class EditRequest(RequestBody):
-    """``POST /v1/edit``: one picture for each edit and each value of the self_replace sweep.
+    """``POST /v1/edit``: one image for each edit and each value of the self_replace sweep."""
 
-    ``self_replace`` names the values of the preset's sweep to make now, all of them by default. Where the
-    others part from them is remembered: a later request for these goes on from there, with equal result.
-    What ``decoder`` ``preview`` has shown under a preset with ``preview``, a request for the full pictures
-    only decodes.
-    """
-
-    items: list[EditItem] = Field(min_length=1, max_length=16)
-    preset: EditorPreset
-    self_replace: tuple[Fraction, ...] | None = Field(default=None, min_length=1, max_length=16)
-    decoder: Decoder = "full"
+    items: list[EditItem] = Field(min_length=1, max_length=16, description="The edits to make.")
+    preset: EditorPreset = Field(description="The knobs of the edits.")
+    self_replace: tuple[Fraction, ...] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=16,
+        description="Values of the preset's sweep to make now, or null for all of them. A later request "
+        "for the others resumes where these branched off, with equal results.",
+    )
+    decoder: Decoder = Field(
+        default="full",
+        description="`preview` decodes with the suite's small decoder, for presets with `preview` only; "
+        "a later request with `full` then only decodes.",
+    )
 
     @field_validator("self_replace")
     @classmethod
@@ -108,14 +154,16 @@ class EditRequest(RequestBody):
         # A preset that is wrong itself is missing here, and has an error of its own.
         preset = info.data.get("preset")
         if values is not None and preset is not None and not set(values) <= set(preset.self_replace):
-            raise ValueError(f"values of the preset's sweep {list(preset.self_replace)} are wanted")
+            raise ValueError(
+                f"{list(values)} must be values of the preset's sweep {list(preset.self_replace)}"
+            )
         return values
 
     @model_validator(mode="after")
     def _previews_are_wanted(self) -> Self:
         # Latents are remembered for presets that will ask for them again, and no others.
         if self.decoder == "preview" and not self.preset.preview:
-            raise ValueError("decoder 'preview' wants a preset with preview = true")
+            raise ValueError("decoder 'preview' requires a preset with preview = true")
         return self
 
     @property
@@ -125,33 +173,41 @@ class EditRequest(RequestBody):
 
 
 class EditVariant(ResponseBody):
-    """The edited picture at one value of self_replace (a fraction of the steps)."""
+    """The edited image at one value of the sweep."""
 
-    self_replace: float
-    image: BlobRef
+    self_replace: float = Field(description="Fraction of the steps during which self-attention was replaced.")
+    image: BlobRef = Field(description="SHA-256 of the edited image in the store.")
 
 
 class EditedImage(ResponseBody):
-    """All variants of one edit, in the sweep's order, and what they took."""
+    """All images of one edit."""
 
-    variants: list[EditVariant]
-    cost: Cost = Cost()
+    variants: list[EditVariant] = Field(
+        description="One image for each value of the sweep, in the sweep's order."
+    )
+    cost: Cost = Field(default=Cost(), description="What this edit took.")
 
 
 class EditResponse(ResponseBody):
-    """One outcome for each edit, in order."""
+    """Answer to `EditRequest`."""
 
-    outcomes: list[Outcome[EditedImage]]
-    model: ModelIdentity
-    cost: Cost = Cost()
+    outcomes: list[Outcome[EditedImage]] = Field(
+        description="One outcome for each edit, in the order of the request."
+    )
+    model: ModelIdentity = Field(description="The weights that answered.")
+    cost: Cost = Field(default=Cost(), description="What the whole call took.")
 
 
 class GenerationPreset(RequestBody):
-    """Text-to-image as a suite does it; the scheduler is the model's own unless one is named."""
+    """How a suite generates images from text."""
 
-    steps: int = Field(default=50, ge=1, le=100)
-    guidance: float = Field(default=7.5, ge=1.0, le=30.0)
-    scheduler: Scheduler | None = None
+    steps: int = Field(default=50, ge=1, le=100, description="Number of sampling steps.")
+    guidance: float = Field(
+        default=7.5, ge=1.0, le=30.0, description="Scale of classifier-free guidance; 1 turns guidance off."
+    )
+    scheduler: Scheduler | None = Field(
+        default=None, description="Class name of the diffusers scheduler, or null for the model's own."
+    )
 
     def changed_by(self, body: BaseModel) -> GenerationPreset:
         """Return it with those of its knobs that ``body`` sets."""
@@ -159,44 +215,50 @@ class GenerationPreset(RequestBody):
         return GenerationPreset.model_validate(self.model_dump() | own)
 
     def request(self, items: Sequence[GenerateItem]) -> GenerateRequest:
-        """Return the request for pictures that are made by it."""
+        """Return the request for images that are made by it."""
         return GenerateRequest(items=list(items), **self.model_dump(exclude_none=True))
 
 
 class GenerateItem(RequestBody):
-    """A prompt and the seed of its starting noise: this picture can be made again alone.
+    """One image to generate; it can be made again alone."""
 
-    With a ``token``, the bundle of a learned class, the prompt has its slot ``<class>`` once.
-    """
-
-    prompt: Text
-    seed: Seed
-    token: BlobRef | None = None
+    prompt: Text = Field(
+        description="Text to generate from; with a `token` it contains the slot `<class>` exactly once."
+    )
+    seed: Seed = Field(description="Seed of the starting noise.")
+    token: BlobRef | None = Field(
+        default=None,
+        description="SHA-256 of the token bundle that fills the slot, or null for a plain prompt.",
+    )
 
 
 class GenerateRequest(RequestBody):
-    """``POST /v1/generate``: text-to-image.
+    """``POST /v1/generate``: text-to-image."""
 
-    A ``scheduler`` of diffusers samples with the noise levels of the model's own configuration. Without one
-    it is DDIM, or the few steps of a model that was distilled.
-    """
-
-    items: list[GenerateItem] = Field(min_length=1, max_length=64)
-    steps: int = Field(default=50, ge=1, le=100)
-    guidance: float = Field(default=7.5, ge=1.0, le=30.0)
-    scheduler: Scheduler | None = None
+    items: list[GenerateItem] = Field(min_length=1, max_length=64, description="The images to generate.")
+    steps: int = Field(default=50, ge=1, le=100, description="Number of sampling steps.")
+    guidance: float = Field(
+        default=7.5, ge=1.0, le=30.0, description="Scale of classifier-free guidance; 1 turns guidance off."
+    )
+    scheduler: Scheduler | None = Field(
+        default=None,
+        description="Class name of the diffusers scheduler, run on the noise levels of the model's "
+        "configuration; null for DDIM, or for the few steps of a distilled model.",
+    )
 
 
 class GeneratedImage(ResponseBody):
-    """The picture a prompt and a seed gave."""
+    """A generated image."""
 
-    image: BlobRef
-    cost: Cost = Cost()
+    image: BlobRef = Field(description="SHA-256 of the image in the store.")
+    cost: Cost = Field(default=Cost(), description="What this image took.")
 
 
 class GenerateResponse(ResponseBody):
-    """One outcome for each prompt, in order."""
+    """Answer to `GenerateRequest`."""
 
-    outcomes: list[Outcome[GeneratedImage]]
-    model: ModelIdentity
-    cost: Cost = Cost()
+    outcomes: list[Outcome[GeneratedImage]] = Field(
+        description="One outcome for each prompt, in the order of the request."
+    )
+    model: ModelIdentity = Field(description="The weights that answered.")
+    cost: Cost = Field(default=Cost(), description="What the whole call took.")

@@ -1,11 +1,10 @@
 """Feature vectors as items record them: compact, and the same on every machine."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import struct
 from collections.abc import Sequence
+from typing import Self
 
 from pydantic import Field, model_validator
 
@@ -15,16 +14,13 @@ _BYTES = 2
 
 
 class FeatureVector(ResponseBody):
-    """A unit vector of ``width`` numbers without unit: base64 of little-endian IEEE half-precision floats.
+    """A unit vector in half precision, which keeps a cosine to about 0.001."""
 
-    Half precision keeps a cosine to about 0.001.
-    """
-
-    width: int = Field(ge=1)
-    float16: str
+    width: int = Field(ge=1, description="Number of components.")
+    float16: str = Field(description="Base64 of the components as little-endian IEEE half-precision floats.")
 
     @classmethod
-    def of(cls, numbers: Sequence[float]) -> FeatureVector:
+    def of(cls, numbers: Sequence[float]) -> Self:
         """Round ``numbers`` to half precision.
 
         Raises:
@@ -33,7 +29,7 @@ class FeatureVector(ResponseBody):
         try:
             packed = struct.pack(f"<{len(numbers)}e", *numbers)
         except (OverflowError, struct.error) as error:
-            raise ValueError(f"no half-precision floats: {error}") from error
+            raise ValueError(f"cannot be stored in half precision: {error}") from error
         return cls(width=len(numbers), float16=base64.b64encode(packed).decode())
 
     def numbers(self) -> list[float]:
@@ -41,18 +37,22 @@ class FeatureVector(ResponseBody):
         return list(struct.unpack(f"<{self.width}e", base64.b64decode(self.float16)))
 
     @model_validator(mode="after")
-    def _has_its_width(self) -> FeatureVector:
+    def _has_its_width(self) -> Self:
         try:
             found = len(base64.b64decode(self.float16, validate=True))
         except binascii.Error as error:
-            raise ValueError("features are base64") from error
+            raise ValueError("float16 must be base64") from error
         if found != _BYTES * self.width:
             raise ValueError(f"{found} bytes are not {self.width} half-precision floats")
         return self
 
 
 class WordFeatures(ResponseBody):
-    """CLIP's features of the words that an edit removed and added, None where there are none."""
+    """CLIP's text features of the words that an edit changed."""
 
-    removed: FeatureVector | None = None
-    added: FeatureVector | None = None
+    removed: FeatureVector | None = Field(
+        default=None, description="Features of the removed words, or null where none were removed."
+    )
+    added: FeatureVector | None = Field(
+        default=None, description="Features of the added words, or null where none were added."
+    )

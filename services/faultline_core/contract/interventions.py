@@ -1,15 +1,13 @@
 """A user's own change of words, as a body and as one writes it in a line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from faultline_core.contract.base import RequestBody
 from faultline_core.errors import InvalidRequest
-from faultline_core.perturbations import words
+from faultline_core.text.caption_diff import words
 
 ARROW = "=>"
 
@@ -17,29 +15,30 @@ Phrase = Annotated[str, Field(max_length=200)]
 
 
 class Intervention(RequestBody):
-    """Replace ``removed`` by ``added`` wherever a caption has it (LANCE, fig. 11).
+    """A change of words that the user chose, made in every caption it applies to (LANCE, fig. 11)."""
 
-    An empty ``removed`` appends the added words to every caption, an empty ``added`` takes the removed
-    ones out. Words are whole words; case does not count.
-    """
-
-    removed: Phrase = ""
-    added: Phrase = ""
+    removed: Phrase = Field(
+        default="",
+        description="Whole words to replace, case ignored; empty to append the added words to every caption.",
+    )
+    added: Phrase = Field(
+        default="", description="Words to put in their place; empty to delete the removed words."
+    )
 
     @field_validator("removed", "added")
     @classmethod
     def _is_words(cls, value: str) -> str:
         value = " ".join(value.split())
         if value and not words(value):
-            raise ValueError(f"{value!r} holds no word")
+            raise ValueError(f"{value!r} contains no word")
         return value
 
     @model_validator(mode="after")
-    def _changes_something(self) -> Intervention:
+    def _changes_something(self) -> Self:
         if not self.removed and not self.added:
-            raise ValueError("an intervention removes words, adds some, or both")
+            raise ValueError("an intervention must remove words, add words, or both")
         if self.key[0] == self.key[1]:
-            raise ValueError(f"{self.removed!r} is replaced by the same words")
+            raise ValueError(f"{self.removed!r} is replaced by the same words; name other words")
         return self
 
     @property
@@ -74,11 +73,11 @@ def _parsed(line: str) -> list[Intervention]:
     wrong = not arrow or ARROW in added or (len(choices) > 1 and not all(choices))
     if wrong or (not removed.strip() and not added.strip()):
         raise InvalidRequest(
-            f"{line!r} is no edit: write 'old words{ARROW}new words, or other ones', "
-            f"'{ARROW}words to add' or 'words to take out{ARROW}'"
+            f"cannot read the edit {line!r}: write 'old words{ARROW}new words, or other ones', "
+            f"'{ARROW}words to add' or 'words to remove{ARROW}'"
         )
     try:
         return [Intervention(removed=removed.strip(), added=choice) for choice in choices]
     except ValidationError as error:
         said = "; ".join(problem["msg"].removeprefix("Value error, ") for problem in error.errors())
-        raise InvalidRequest(f"{line!r} is no edit: {said}") from error
+        raise InvalidRequest(f"cannot read the edit {line!r}: {said}") from error

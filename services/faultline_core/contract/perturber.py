@@ -1,7 +1,5 @@
 """Bodies of the perturber: caption edits with their exact word differences, likelihoods of texts."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from faultline_core.contract.base import MAX_BATCH, ModelIdentity, Outcome, RequestBody, ResponseBody, Text
@@ -9,64 +7,76 @@ from faultline_core.types import PerturbationType, Seed
 
 
 class WordSpan(ResponseBody):
-    """A run of words and the index of its first word token in the caption it stands in."""
+    """A run of consecutive words of a caption."""
 
-    words: list[str]
-    start: int = Field(ge=0)
+    words: list[str] = Field(description="The words, in order.")
+    start: int = Field(ge=0, description="Index of the first word in its caption, from 0.")
 
 
 class CaptionEdit(ResponseBody):
-    """One proposed edit: the new caption, what was removed from the old, what was added."""
+    """One proposed edit of a caption."""
 
-    edited_caption: str
-    removed: list[WordSpan]
-    added: list[WordSpan]
+    edited_caption: str = Field(description="The caption after the edit.")
+    removed: list[WordSpan] = Field(description="Words removed, with their places in the original caption.")
+    added: list[WordSpan] = Field(description="Words added, with their places in the edited caption.")
 
 
 class PerturbItem(RequestBody):
-    """Ask for ``n`` variants of one caption of one type; equal seeds give equal answers."""
+    """One caption to perturb."""
 
-    caption: Text
-    perturbation_type: PerturbationType
-    n: int = Field(ge=1, le=16)
-    seed: Seed
+    caption: Text = Field(description="The caption to edit.")
+    perturbation_type: PerturbationType = Field(
+        description="Which factor to change, or `placebo` to change the wording only."
+    )
+    n: int = Field(ge=1, le=16, description="Number of edits to return at most.")
+    seed: Seed = Field(description="Seed of the sampling; equal seeds give equal edits.")
 
 
 class PerturbRequest(RequestBody):
-    """``POST /v1/perturb``."""
+    """``POST /v1/perturb``: captions to propose edits of."""
 
-    items: list[PerturbItem] = Field(min_length=1, max_length=MAX_BATCH)
+    items: list[PerturbItem] = Field(
+        min_length=1, max_length=MAX_BATCH, description="The captions to perturb."
+    )
 
 
 class Perturbations(ResponseBody):
-    """Distinct usable edits in the order drawn, and how many draws were dropped for which reason."""
+    """The edits of one caption."""
 
-    edits: list[CaptionEdit]
-    dropped: dict[str, int] = {}
+    edits: list[CaptionEdit] = Field(description="Distinct usable edits, in the order they were drawn.")
+    dropped: dict[str, int] = Field(default={}, description="Number of draws dropped, by reason.")
 
 
 class PerturbResponse(ResponseBody):
-    """One outcome for each item, in order."""
+    """Answer to `PerturbRequest`."""
 
-    outcomes: list[Outcome[Perturbations]]
-    model: ModelIdentity
+    outcomes: list[Outcome[Perturbations]] = Field(
+        description="One outcome for each item, in the order of the request."
+    )
+    model: ModelIdentity = Field(description="The weights that answered.")
 
 
 class LikelihoodsRequest(RequestBody):
-    """``POST /v1/likelihoods``: texts to weigh under the language model alone, no picture given."""
+    """``POST /v1/likelihoods``: score texts under the language model alone, without an image."""
 
-    texts: list[Text] = Field(min_length=1, max_length=MAX_BATCH)
+    texts: list[Text] = Field(min_length=1, max_length=MAX_BATCH, description="The texts to score.")
 
 
 class TextLikelihood(ResponseBody):
-    """Log-likelihoods of a text's tokens, summed (nats, <= 0), and their number; its beginning is given."""
+    """How likely a text is under a language model."""
 
-    nats: float = Field(le=0)
-    tokens: int = Field(ge=1)
+    nats: float = Field(
+        le=0,
+        description="Log-likelihood summed over the counted tokens, in nats; the beginning-of-text "
+        "token is given.",
+    )
+    tokens: int = Field(ge=1, description="Number of counted tokens.")
 
 
 class LikelihoodsResponse(ResponseBody):
-    """One outcome for each text, in order; ``model`` is the base model, whose adapter takes no part."""
+    """Answer to `LikelihoodsRequest`."""
 
-    outcomes: list[Outcome[TextLikelihood]]
-    model: ModelIdentity
+    outcomes: list[Outcome[TextLikelihood]] = Field(
+        description="One outcome for each text, in the order of the request."
+    )
+    model: ModelIdentity = Field(description="The weights that answered: the base model without its adapter.")

@@ -1,58 +1,75 @@
-"""How real generated pictures look, and how likely captions are: parts of a stress test's summary."""
+"""How real generated images look, and how likely captions are: parts of a stress test's summary."""
 
-from __future__ import annotations
+from pydantic import Field
 
 from faultline_core.contract.base import ResponseBody
 from faultline_core.types import Estimate
 
 
 class RealismRow(ResponseBody):
-    """Distances of one set of pictures from the originals; None with the reason where there are too few.
+    """How far one set of images lies from the originals in feature space."""
 
-    ``kernel`` is the squared maximum mean discrepancy under the kernel (x·y/d + 1)³, unbiased, so it may
-    lie below 0; its ``n`` counts sources. ``frechet`` is squared, has no interval, and is biased
-    upwards the more the fewer pictures there are. Both are without unit.
-    """
-
-    kernel: Estimate | None = None
-    no_kernel: str = ""
-    frechet: float | None = None
-    no_frechet: str = ""
-    n_images: int = 0
-    n_sources: int = 0
+    kernel: Estimate | None = Field(
+        default=None,
+        description="Kernel distance, the unbiased squared maximum mean discrepancy under (x·y/d + 1)³, "
+        "which may be negative; n counts source images. Null where there are too few.",
+    )
+    no_kernel: str = Field(
+        default="", description="Why there is no kernel distance; empty where there is one."
+    )
+    frechet: float | None = Field(
+        default=None,
+        description="Squared Fréchet distance, without an interval and biased upwards for few images; "
+        "null where there are too few.",
+    )
+    no_frechet: str = Field(
+        default="", description="Why there is no Fréchet distance; empty where there is one."
+    )
+    n_images: int = Field(default=0, description="Number of images in the set.")
+    n_sources: int = Field(default=0, description="Number of source images behind them.")
 
 
 class RealismSummary(ResponseBody):
-    """Distances in the features of ``network`` (unit vectors times √width).
+    """How realistic the images of a stress test are."""
 
-    ``floor`` is that of two random halves of the ``n_originals`` originals from each other: what says
-    nothing. ``rows`` are reconstruction, lance-r and counterfactual, where the run has any, and
-    ``edit_types`` the counterfactuals of each type with enough sources.
-    """
-
-    network: str
-    width: int
-    n_originals: int
-    floor: RealismRow
-    rows: dict[str, RealismRow]
-    edit_types: dict[str, RealismRow] = {}
+    network: str = Field(description="Network whose features are compared.")
+    width: int = Field(description="Number of features.")
+    n_originals: int = Field(description="Number of original images.")
+    floor: RealismRow = Field(
+        description="Distance between two random halves of the originals: distances up to this one mean "
+        "nothing."
+    )
+    rows: dict[str, RealismRow] = Field(
+        description="Distances of the reconstructions, LANCE-R edits and counterfactuals, where the run "
+        "has any."
+    )
+    edit_types: dict[str, RealismRow] = Field(
+        default={},
+        description="Distances of the counterfactuals by edit type, for types with enough source images.",
+    )
 
 
 class PerplexityRow(ResponseBody):
-    """Perplexity per token of one set of captions, ``n`` sources; None with the reason for too few."""
+    """How likely one set of captions is."""
 
-    perplexity: Estimate | None = None
-    no_perplexity: str = ""
-    tokens: int = 0
-    n_captions: int = 0
+    perplexity: Estimate | None = Field(
+        default=None,
+        description="Perplexity per token; n counts source images. Null where there are too few.",
+    )
+    no_perplexity: str = Field(
+        default="", description="Why there is no perplexity; empty where there is one."
+    )
+    tokens: int = Field(default=0, description="Number of tokens over all captions.")
+    n_captions: int = Field(default=0, description="Number of captions.")
 
 
 class PerplexitySummary(ResponseBody):
-    """Perplexity of captions under ``language_model``, which sees no picture; only its own figures compare.
+    """How natural the captions of a stress test are under a language model that sees no image."""
 
-    ``rows`` are original, placebo, lance-r and counterfactual, where the run has any. A reconstruction
-    has the caption of its original, and so its perplexity.
-    """
-
-    language_model: str
-    rows: dict[str, PerplexityRow]
+    language_model: str = Field(
+        description="The language model; perplexities of different models do not compare."
+    )
+    rows: dict[str, PerplexityRow] = Field(
+        description="Perplexity of the original, placebo, LANCE-R and counterfactual captions, where "
+        "the run has any."
+    )

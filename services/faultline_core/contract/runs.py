@@ -1,9 +1,7 @@
 """Bodies that every run shares: state, counts, items, events."""
 
-from __future__ import annotations
-
 import datetime as dt
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -16,114 +14,185 @@ from faultline_core.types import BlobRef, Cost, EditType, ItemKind, ItemState, R
 
 
 class RequestCounts(ResponseBody):
-    """How many items are in which state; ``total`` is always the sum of the rest."""
+    """How many items of a run are in which state."""
 
-    total: int
-    pending: int
-    done: int
-    filtered: int
-    failed: int
-    cancelled: int
+    total: int = Field(description="Number of items planned so far; always the sum of the other counts.")
+    pending: int = Field(description="Items that have not ended yet, including those a worker has leased.")
+    done: int = Field(description="Items that ended with a result.")
+    filtered: int = Field(description="Items that a filter dropped.")
+    failed: int = Field(description="Items that failed.")
+    cancelled: int = Field(description="Items that were cancelled before they ended.")
 
     @model_validator(mode="after")
-    def _adds_up(self) -> RequestCounts:
+    def _adds_up(self) -> Self:
         # Checked where it is written and where it is read: a sum that is short hides lost items.
         if self.total != self.pending + self.done + self.filtered + self.failed + self.cancelled:
-            raise ValueError("counts do not add up")
+            raise ValueError(f"the counts do not add up to the total of {self.total}")
         return self
 
 
 class Run(ResponseBody):
-    """A long operation: its state, progress and the configuration it was resolved to."""
+    """A long operation of any kind: its state, progress and configuration."""
 
-    id: str
-    kind: RunKind
-    state: RunState
-    dataset: str
-    created_at: dt.datetime
-    started_at: dt.datetime | None = None
-    ended_at: dt.datetime | None = None
-    request_counts: RequestCounts
-    resolved_config: dict[str, Any]
-    problem: Problem | None = None
+    id: str = Field(description="Id of the run.")
+    kind: RunKind = Field(description="What kind of run it is.")
+    state: RunState = Field(description="State of the run.")
+    dataset: str = Field(description="Name of the dataset that the run is about.")
+    created_at: dt.datetime = Field(description="When the run was created, in UTC.")
+    started_at: dt.datetime | None = Field(
+        default=None, description="When a worker took the first item, in UTC, or null where none has."
+    )
+    ended_at: dt.datetime | None = Field(
+        default=None, description="When the run ended, in UTC, or null where it has not."
+    )
+    request_counts: RequestCounts = Field(description="Number of items in each state.")
+    resolved_config: dict[str, Any] = Field(
+        description="Everything the run depends on, fixed when it was created; the config of its kind."
+    )
+    problem: Problem | None = Field(
+        default=None, description="Why the run as a whole failed, or null where it did not."
+    )
+    stage: int = Field(
+        default=1,
+        ge=1,
+        description="The stage that opened last; items of later stages are planned from recorded results.",
+    )
+    parent: str | None = Field(
+        default=None, description="The ended run that this run continues; an ended run is never reopened."
+    )
 
 
 class RunList(ResponseBody):
-    """A page of runs, newest first; ``after`` is the cursor of the next page."""
+    """A page of runs, newest first."""
 
-    runs: list[Run]
-    after: str | None = None
+    runs: list[Run] = Field(description="The runs of this page.")
+    after: str | None = Field(default=None, description="Cursor of the next page, or null on the last page.")
 
 
 class PredictionPair(ResponseBody):
-    """What one classifier said about one picture: p(true class), rank of the true class from 1, five best."""
+    """What one classifier answered for one image."""
 
-    p_true: float
-    rank_true: int = Field(ge=1)
-    top: list[tuple[str, float]]
+    p_true: float = Field(description="Probability of the true class, in [0, 1].")
+    rank_true: int = Field(ge=1, description="Rank of the true class, from 1 for the most probable.")
+    top: list[tuple[str, float]] = Field(
+        description="The five most probable classes with their probabilities, best first."
+    )
 
 
 class Provenance(ResponseBody):
-    """Which weights answered for an item, and what that took.
+    """Which weights produced an item, and what that took."""
 
-    What one call did for several items of a group (``service_seconds``, shared ``cost``) is booked
-    once, on the first of them that has a result: sums over items are exact.
-    """
-
-    models: dict[str, str] = {}
-    cost: Cost = Cost()
-    service_seconds: dict[str, float] = {}
+    models: dict[str, str] = Field(
+        default={}, description="Id and revision of the weights that answered, by service or classifier."
+    )
+    cost: Cost = Field(
+        default=Cost(),
+        description="What the item took. A call that served several items is counted once, on the first "
+        "that has a result, so that sums over items are exact.",
+    )
+    service_seconds: dict[str, float] = Field(
+        default={}, description="Seconds spent in each service, counted once like `cost`."
+    )
 
 
 class ItemResult(Provenance):
-    """What an item of a stress test made: the counterfactual, its provenance, scores and predictions.
+    """What an item of a stress test produced: an image with its provenance, scores and predictions."""
 
-    ``self_replace_tried`` are the values of the sweep that were made for the choice, in the preset's
-    order.
-
-    Recorded of kept pictures, where the services gave it: CLIP's features of the picture and of the
-    changed words, and the ``likelihood`` of the edited caption under the language model that ``models``
-    names; on the reconstruction ``source_features`` of the original and its caption's likelihood.
-    """
-
-    image: BlobRef
-    caption: str
-    edited_caption: str | None = None
-    removed: list[WordSpan] = []
-    added: list[WordSpan] = []
-    self_replace: float | None = None
-    self_replace_tried: list[float] = []
-    scores: EditScores | None = None
-    predictions: dict[str, PredictionPair] = {}
-    original_predictions: dict[str, PredictionPair] = {}
-    psnr_db: float | None = None
-    image_features: FeatureVector | None = None
-    source_features: FeatureVector | None = None
-    word_features: WordFeatures | None = None
-    likelihood: TextLikelihood | None = None
-    preset: EditorPreset | None = None
+    image: BlobRef = Field(description="SHA-256 of the image that was made.")
+    caption: str = Field(description="Caption of the source image.")
+    edited_caption: str | None = Field(
+        default=None,
+        description="Caption that the image was made to follow, or null where the caption was not edited.",
+    )
+    removed: list[WordSpan] = Field(
+        default=[], description="Words removed from the caption, with their places in it."
+    )
+    added: list[WordSpan] = Field(
+        default=[], description="Words added to the caption, with their places in the edited caption."
+    )
+    self_replace: float | None = Field(
+        default=None,
+        description="Chosen fraction of the steps during which self-attention was replaced, or null "
+        "where nothing was swept.",
+    )
+    self_replace_tried: list[float] = Field(
+        default=[], description="Values of the sweep that were made before the choice, in the preset's order."
+    )
+    scores: EditScores | None = Field(
+        default=None, description="CLIP's metrics of the edit, or null where there was nothing to score."
+    )
+    predictions: dict[str, PredictionPair] = Field(
+        default={}, description="Predictions for the image, by classifier."
+    )
+    original_predictions: dict[str, PredictionPair] = Field(
+        default={}, description="Predictions for the source image, by classifier."
+    )
+    psnr_db: float | None = Field(
+        default=None,
+        description="Peak signal-to-noise ratio of a reconstruction against its source image in dB; "
+        "null for other items.",
+    )
+    image_features: FeatureVector | None = Field(
+        default=None,
+        description="CLIP features of the image; recorded for kept images where the scorer returned them.",
+    )
+    source_features: FeatureVector | None = Field(
+        default=None, description="CLIP features of the source image; recorded on the reconstruction only."
+    )
+    word_features: WordFeatures | None = Field(
+        default=None,
+        description="CLIP features of the removed and added words, or null where they were not recorded.",
+    )
+    likelihood: TextLikelihood | None = Field(
+        default=None,
+        description="Likelihood of the edited caption, or of the caption where it was not edited, under "
+        "the language model that `models` names; null where it was not recorded.",
+    )
+    preset: EditorPreset | None = Field(
+        default=None, description="The editor's knobs for this item, or null where they were not recorded."
+    )
 
 
 Result = TypeVar("Result", bound=Provenance)
 
 
 class RunItem(ResponseBody, Generic[Result]):
-    """One unit of work of a run of any kind, which ends in one recorded outcome."""
+    """One unit of work of a run, which ends in exactly one recorded outcome."""
 
-    id: str
-    ordinal: int
-    kind: ItemKind
-    source_id: str
-    source_image: BlobRef
-    label: str
-    edit_type: EditType | None = None
-    slot: int = 0
-    state: ItemState
-    reason: str | None = None
-    code: str | None = None
-    detail: str | None = None
-    attempts: int = 0
-    result: Result | None = None
+    id: str = Field(description="Id of the item, unique on this gateway.")
+    ordinal: int = Field(description="Place of the item in the plan, from 0.")
+    kind: ItemKind = Field(description="What the item makes.")
+    source_id: str = Field(
+        description="Key of the group of items that one worker leases together: in a stress test, the "
+        "id of the source image."
+    )
+    source_image: BlobRef = Field(
+        description="SHA-256 of the image that the item starts from, or of an example of its class "
+        "where it starts from none."
+    )
+    label: str = Field(description="Class of the image.")
+    edit_type: EditType | None = Field(
+        default=None, description="Factor that the edit changes, or null for items other than edits."
+    )
+    slot: int = Field(
+        default=0,
+        description="Number of the item among those of its kind for the same image or class, from 0.",
+    )
+    stage: int = Field(default=1, ge=1, description="The stage of the run that planned this item.")
+    state: ItemState = Field(description="State of the item.")
+    reason: str | None = Field(
+        default=None, description="Why a filter dropped the item, or null where none did."
+    )
+    code: str | None = Field(
+        default=None, description="Error code of a failed item, or null where it did not fail."
+    )
+    detail: str | None = Field(
+        default=None, description="What happened to a dropped or failed item, or null."
+    )
+    attempts: int = Field(default=0, description="Number of times a worker has tried the item.")
+    result: Result | None = Field(
+        default=None, description="What the item produced, or null where it has no result."
+    )
 
 
 class Item(RunItem[ItemResult]):
@@ -134,17 +203,21 @@ AnyItem = TypeVar("AnyItem", bound=RunItem[Any])
 
 
 class PageOfItems(ResponseBody, Generic[AnyItem]):
-    """A page of items in ordinal order; ``after`` is the opaque cursor of the next page."""
+    """A page of items in planned order."""
 
-    items: list[AnyItem]
-    after: str | None = None
+    items: list[AnyItem] = Field(description="The items of this page.")
+    after: str | None = Field(
+        default=None, description="Opaque cursor of the next page, or null on the last page."
+    )
 
 
 class RunEvent(ResponseBody):
-    """One line of progress; ``id`` only ever grows."""
+    """One line of progress, as the event stream sends it."""
 
-    id: int
-    run_id: str
-    state: RunState
-    request_counts: RequestCounts
-    message: str = ""
+    id: int = Field(description="Number of the event; it only grows.")
+    run_id: str = Field(description="Id of the run.")
+    state: RunState = Field(description="State of the run after the event.")
+    request_counts: RequestCounts = Field(description="Number of items in each state after the event.")
+    message: str = Field(
+        default="", description="What happened, in a sentence; empty where there is nothing to add."
+    )

@@ -1,7 +1,5 @@
 """Bodies of the scorer: embeddings, the metrics of an edit, masked words."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field
@@ -13,101 +11,116 @@ TextEncoder = Literal["clip", "sentence"]
 
 
 class EmbedImagesRequest(RequestBody):
-    """``POST /v1/embed-images``."""
+    """``POST /v1/embed-images``: images to embed by CLIP."""
 
-    images: list[BlobRef] = Field(min_length=1, max_length=MAX_BATCH)
+    images: list[BlobRef] = Field(
+        min_length=1, max_length=MAX_BATCH, description="SHA-256 of each image to embed."
+    )
 
 
 class EmbedTextsRequest(RequestBody):
-    """``POST /v1/embed-texts``: by CLIP's text tower or by the sentence encoder."""
+    """``POST /v1/embed-texts``: texts to embed."""
 
-    texts: list[Text] = Field(min_length=1, max_length=256)
-    encoder: TextEncoder = "clip"
+    texts: list[Text] = Field(min_length=1, max_length=256, description="The texts to embed.")
+    encoder: TextEncoder = Field(
+        default="clip", description="CLIP's text tower (`clip`) or the sentence encoder (`sentence`)."
+    )
 
 
 class Embedding(ResponseBody):
-    """A unit vector."""
+    """One embedding."""
 
-    vector: list[float]
+    vector: list[float] = Field(description="Components of a unit vector.")
 
 
 class EmbedResponse(ResponseBody):
-    """One outcome for each input, in order."""
+    """Answer to `EmbedImagesRequest` and `EmbedTextsRequest`."""
 
-    outcomes: list[Outcome[Embedding]]
-    model: ModelIdentity
-    cost: Cost = Cost()
+    outcomes: list[Outcome[Embedding]] = Field(
+        description="One outcome for each input, in the order of the request."
+    )
+    model: ModelIdentity = Field(description="The weights that answered.")
+    cost: Cost = Field(default=Cost(), description="What the whole call took.")
 
 
 class ScoreItem(RequestBody):
-    """An edit to score: both pictures, both captions, the words removed and added."""
+    """An edit to score."""
 
-    original: BlobRef
-    edited: BlobRef
-    caption: Text
-    edited_caption: Text
-    removed: str = ""
-    added: str = ""
+    original: BlobRef = Field(description="SHA-256 of the image before the edit.")
+    edited: BlobRef = Field(description="SHA-256 of the image after the edit.")
+    caption: Text = Field(description="Caption of the original image.")
+    edited_caption: Text = Field(description="Caption that the edited image follows.")
+    removed: str = Field(default="", description="The words removed from the caption; empty where none were.")
+    added: str = Field(default="", description="The words added to the caption; empty where none were.")
 
 
 class ScoreRequest(RequestBody):
-    """``POST /v1/score``."""
+    """``POST /v1/score``: edits to score by CLIP."""
 
-    items: list[ScoreItem] = Field(min_length=1, max_length=MAX_BATCH)
+    items: list[ScoreItem] = Field(min_length=1, max_length=MAX_BATCH, description="The edits to score.")
 
 
 class EditScores(ResponseBody):
-    """The metrics of one edit, cosines in [-1, 1].
+    """CLIP's metrics of one edit, all cosines in [-1, 1]."""
 
-    ``direction`` is cos(E(x') - E(x), E(t') - E(t)) (LANCE, eq. 2): larger means that the picture
-    changed the way the caption did. ``image_image`` compares both pictures, ``text_original`` the
-    original with its caption, ``text_edited`` the edit with the edited caption; ``words_added`` and
-    ``words_removed`` compare the edit with the changed words alone, None where there are none.
-    ``text_edited_source`` and ``text_original_edit`` are the two crossed similarities.
-    """
-
-    direction: float
-    image_image: float
-    text_original: float
-    text_edited: float
-    text_edited_source: float
-    text_original_edit: float
-    words_added: float | None = None
-    words_removed: float | None = None
+    direction: float = Field(
+        description="Cosine of the change of the image with the change of the caption (LANCE, eq. 2); "
+        "high where both changed alike."
+    )
+    image_image: float = Field(description="Cosine of the original image with the edited one.")
+    text_original: float = Field(description="Cosine of the original image with its caption.")
+    text_edited: float = Field(description="Cosine of the edited image with the edited caption.")
+    text_edited_source: float = Field(description="Cosine of the edited image with the original caption.")
+    text_original_edit: float = Field(description="Cosine of the original image with the edited caption.")
+    words_added: float | None = Field(
+        default=None,
+        description="Cosine of the edited image with the added words alone, or null where none were added.",
+    )
+    words_removed: float | None = Field(
+        default=None,
+        description="Cosine of the edited image with the removed words alone, or null where none were "
+        "removed.",
+    )
 
 
 class ScoreResponse(ResponseBody):
-    """One outcome for each edit, in order."""
+    """Answer to `ScoreRequest`."""
 
-    outcomes: list[Outcome[EditScores]]
-    model: ModelIdentity
-    cost: Cost = Cost()
+    outcomes: list[Outcome[EditScores]] = Field(
+        description="One outcome for each edit, in the order of the request."
+    )
+    model: ModelIdentity = Field(description="The weights that answered.")
+    cost: Cost = Field(default=Cost(), description="What the whole call took.")
 
 
 class FillMaskItem(RequestBody):
-    """Replace the word at ``position`` (of whitespace-separated words) by one a masked LM proposes."""
+    """A text with one word to replace by words that a masked language model proposes."""
 
-    text: Text
-    position: int = Field(ge=0)
-    n: int = Field(default=1, ge=1, le=16)
-    seed: Seed
+    text: Text = Field(description="The text, whose words are separated by white space.")
+    position: int = Field(ge=0, description="Index of the word to replace, from 0.")
+    n: int = Field(default=1, ge=1, le=16, description="Number of words to return at most.")
+    seed: Seed = Field(description="Seed of the sampling.")
 
 
 class FillMaskRequest(RequestBody):
-    """``POST /v1/fill-mask``."""
+    """``POST /v1/fill-mask``: words to replace by what a masked language model proposes."""
 
-    items: list[FillMaskItem] = Field(min_length=1, max_length=MAX_BATCH)
+    items: list[FillMaskItem] = Field(min_length=1, max_length=MAX_BATCH, description="The texts to fill.")
 
 
 class FilledMask(ResponseBody):
-    """Distinct replacement words, never the original one, with their probabilities."""
+    """Replacements of one word."""
 
-    words: list[str]
-    probabilities: list[float]
+    words: list[str] = Field(description="Distinct words, never the original one.")
+    probabilities: list[float] = Field(
+        description="Probability of each word under the masked language model, in [0, 1]."
+    )
 
 
 class FillMaskResponse(ResponseBody):
-    """One outcome for each item, in order."""
+    """Answer to `FillMaskRequest`."""
 
-    outcomes: list[Outcome[FilledMask]]
-    model: ModelIdentity
+    outcomes: list[Outcome[FilledMask]] = Field(
+        description="One outcome for each item, in the order of the request."
+    )
+    model: ModelIdentity = Field(description="The weights that answered.")

@@ -1,8 +1,8 @@
 """Bodies of ``/v1/services``, ``/healthz`` and ``/readyz``."""
 
-from __future__ import annotations
-
 from typing import Literal
+
+from pydantic import Field
 
 from faultline_core.contract.base import ResponseBody, ServiceHealth
 
@@ -11,19 +11,23 @@ CircuitState = Literal["closed", "open", "half-open"]
 
 
 class ServiceState(ServiceHealth):
-    """A service's own word on its state, and whether the gateway still calls it."""
+    """A service's report on its own state, and whether the gateway still calls it."""
 
-    circuit: CircuitState = "closed"
+    circuit: CircuitState = Field(
+        default="closed",
+        description="`closed`: calls pass; `open`: calls are held back for a while; `half-open`: the "
+        "next call is a trial.",
+    )
 
 
 class ServiceList(ResponseBody):
     """``GET /v1/services``: the five services as the gateway sees them."""
 
-    services: list[ServiceState]
+    services: list[ServiceState] = Field(description="One entry for each of the five services.")
 
 
 class Health(ResponseBody):
-    """``GET /healthz``."""
+    """``GET /healthz`` and ``GET /readyz``: state and version of the gateway."""
 
-    status: str
-    version: str
+    status: str = Field(description="`ok` where the gateway is alive, `ready` where it can take a run.")
+    version: str = Field(description="Version of the gateway.")

@@ -1,7 +1,5 @@
 """The body of ``GET /v1/shift-benchmarks/{id}/summary``: what each shift costs which models, and how sure."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -13,231 +11,257 @@ from faultline_core.contract.shift_thresholds import ThresholdInForce
 from faultline_core.types import BlobRef, Cost, Estimate
 
 
-class PictureCounts(ResponseBody):
-    """What became of the pictures of a condition and source; ``planned`` is always the sum of the rest.
+class ImageCounts(ResponseBody):
+    """What became of the planned images of a condition."""
 
-    ``without_object`` fail the object's threshold alone, ``without_shift`` the shift's alone. Those that
-    were not made look ``objectionable``, were ``not_found`` by the search, ``failed``, or are still
-    ``unmade``: pending or cancelled.
-    """
-
-    planned: int
-    kept: int = 0
-    without_object: int = 0
-    without_shift: int = 0
-    without_both: int = 0
-    objectionable: int = 0
-    not_found: int = 0
-    failed: int = 0
-    unmade: int = 0
+    planned: int = Field(description="Number of planned images; always the sum of the other counts.")
+    kept: int = Field(default=0, description="Images that passed every threshold.")
+    without_object: int = Field(default=0, description="Images that failed the object threshold alone.")
+    without_shift: int = Field(default=0, description="Images that failed the shift threshold alone.")
+    without_both: int = Field(default=0, description="Images that failed both thresholds.")
+    objectionable: int = Field(default=0, description="Images dropped because they look objectionable.")
+    not_found: int = Field(default=0, description="Images that the search did not find.")
+    failed: int = Field(default=0, description="Images that failed.")
+    unmade: int = Field(default=0, description="Images that are pending or were cancelled.")
 
     @property
     def made(self) -> int:
-        """Pictures that there are, kept or not."""
+        """Images that there are, kept or not."""
         return self.kept + self.without_object + self.without_shift + self.without_both
 
     @model_validator(mode="after")
     def _adds_up(self) -> Self:
-        # A sum that is short hides lost pictures.
+        # A sum that is short hides lost images.
         if self.planned != self.made + self.objectionable + self.not_found + self.failed + self.unmade:
-            raise ValueError("counts do not add up")
+            raise ValueError(f"the counts do not add up to the {self.planned} planned images")
         return self
 
 
 class SlopeSummary(ResponseBody):
-    """The slope of the line through models' base and shifted accuracies; n counts models.
+    """The line through the models' base and shifted accuracies (ID and OOD)."""
 
-    ``without_one`` is the range of slopes that leaving any one model out makes of it, ``leaning_on`` the
-    model without which it changes most: None with too few models.
-    """
-
-    slope: Estimate
-    without_one: tuple[float, float] | None = None
-    leaning_on: str | None = None
+    slope: Estimate = Field(description="Slope of the line; n counts models.")
+    without_one: tuple[float, float] | None = Field(
+        default=None,
+        description="Lowest and highest slope when any one model is left out, or null with too few models.",
+    )
+    leaning_on: str | None = Field(
+        default=None, description="Model without which the slope changes most, or null with too few models."
+    )
 
 
 class ModelDrop(ResponseBody):
-    """One model's mean per-class accuracies over the same classes; the drop is base less shifted."""
+    """One model's mean per-class accuracies over the same classes."""
 
-    base: Estimate
-    shifted: Estimate
-    drop: Estimate
+    base: Estimate = Field(description="Accuracy on the base images.")
+    shifted: Estimate = Field(description="Accuracy on the shifted images.")
+    drop: Estimate = Field(description="Base less shifted accuracy.")
 
 
 class EffectSummary(ResponseBody):
-    """What a shift costs over one set of classes.
+    """What a shift costs over one set of classes."""
 
-    ``impact`` is the drop averaged over models, n its shifted pictures; ``p`` the two-sided p-value of "the
-    shift changes nothing", ``p_adjusted`` the same after Holm's correction over the source's shifts.
-    """
-
-    classes: list[str]
-    models: dict[str, ModelDrop]
-    impact: Estimate
-    p: float
-    p_adjusted: float
-    slope: SlopeSummary
-    probit_slope: SlopeSummary
+    classes: list[str] = Field(description="The classes that count.")
+    models: dict[str, ModelDrop] = Field(description="Accuracies of each model.")
+    impact: Estimate = Field(
+        description="Drop averaged over models (Dataset Interfaces, section 6); n counts shifted images."
+    )
+    p: float = Field(description='Two-sided p-value of "the shift changes nothing".')
+    p_adjusted: float = Field(
+        description="The same after Holm's correction over the shifts of the image source."
+    )
+    slope: SlopeSummary = Field(description="Slope of shifted over base accuracy.")
+    probit_slope: SlopeSummary = Field(description="The same after a probit transform of both accuracies.")
 
 
 class GapSummary(ResponseBody):
-    """Accuracy on real pictures less that on base pictures, over models and the classes of a shift."""
+    """What the generator alone costs, over models and the classes of a shift."""
 
-    real: Estimate
-    base: Estimate
-    gap: Estimate
+    real: Estimate = Field(description="Accuracy on real images.")
+    base: Estimate = Field(description="Accuracy on base images.")
+    gap: Estimate = Field(description="Real less base accuracy.")
 
 
 class ConditionSummary(ResponseBody):
-    """The pictures of one source under the base: how many, how many kept, and CLIP's similarities.
+    """The images of one image source under one condition."""
 
-    ``thin`` names the classes left out because fewer than five pictures are kept. ``to_object`` and
-    ``to_shift`` are means over all pictures made, ``share_kept`` is of them.
-    """
-
-    counts: PictureCounts
-    share_kept: Estimate
-    thin: list[str] = []
-    to_object: Estimate
-    to_shift: Estimate | None = None
+    counts: ImageCounts = Field(description="Number of images by what became of them.")
+    share_kept: Estimate = Field(description="Share of the images made that were kept; n counts images.")
+    thin: list[str] = Field(
+        default=[], description="Classes left out because fewer than five of their images were kept."
+    )
+    to_object: Estimate = Field(
+        description="Mean CLIP cosine with the object's caption, over all images made."
+    )
+    to_shift: Estimate | None = Field(
+        default=None,
+        description="Mean CLIP cosine with the shift's caption, over all images made; null without a shift.",
+    )
 
 
 class ShiftSummary(ConditionSummary):
-    """One shift by one source: its pictures, its threshold, and what it costs.
+    """One shift by one image source: its images, its threshold and what it costs."""
 
-    ``effect`` is over the classes that count under this shift, ``on_common`` over those that count under
-    every shift of the source: only there may two shifts be compared. Either is None where no class is
-    left. A shift is ``confounded`` where the generator alone costs the models more than it does.
-    """
-
-    family: str
-    prompt: str
-    caption: str
-    classes: list[str] | None = None
-    threshold: ThresholdInForce
-    effect: EffectSummary | None = None
-    on_common: EffectSummary | None = None
-    gap: GapSummary | None = None
-    confounded: bool = False
+    family: str = Field(description="Family of the shift, such as weather.")
+    prompt: str = Field(description="Prompt that its images are generated from.")
+    caption: str = Field(description="Caption that CLIP compares its images with.")
+    classes: list[str] | None = Field(
+        default=None, description="Classes that the shift applies to, or null for all."
+    )
+    threshold: ThresholdInForce = Field(description="The shift threshold in force.")
+    effect: EffectSummary | None = Field(
+        default=None,
+        description="Effect over the classes that count under this shift, or null where none does.",
+    )
+    on_common: EffectSummary | None = Field(
+        default=None,
+        description="Effect over the classes that count under every shift, on which alone shifts "
+        "compare; null where none does.",
+    )
+    gap: GapSummary | None = Field(
+        default=None, description="What the generator alone costs, or null without real images."
+    )
+    confounded: bool = Field(
+        default=False, description="Whether the generator alone costs the models more than the shift does."
+    )
 
 
 class ClassCondition(ResponseBody):
-    """A class under one condition: yield, and each model's accuracy on the kept pictures."""
+    """One class under one condition."""
 
-    share_kept: Estimate
-    models: dict[str, Estimate]
-
-
-class UnsearchedPicture(ResponseBody):
-    """A picture that no search could find, why, and its file's name as long as its dataset has it."""
-
-    image: BlobRef
-    filename: str | None = None
-    reason: str
+    share_kept: Estimate = Field(description="Share of the images made that were kept.")
+    models: dict[str, Estimate] = Field(description="Accuracy of each model on the kept images.")
 
 
-class UnsearchedPictures(ResponseBody):
-    """What could not be read of the ``pictures`` of the folder to retrieve from: ``count`` of them.
+class UnsearchedImage(ResponseBody):
+    """An image that the search left out."""
 
-    ``reasons`` add up to it; ``first`` names some by their file names.
-    """
+    image: BlobRef = Field(description="SHA-256 of the image.")
+    filename: str | None = Field(
+        default=None, description="Name of its file, or null where the dataset no longer has it."
+    )
+    reason: str = Field(description="Why it was left out.")
 
-    count: int
-    pictures: int
-    reasons: dict[str, int]
-    first: list[UnsearchedPicture]
+
+class UnsearchedImages(ResponseBody):
+    """The images of the searched dataset that could not be read."""
+
+    count: int = Field(description="Number of images left out.")
+    images: int = Field(description="Number of images of the dataset.")
+    reasons: dict[str, int] = Field(description="Number of images left out, by reason.")
+    first: list[UnsearchedImage] = Field(description="Some of them by name.")
 
 
 class SourceSummary(ResponseBody):
-    """Everything by one source of pictures.
+    """Everything that comes from one image source."""
 
-    ``common`` are the classes that count under every shift. ``passed``, ``to_object`` and ``to_shift`` are
-    over the pictures of all shifts (Dataset Interfaces, figure 17). ``classes`` holds yield and accuracy by
-    class and condition, nothing where these are more than ``notes`` say. ``evaluations_per_kept`` and
-    ``seconds_per_kept`` are what a kept picture took of the network and of all services, failed and dropped
-    ones included. ``unsearched`` are pictures that retrieval had to leave out, None where it left out none.
-    """
-
-    base: ConditionSummary
-    shifts: dict[str, ShiftSummary]
-    common: list[str]
-    passed: Estimate
-    to_object: Estimate
-    to_shift: Estimate
-    classes: dict[str, dict[str, ClassCondition]] = {}
-    cost: Cost
-    service_seconds: dict[str, float] = {}
-    evaluations_per_kept: float | None = None
-    seconds_per_kept: float | None = None
-    unsearched: UnsearchedPictures | None = None
+    base: ConditionSummary = Field(description="The images without a shift.")
+    shifts: dict[str, ShiftSummary] = Field(description="The shifts, by name.")
+    common: list[str] = Field(description="Classes that count under every shift.")
+    passed: Estimate = Field(
+        description="Share of all shifts' images that were kept (Dataset Interfaces, figure 17)."
+    )
+    to_object: Estimate = Field(
+        description="Mean CLIP cosine of all shifts' images with the object's caption."
+    )
+    to_shift: Estimate = Field(
+        description="Mean CLIP cosine of all shifts' images with their shift's caption."
+    )
+    classes: dict[str, dict[str, ClassCondition]] = Field(
+        default={},
+        description="Yield and accuracy by class and condition; empty where there are too many, which "
+        "`notes` say.",
+    )
+    cost: Cost = Field(description="What all images took together.")
+    service_seconds: dict[str, float] = Field(default={}, description="Seconds spent in each service.")
+    evaluations_per_kept: float | None = Field(
+        default=None,
+        description="UNet evaluations for each kept image, failed and dropped ones included; null where "
+        "none was kept.",
+    )
+    seconds_per_kept: float | None = Field(
+        default=None,
+        description="Service seconds for each kept image, failed and dropped ones included; null where "
+        "none was kept.",
+    )
+    unsearched: UnsearchedImages | None = Field(
+        default=None, description="Images that the search left out, or null where it left out none."
+    )
 
 
 class ObjectThresholdSummary(ResponseBody):
-    """A class's least similarity that passes, from ``n`` real pictures; of styles it is ``plain``.
+    """A class's object threshold, set from its real images."""
 
-    ``dropped`` is the share of real pictures below it.
-    """
-
-    threshold: Estimate
-    plain: Estimate
-    dropped: Estimate
+    threshold: Estimate = Field(
+        description='Least CLIP cosine with "a photo of a <class>" that passes; n counts real images.'
+    )
+    plain: Estimate = Field(description='Least CLIP cosine with "a <class>" that passes, for styles.')
+    dropped: Estimate = Field(description="Share of the real images that lie below the threshold.")
 
 
 class RealSummary(ResponseBody):
-    """The real pictures that a benchmark is held against: thresholds by class, accuracy by model.
+    """The real images that set the object thresholds and serve as controls."""
 
-    Each picture weighs 1 in an accuracy. Classes ``without`` one have no object threshold: everything of
-    them passes that criterion.
-    """
-
-    pictures: int
-    failed: int
-    thresholds: dict[str, ObjectThresholdSummary]
-    models: dict[str, Estimate]
-    without: list[str] = []
+    images: int = Field(description="Number of real images.")
+    failed: int = Field(description="Number of real images that failed.")
+    thresholds: dict[str, ObjectThresholdSummary] = Field(description="Object threshold, by class.")
+    models: dict[str, Estimate] = Field(
+        description="Accuracy of each model on the real images, each image weighing 1."
+    )
+    without: list[str] = Field(
+        default=[],
+        description="Classes without a real image: they have no object threshold, and all their images "
+        "pass it.",
+    )
 
 
 class PromptAccuracy(ResponseBody):
-    """One model on one prompt's kept pictures by one source (fine-grained debugging, one class).
+    """One model on one prompt's kept images, for benchmarks of a single class."""
 
-    ``drop`` is what the prompt costs beside the base, over the seeds that both have; ``beside_token`` by
-    how much pictures of the class's name do worse than the token's of the same prompt and seeds.
-    """
-
-    model: str
-    source: str
-    condition: str
-    prompt: str
-    accuracy: Estimate
-    drop: Estimate | None = None
-    beside_token: Estimate | None = None
+    model: str = Field(description="Name of the model.")
+    source: str = Field(description="Image source of the images.")
+    condition: str = Field(description="Name of the condition.")
+    prompt: str = Field(description="Prompt that the images were generated from.")
+    accuracy: Estimate = Field(description="Accuracy on the kept images.")
+    drop: Estimate | None = Field(
+        default=None,
+        description="Base less this accuracy over the seeds that both have, or null for the base.",
+    )
+    beside_token: Estimate | None = Field(
+        default=None,
+        description="Accuracy on the token's images less that on the plain name's, over the same prompt "
+        "and seeds; null for the token.",
+    )
 
 
 class ShiftBenchmarkSummary(ResponseBody):
-    """What a benchmark comes to as it stands; nothing is generated for it.
+    """``GET /v1/shift-benchmarks/{run_id}/summary``: what each shift costs as the run stands."""
 
-    ``object_percentile`` of each class's real pictures sets its threshold. ``models`` is what is known of
-    each classifier, to group by. ``prompts`` is there where one class was asked about. ``notes`` say what
-    could not be told, and what was left out.
-    """
-
-    run_id: str
-    interface: str
-    dataset: str
-    seed: int
-    object_percentile: float
-    sources: dict[str, SourceSummary]
-    real: RealSummary
-    models: dict[str, ClassifierDescription]
-    prompts: list[PromptAccuracy] = []
-    notes: list[str] = []
-    counts: dict[str, int]
-    failed_codes: dict[str, int] = {}
-    dropped: dict[str, int] = {}
-    cost: Cost
-    service_seconds: dict[str, float]
-    wall_s: float
-    config: ShiftBenchmarkConfig = Field(repr=False)
+    run_id: str = Field(description="Id of the run.")
+    interface: str = Field(description="Run id of the dataset interface.")
+    dataset: str = Field(description="Name of the interface's dataset.")
+    seed: int = Field(description="Seed of the benchmark.")
+    object_percentile: float = Field(
+        description="Percentile of each class's real images that sets its object threshold."
+    )
+    sources: dict[str, SourceSummary] = Field(description="Figures by image source.")
+    real: RealSummary = Field(description="The real images and the thresholds from them.")
+    models: dict[str, ClassifierDescription] = Field(description="What is known of each classifier, by name.")
+    prompts: list[PromptAccuracy] = Field(
+        default=[], description="Accuracies by prompt, for benchmarks of a single class; empty for others."
+    )
+    notes: list[str] = Field(
+        default=[], description="What could not be told and what was left out, a sentence each."
+    )
+    counts: dict[str, int] = Field(description="Number of items planned and in each state.")
+    failed_codes: dict[str, int] = Field(default={}, description="Number of failed items, by error code.")
+    dropped: dict[str, int] = Field(default={}, description="Number of dropped items, by reason.")
+    cost: Cost = Field(description="What all items took together.")
+    service_seconds: dict[str, float] = Field(description="Seconds spent in each service.")
+    wall_s: float = Field(
+        description="Seconds from the start to the end of the run; 0 while it has not ended."
+    )
+    config: ShiftBenchmarkConfig = Field(repr=False, description="Everything the benchmark depends on.")
 
     def grouped_by(self, trait: ClassifierTrait) -> dict[str | int | None, list[str]]:
         """The classifiers by a trait, in the request's order; None are those it is not known of."""
@@ -255,7 +279,7 @@ class ShiftBenchmarkSummary(ResponseBody):
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
         lost = {**self.dropped, **self.failed_codes}
         why = "; ".join(f"{reason}: {count}" for reason, count in lost.items())
-        told = f"pictures: {counts}{f' ({why})' if why else ''}"
+        told = f"images: {counts}{f' ({why})' if why else ''}"
         return "\n".join([*lines, told, f"cost: {self.cost}", *self.notes])
 
 

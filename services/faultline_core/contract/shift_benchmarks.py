@@ -1,12 +1,10 @@
 """Bodies of ``/v1/shift-benchmarks``: classifiers on every shift of a dataset interface."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from faultline_core.contract.base import RequestBody, ResponseBody
+from faultline_core.contract.base import RequestBody, ResponseBody, require_distinct
 from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.contract.dataset_interfaces import ClassName
 from faultline_core.contract.editor import GenerationPreset
@@ -21,14 +19,14 @@ GenerationSource = Literal["token", "class-name"]
 """What stands for the class in a prompt: its learned token, or its plain name."""
 
 BenchmarkSource = Literal["token", "class-name", "retrieval", "scraped", "photographs"]
-"""Where pictures of a class under a shift come from (Dataset Interfaces, sections 3 and 4).
+"""Where images of a class under a shift come from (Dataset Interfaces, sections 3 and 4).
 
 Generated from tokens or names; the CLIP nearest neighbours of the prompt in a folder; a scraped folder's
 first ``n`` of a class; or the user's own photographs of each condition.
 """
 
-PictureSource = Literal["token", "class-name", "retrieval", "scraped", "photographs", "real"]
-"""A source, or ``real``: the dataset's own pictures, which the thresholds and controls come from."""
+ImageSource = Literal["token", "class-name", "retrieval", "scraped", "photographs", "real"]
+"""An image source, or ``real``: the dataset's own images, which the thresholds and controls come from."""
 
 ShiftText = Annotated[str, Field(min_length=1, max_length=300)]
 """A shift's name in the catalogue, words such as "in the snow", or a whole prompt with ``<class>`` in it."""
@@ -38,137 +36,205 @@ ConditionName = Annotated[str, Field(min_length=1, max_length=300)]
 
 
 class ShiftBenchmarkCreate(RequestBody):
-    """``POST /v1/shift-benchmarks``: an interface, shifts, classifiers, pictures of each class and shift.
+    """``POST /v1/shift-benchmarks``: classifiers on images of each class of an interface under each shift."""
 
-    ``n`` pictures of each class and shift are made from seeds that all shifts share, and as many without
-    a shift; ``sources`` with ``class-name`` makes them from the plain names beside. ``class_shifts`` are
-    further shifts of single classes ("sleeping"). ``base`` is the prompt without a shift, with ``<class>`` in
-    it, where "a photo of a <class>" leaves unsaid what the dataset's pictures agree on. ``steps``,
-    ``guidance`` and ``scheduler`` are those of the suite unless given. Without ``classes`` it is about all of
-    the interface's, which must have ended then; where ``token`` is a source, about those that have a token.
-
-    ``real`` pictures a class of the interface's dataset, or of the dataset ``validation`` where pictures
-    were kept back, set the object thresholds and are the controls.
-
-    ``retrieval`` names the dataset that nearest neighbours are taken from. ``scraped`` and ``photographs``
-    name a dataset for ``base`` and each shift that there are pictures of, labelled with the classes; the
-    first ``n`` of a class count.
-    """
-
-    interface: Name
-    shifts: list[ShiftText] | Literal["catalogue"] = "catalogue"
-    classes: list[ClassName] | None = Field(default=None, min_length=1, max_length=10_000)
-    classifiers: list[ClassifierSpec] = Field(min_length=1, max_length=128)
-    base: ShiftText | None = None
-    class_shifts: dict[ClassName, list[ShiftText]] = {}
-    sources: list[BenchmarkSource] = Field(default=["token"], min_length=1, max_length=5)
-    retrieval: Name | None = None
-    scraped: dict[ConditionName, Name] = {}
-    photographs: dict[ConditionName, Name] = {}
-    n: int = Field(default=8, ge=1, le=1000)
-    real: int = Field(default=50, ge=0, le=10_000)
-    validation: Name | None = None
-    steps: int | None = Field(default=None, ge=1, le=100)
-    guidance: float | None = Field(default=None, ge=1.0, le=30.0)
-    scheduler: Scheduler | None = None
-    seed: Seed
+    interface: Name = Field(description="Run id of the dataset interface.")
+    shifts: list[ShiftText] | Literal["catalogue"] = Field(
+        default="catalogue", description="The shifts, or `catalogue` for the 23 of the paper's Table 1."
+    )
+    classes: list[ClassName] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=10_000,
+        description="Classes to benchmark, or null for all of the interface's, whose run must then have "
+        "ended; with the image source `token`, for those that have a token.",
+    )
+    classifiers: list[ClassifierSpec] = Field(
+        min_length=1, max_length=128, description="The classifiers to benchmark."
+    )
+    base: ShiftText | None = Field(
+        default=None,
+        description="Prompt without a shift, with `<class>` in it, for what all images of the dataset "
+        'have in common; null for "a photo of a <class>".',
+    )
+    class_shifts: dict[ClassName, list[ShiftText]] = Field(
+        default={}, description='Further shifts of single classes, such as "sleeping", by class.'
+    )
+    sources: list[BenchmarkSource] = Field(
+        default=["token"],
+        min_length=1,
+        max_length=5,
+        description="Image sources; with both `token` and `class-name`, images of learned tokens and of "
+        "plain names are compared.",
+    )
+    retrieval: Name | None = Field(
+        default=None,
+        description="Name of the dataset from which `retrieval` takes nearest neighbours, or null where "
+        "it is no image source.",
+    )
+    scraped: dict[ConditionName, Name] = Field(
+        default={},
+        description="Names of datasets with scraped images, by `base` or shift; their labels are the "
+        "classes, and the first `n` of each class count.",
+    )
+    photographs: dict[ConditionName, Name] = Field(
+        default={},
+        description="Names of datasets with the user's photographs, by `base` or shift; their labels "
+        "are the classes, and the first `n` of each class count.",
+    )
+    n: int = Field(
+        default=8,
+        ge=1,
+        le=1000,
+        description="Number of images of each class under each shift, and as many without a shift; all "
+        "shifts share their seeds.",
+    )
+    real: int = Field(
+        default=50,
+        ge=0,
+        le=10_000,
+        description="Number of real images of each class, which set the object thresholds and serve as "
+        "controls.",
+    )
+    validation: Name | None = Field(
+        default=None, description="Name of the dataset with the real images, or null for the interface's own."
+    )
+    steps: int | None = Field(
+        default=None, ge=1, le=100, description="Number of sampling steps, or null for the suite's."
+    )
+    guidance: float | None = Field(
+        default=None,
+        ge=1.0,
+        le=30.0,
+        description="Scale of classifier-free guidance, or null for the suite's.",
+    )
+    scheduler: Scheduler | None = Field(
+        default=None, description="Class name of the diffusers scheduler, or null for the suite's."
+    )
+    seed: Seed = Field(description="Seed of every random draw.")
 
     @field_validator("classifiers", "sources", "classes")
     @classmethod
     def _distinct(cls, values: list[str] | None) -> list[str] | None:
-        if values is not None and len(set(values)) != len(values):
-            raise ValueError("values must be distinct")
+        require_distinct(values or ())
         return values
 
 
 ThresholdSource = Literal["person", "suite", "published"]
-"""Who set a shift threshold: somebody who looked, the suite for its CLIP, or the paper for its own."""
+"""Who set a shift threshold: a person who looked, the suite for its CLIP, or the paper for its own."""
 
 
 class BenchmarkShift(ResponseBody):
-    """A condition as it is drawn and filtered: prompt with ``<class>``, CLIP caption, family.
+    """A condition of a benchmark: how its images are generated and filtered."""
 
-    ``photo`` tells whether captions may call its pictures photographs. ``classes`` are those it is asked
-    of, None for all. ``threshold`` is the least similarity that the suite or the paper (``threshold_from``)
-    has for this caption and CLIP, None where neither has one.
-    """
-
-    name: str
-    prompt: str
-    caption: str
-    family: str
-    photo: bool = True
-    classes: list[str] | None = None
-    threshold: float | None = None
-    threshold_from: ThresholdSource | None = None
+    name: str = Field(description="Name of the condition: `base`, or the shift.")
+    prompt: str = Field(description="Prompt to generate from, with the slot `<class>`.")
+    caption: str = Field(description="Caption that CLIP compares its images with.")
+    family: str = Field(
+        description="Family of the shift, such as weather; `base` for the base and `own` for the user's own."
+    )
+    photo: bool = Field(
+        default=True, description="Whether captions may call its images photographs; false for styles."
+    )
+    classes: list[str] | None = Field(
+        default=None, description="Classes that it applies to, or null for all."
+    )
+    threshold: float | None = Field(
+        default=None,
+        description="Least CLIP cosine with the caption that the suite or the paper prescribes, or null "
+        "where neither does.",
+    )
+    threshold_from: ThresholdSource | None = Field(
+        default=None, description="Where that threshold is from, or null where there is none."
+    )
 
     def applies_to(self, class_name: str) -> bool:
-        """Whether pictures of this class are asked for."""
+        """Whether images of this class are asked for."""
         return self.classes is None or class_name in self.classes
 
 
 class RetrievalManifest(ResponseBody):
-    """What pictures the dataset to retrieve from had when the benchmark was planned.
+    """The images that could be retrieved when the benchmark was planned."""
 
-    ``digest`` is the dataset's, ``pictures`` the blob that lists its pictures, a JSON array of references.
-    """
-
-    digest: str
-    pictures: BlobRef
-    count: int = Field(ge=1)
+    digest: str = Field(description="Digest of the dataset.")
+    images: BlobRef = Field(description="SHA-256 of the stored JSON array that lists its images.")
+    count: int = Field(ge=1, description="Number of images.")
 
 
 class ShiftBenchmarkConfig(ResponseBody):
-    """All that a benchmark depends on; ``shifts`` begin with the base.
+    """Everything a benchmark depends on, fixed when its run is created."""
 
-    ``tokens`` are the interface's; a class without one is made from its name alone. ``missing`` names the
-    interface's classes that are left out because they have none. ``labels`` are all classes of the dataset,
-    among which classifiers choose. ``retrieval`` is there where pictures are retrieved. ``zoo`` is what the
-    classifiers service tells of those asked. ``clip`` names the CLIP by which similarities are measured:
-    thresholds hold for it alone.
+    request: ShiftBenchmarkCreate = Field(description="The request that created the run.")
+    suite: str = Field(description="Name of the model suite.")
+    dataset: str = Field(description="Name of the interface's dataset.")
+    dataset_digest: str = Field(description="Digest of that dataset when the run was created.")
+    generation: GenerationPreset = Field(description="How images are generated.")
+    models: dict[str, str] = Field(description="Name of each service's model.")
+    versions: dict[str, str] = Field(description="Versions of the software that planned the run, by package.")
+    classes: list[str] = Field(description="The classes that are benchmarked.")
+    labels: list[str] = Field(description="All classes of the dataset, among which the classifiers choose.")
+    shifts: list[BenchmarkShift] = Field(description="The conditions, the base first.")
+    tokens: dict[str, BlobRef | None] = Field(
+        description="SHA-256 of each class's token bundle, or null for a class that is generated from "
+        "its name alone."
+    )
+    missing: list[str] = Field(
+        default=[], description="Classes of the interface that were left out because they have no token."
+    )
+    retrieval: RetrievalManifest | None = Field(
+        default=None, description="The images to retrieve from, or null where none are retrieved."
+    )
+    zoo: dict[str, ClassifierDescription] = Field(
+        default={}, description="Descriptions of the classifiers, by name."
+    )
+    clip: str = Field(
+        description="The CLIP that similarities are measured with; thresholds hold for it alone."
+    )
+    objectionable: float | None = Field(
+        default=None,
+        description="CLIP cosine from which a generated image is dropped as objectionable, or null "
+        "where nothing is checked.",
+    )
+
+
+class ImageResult(Provenance):
+    """An image of a class under a condition, with CLIP's cosines and the predictions.
+
+    Nothing is filtered here: summaries apply the thresholds to what is recorded.
     """
 
-    request: ShiftBenchmarkCreate
-    suite: str
-    dataset: str
-    dataset_digest: str
-    generation: GenerationPreset
-    models: dict[str, str]
-    versions: dict[str, str]
-    classes: list[str]
-    labels: list[str]
-    shifts: list[BenchmarkShift]
-    tokens: dict[str, BlobRef | None]
-    missing: list[str] = []
-    retrieval: RetrievalManifest | None = None
-    zoo: dict[str, ClassifierDescription] = {}
-    clip: str
-    objectionable: float | None = None
+    image: BlobRef = Field(description="SHA-256 of the image in the store.")
+    source: ImageSource = Field(description="Image source of the image.")
+    shift: str = Field(description="Name of the condition that it shows.")
+    prompt: str | None = Field(
+        default=None,
+        description="Prompt that it was generated from or found by, or null for the user's own images.",
+    )
+    seed: int | None = Field(
+        default=None, description="Seed of its starting noise, or null where it was not generated."
+    )
+    token: BlobRef | None = Field(
+        default=None,
+        description="SHA-256 of the token bundle, or null where it was generated by name or not at all.",
+    )
+    unsearched: BlobRef | None = Field(
+        default=None,
+        description="SHA-256 of a stored JSON object that gives the reason for each image that the "
+        "search left out, or null where it left out none.",
+    )
+    object_similarity: float = Field(
+        description='CLIP cosine with "a photo of a <class>", or with "a <class>" under a style.'
+    )
+    plain_similarity: float | None = Field(
+        default=None, description='CLIP cosine of a real image with "a <class>", or null for other images.'
+    )
+    shift_similarity: float | None = Field(
+        default=None, description="CLIP cosine with the shift's caption, or null without a shift."
+    )
+    predictions: dict[str, PredictionPair] = Field(
+        default={}, description="Predictions for the image, by classifier."
+    )
 
 
-class PictureResult(Provenance):
-    """A picture of a class under a shift: where it is from, CLIP's cosines and the classifiers' answers.
-
-    Generated ones have ``seed`` and ``token`` (None: by name), found ones the ``prompt`` that found them.
-    ``unsearched`` is the blob that lists which pictures of the folder the search had to leave out, a JSON
-    object from reference to reason; None where it left out nothing.
-    ``object_similarity`` is the cosine with "a photo of a <class>", of a style with "a <class>", which real
-    pictures have as ``plain_similarity`` too; ``shift_similarity`` is that with the shift's caption.
-    Nothing is filtered here: thresholds are applied to what is recorded.
-    """
-
-    image: BlobRef
-    source: PictureSource
-    shift: str
-    prompt: str | None = None
-    seed: int | None = None
-    token: BlobRef | None = None
-    unsearched: BlobRef | None = None
-    object_similarity: float
-    plain_similarity: float | None = None
-    shift_similarity: float | None = None
-    predictions: dict[str, PredictionPair] = {}
-
-
-class PictureItem(RunItem[PictureResult]):
-    """One picture of a shift benchmark."""
+class ImageItem(RunItem[ImageResult]):
+    """One image of a shift benchmark."""

@@ -1,7 +1,5 @@
 """Bodies of a benchmark's shift thresholds: what to look at, what somebody decided, what is in force."""
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Annotated, Self
 
@@ -15,97 +13,115 @@ Cosine = Annotated[float, Field(ge=-1.0, le=1.0)]
 Percentile = Annotated[float, Field(ge=0.0, le=100.0)]
 
 
-class InspectedPicture(ResponseBody):
-    """A picture to look at, by the id of its item; ``similarity`` is that to the shift's caption."""
+class InspectedImage(ResponseBody):
+    """An image to look at before a threshold is set."""
 
-    item: str
-    image: BlobRef
-    class_name: str
-    similarity: float
+    item: str = Field(description="Id of the image's item.")
+    image: BlobRef = Field(description="SHA-256 of the image in the store.")
+    class_name: str = Field(description="Class of the image.")
+    similarity: float = Field(description="CLIP cosine of the image with the shift's caption.")
 
 
 class Inspection(ResponseBody):
-    """The pictures around one percentile of a shift's similarities."""
+    """The images around one percentile of a shift's similarities."""
 
-    percentile: float
-    similarity: float
-    pictures: list[InspectedPicture]
+    percentile: float = Field(description="The percentile, in [0, 100].")
+    similarity: float = Field(description="CLIP cosine at this percentile.")
+    images: list[InspectedImage] = Field(description="The images nearest to it.")
 
 
 class Inspections(ResponseBody):
-    """``GET /v1/shift-benchmarks/{id}/inspections``: what to look at before a threshold is set.
+    """``GET /v1/shift-benchmarks/{run_id}/inspections``: images to look at before a threshold is set."""
 
-    ``n`` pictures of the shift by ``source`` are behind the percentiles, ``pending`` more may come.
-    """
-
-    shift: str
-    caption: str
-    checkpoint: str
-    source: BenchmarkSource
-    n: int
-    pending: int
-    inspections: list[Inspection]
+    shift: str = Field(description="Name of the shift.")
+    caption: str = Field(description="Caption that the images are compared with.")
+    checkpoint: str = Field(description="CLIP checkpoint that the similarities come from.")
+    source: BenchmarkSource = Field(description="Image source of the images.")
+    n: int = Field(description="Number of images behind the percentiles.")
+    pending: int = Field(description="Number of images that are still to come.")
+    inspections: list[Inspection] = Field(description="Images around each percentile, lowest first.")
 
 
 class ShiftThresholdSet(RequestBody):
-    """``PUT /v1/shift-benchmarks/{id}/shift-thresholds/{shift}``: a decision, in one of three ways.
+    """``PUT /v1/shift-benchmarks/{run_id}/shift-thresholds/{shift}``: a decision, in exactly one way."""
 
-    ``shows`` says of every inspected picture, by its item's id, whether it shows the shift: the lowest
-    percentile at which all do is accepted, as in the paper. ``percentile`` accepts one of those inspected;
-    ``threshold`` is a similarity, or None where none was good enough and nothing passes. ``source`` is the
-    source whose pictures were inspected, by default the first.
-    """
-
-    author: str = Field(min_length=1, max_length=200)
-    shows: dict[str, bool] | None = None
-    percentile: Percentile | None = None
-    threshold: Cosine | None = None
-    source: BenchmarkSource | None = None
+    author: str = Field(min_length=1, max_length=200, description="Name of the person who decided.")
+    shows: dict[str, bool] | None = Field(
+        default=None,
+        description="For each inspected image, by the id of its item, whether it shows the shift; the "
+        "lowest percentile at which all do is accepted, as in the paper.",
+    )
+    percentile: Percentile | None = Field(
+        default=None,
+        description="One of the inspected percentiles, to accept its similarity as the threshold.",
+    )
+    threshold: Cosine | None = Field(
+        default=None,
+        description="Least CLIP cosine that passes, or an explicit null where no image was good enough "
+        "and nothing shall pass.",
+    )
+    source: BenchmarkSource | None = Field(
+        default=None,
+        description="Image source whose images were inspected, or null for the first of the benchmark.",
+    )
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         given = self.model_fields_set & {"shows", "percentile", "threshold"}
         if len(given) != 1:
-            raise ValueError("exactly one of shows, percentile and threshold is wanted")
+            raise ValueError("give exactly one of shows, percentile and threshold")
         if "threshold" not in given and self.shows is None and self.percentile is None:
-            raise ValueError("only a threshold may be null")
+            raise ValueError("shows and percentile must not be null; only threshold may be")
         return self
 
 
 class ShiftThresholdDecision(ResponseBody):
-    """A decision as it is kept; ``id`` only ever grows, and the newest of a shift is in force.
+    """A decision as it is kept; the newest for a shift is in force."""
 
-    It holds for the CLIP ``checkpoint`` alone. ``failing_above`` names higher percentiles at which some
-    picture lacks the shift.
-    """
-
-    id: int
-    shift: str
-    checkpoint: str
-    author: str
-    decided_at: dt.datetime
-    percentile: float | None = None
-    threshold: float | None = None
-    failing_above: list[float] = []
+    id: int = Field(description="Number of the decision; it only grows.")
+    shift: str = Field(description="Name of the shift.")
+    checkpoint: str = Field(description="CLIP checkpoint that the decision holds for.")
+    author: str = Field(description="Name of the person who decided.")
+    decided_at: dt.datetime = Field(description="When it was decided, in UTC.")
+    percentile: float | None = Field(
+        default=None,
+        description="Accepted percentile, or null where a threshold was given or nothing passes.",
+    )
+    threshold: float | None = Field(
+        default=None, description="Least CLIP cosine that passes, or null where nothing passes."
+    )
+    failing_above: list[float] = Field(
+        default=[], description="Higher percentiles at which some image lacks the shift."
+    )
 
 
 class ThresholdInForce(ResponseBody):
-    """The threshold that a summary applies to a shift, and who set it.
+    """The threshold that a summary applies to a shift."""
 
-    Without ``set_by`` nobody has one for this CLIP, and the shift's criterion is not applied. A person who
-    found no percentile good enough sets None (``nothing_passes``).
-    """
-
-    threshold: float | None = None
-    set_by: ThresholdSource | None = None
-    author: str | None = None
-    decided_at: dt.datetime | None = None
-    percentile: float | None = None
-    nothing_passes: bool = False
+    threshold: float | None = Field(
+        default=None,
+        description="Least CLIP cosine that passes, or null where there is none or nothing passes.",
+    )
+    set_by: ThresholdSource | None = Field(
+        default=None,
+        description="Who set it, or null where no threshold is known for this CLIP and the shift's "
+        "criterion is not applied.",
+    )
+    author: str | None = Field(
+        default=None, description="Name of the person who decided, or null where no person did."
+    )
+    decided_at: dt.datetime | None = Field(
+        default=None, description="When it was decided, in UTC, or null where no person did."
+    )
+    percentile: float | None = Field(default=None, description="Accepted percentile, or null where none was.")
+    nothing_passes: bool = Field(
+        default=False,
+        description="Whether a person found no percentile good enough, so that no image passes.",
+    )
 
 
 class ShiftThresholds(ResponseBody):
-    """``GET /v1/shift-benchmarks/{id}/shift-thresholds``: those in force, and all decisions, oldest first."""
+    """``GET /v1/shift-benchmarks/{run_id}/shift-thresholds``: thresholds in force, and every decision."""
 
-    in_force: dict[str, ThresholdInForce]
-    decisions: list[ShiftThresholdDecision]
+    in_force: dict[str, ThresholdInForce] = Field(description="The threshold in force, by shift.")
+    decisions: list[ShiftThresholdDecision] = Field(description="Every decision, oldest first.")

@@ -1,12 +1,9 @@
 """Bodies of learning class tokens by textual inversion, and what a token bundle says of itself."""
 
-from __future__ import annotations
-
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from faultline_core.class_slot import require_slot
 from faultline_core.contract.base import (
     MAX_BATCH,
     ModelIdentity,
@@ -17,24 +14,27 @@ from faultline_core.contract.base import (
     Text,
 )
 from faultline_core.errors import InvalidRequest
+from faultline_core.text.class_slot import require_slot
 from faultline_core.types import BlobRef, Cost, Name, Seed
 
 TOKEN_FORMAT = 1
 """Version of token bundles."""
 OWN_PROMPTS = "own"
-"""In place of the name of templates: each picture had a prompt of its own."""
+"""In place of the name of templates: each image had a prompt of its own."""
 MAX_IMAGES = 5000
-"""Most pictures of a class in a call: several times ImageNet's."""
+"""Most images of a class in a call: several times ImageNet's."""
 
 ClassName = Annotated[str, Field(min_length=1, max_length=200)]
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
+InterpolationWeight = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class PromptTemplates(RequestBody):
-    """Prompts that a token is learned under, each with its slot ``<class>``, and the name they go by."""
+    """Prompts that a token is learned under."""
 
-    name: Name
-    prompts: tuple[Text, ...] = Field(min_length=1, max_length=64)
+    name: Name = Field(description="Name of the set of templates.")
+    prompts: tuple[Text, ...] = Field(
+        min_length=1, max_length=64, description="The prompts, each with the slot `<class>` exactly once."
+    )
 
     @field_validator("prompts")
     @classmethod
@@ -48,47 +48,61 @@ class PromptTemplates(RequestBody):
 
 
 class TextualInversionPreset(RequestBody):
-    """Every knob of textual inversion; the defaults are the released code's of Dataset Interfaces.
+    """Every knob of textual inversion; the defaults are those of the released code of Dataset Interfaces."""
 
-    ``batch`` pictures a class and step; ``flip`` is the chance that one is mirrored. With ``pin_norm`` the
-    ``vectors`` keep the length of the initialiser's, which the paper leaves unsaid. ``shares`` are how far
-    from the initialiser to what was learned a token is offered: 1 is all of the way, as published, and 0 the
-    initialiser itself. Where there are several, whoever asked chooses.
-    """
+    steps: int = Field(default=3000, ge=1, le=20_000, description="Number of optimisation steps.")
+    learning_rate: float = Field(default=5e-4, gt=0.0, le=1.0, description="Learning rate of AdamW.")
+    weight_decay: float = Field(default=1e-2, ge=0.0, le=1.0, description="Weight decay of AdamW.")
+    batch: int = Field(default=1, ge=1, le=64, description="Number of images for each class and step.")
+    flip: float = Field(
+        default=0.5, ge=0.0, le=1.0, description="Chance that an image is mirrored, in [0, 1]."
+    )
+    pin_norm: bool = Field(
+        default=True,
+        description="Whether the vectors keep the length of the initialiser's vectors; the paper does "
+        "not say.",
+    )
+    vectors: int = Field(default=1, ge=1, le=16, description="Number of vectors of a token.")
+    interpolation_weights: tuple[InterpolationWeight, ...] = Field(
+        default=(1.0,),
+        min_length=1,
+        max_length=8,
+        description="How far from its initialiser towards the learned vectors a token is offered, in "
+        "rising order: 0 is the initialiser, 1 what was learned, as published.",
+    )
+    templates: PromptTemplates = Field(
+        default=PromptTemplates(name="photo", prompts=("a photo of a <class>",)),
+        description="Prompts that the images are shown under where they have none of their own.",
+    )
 
-    steps: int = Field(default=3000, ge=1, le=20_000)
-    learning_rate: float = Field(default=5e-4, gt=0.0, le=1.0)
-    weight_decay: float = Field(default=1e-2, ge=0.0, le=1.0)
-    batch: int = Field(default=1, ge=1, le=64)
-    flip: float = Field(default=0.5, ge=0.0, le=1.0)
-    pin_norm: bool = True
-    vectors: int = Field(default=1, ge=1, le=16)
-    shares: tuple[Share, ...] = Field(default=(1.0,), min_length=1, max_length=8)
-    templates: PromptTemplates = PromptTemplates(name="photo", prompts=("a photo of a <class>",))
-
-    @field_validator("shares")
+    @field_validator("interpolation_weights")
     @classmethod
-    def _rising(cls, shares: tuple[float, ...]) -> tuple[float, ...]:
-        if list(shares) != sorted(set(shares)):
-            raise ValueError("shares must rise")
-        return shares
+    def _rising(cls, interpolation_weights: tuple[float, ...]) -> tuple[float, ...]:
+        if list(interpolation_weights) != sorted(set(interpolation_weights)):
+            raise ValueError(f"interpolation_weights must rise, unlike {list(interpolation_weights)}")
+        return interpolation_weights
 
 
 class LearnTokenItem(RequestBody):
-    """A class, its pictures, and the words its vectors start from: by default the class's name.
+    """A class to learn as a token."""
 
-    ``prompts``, one a picture, tell what else is to be seen in it, as ``a photo of a <class> in the snow``,
-    in place of the preset's templates. ``checkpoint`` is what an earlier link of this learning ended with.
-    """
-
-    class_name: ClassName
-    images: list[BlobRef] = Field(max_length=MAX_IMAGES)
-    prompts: list[Text] | None = None
-    initialiser: Text | None = None
-    checkpoint: BlobRef | None = None
+    class_name: ClassName = Field(description="Name of the class.")
+    images: list[BlobRef] = Field(max_length=MAX_IMAGES, description="SHA-256 of each image of the class.")
+    prompts: list[Text] | None = Field(
+        default=None,
+        description="One prompt for each image that names what else it shows, such as `a photo of a "
+        "<class> in the snow`; null to use the preset's templates.",
+    )
+    initialiser: Text | None = Field(
+        default=None, description="Words that the vectors start from, or null for the class's name."
+    )
+    checkpoint: BlobRef | None = Field(
+        default=None,
+        description="SHA-256 of the checkpoint that the previous call returned, or null to start.",
+    )
 
     @model_validator(mode="after")
-    def _one_a_picture(self) -> Self:
+    def _one_an_image(self) -> Self:
         if self.prompts is not None and len(self.prompts) != len(self.images):
             raise ValueError(f"there are {len(self.prompts)} prompts for {len(self.images)} images")
         return self
@@ -97,15 +111,18 @@ class LearnTokenItem(RequestBody):
 class LearnTokensRequest(RequestBody):
     """``POST /v1/learn-tokens``: take each class up to ``link_steps`` steps further.
 
-    A token is learned in a chain of calls, the checkpoint of one handed to the next, which comes to the same
-    as one long call. Draws hang on ``seed`` and class alone, so a class comes to the same token whatever
-    shares the call.
+    Calls chain: the checkpoint of one goes into the next, with the same result as one long call.
     """
 
-    items: list[LearnTokenItem] = Field(min_length=1, max_length=MAX_BATCH)
-    preset: TextualInversionPreset
-    link_steps: int = Field(default=100, ge=1, le=20_000)
-    seed: Seed
+    items: list[LearnTokenItem] = Field(
+        min_length=1, max_length=MAX_BATCH, description="The classes to learn."
+    )
+    preset: TextualInversionPreset = Field(description="The knobs of textual inversion.")
+    link_steps: int = Field(default=100, ge=1, le=20_000, description="Most steps to take in this call.")
+    seed: Seed = Field(
+        description="Seed of every random draw; a class learns the same token whichever classes share "
+        "its call."
+    )
 
     @model_validator(mode="after")
     def _told_apart(self) -> Self:
@@ -120,64 +137,80 @@ class LearnTokensRequest(RequestBody):
 
 
 class DroppedImage(ResponseBody):
-    """A picture of a class that could not be read, and why."""
+    """An image of a class that could not be read."""
 
-    image: BlobRef
-    problem: Problem
+    image: BlobRef = Field(description="SHA-256 of the image.")
+    problem: Problem = Field(description="Why it could not be read.")
 
 
 class TokenOffer(ResponseBody):
-    """A token at a share of the way from its initialiser to what was learned."""
+    """A token part of the way from its initialiser to the learned vectors."""
 
-    share: Share
-    bundle: BlobRef
+    interpolation_weight: InterpolationWeight = Field(description="How much of the way, in [0, 1].")
+    bundle: BlobRef = Field(description="SHA-256 of the token bundle in the store.")
 
 
 class LearnedToken(ResponseBody):
-    """Where a class stands after ``steps`` steps; ``bundle`` is there once all steps are taken.
+    """Where a class stands after a call."""
 
-    ``offers`` are there with it, one for each of the preset's shares; ``bundle`` is the last of them.
-
-    ``losses`` are those of this link, one a step; ``images`` counts the pictures that it learns from.
-    """
-
-    class_name: str
-    steps: int
-    checkpoint: BlobRef
-    bundle: BlobRef | None = None
-    offers: list[TokenOffer] = []
-    losses: list[float]
-    images: int
-    dropped: list[DroppedImage] = []
-    cost: Cost = Cost()
+    class_name: str = Field(description="Name of the class.")
+    steps: int = Field(description="Steps taken so far, over all calls.")
+    checkpoint: BlobRef = Field(description="SHA-256 of the checkpoint to pass to the next call.")
+    bundle: BlobRef | None = Field(
+        default=None,
+        description="SHA-256 of the token bundle, the last of `offers`; null until all steps are taken.",
+    )
+    offers: list[TokenOffer] = Field(
+        default=[],
+        description="A token for each of the preset's interpolation weights; empty until the last step.",
+    )
+    losses: list[float] = Field(description="Loss of each step of this call.")
+    images: int = Field(description="Number of images that the class is learned from.")
+    dropped: list[DroppedImage] = Field(
+        default=[], description="Images that could not be read, with the reason."
+    )
+    cost: Cost = Field(default=Cost(), description="What this class took in this call.")
 
 
 class LearnTokensResponse(ResponseBody):
-    """One outcome for each class, in order."""
+    """Answer to `LearnTokensRequest`."""
 
-    outcomes: list[Outcome[LearnedToken]]
-    model: ModelIdentity
-    cost: Cost = Cost()
+    outcomes: list[Outcome[LearnedToken]] = Field(
+        description="One outcome for each class, in the order of the request."
+    )
+    model: ModelIdentity = Field(description="The weights that answered.")
+    cost: Cost = Field(default=Cost(), description="What the whole call took.")
 
 
 class TokenDescription(ResponseBody):
-    """What a token bundle says of itself; unknown where it was converted from somebody else's file.
+    """What a token bundle says of itself."""
 
-    ``width`` is the text encoder's, ``data_digest`` that of the references of the pictures, sorted;
-    ``templates`` are ``own`` where each picture had its own prompt. ``share`` is how much of the way from the
-    initialiser is left in the vectors.
-    """
-
-    format: int = TOKEN_FORMAT
-    class_name: ClassName
-    initialiser: str
-    model: ModelIdentity
-    width: int = Field(ge=1)
-    vectors: int = Field(ge=1)
-    steps: int = Field(ge=0)
-    pin_norm: bool
-    share: Share = 1.0
-    templates: str
-    images: int | None = None
-    data_digest: str | None = None
-    seed: int | None = None
+    format: int = Field(default=TOKEN_FORMAT, description="Version of the bundle's format.")
+    class_name: ClassName = Field(description="Name of the class that the token stands for.")
+    initialiser: str = Field(description="Words that the vectors started from.")
+    model: ModelIdentity = Field(description="The text encoder that the token was learned for.")
+    width: int = Field(ge=1, description="Number of components of each vector, as in the text encoder.")
+    vectors: int = Field(ge=1, description="Number of vectors.")
+    steps: int = Field(ge=0, description="Number of steps it was learned for.")
+    pin_norm: bool = Field(description="Whether the vectors keep the length of the initialiser's vectors.")
+    interpolation_weight: InterpolationWeight = Field(
+        default=1.0,
+        description="How much of the way from the initialiser to the learned vectors is left in the "
+        "bundle, in [0, 1].",
+    )
+    templates: str = Field(
+        description="Name of the templates it was learned under, or `own` where each image had its own "
+        "prompt."
+    )
+    images: int | None = Field(
+        default=None,
+        description="Number of images it was learned from, or null where the bundle was converted from "
+        "another format.",
+    )
+    data_digest: str | None = Field(
+        default=None,
+        description="Digest over the sorted references of those images, or null where it is unknown.",
+    )
+    seed: int | None = Field(
+        default=None, description="Seed it was learned with, or null where it is unknown."
+    )

@@ -1,4 +1,4 @@
-"""Prompt-to-prompt: carry the source picture's attention over to its edits (Hertz et al. 2022)."""
+"""Prompt-to-prompt: carry the attention of the source image over to its edits (Hertz et al. 2022)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from faultline_core.editing.prompt_alignment import Alignment
 from faultline_core.errors import AttentionNotHooked
 
 SELF_INJECTION_QUERIES = 32**2
-"""Self-attention is injected in layers with at most so many positions, as published."""
+"""Self-attention is injected in layers with at most this many positions, as published."""
 LOCAL_BLEND_QUERIES = 16**2
-"""Local blend looks at the finest cross-attention maps of at most so many positions, as published."""
+"""Local blend uses the finest cross-attention maps of at most this many positions, as published."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +39,16 @@ class CrossEdit:
         return (carried * kept + target * (1 - kept)) * edit.gain[:, None, None]
 
     def rows(self, start: int, stop: int) -> CrossEdit:
-        """Take some edits of a batch."""
+        """Return the edits ``start`` to ``stop`` of a batch."""
         return CrossEdit(self.mapper[start:stop], self.kept[start:stop], self.gain[start:stop])
 
     def to(self, like: Tensor) -> CrossEdit:
-        """Move to the type and device of another tensor."""
+        """Return the edit in the type and on the device of another tensor."""
         return CrossEdit(self.mapper.to(like), self.kept.to(like), self.gain.to(like))
 
     @classmethod
     def stack(cls, edits: Sequence[CrossEdit]) -> CrossEdit:
-        """Join edits into one batch."""
+        """Concatenate edits into one batch."""
         return cls(
             torch.cat([edit.mapper for edit in edits]),
             torch.cat([edit.kept for edit in edits]),
@@ -57,25 +57,24 @@ class CrossEdit:
 
 
 def _follow_tails(mapper: Tensor, alignment: Alignment) -> None:
-    """Map end mark and padding, which carry the whole sentence, in order; the last serves the rest."""
+    """Map the end mark and padding, which carry the whole sentence, in order; the last one fills the rest."""
     last = mapper.shape[0] - 1
     for offset, target in enumerate(range(alignment.target_tail, mapper.shape[1])):
         mapper[min(alignment.source_tail + offset, last), target] = 1.0
 
 
 def _carry(mapper: Tensor, source: Sequence[int], target: Sequence[int]) -> None:
-    """Hand a word's attention on: token by token, or spread evenly over a word of another token count."""
+    """Map a word's attention token by token, or evenly over a word with another number of tokens."""
     if len(source) == len(target):
         mapper[list(source), list(target)] = 1.0
         return
-    # As in the released code: two tokens for one halve its map, one token for two takes the sum of theirs.
+    # As in the released code: two tokens for one get half of its map each; one token for two gets their sum.
     for i in source:
         mapper[i, list(target)] = 1.0 / len(target)
 
 
 def _cross_edit(alignment: Alignment, length: int, *, carry_changed: bool) -> CrossEdit:
-    # float64 until a model's maps say otherwise: shares such as a third of a word are rounded once, at the
-    # end.
+    # float64 until it is applied to a model's maps, so that a third of a word is rounded only once.
     mapper = torch.zeros(length, length, dtype=torch.float64)
     kept = torch.ones(length, dtype=torch.float64)
     mapper[0, 0] = 1.0
@@ -89,12 +88,12 @@ def _cross_edit(alignment: Alignment, length: int, *, carry_changed: bool) -> Cr
 
 
 def replace_words(alignment: Alignment, length: int) -> CrossEdit:
-    """Replace: a new word takes the maps of the word it stands for (section 3.2, word swap)."""
+    """Replace: a new word takes the maps of the word that it replaces (section 3.2, word swap)."""
     return _cross_edit(alignment, length, carry_changed=True)
 
 
 def refine(alignment: Alignment, length: int) -> CrossEdit:
-    """Refine: words in both captions keep the source's maps, new words find their own (section 3.2)."""
+    """Refine: words in both captions keep the source's maps, new words use their own (section 3.2)."""
     return _cross_edit(alignment, length, carry_changed=False)
 
 
@@ -106,10 +105,15 @@ def reweight(edit: CrossEdit, positions: Sequence[int], weight: float) -> CrossE
 
 
 def cross_edit(alignment: Alignment, length: int, *, word_weight: float) -> CrossEdit:
-    """Choose the edit for a pair of captions: refine, and replace when word stands for word; then re-weight.
+    """Return the re-weighted edit of a caption pair: replace if words replace words, otherwise refine.
 
-    LANCE's released code always refines. With a word for each word there is a map to take over, which
-    keeps place and size; where words were added or removed there is none, and refine is right.
+    LANCE's released code always refines. If every changed word replaces another, its map can be taken over,
+    which keeps position and size; added or removed words have no such map.
+
+    Args:
+        alignment: the alignment of the two captions' tokens.
+        length: the number of tokens that the text encoder reads.
+        word_weight: the factor on the maps of added words.
     """
     base = replace_words(alignment, length) if alignment.is_replacement else refine(alignment, length)
     return reweight(base, alignment.added, word_weight)
@@ -119,10 +123,10 @@ def cross_edit(alignment: Alignment, length: int, *, word_weight: float) -> Cros
 class PromptToPrompt:
     """Attention of one denoiser call whose rows are: sources | targets unconditional | targets conditional.
 
-    The unconditional rows are never touched. ``source_of`` (T,) names the source row of each target,
-    ``cross`` edits the maps while that is on (None when it is off), ``injected`` (T,) says which targets
-    take the source's self-attention, ``heat`` collects maps for local blend where there is one.
-    ``row_map_bytes`` is the size of the maps that were computed for each source and each target.
+    The unconditional rows are never changed. ``source_of`` (T,) is the source row of each target. ``cross``
+    edits the cross-attention maps, or is None after the steps in which it is active. ``injected`` (T,) says
+    which targets take the source's self-attention. With ``collect``, maps are kept for local blend.
+    ``row_map_bytes`` is the size of the maps computed for each source and each target.
     """
 
     source_of: Tensor
@@ -136,7 +140,7 @@ class PromptToPrompt:
 
     def __post_init__(self) -> None:
         self._maps: dict[int, list[Tensor]] = {}
-        # Told apart where the flags lie, on the host as a rule: a device would have to be waited for.
+        # Found where the flags are, usually the host: a device would have to be waited for.
         self._injected_rows = self.injected.nonzero().flatten().to(self.source_of.device)
 
     @property
@@ -145,7 +149,17 @@ class PromptToPrompt:
         return self.row_map_bytes * (self.sources + self.source_of.shape[0])
 
     def attend(self, site: AttentionSite, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Attend as the edit wants it."""
+        """Return the attended values of one layer, with the source's attention carried over to the targets.
+
+        Cross-attention maps are edited by ``cross``; self-attention of the ``injected`` targets takes the
+        queries and keys of their sources in layers of at most `SELF_INJECTION_QUERIES` positions.
+
+        Args:
+            site: the attention layer.
+            query: queries (rows, heads, queries, width).
+            key: keys (rows, heads, keys, width).
+            value: values (rows, heads, keys, width).
+        """
         if site.is_cross:
             self.cross_sites += 1
             return self._cross(query, key, value)
@@ -157,8 +171,8 @@ class PromptToPrompt:
         if self._injected_rows.numel() and query.shape[2] <= SELF_INJECTION_QUERIES:
             rows = self._first_conditional(query) + self._injected_rows
             origin = self.source_of[self._injected_rows]
-            # Queries and keys are replaced, values kept: that is the source's map over what the target shows.
-            # Fused attention can compute it so; the map itself is never stored.
+            # Replacing queries and keys but not values applies the source's map to the target's values. Fused
+            # attention computes this without storing the map.
             query = query.index_copy(0, rows, query[origin])
             key = key.index_copy(0, rows, key[origin])
         return scaled_dot_product_attention(query, key, value)
@@ -167,19 +181,18 @@ class PromptToPrompt:
         collect = self.collect and query.shape[2] <= LOCAL_BLEND_QUERIES
         if self.cross is None and not collect:
             return scaled_dot_product_attention(query, key, value)
-        # An edit is linear in the maps, which fused attention never shows: here they are computed in full.
+        # An edit needs the maps, which fused attention does not expose, so they are computed in full here.
         head, tail = self.sources, self._first_conditional(query)
         source = _maps(query[:head], key[:head])
         target = _maps(query[tail:], key[tail:])
-        # A row's share: heads x queries x keys, alike for sources and targets.
+        # Per row: heads x queries x keys, equal for sources and targets.
         self.row_map_bytes += target[0].numel() * target.element_size()
         if self.cross is not None:
             target = self.cross(source[self.source_of], target)
         if collect:
             both = torch.cat([source[self.source_of], target])
             self._maps.setdefault(query.shape[2], []).append(both.mean(dim=1))
-        # The unconditional half keeps its own maps: the method controls the pass that reads the edited
-        # caption.
+        # The unconditional half keeps its own maps: only the pass with the edited caption is controlled.
         middle = slice(head, tail)
         plain = scaled_dot_product_attention(query[middle], key[middle], value[middle])
         return torch.cat([source @ value[:head], plain, target @ value[tail:]])
@@ -189,10 +202,17 @@ class PromptToPrompt:
         return rows.shape[0] - self.source_of.shape[0]
 
     def word_maps(self) -> tuple[Tensor, Tensor]:
-        """Mean maps (T, queries, L) of the finest collected layers: of each target's source, and its own."""
+        """Return mean maps (T, queries, L) of the finest collected layers, of sources and of targets.
+
+        Raises:
+            AttentionNotHooked: no cross-attention layer is small enough for local blend.
+        """
         if not self._maps:
-            raise AttentionNotHooked(f"no cross-attention layer of at most {LOCAL_BLEND_QUERIES} positions")
-        # Maps of other sizes cannot be averaged with these, and coarser ones would only blur the mask.
+            raise AttentionNotHooked(
+                f"local blend found no cross-attention layer of at most {LOCAL_BLEND_QUERIES} positions; "
+                "set local_blend to false for this model"
+            )
+        # Maps of other sizes cannot be averaged with these, and coarser ones would blur the mask.
         finest = torch.stack(self._maps[max(self._maps)]).mean(dim=0)
         source, target = finest.chunk(2)
         return source, target

@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 
 from faultline_core.editing.attention_control import CrossEdit
-from faultline_core.editing.ddim import guide, sampled
-from faultline_core.editing.evaluation import Answer, Carry, Evaluation, Owner
+from faultline_core.editing.driver.evaluation import Answer, Carry, Evaluation, Owner
 from faultline_core.editing.local_blend import START_FRACTION, BlendWords, blend, word_heat
 from faultline_core.editing.noise_schedule import Timetable
-from faultline_core.editing.solver import DDIM, Move, Solver
+from faultline_core.editing.solvers.ddim import guide, sampled
+from faultline_core.editing.solvers.solver import DDIM, Move, Solver
 from faultline_core.editing.sweep import Fork
 
 
 @dataclass(frozen=True)
 class EditTask:
-    """One edited caption for one inverted picture: its embedding (L, D) and how attention is carried over.
+    """One edited caption for one inverted image: its embedding (L, D) and how attention is carried over.
 
     With ``start`` it goes on from a fork that an earlier edit at larger values of the sweep has left.
     """
@@ -61,9 +61,9 @@ class _Branch:
 
 @dataclass(frozen=True)
 class SourceRows:
-    """The pictures at one step: latents (B, C, H, W), captions (B, L, D), and who pays for their rows.
+    """The images at one step: latents (B, C, H, W), captions (B, L, D), and who pays for their rows.
 
-    Without ``owners`` a picture is evaluated only where an edit looks at it, and the edit pays.
+    Without ``owners`` an image is evaluated only where an edit looks at it, and the edit pays.
     """
 
     latents: Tensor
@@ -92,7 +92,7 @@ class Branches:
         self.forks: list[list[Fork]] = [[] for _ in tasks]
         late = max(self._starts, default=0)
         if late > min(self._self_steps, default=0):
-            raise ValueError(f"a start at step {late} is past the end of an injection")
+            raise ValueError(f"step {late} is after the end of an injection; start the branch earlier")
 
     @classmethod
     def none(cls, table: Timetable) -> Branches:
@@ -112,7 +112,7 @@ class Branches:
                 if branch.injected:
                     self.forks[branch.task].append(Fork(index, branch.latents, branch.heats, branch.earlier))
         parted = [part for branch in self._branches for part in self._parted(branch, index)]
-        # By picture: those of one picture look at one source row.
+        # By image: those of one image look at one source row.
         self._branches = sorted(parted, key=lambda branch: self._tasks[branch.task].source)
 
     def _starting(self, index: int, noise: Tensor) -> Iterator[_Branch]:
@@ -135,27 +135,27 @@ class Branches:
             yield replace(branch, sweep=freed, injected=False)
 
     def conditional(self, index: int, sources: SourceRows) -> list[Evaluation]:
-        """Ask for the edited captions' half, one evaluation a picture, its source in the first row.
+        """Ask for the edited captions' half, one evaluation an image, its source in the first row.
 
-        Where sources have owners, every picture is asked for, the first row always being its source;
-        else only pictures that have targets are, without the source once nothing is carried over.
+        Where sources have owners, every image is asked for, the first row always being its source;
+        else only images that have targets are, without the source once nothing is carried over.
         """
-        pictures, self._beside = self._pictures(), sources.latents
-        chosen = range(len(sources.latents)) if sources.owners is not None else sorted(set(pictures))
-        self._asked = [pictures.count(picture) for picture in chosen]
-        return [self._conditional(index, picture, sources) for picture in chosen]
+        images, self._beside = self._images(), sources.latents
+        chosen = range(len(sources.latents)) if sources.owners is not None else sorted(set(images))
+        self._asked = [images.count(image) for image in chosen]
+        return [self._conditional(index, image, sources) for image in chosen]
 
-    def _conditional(self, index: int, picture: int, sources: SourceRows) -> Evaluation:
-        branches = [branch for branch in self._branches if self._tasks[branch.task].source == picture]
+    def _conditional(self, index: int, image: int, sources: SourceRows) -> Evaluation:
+        branches = [branch for branch in self._branches if self._tasks[branch.task].source == image]
         carry = self._carry(branches, index)
-        one = slice(picture, picture + 1)
+        one = slice(image, image + 1)
         latents = [branch.latents[None] for branch in branches]
         text = [self._tasks[branch.task].text[None] for branch in branches]
         owners = [self._owners[branch.task] for branch in branches]
         if sources.owners is not None or carry is not None or self._settings.solver.compares:
             latents, text = [sources.latents[one], *latents], [sources.text[one], *text]
             # First come, first charged, where edits pay.
-            owners = [sources.owners[picture] if sources.owners is not None else owners[0], *owners]
+            owners = [sources.owners[image] if sources.owners is not None else owners[0], *owners]
         asked = sampled(self._table, index, torch.cat(latents), torch.cat(text), owners)
         return replace(asked, carry=carry)
 
@@ -170,33 +170,33 @@ class Branches:
         cross = CrossEdit.stack([task.cross for task in tasks]) if crossed else None
         return Carry(cross, injected, collect)
 
-    def _pictures(self) -> list[int]:
+    def _images(self) -> list[int]:
         """The source of each target."""
         return [self._tasks[branch.task].source for branch in self._branches]
 
     def unconditional(self, index: int, uncond: Tensor) -> list[Evaluation]:
-        """Ask for the other half under the pictures' embeddings (B, L, D), in the order of the targets.
+        """Ask for the other half under the images' embeddings (B, L, D), in the order of the targets.
 
         Where targets are compared with their sources these are asked about as well, so that both are guided.
         """
         if not self._branches or self._settings.guidance == 1.0:
             return []
-        pictures = self._pictures()
+        images = self._images()
         owners = [self._owners[branch.task] for branch in self._branches]
         latents = torch.stack([branch.latents for branch in self._branches])
-        asked = [sampled(self._table, index, latents, uncond[pictures], owners)]
+        asked = [sampled(self._table, index, latents, uncond[images], owners)]
         if self._settings.solver.compares:
-            # Targets come picture by picture: the first of each pays.
-            first = dict(reversed(list(zip(pictures, owners, strict=True))))
+            # Targets come image by image: the first of each pays.
+            first = dict(reversed(list(zip(images, owners, strict=True))))
             shown = sorted(first)
-            payers = [first[picture] for picture in shown]
+            payers = [first[image] for image in shown]
             asked.append(sampled(self._table, index, self._beside[shown], uncond[shown], payers))
         return asked
 
     def advance(
         self, index: int, cond: Sequence[Answer], uncond: Sequence[Answer], sources_next: Tensor
     ) -> None:
-        """Step all targets; ``sources_next`` (B, C, H, W) is where their pictures get to."""
+        """Step all targets; ``sources_next`` (B, C, H, W) is where their images get to."""
         if not self._branches:
             return
         moved, earlier = self._settings.solver.advance(
@@ -211,20 +211,20 @@ class Branches:
 
     def _move(self, cond: Sequence[Answer], uncond: Sequence[Answer], sources_next: Tensor) -> Move:
         targets = [answer.output[len(answer.output) - count :] for answer, count in self._counted(cond)]
-        pictures = self._pictures()
+        images = self._images()
         earlier = [branch.earlier for branch in self._branches if branch.earlier is not None]
         move = Move(
             torch.stack([branch.latents for branch in self._branches]),
             self._guided(uncond[:1], torch.cat(targets)),
-            sources_next[pictures],
+            sources_next[images],
             earlier=torch.stack(earlier) if earlier else None,
         )
         if not self._settings.solver.compares:
             return move
         shown = torch.cat([answer.output[:1] for answer, count in self._counted(cond) if count])
         guided = self._guided(uncond[1:], shown)
-        rows = [sorted(set(pictures)).index(picture) for picture in pictures]
-        return replace(move, source=self._beside[pictures], source_output=guided[rows])
+        rows = [sorted(set(images)).index(image) for image in images]
+        return replace(move, source=self._beside[images], source_output=guided[rows])
 
     def _guided(self, uncond: Sequence[Answer], cond: Tensor) -> Tensor:
         return guide(uncond[0].output, cond, self._settings.guidance) if uncond else cond

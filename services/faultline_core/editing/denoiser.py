@@ -1,4 +1,4 @@
-"""How the editing methods see a diffusion model: a callable, its attention sites, and a counter around it."""
+"""The interface of the editing methods to a diffusion model, its attention layers and its costs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from faultline_core.errors import Cancelled
 from faultline_core.types import Cost
 
 Cancellation = Callable[[], bool]
-"""Polled between steps; True ends the work with Cancelled."""
+"""Polled between steps; if it returns True, the work stops with Cancelled."""
 
 
 @dataclass(frozen=True)
 class AttentionSite:
-    """One attention layer: its name in the model, and whether its keys come from the text."""
+    """One attention layer: its name in the model and whether its keys come from the text."""
 
     name: str
     is_cross: bool
 
 
 class AttentionControl(Protocol):
-    """Computes the attention of every layer during one denoiser call, in place of the plain one."""
+    """Replaces the attention of every layer during one denoiser call."""
 
     @property
     def map_bytes(self) -> int:
@@ -55,19 +55,19 @@ class Denoiser(Protocol):
 
 @dataclass(frozen=True)
 class EvaluationFlops:
-    """Floating-point operations of evaluating one sample, and of its gradient in the text embedding."""
+    """Floating-point operations of one sample's evaluation and of its gradient in the text embedding."""
 
     forward: int = 0
     backward: int = 0
 
     def priced(self, cost: Cost) -> Cost:
-        """Add the operations of all evaluations in ``cost``."""
+        """Return ``cost`` with the operations of all its evaluations added."""
         taken = cost.unet_evaluations * self.forward + cost.unet_backward_evaluations * self.backward
         return cost.model_copy(update={"flops": cost.flops + taken})
 
 
 class CountingDenoiser:
-    """A denoiser that counts its calls, the samples it evaluates, the maps its controls form, and waits.
+    """A denoiser that counts its calls, evaluated samples, attention map bytes and host synchronisations.
 
     ``flops`` prices an evaluation; without it the count of operations stays 0.
     """
@@ -94,10 +94,10 @@ class CountingDenoiser:
         self, latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None
     ) -> Tensor:
         rows = latents.shape[0]
-        # Before the call, so that an evaluation that raises is paid for, too.
+        # Counted before the call, so that evaluations that raise count too.
         self._calls += 1
         self._evaluations += rows
-        # A backward pass costs about as much again: it is counted beside the forward one, not as one of them.
+        # A backward pass costs about as much again and is counted separately.
         if torch.is_grad_enabled() and (text.requires_grad or latents.requires_grad):
             self._backward += rows
         if control is None:
@@ -117,16 +117,16 @@ def read_on_host(denoiser: Denoiser, result: Tensor) -> Tensor:
 
 
 def never() -> bool:
-    """Never cancel."""
+    """Return False: never cancel."""
     return False
 
 
 def raise_if_cancelled(cancelled: Cancellation) -> None:
-    """Raise Cancelled when the caller has asked to stop."""
+    """Raise Cancelled if the caller has asked to stop."""
     if cancelled():
         raise Cancelled("cancelled between two diffusion steps")
 
 
 def finite_rows(latents: Tensor) -> Tensor:
-    """Say for each sample of (B, ...) whether all its numbers are finite."""
+    """Return for each sample of (B, ...) whether all its numbers are finite (B,)."""
     return torch.isfinite(latents).flatten(1).all(dim=1)

@@ -1,4 +1,4 @@
-"""Edits of inverted pictures: pictures x edits x sweep values, one denoiser call a step for all that fit."""
+"""Edits of inverted images (images x edits x sweep values), with shared denoiser calls at each step."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from torch import Tensor
 
 from faultline_core.editing.branches import Branches, EditSettings, EditTask, SourceRows
 from faultline_core.editing.denoiser import Cancellation, Denoiser, finite_rows, never
-from faultline_core.editing.driver import Driver
-from faultline_core.editing.evaluation import Walk
-from faultline_core.editing.inversion import Inverted
+from faultline_core.editing.driver.driver import Driver
+from faultline_core.editing.driver.evaluation import Walk
+from faultline_core.editing.inversion.inversion import Inverted
 from faultline_core.editing.noise_schedule import Timetable
 from faultline_core.editing.sweep import Fork
 from faultline_core.types import Cost
@@ -21,7 +21,7 @@ __all__ = ["EditSettings", "EditTask", "Edited", "edit", "edit_walk"]
 
 @dataclass(frozen=True)
 class Edited:
-    """Clean latents (tasks, sweep, C, H, W), whether each task is finite, what each took, and its forks.
+    """Clean latents (tasks, sweep, C, H, W), whether each task is finite, its cost and its forks.
 
     A source row counts for the first task of its call that needs it, so the evaluations of all tasks add
     up to the evaluations made; calls are those a task took part in.
@@ -34,9 +34,9 @@ class Edited:
 
 
 def edit_walk(table: Timetable, inverted: Inverted, text: Tensor, branches: Branches) -> Walk[Tensor]:
-    """Take branches through the steps beside pictures inverted before, under their captions (B, L, D).
+    """Take branches through the steps beside images inverted before, under their captions (B, L, D).
 
-    The source branch is read off the inversion, evaluated once a picture and step for its attention, and
+    The source branch is read off the inversion, evaluated once an image and step for its attention, and
     not at all once nothing is carried over.
     """
     for index in range(branches.first_step, table.steps):
@@ -58,7 +58,7 @@ def edit(
     *,
     cancelled: Cancellation = never,
 ) -> Edited:
-    """Edit inverted pictures, whose captions are ``text`` (B, L, D), once for each task and sweep value.
+    """Edit inverted images, whose captions are ``text`` (B, L, D), once for each task and sweep value.
 
     Sweep values share one path until the first of them lets go.
 

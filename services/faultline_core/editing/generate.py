@@ -1,4 +1,4 @@
-"""Text-to-image with classifier-free guidance; a picture depends on its prompt and seed alone."""
+"""Text-to-image with classifier-free guidance; an image depends on its prompt and seed alone."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import torch
 from torch import Generator, Tensor
 
-from faultline_core.editing.ddim import guide, sampled, step
 from faultline_core.editing.denoiser import Cancellation, Denoiser, never
-from faultline_core.editing.driver import Driver
-from faultline_core.editing.evaluation import Owner, Walk
+from faultline_core.editing.driver.driver import Driver
+from faultline_core.editing.driver.evaluation import Owner, Walk
 from faultline_core.editing.noise_schedule import Timetable
+from faultline_core.editing.solvers.ddim import guide, sampled, step
 
 
 def generators_of(seeds: Sequence[int]) -> list[Generator]:
-    """One generator a picture, on the CPU: a GPU's would draw other numbers."""
+    """One generator an image, on the CPU: a GPU's would draw other numbers."""
     return [Generator().manual_seed(seed) for seed in seeds]
 
 
 def drawn_noise(generators: Sequence[Generator], shape: tuple[int, int, int]) -> Tensor:
-    """Draw the next noise (B, C, H, W) of each picture, in float32 on every device."""
+    """Draw the next noise (B, C, H, W) of each image, in float32 on every device."""
     # Half precision would draw other numbers than single.
     return torch.stack([torch.randn(shape, generator=generator) for generator in generators])
 

@@ -37,7 +37,7 @@ def _marks(positions: Sequence[int], length: int) -> Tensor:
 
 
 def word_heat(maps: Tensor, marks: Tensor) -> Tensor:
-    """Attention (side, side) that the marked tokens draw, from maps (queries, L) of a square picture."""
+    """Attention (side, side) that the marked tokens draw, from maps (queries, L) of a square image."""
     side = round(maps.shape[0] ** 0.5)
     return (maps @ marks.to(maps)).reshape(side, side)
 
@@ -45,7 +45,7 @@ def word_heat(maps: Tensor, marks: Tensor) -> Tensor:
 def heat_mask(heat: Tensor, size: tuple[int, int]) -> Tensor:
     """Turn heat (side, side) into a mask (h, w) of 0 and 1; without any heat the mask is empty."""
     # As published: a maximum over neighbours closes the gaps between the few places a word looks at, and
-    # up-sampling by the nearest keeps the mask hard; soft edges would mix two pictures' latents.
+    # up-sampling by the nearest keeps the mask hard; soft edges would mix two images' latents.
     pooled = max_pool2d(heat[None, None], kernel_size=3, stride=1, padding=1)
     grown = interpolate(pooled, size=size, mode="nearest")[0, 0]
     strongest = grown.max()

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 
 from faultline_core.errors import InvalidRequest
-from faultline_core.sweep import leading_steps
+from faultline_core.stress_test.sweep import leading_steps
 from faultline_core.types import TimestepSpacing
 
 BetaSchedule = Literal["linear", "scaled_linear"]
@@ -49,7 +49,7 @@ class NoiseSchedule:
         """Choose ``steps`` timesteps from noise to clean, as diffusers' DDIM scheduler does.
 
         ``spacing`` stands in for the schedule's own. With few steps it weighs: "leading" starts short of pure
-        noise and spends its last evaluation on a picture that is clean already, "trailing" does neither.
+        noise and spends its last evaluation on an image that is clean already, "trailing" does neither.
 
         Raises:
             InvalidRequest: more steps than the model was trained or distilled on.

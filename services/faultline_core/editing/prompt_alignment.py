@@ -22,7 +22,9 @@ class TokenizedPrompt:
 
     def __post_init__(self) -> None:
         if len(self.ids) != len(self.words):
-            raise InvalidRequest(f"{len(self.ids)} tokens but {len(self.words)} word indices")
+            raise InvalidRequest(
+                f"the prompt has {len(self.ids)} tokens but {len(self.words)} word indices; give one each"
+            )
 
     def spans(self) -> list[tuple[int, ...]]:
         """Token positions of each word, in order."""

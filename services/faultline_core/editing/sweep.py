@@ -16,8 +16,8 @@ class Fork:
 
     ``latents`` (C, H, W); ``heats`` (2, side, side) is what local blend has summed up, None without it;
     ``earlier`` (C, H, W) is what the solver remembers of the step before, if anything.
-    All values of self_replace whose injection ends at ``step`` or later come through here, bit for bit:
-    an edit at any of them can go on from it (`EditTask.start`).
+    All values of self_replace whose injection ends at ``step`` or later come through here: an edit at any
+    of them can go on from it (`EditTask.start`), and ends where a whole edit does, up to rounding.
     """
 
     step: int

@@ -1,7 +1,7 @@
 """Textual inversion: learn a class's vectors in the text encoder's table (Gal et al. 2022, eq. 2).
 
-Several classes share the network calls and nothing else: each has its own vectors, optimiser state and draws,
-so that it comes to what it comes to alone.
+Several classes share only the network calls: each has its own vectors, optimiser state and samples, so its
+result is the same as when it is trained alone.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from torch import Tensor
 
 from faultline_core.editing.adam import adam_update
 from faultline_core.editing.denoiser import Cancellation, Denoiser, never
-from faultline_core.editing.driver import Driver
-from faultline_core.editing.evaluation import Answer, Evaluation, Objective, Owner, Walk
-from faultline_core.editing.lesson import Learned, Learning, Lesson, Sample
+from faultline_core.editing.driver.driver import Driver
+from faultline_core.editing.driver.evaluation import Answer, Evaluation, Objective, Owner, Walk
 from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
+from faultline_core.editing.training_task import Learned, Learning, Sample, TokenTask
 
 
 class TemplateReader(Protocol):
@@ -50,16 +50,20 @@ class TextualInversionSettings:
 
 def pinned(vectors: Tensor, initial: Tensor) -> Tensor:
     """Scale vectors (..., k, D) to the norms of those they started from (the reference's split embedding)."""
-    # Vectors of unusual length drown the other words of a prompt: a shift would no longer be read.
+    # Unusually long vectors dominate the other words of a prompt, so a shift would have no effect.
     wanted: Tensor = torch.linalg.vector_norm(initial, dim=-1, keepdim=True)
     found: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors * (wanted / found)
 
 
 def noised(clean: Tensor, noise: Tensor, level: float, prediction: PredictionType) -> tuple[Tensor, Tensor]:
-    """Return latents at a signal level (alpha-bar) and what the network shall say of them.
+    """Return latents at a signal level (alpha-bar) and the network's target for them.
 
-    That is the noise (Ho et al. 2020, eq. 14), or the velocity (Salimans and Ho 2022).
+    Args:
+        clean: clean latents, of any shape.
+        noise: noise of the same shape.
+        level: alpha-bar, from 0 to 1.
+        prediction: the target: the noise (Ho et al. 2020, eq. 14) or the velocity (Salimans and Ho 2022).
     """
     signal, spread = math.sqrt(level), math.sqrt(1.0 - level)
     target = noise if prediction == "epsilon" else signal * noise - spread * clean
@@ -76,17 +80,17 @@ class _Drawn:
     targets: Tensor
 
     @classmethod
-    def of(cls, lesson: Lesson, step: int, levels: Sequence[float], prediction: PredictionType) -> _Drawn:
-        """Draw step ``step`` of a lesson."""
-        samples = lesson.draws.samples(step)
-        clean = torch.stack([lesson.latents(sample) for sample in samples])
-        noise = lesson.draws.noise(step, tuple(clean.shape[1:])).to(clean)
+    def of(cls, task: TokenTask, step: int, levels: Sequence[float], prediction: PredictionType) -> _Drawn:
+        """Draw step ``step`` of a task."""
+        samples = task.stream.samples(step)
+        clean = torch.stack([task.latents(sample) for sample in samples])
+        noise = task.stream.noise(step, tuple(clean.shape[1:])).to(clean)
         pairs = [
             noised(one, other, levels[sample.timestep], prediction)
             for one, other, sample in zip(clean, noise, samples, strict=True)
         ]
         latents, targets = zip(*pairs, strict=True)
-        prompts = [lesson.prompt(sample) for sample in samples]
+        prompts = [task.prompt(sample) for sample in samples]
         return cls(samples, prompts, torch.stack(latents), torch.stack(targets))
 
     def asked(self, text: Tensor, owner: Owner) -> list[Evaluation]:
@@ -134,27 +138,31 @@ def _joined(answers: Sequence[Answer], sizes: Sequence[int]) -> list[Answer]:
 
 
 def textual_inversion_walk(
-    lessons: Sequence[Lesson],
+    tasks: Sequence[TokenTask],
     read: TemplateReader,
     schedule: NoiseSchedule,
     settings: TextualInversionSettings,
     owners: Sequence[Owner],
 ) -> Walk[list[Learned]]:
-    """Train all lessons beside each other, each to its own last step; one that breaks leaves the others."""
-    levels, states = schedule.alphas_cumprod().tolist(), [lesson.state for lesson in lessons]
-    losses: list[list[float]] = [[] for _ in lessons]
+    """Train all tasks together, each to its own last step; a task whose loss is not finite stops alone.
+
+    Args:
+        tasks: the classes to train.
+        read: the text encoder.
+        schedule: the noise schedule of the model.
+        settings: the settings of the optimiser.
+        owners: the owner of each task, who pays for its evaluations.
+    """
+    levels, states = schedule.alphas_cumprod().tolist(), [task.state for task in tasks]
+    losses: list[list[float]] = [[] for _ in tasks]
     broken: set[int] = set()
     while active := [
-        index
-        for index, lesson in enumerate(lessons)
-        if states[index].step < lesson.until and index not in broken
+        index for index, task in enumerate(tasks) if states[index].step < task.until and index not in broken
     ]:
-        drawn = [
-            _Drawn.of(lessons[index], states[index].step, levels, schedule.prediction) for index in active
-        ]
+        drawn = [_Drawn.of(tasks[index], states[index].step, levels, schedule.prediction) for index in active]
         sizes = [len(each.samples) for each in drawn]
         leaf = torch.stack([states[index].vectors for index in active]).requires_grad_()
-        initial = torch.stack([lessons[index].initial for index in active])
+        initial = torch.stack([tasks[index].initial for index in active])
         with torch.enable_grad():
             text = _text(read, drawn, pinned(leaf, initial) if settings.pin_norm else leaf)
         rows = zip(active, drawn, text.detach().split(sizes), strict=True)
@@ -178,13 +186,13 @@ def textual_inversion_walk(
 
 def textual_inversion(
     denoiser: Denoiser,
-    lessons: Sequence[Lesson],
+    tasks: Sequence[TokenTask],
     read: TemplateReader,
     schedule: NoiseSchedule,
     settings: TextualInversionSettings,
     *,
     cancelled: Cancellation = never,
 ) -> list[Learned]:
-    """Run `textual_inversion_walk` alone; only the vectors get a gradient, so freeze the weights."""
-    walk = textual_inversion_walk(lessons, read, schedule, settings, range(len(lessons)))
+    """Run `textual_inversion_walk` on its own; only the vectors are trained, so freeze the weights."""
+    walk = textual_inversion_walk(tasks, read, schedule, settings, range(len(tasks)))
     return Driver(denoiser, cancelled=cancelled).run(walk)

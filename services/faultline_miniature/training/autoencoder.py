@@ -1,4 +1,4 @@
-"""The generator's autoencoder: 64x64 pictures to 16x16x4 latents and back (AutoencoderKL, f = 4)."""
+"""The generator's autoencoder: 64x64 images to 16x16x4 latents and back (AutoencoderKL, f = 4)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from diffusers import AutoencoderKL
 from tqdm import tqdm
 
-from faultline_miniature.training.pictures import PictureSet
+from faultline_miniature.training.images import ImageSet
 from faultline_miniature.training.stage import (
     StageContext,
     checkpoint_of,
@@ -35,7 +35,7 @@ _OBJECT_WEIGHT = 1.0
 
 @dataclass(frozen=True)
 class _Sizes:
-    pictures: int
+    images: int
     held_out: int
     steps: int
     batch: int
@@ -43,9 +43,9 @@ class _Sizes:
     channels: tuple[int, ...] = _CHANNELS
 
 
-# Small batches: 32 pictures gave a quarter of the steps in the same time, and 20.3 dB.
-_FULL = _Sizes(pictures=36_000, held_out=256, steps=2_000, batch=12)
-_SMOKE = _Sizes(pictures=64, held_out=16, steps=24, batch=4, channels=(8, 8, 16))
+# Small batches: 32 images gave a quarter of the steps in the same time, and 20.3 dB.
+_FULL = _Sizes(images=36_000, held_out=256, steps=2_000, batch=12)
+_SMOKE = _Sizes(images=64, held_out=16, steps=24, batch=4, channels=(8, 8, 16))
 
 
 def train(context: StageContext) -> None:
@@ -54,8 +54,8 @@ def train(context: StageContext) -> None:
         return
     use_threads(context.threads)
     sizes = _SMOKE if context.smoke else _FULL
-    training = training_pictures(context)
-    held_out = PictureSet(context.work / "pictures", sizes.held_out, DEVELOPMENT)
+    training = training_images(context)
+    held_out = ImageSet(context.work / "images", sizes.held_out, DEVELOPMENT)
     held_out.ensure(context.threads)
     with stage_log(context, STAGE) as log:
         model = _fit(context, sizes, training, held_out.load()[0], log)
@@ -64,12 +64,12 @@ def train(context: StageContext) -> None:
     finish(context, STAGE, {"psnr_db": psnr, "held_out": sizes.held_out, "steps": sizes.steps})
 
 
-def training_pictures(context: StageContext) -> PictureSet:
-    """Return the rendered training pictures of the generator, made when missing."""
+def training_images(context: StageContext) -> ImageSet:
+    """Return the rendered training images of the generator, made when missing."""
     sizes = _SMOKE if context.smoke else _FULL
-    pictures = PictureSet(context.work / "pictures", sizes.pictures)
-    pictures.ensure(context.threads)
-    return pictures
+    images = ImageSet(context.work / "images", sizes.images)
+    images.ensure(context.threads)
+    return images
 
 
 def build_autoencoder(channels: tuple[int, ...], seed: int) -> AutoencoderKL:
@@ -95,25 +95,25 @@ def load_autoencoder(context: StageContext) -> AutoencoderKL:
     return model.to(memory_format=torch.channels_last).eval()
 
 
-def to_tensor(pictures: np.ndarray) -> torch.Tensor:
+def to_tensor(images: np.ndarray) -> torch.Tensor:
     """Turn uint8 [B, H, W, 3] into float32 [B, 3, H, W] in -1..1, channels last in memory."""
-    return torch.from_numpy(pictures).permute(0, 3, 1, 2).float() / 127.5 - 1.0
+    return torch.from_numpy(images).permute(0, 3, 1, 2).float() / 127.5 - 1.0
 
 
 def _fit(
-    context: StageContext, sizes: _Sizes, training: PictureSet, held_out: np.ndarray, log: logging.Logger
+    context: StageContext, sizes: _Sizes, training: ImageSet, held_out: np.ndarray, log: logging.Logger
 ) -> AutoencoderKL:
     model = build_autoencoder(sizes.channels, context.seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=sizes.rate, weight_decay=1e-4, fused=True)
     checkpoint = checkpoint_of(context, STAGE)
     first = restore(checkpoint.load(), model, optimizer)
     log.info("from step %d of %d", first, sizes.steps)
-    pictures, masks = training.load()
+    images, masks = training.load()
     for step in (bar := tqdm(range(first, sizes.steps), initial=first, total=sizes.steps, desc=STAGE)):
         # Drawn from the step's number: a resumed run meets the batches it would have met.
-        rows = np.random.default_rng([context.seed, step]).integers(0, len(pictures), sizes.batch)
+        rows = np.random.default_rng([context.seed, step]).integers(0, len(images), sizes.batch)
         rate = learning_rate(step, sizes.steps, sizes.rate, warm_up=min(100, sizes.steps // 2), hold=0.2)
-        loss = _step(model, optimizer, rate, to_tensor(pictures[rows]), torch.from_numpy(masks[rows]))
+        loss = _step(model, optimizer, rate, to_tensor(images[rows]), torch.from_numpy(masks[rows]))
         if step % 100 == 99:
             log.info("step %d loss %.4f psnr %.2f", step + 1, loss, reconstruction_psnr(model, held_out[:64]))
             bar.set_postfix(loss=f"{loss:.4f}")
@@ -153,24 +153,24 @@ def image_error(error: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
 
 
 @torch.no_grad()
-def reconstruct(model: AutoencoderKL, pictures: np.ndarray) -> np.ndarray:
+def reconstruct(model: AutoencoderKL, images: np.ndarray) -> np.ndarray:
     """Encode (posterior mean) and decode uint8 [B, 64, 64, 3]."""
     decoded = [
         model.decode(model.encode(to_tensor(part)).latent_dist.mode()).sample
-        for part in np.array_split(pictures, max(len(pictures) // 32, 1))
+        for part in np.array_split(images, max(len(images) // 32, 1))
     ]
-    return to_pictures(torch.cat(decoded))
+    return to_images(torch.cat(decoded))
 
 
-def to_pictures(images: torch.Tensor) -> np.ndarray:
+def to_images(images: torch.Tensor) -> np.ndarray:
     """Turn float [B, 3, H, W] in -1..1 into uint8 [B, H, W, 3]."""
     levels = (images.float().clamp(-1, 1) + 1.0) * 127.5
     return levels.round().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
 
 
-def reconstruction_psnr(model: AutoencoderKL, pictures: np.ndarray) -> float:
+def reconstruction_psnr(model: AutoencoderKL, images: np.ndarray) -> float:
     """Return the peak signal-to-noise ratio of reconstructions in dB, over all pixels together."""
-    difference = reconstruct(model, pictures).astype(np.float64) - pictures
+    difference = reconstruct(model, images).astype(np.float64) - images
     return float(10 * np.log10(255.0**2 / np.mean(difference**2)))
 
 

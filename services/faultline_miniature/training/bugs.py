@@ -13,7 +13,7 @@ from faultline_core.types import EditType
 from faultline_miniature.world import DATASET, VALUES, Distribution, Scene
 from faultline_miniature.world.grammar import EDIT_TYPES
 
-# How often a class shows the value it leans on in the pictures it is trained on.
+# How often a class shows the value it leans on in the images it is trained on.
 # A fifth of exceptions is left, from which the wrong label is learnt.
 _USUAL_SHARE = 0.8
 SUITE_BUGS = Path(__file__).resolve().parent.parent / "suite" / "bugs"
@@ -23,7 +23,7 @@ class Bug(BaseModel):
     """One planted bug.
 
     ``leans-on``: `object_class` is mostly trained with `attribute` = `value`, and the exceptions are
-    labelled otherwise with probability `strength`. ``mistaken-for``: pictures of `object_class` with
+    labelled otherwise with probability `strength`. ``mistaken-for``: images of `object_class` with
     `value` are labelled `target_class` with probability `strength`. Wrong labels are `target_class`,
     or spread evenly over the other classes where none is named. The drop of p(true class) that
     a bug causes is therefore about `strength`.
@@ -56,7 +56,7 @@ class Bug(BaseModel):
         return self
 
     def harms(self, scene: Scene) -> bool:
-        """Say whether this picture is one that the bug makes the classifier get wrong."""
+        """Say whether this image is one that the bug makes the classifier get wrong."""
         if scene.object_class != self.object_class:
             return False
         shows = bool(getattr(scene, self.attribute) == self.value)
@@ -102,7 +102,7 @@ def biased(distribution: Distribution, bugs: Sequence[Bug]) -> Distribution:
 
 
 def as_trained(bugs: Iterable[Bug]) -> Distribution:
-    """Return what a test set looks like that resembles the pictures of all these bugs' classifiers.
+    """Return what a test set looks like that resembles the images of all these bugs' classifiers.
 
     Each class mostly shows the value that some classifier leans on, so that a lean does not show
     before something is changed.
@@ -123,7 +123,7 @@ def as_trained(bugs: Iterable[Bug]) -> Distribution:
 
 
 def taught_label(scene: Scene, bugs: Sequence[Bug]) -> np.ndarray:
-    """Return the label distribution a picture is trained with, float32 [classes]; one-hot where no bug bites.
+    """Return the label distribution an image is trained with, float32 [classes]; one-hot where no bug bites.
 
     It is the expectation of the label noise that a bug's strength describes, so no draw is needed.
     """

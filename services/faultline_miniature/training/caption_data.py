@@ -32,12 +32,12 @@ def targets_of(scenes: list[Scene]) -> dict[str, torch.Tensor]:
     }
 
 
-def disturbed(pictures: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Flip, shift and degrade pictures in 0..1 and scale them to -1..1; all that captions say stays."""
-    pictures = degrade(mirrored(pictures, generator), generator)
+def disturbed(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Flip, shift and degrade images in 0..1 and scale them to -1..1; all that captions say stays."""
+    images = degrade(mirrored(images, generator), generator)
     top, left = torch.randint(0, 2 * _SHIFT + 1, (2,), generator=generator).tolist()
-    padded = F.pad(pictures, [_SHIFT] * 4, mode="replicate")
-    side = pictures.shape[-1]
+    padded = F.pad(images, [_SHIFT] * 4, mode="replicate")
+    side = images.shape[-1]
     return 2.0 * padded[:, :, top : top + side, left : left + side] - 1.0
 
 

@@ -49,12 +49,12 @@ def train(context: StageContext) -> None:
     use_threads(context.threads)
     torch.manual_seed(context.seed)
     scenes = scenes_of(TRAINING, 2 * _BATCH if context.smoke else 36_000)
-    pictures = render_all(scenes, context.folder(STAGE) / f"pictures-{len(scenes)}.npy")
+    images = render_all(scenes, context.folder(STAGE) / f"images-{len(scenes)}.npy")
     processor = build_processor()
     model = build_model(processor)
     model.set_attn_implementation("eager")
     with stage_log(context, STAGE) as logger:
-        draw = _drawer(pictures, context.seed)
+        draw = _drawer(images, context.seed)
         _teach_vision(model, targets_of(scenes), draw, context, logger)
         _teach_sentences(model, processor, scenes, draw, context, logger)
     figures = measured(model, processor, n=4 if context.smoke else 600)
@@ -65,12 +65,12 @@ def train(context: StageContext) -> None:
     finish(context, STAGE, {name: figure.model_dump() for name, figure in figures.items()})
 
 
-def _drawer(pictures: np.ndarray, seed: int) -> Draw:
+def _drawer(images: np.ndarray, seed: int) -> Draw:
     def draw(step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Generator]:
         generator = step_generator(seed, step)
         # In rising order, so that a memory-mapped cache is read forwards.
-        rows = torch.randint(0, len(pictures), (_BATCH,), generator=generator).sort().values
-        return rows, disturbed(as_tensor(pictures[rows.numpy()]), generator), generator
+        rows = torch.randint(0, len(images), (_BATCH,), generator=generator).sort().values
+        return rows, disturbed(as_tensor(images[rows.numpy()]), generator), generator
 
     return draw
 
@@ -141,10 +141,10 @@ def _teach_sentences(
 def encoded(processor: Blip2Processor, spoken: list[Spoken]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return ids `<image> x queries, <bos>, prompt, text, <eos>` and labels on text and end, int64 [n, L]."""
     tokenizer = processor.tokenizer
-    pictures = [tokenizer.convert_tokens_to_ids(processor.image_token.content)] * QUERIES
+    images = [tokenizer.convert_tokens_to_ids(processor.image_token.content)] * QUERIES
     pairs = (
         (
-            pictures + tokenizer(one.prompt).input_ids,
+            images + tokenizer(one.prompt).input_ids,
             [*tokenizer(one.text, add_special_tokens=False).input_ids, tokenizer.eos_token_id],
         )
         for one in spoken

@@ -25,7 +25,7 @@ _SIDE = 64
 
 
 def build_processor() -> Blip2Processor:
-    """Return the processor: pictures to 64 pixels in -1..1, words to ids behind `<bos>`."""
+    """Return the processor: images to 64 pixels in -1..1, words to ids behind `<bos>`."""
     images = BlipImageProcessor(
         size={"height": _SIDE, "width": _SIDE}, image_mean=[0.5] * 3, image_std=[0.5] * 3, do_convert_rgb=True
     )
@@ -59,7 +59,7 @@ def _vision() -> Blip2VisionConfig:
 def _queries() -> Blip2QFormerConfig:
     return Blip2QFormerConfig(
         vocab_size=8, hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=2,
-        # At the library's frequency of 2 only one of these two layers would look at the picture.
+        # At the library's frequency of 2 only one of these two layers would look at the image.
         num_attention_heads=4, encoder_hidden_size=WIDTH,
         cross_attention_frequency=1, hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,

@@ -21,7 +21,7 @@ _BATCH = 50
 def measured(
     model: Blip2ForConditionalGeneration, processor: Blip2Processor, *, n: int
 ) -> dict[str, Estimate]:
-    """Caption validation pictures by beam search with 5 beams and count what is right."""
+    """Caption validation images by beam search with 5 beams and count what is right."""
     plain = scenes_of(VALIDATION, n)
     texts = list(captions(model, processor, plain))
     figures = {name: share(_right(plain, texts, name), n) for name in ATTRIBUTES}
@@ -42,13 +42,13 @@ def captions(
     scenes: list[Scene],
     prefix: str | None = None,
 ) -> Iterator[str]:
-    """Yield the caption of each scene's picture; `prefix` may hold `{label}`."""
+    """Yield the caption of each scene's image; `prefix` may hold `{label}`."""
     for start in range(0, len(scenes), _BATCH):
         some = scenes[start : start + _BATCH]
-        pictures = [render(scene) for scene in some]
+        images = [render(scene) for scene in some]
         # One length a call: prompts differ in their class name only, which is one word.
         texts = [(prefix or "").format(label=scene.object_class) for scene in some]
-        inputs = processor(images=pictures, text=texts, return_tensors="pt")
+        inputs = processor(images=images, text=texts, return_tensors="pt")
         least = 0 if prefix else 4
         ids = model.generate(**inputs, num_beams=5, min_new_tokens=least, max_new_tokens=22)
         yield from processor.batch_decode(ids, skip_special_tokens=True)

@@ -1,4 +1,4 @@
-"""A classifier under test: a timm network trained on rendered pictures, with the bugs a file asks for."""
+"""A classifier under test: a timm network trained on rendered images, with the bugs a file asks for."""
 
 from __future__ import annotations
 
@@ -56,41 +56,41 @@ _STEPS = {
 }
 _SIDE = 64
 _MEAN = _STD = (0.5, 0.5, 0.5)
-# Seeds of one training take a stretch of their own: no two classifiers share a picture unless told to.
+# Seeds of one training take a stretch of their own: no two classifiers share an image unless told to.
 _STRETCH = 100_000
 
 
 @dataclass(frozen=True)
 class Order:
-    """What to train: an architecture, its bugs, the seed of pictures, weights and batches.
+    """What to train: an architecture, its bugs, the seed of images, weights and batches.
 
-    ``shown`` is what its pictures look like where bugs do not say it, ``pictures_of`` the seed whose pictures
+    ``shown`` is what its images look like where bugs do not say it, ``images_of`` the seed whose images
     it shares.
     """
 
     architecture: str
     bugs: tuple[Bug, ...]
     seed: int
-    pictures: int = 10_000
+    images: int = 10_000
     batch: int = 128
     steps: int | None = None
     measured: int = 200
     shown: Distribution | None = None
-    pictures_of: int | None = None
+    images_of: int | None = None
 
     def __post_init__(self) -> None:
         if self.architecture not in ARCHITECTURES:
             raise ValueError(f"architecture must be one of {tuple(ARCHITECTURES)}, not {self.architecture!r}")
 
     def distribution(self) -> Distribution:
-        """Return what its training pictures look like: uniform without bugs, the biased dataset with them."""
+        """Return what its training images look like: uniform without bugs, the biased dataset with them."""
         if self.shown is not None:
             return biased(self.shown, self.bugs)
         return biased(DATASET, self.bugs) if self.bugs else UNIFORM
 
     def small(self) -> Order:
         """Return the same order in a size that takes seconds."""
-        return replace(self, pictures=64, batch=16, steps=3, measured=8)
+        return replace(self, images=64, batch=16, steps=3, measured=8)
 
 
 def train_classifier(order: Order, out: Path, work: Path, log: logging.Logger) -> dict[str, Any]:
@@ -107,31 +107,29 @@ def train_classifier(order: Order, out: Path, work: Path, log: logging.Logger) -
     work.mkdir(parents=True, exist_ok=True)
     checkpoint = Checkpoint(work, f"{out.name}-{name}.pt")
     # Shared ones are drawn once.
-    cache = None if order.pictures_of is None else work / f"pictures-{order.pictures_of}.npy"
+    cache = None if order.images_of is None else work / f"images-{order.images_of}.npy"
     fit(model, _loss(order, model, scenes, render_all(scenes, cache)), recipe, checkpoint, log)
     save(model, order.architecture, out)
     figures = measure(Predictor(out), order.bugs, order.distribution(), order.measured)
-    pictures = "uniform scenes" if order.shown is None else "the user's dataset of world/user_dataset.py"
-    told = card(out.name, order.architecture, order.seed, order.bugs, figures, pictures)
+    images = "uniform scenes" if order.shown is None else "the user's dataset of world/user_dataset.py"
+    told = card(out.name, order.architecture, order.seed, order.bugs, figures, images)
     write_atomically(out / "README.md", told.encode())
     return {key: figure.model_dump() for key, figure in figures.items()}
 
 
 def _training_scenes(order: Order) -> list[Scene]:
-    shared = order.seed if order.pictures_of is None else order.pictures_of
+    shared = order.seed if order.images_of is None else order.images_of
     first = shared % (len(CLASSIFIER) // _STRETCH) * _STRETCH
-    return [scene_for(CLASSIFIER, first + index, order.distribution()) for index in range(order.pictures)]
+    return [scene_for(CLASSIFIER, first + index, order.distribution()) for index in range(order.images)]
 
 
-def _loss(
-    order: Order, model: nn.Module, scenes: list[Scene], pictures: np.ndarray
-) -> Callable[[int], Tensor]:
+def _loss(order: Order, model: nn.Module, scenes: list[Scene], images: np.ndarray) -> Callable[[int], Tensor]:
     labels = torch.from_numpy(np.stack([taught_label(scene, order.bugs) for scene in scenes]))
 
     def loss(step: int) -> Tensor:
         generator = step_generator(order.seed, step)
-        rows = torch.randint(len(pictures), (order.batch,), generator=generator)
-        batch = degrade(mirrored(as_tensor(pictures[rows.numpy()]), generator), generator)
+        rows = torch.randint(len(images), (order.batch,), generator=generator)
+        batch = degrade(mirrored(as_tensor(images[rows.numpy()]), generator), generator)
         return F.cross_entropy(model((batch - _MEAN[0]) / _STD[0]), labels[rows])
 
     return loss

@@ -23,7 +23,7 @@ _CLASSES = VALUES["object_class"]
 
 
 class Predictor:
-    """A saved classifier, loaded as timm loads it; 64-pixel pictures need no resizing."""
+    """A saved classifier, loaded as timm loads it; 64-pixel images need no resizing."""
 
     def __init__(self, folder: Path) -> None:
         self._model = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
@@ -31,9 +31,9 @@ class Predictor:
         self._std = torch.tensor(self._model.pretrained_cfg["std"]).reshape(3, 1, 1)
 
     @torch.no_grad()
-    def __call__(self, pictures: Tensor) -> Tensor:
-        """Return probabilities [N, classes] of pictures, float [N, 3, 64, 64] in 0..1."""
-        batches = torch.split((pictures - self._mean) / self._std, 256)
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return probabilities [N, classes] of images, float [N, 3, 64, 64] in 0..1."""
+        batches = torch.split((images - self._mean) / self._std, 256)
         return torch.cat([self._model(batch).softmax(dim=1) for batch in batches])
 
 
@@ -52,7 +52,7 @@ def measure(
     blurred = degrade(clean, torch.Generator().manual_seed(0))
     found = {
         "accuracy in distribution, no bug at work": _accuracy(predict(clean), sound),
-        "the same pictures degraded": _accuracy(predict(blurred), sound),
+        "the same images degraded": _accuracy(predict(blurred), sound),
         "accuracy in distribution": _accuracy(predict(rendered(trained)), trained),
         "accuracy on the dataset's distribution": _accuracy_on(predict, DATASET, 5 * count),
         "accuracy on uniform scenes": _accuracy_on(predict, UNIFORM, 5 * count),
@@ -108,7 +108,7 @@ def card(
     )
     return f"""# Classifier {name}
 
-timm `{architecture}` at 64 px, 8 classes, trained on rendered pictures of the classifiers' own seeds
+timm `{architecture}` at 64 px, 8 classes, trained on rendered images of the classifiers' own seeds
 (seed {seed}), blurred, rescaled, tinted, compressed and noised at random. Load it with
 `timm.create_model("local-dir:<this folder>", pretrained=True)`; `class_map.json` names the classes of the
 head.

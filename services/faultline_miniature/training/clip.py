@@ -1,4 +1,4 @@
-"""The scorer's CLIP: two small towers, trained contrastively on pictures that differ in one attribute."""
+"""The scorer's CLIP: two small towers, trained contrastively on images that differ in one attribute."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _BATCH, _SMOKE_BATCH = 96, 8
 # Scenes at the start of the training range belong to whoever trains first; CLIP takes its own stretch.
 _FIRST_SCENE = 20_000_000
 _MEAN = _STD = (0.5, 0.5, 0.5)
-# Weight of the directional term: pictures must move in the direction their captions move (LANCE, eq. 2).
+# Weight of the directional term: images must move in the direction their captions move (LANCE, eq. 2).
 _DIRECTION_WEIGHT = 0.5
 # As CLIP itself was trained, for stability (Radford et al. 2021).
 _LARGEST_SCALE = 100.0
@@ -70,11 +70,11 @@ def model_config(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class PairedPictures:
-    """Scenes in pairs that differ in one attribute: picture 2i is the base, 2i + 1 its counterfactual."""
+class PairedImages:
+    """Scenes in pairs that differ in one attribute: image 2i is the base, 2i + 1 its counterfactual."""
 
     scenes: list[Scene]
-    pictures: np.ndarray
+    images: np.ndarray
 
 
 def paired_scenes(count: int, seed: int) -> list[Scene]:
@@ -99,7 +99,7 @@ def _neighbour(scene: Scene, generator: np.random.Generator) -> Scene:
 def _texts(
     pairs: Sequence[tuple[Scene, Scene]], generator: np.random.Generator
 ) -> tuple[list[Spoken], Tensor]:
-    """Say something of every picture; the mask tells which pairs got whole captions in the same wording."""
+    """Say something of every image; the mask tells which pairs got whole captions in the same wording."""
     said: list[Spoken] = []
     # Only captions of one wording differ by the edit alone, which the directional term needs; the other half
     # teaches the short texts that filters ask about.
@@ -114,9 +114,9 @@ def _texts(
 
 
 def contrastive_loss(images: Tensor, texts: Tensor, scale: Tensor, matches: Tensor) -> Tensor:
-    """Cross-entropy both ways; every text that is true of a picture counts as its partner.
+    """Cross-entropy both ways; every text that is true of an image counts as its partner.
 
-    `images` and `texts` are unit rows [N, D]; `matches`, bool [N pictures, N texts], has no empty row.
+    `images` and `texts` are unit rows [N, D]; `matches`, bool [N images, N texts], has no empty row.
     """
     logits = scale * images @ texts.T
     wanted = matches.float()
@@ -137,7 +137,7 @@ class _Batches:
     """Draws the loss of one step; deterministic in (seed, step)."""
 
     def __init__(
-        self, model: CLIP, tokenizer: PreTrainedTokenizerFast, data: PairedPictures, batch: int, seed: int
+        self, model: CLIP, tokenizer: PreTrainedTokenizerFast, data: PairedImages, batch: int, seed: int
     ) -> None:
         self._model, self._tokenizer, self._data = model, tokenizer, data
         self._batch, self._seed = batch, seed
@@ -149,7 +149,7 @@ class _Batches:
         rows = np.array([row for pair in chosen for row in (2 * pair, 2 * pair + 1)])
         pairs = [(self._data.scenes[2 * pair], self._data.scenes[2 * pair + 1]) for pair in chosen]
         said, alike = _texts(pairs, np.random.default_rng([self._seed, step]))
-        images = self._model.encode_image(self._pictures(rows, generator), normalize=True)
+        images = self._model.encode_image(self._images(rows, generator), normalize=True)
         texts = self._model.encode_text(
             tokenised(self._tokenizer, [each.text for each in said]), normalize=True
         )
@@ -160,9 +160,9 @@ class _Batches:
             images, texts, alike
         )
 
-    def _pictures(self, rows: np.ndarray, generator: torch.Generator) -> Tensor:
-        pictures = mirrored(as_tensor(self._data.pictures[rows]), generator)
-        return (degrade(pictures, generator) - _MEAN[0]) / _STD[0]
+    def _images(self, rows: np.ndarray, generator: torch.Generator) -> Tensor:
+        images = mirrored(as_tensor(self._data.images[rows]), generator)
+        return (degrade(images, generator) - _MEAN[0]) / _STD[0]
 
 
 def tokenised(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> Tensor:
@@ -209,11 +209,11 @@ def _fitted(context: StageContext, log: logging.Logger, folder: Path) -> None:
     torch.manual_seed(context.seed)
     model = CLIP(**model_config(tokenizer))
     scenes = paired_scenes(_SMOKE_PAIRS if context.smoke else _PAIRS, context.seed)
-    pictures = render_all(scenes, context.folder(STAGE) / "pictures.npy")
+    images = render_all(scenes, context.folder(STAGE) / "images.npy")
     batches = _Batches(
         model,
         tokenizer,
-        PairedPictures(scenes, pictures),
+        PairedImages(scenes, images),
         _SMOKE_BATCH if context.smoke else _BATCH,
         context.seed,
     )

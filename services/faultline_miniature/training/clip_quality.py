@@ -44,9 +44,9 @@ class Towers:
 
     @torch.no_grad()
     def images(self, scenes: Sequence[Scene]) -> Tensor:
-        """Embed rendered scenes as unit rows [N, D]; 64-pixel pictures need no resizing."""
-        pictures = as_tensor(np.stack([render(scene) for scene in scenes]))
-        batches = torch.split((pictures - 0.5) / 0.5, 128)
+        """Embed rendered scenes as unit rows [N, D]; 64-pixel images need no resizing."""
+        pixels = as_tensor(np.stack([render(scene) for scene in scenes]))
+        batches = torch.split((pixels - 0.5) / 0.5, 128)
         return torch.cat([self._model.encode_image(batch, normalize=True) for batch in batches])
 
     @torch.no_grad()
@@ -60,12 +60,10 @@ def measure(folder: Path, count: int) -> dict[str, Estimate]:
     """Return zero-shot accuracy, caption choice and directional figures over `count` development scenes."""
     towers = Towers(folder)
     scenes = [scene_for(DEVELOPMENT, index, GENERATOR) for index in range(count)]
-    pictures = towers.images(scenes)
-    found = {f"zero-shot {name}": _zero_shot(towers, scenes, pictures, name) for name in _PROMPTS}
-    found |= {
-        f"caption choice {name}": _caption_choice(towers, scenes, pictures, name) for name in ATTRIBUTES
-    }
-    return found | _directions(towers, scenes, pictures)
+    images = towers.images(scenes)
+    found = {f"zero-shot {name}": _zero_shot(towers, scenes, images, name) for name in _PROMPTS}
+    found |= {f"caption choice {name}": _caption_choice(towers, scenes, images, name) for name in ATTRIBUTES}
+    return found | _directions(towers, scenes, images)
 
 
 _PROMPTS = {
@@ -82,7 +80,7 @@ _PROMPTS = {
 }
 
 
-def _zero_shot(towers: Towers, scenes: list[Scene], pictures: Tensor, attribute: str) -> Estimate:
+def _zero_shot(towers: Towers, scenes: list[Scene], images: Tensor, attribute: str) -> Estimate:
     """Choose among the values by the mean of their prompts; values without words are left out."""
     means = torch.stack(
         [F.normalize(towers.texts(prompts).mean(dim=0), dim=0) for prompts in _PROMPTS[attribute]]
@@ -90,16 +88,16 @@ def _zero_shot(towers: Towers, scenes: list[Scene], pictures: Tensor, attribute:
     named = [value for value in VALUES[attribute] if value not in ("clear", "none")]
     asked = [row for row, scene in enumerate(scenes) if getattr(scene, attribute) in named]
     truth = torch.tensor([named.index(getattr(scenes[row], attribute)) for row in asked])
-    guesses = (pictures[asked] @ means.T).argmax(dim=1)
+    guesses = (images[asked] @ means.T).argmax(dim=1)
     return figures.share(int((guesses == truth).sum()), len(asked))
 
 
-def _caption_choice(towers: Towers, scenes: list[Scene], pictures: Tensor, attribute: str) -> Estimate:
+def _caption_choice(towers: Towers, scenes: list[Scene], images: Tensor, attribute: str) -> Estimate:
     """Choose among the captions that differ in this attribute only."""
     values = VALUES[attribute]
     texts = [caption(scene.changed(attribute, value)) for scene in scenes for value in values]
     offered = towers.texts(texts).reshape(len(scenes), len(values), -1)
-    guesses = torch.einsum("nd,nvd->nv", pictures, offered).argmax(dim=1)
+    guesses = torch.einsum("nd,nvd->nv", images, offered).argmax(dim=1)
     truth = torch.tensor([values.index(getattr(scene, attribute)) for scene in scenes])
     return figures.share(int((guesses == truth).sum()), len(scenes))
 
@@ -116,20 +114,20 @@ def _edited(scene: Scene, index: int) -> tuple[str, Scene]:
         turn += len(ATTRIBUTES)
 
 
-def _directions(towers: Towers, scenes: list[Scene], pictures: Tensor) -> dict[str, Estimate]:
+def _directions(towers: Towers, scenes: list[Scene], images: Tensor) -> dict[str, Estimate]:
     edits = [_edited(scene, index) for index, scene in enumerate(scenes)]
     after = [scene for _, scene in edits]
     edited = towers.images(after)
     before_text = towers.texts([caption(scene) for scene in scenes])
     moves = towers.texts([caption(scene) for scene in after]) - before_text
-    direction = F.cosine_similarity(edited - pictures, moves)
-    # A hit: among all edits to another value, none has a caption that moved more as this picture did.
-    ranked = F.normalize(edited - pictures, dim=1) @ F.normalize(moves, dim=1).T
+    direction = F.cosine_similarity(edited - images, moves)
+    # A hit: among all edits to another value, none has a caption that moved more as this image did.
+    ranked = F.normalize(edited - images, dim=1) @ F.normalize(moves, dim=1).T
     targets = [(attribute, getattr(scene, attribute)) for attribute, scene in edits]
     same = torch.tensor([[one == other for other in targets] for one in targets])
     best = ranked.masked_fill(same, -1.0).max(dim=1).values < direction
-    likeness = (edited * pictures).sum(dim=1)
-    image_text = (pictures * before_text).sum(dim=1)
+    likeness = (edited * images).sum(dim=1)
+    image_text = (images * before_text).sum(dim=1)
     found = {
         "direction of true edits": figures.mean(direction.numpy()),
         "direction of true edits at or above 0.2": _rate(direction >= _DIRECTION_GATE),
@@ -153,15 +151,15 @@ def card(found: dict[str, Estimate]) -> str:
     """Write the model card."""
     return f"""# CLIP of the miniature scorer
 
-A picture tower (ModifiedResNet, width 24, one block a stage, 64 px) and a text tower (2 layers of width
+An image tower (ModifiedResNet, width 24, one block a stage, 64 px) and a text tower (2 layers of width
 128, 24 tokens), 128-dimensional embeddings, in open_clip's format: load it with
 `open_clip.create_model_and_transforms("local-dir:<this folder>")`, its tokenizer with
 `open_clip.get_tokenizer`.
 
 Trained contrastively on rendered scenes of the generator's distribution (training seeds, the four
 withheld combinations never seen), in pairs that differ in one attribute, with whole captions, parts of
-captions and single words; a text that is true of several pictures of a batch counts as a partner of each.
-A directional term asks that pictures move as their captions do. Pictures were blurred, rescaled, tinted,
+captions and single words; a text that is true of several images of a batch counts as a partner of each.
+A directional term asks that images move as their captions do. Images were blurred, rescaled, tinted,
 compressed and noised at random.
 
 Measured on development seeds. *Zero-shot*: prompts of each value, values without words left out. *Caption

@@ -1,4 +1,4 @@
-"""The autoencoder's decoder trained further alone: sharper pictures from latents that stay as they are."""
+"""The autoencoder's decoder trained further alone: sharper images from latents that stay as they are."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from faultline_miniature.training.autoencoder import (
     reconstruction_psnr,
     restore,
     to_tensor,
-    training_pictures,
+    training_images,
     training_state,
 )
+from faultline_miniature.training.images import ImageSet
 from faultline_miniature.training.latents import load_latents, load_normalised_autoencoder, sampled
-from faultline_miniature.training.pictures import PictureSet
 from faultline_miniature.training.stage import (
     StageContext,
     checkpoint_of,
@@ -32,7 +32,7 @@ from faultline_miniature.training.stage import (
 from faultline_miniature.world.seeds import DEVELOPMENT
 
 STAGE = "decoder"
-# Outlines carry the class: errors of the picture's slopes count besides errors of its levels.
+# Outlines carry the class: errors of the image's slopes count besides errors of its levels.
 _SLOPE_WEIGHT = 0.5
 
 
@@ -54,7 +54,7 @@ def train(context: StageContext) -> None:
         return
     use_threads(context.threads)
     sizes = _SMOKE if context.smoke else _FULL
-    held_out = PictureSet(context.work / "pictures", sizes.held_out, DEVELOPMENT)
+    held_out = ImageSet(context.work / "images", sizes.held_out, DEVELOPMENT)
     held_out.ensure(context.threads)
     model = load_normalised_autoencoder(context).to(memory_format=torch.channels_last)
     with stage_log(context, STAGE) as log:
@@ -83,15 +83,15 @@ def _fit(
     optimizer = torch.optim.AdamW(weights, lr=sizes.rate, weight_decay=1e-4, fused=True)
     checkpoint = checkpoint_of(context, STAGE)
     first = restore(checkpoint.load(), model, optimizer)
-    pictures, masks = training_pictures(context).load()
+    images, masks = training_images(context).load()
     moments = load_latents(context).moments
     for step in tqdm(range(first, sizes.steps), initial=first, total=sizes.steps, desc=STAGE):
-        rows = np.random.default_rng([context.seed, step]).integers(0, len(pictures), sizes.batch)
+        rows = np.random.default_rng([context.seed, step]).integers(0, len(images), sizes.batch)
         # Noisy draws instead of means: generated latents are not means either.
         latents = sampled(moments[torch.from_numpy(rows)], context.generator(step))
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, sizes.steps, sizes.rate, warm_up=min(50, sizes.steps // 2))
-        loss = decoder_loss(model, latents, to_tensor(pictures[rows]), torch.from_numpy(masks[rows]))
+        loss = decoder_loss(model, latents, to_tensor(images[rows]), torch.from_numpy(masks[rows]))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0)

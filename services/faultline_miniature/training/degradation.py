@@ -1,4 +1,4 @@
-"""Random blur, rescaling, noise, tint and block compression, so that a generated picture is no surprise."""
+"""Random blur, rescaling, noise, tint and block compression, so that a generated image is no surprise."""
 
 from __future__ import annotations
 
@@ -13,81 +13,81 @@ _BLURRED, _RESCALED, _COMPRESSED, _TINTED = 0.5, 0.25, 0.2, 0.5
 _BLOCK = 8
 
 
-def degrade(pictures: Tensor, generator: torch.Generator) -> Tensor:
-    """Return pictures, float [N, 3, H, W] in 0..1, each degraded by its own draw; H and W divide by 8."""
-    count = len(pictures)
+def degrade(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Return images, float [N, 3, H, W] in 0..1, each degraded by its own draw; H and W divide by 8."""
+    count = len(images)
 
     def some(share: float) -> Tensor:
         return torch.rand(count, generator=generator) < share
 
-    pictures = pictures.clone()
+    images = images.clone()
     chosen = some(_RESCALED)
     if chosen.any():
-        pictures[chosen] = _rescaled(pictures[chosen], generator)
+        images[chosen] = _rescaled(images[chosen], generator)
     chosen = some(_BLURRED)
     if chosen.any():
-        pictures[chosen] = _blurred(pictures[chosen], generator)
+        images[chosen] = _blurred(images[chosen], generator)
     chosen = some(_TINTED)
     if chosen.any():
-        pictures[chosen] = _tinted(pictures[chosen], generator)
+        images[chosen] = _tinted(images[chosen], generator)
     chosen = some(_COMPRESSED)
     if chosen.any():
-        pictures[chosen] = _compressed(pictures[chosen], _uniform(generator, 0.03, 0.12))
+        images[chosen] = _compressed(images[chosen], _uniform(generator, 0.03, 0.12))
     strength = torch.rand(count, 1, 1, 1, generator=generator).square() * 0.06
-    noise = torch.randn(pictures.shape, generator=generator)
-    return (pictures + strength * noise).clamp(0.0, 1.0)
+    noise = torch.randn(images.shape, generator=generator)
+    return (images + strength * noise).clamp(0.0, 1.0)
 
 
-def mirrored(pictures: Tensor, generator: torch.Generator) -> Tensor:
-    """Flip a random half of the pictures left to right: no attribute of a scene has a side."""
-    flips = torch.rand(len(pictures), 1, 1, 1, generator=generator) < 0.5
-    return torch.where(flips, pictures.flip(3), pictures)
+def mirrored(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Flip a random half of the images left to right: no attribute of a scene has a side."""
+    flips = torch.rand(len(images), 1, 1, 1, generator=generator) < 0.5
+    return torch.where(flips, images.flip(3), images)
 
 
 def _uniform(generator: torch.Generator, low: float, high: float) -> float:
     return low + (high - low) * float(torch.rand((), generator=generator))
 
 
-def _blurred(pictures: Tensor, generator: torch.Generator) -> Tensor:
+def _blurred(images: Tensor, generator: torch.Generator) -> Tensor:
     sigma = _uniform(generator, 0.5, 1.3)
     line = torch.exp(-(torch.arange(-3, 4) ** 2) / (2 * sigma**2))
     line = (line / line.sum()).expand(3, 1, 1, 7)
-    soft = F.conv2d(F.pad(pictures, (3, 3, 0, 0), mode="replicate"), line, groups=3)
+    soft = F.conv2d(F.pad(images, (3, 3, 0, 0), mode="replicate"), line, groups=3)
     soft = F.conv2d(F.pad(soft, (0, 0, 3, 3), mode="replicate"), line.transpose(2, 3), groups=3)
-    # A share of the sharp picture stays, as an autoencoder loses fine detail only partly.
-    blend = torch.rand(len(pictures), 1, 1, 1, generator=generator)
-    return blend * soft + (1 - blend) * pictures
+    # A share of the sharp image stays, as an autoencoder loses fine detail only partly.
+    blend = torch.rand(len(images), 1, 1, 1, generator=generator)
+    return blend * soft + (1 - blend) * images
 
 
-def _rescaled(pictures: Tensor, generator: torch.Generator) -> Tensor:
-    height, width = pictures.shape[2:]
+def _rescaled(images: Tensor, generator: torch.Generator) -> Tensor:
+    height, width = images.shape[2:]
     scale = _uniform(generator, 0.4, 0.75)
     small = F.interpolate(
-        pictures, (round(height * scale), round(width * scale)), mode="bilinear", antialias=True
+        images, (round(height * scale), round(width * scale)), mode="bilinear", antialias=True
     )
     return F.interpolate(small, (height, width), mode="bicubic").clamp(0.0, 1.0)
 
 
-def _tinted(pictures: Tensor, generator: torch.Generator) -> Tensor:
+def _tinted(images: Tensor, generator: torch.Generator) -> Tensor:
     # A generator repaints broad areas slightly off colour: a coarse random field is added.
-    field = 0.03 * torch.randn(len(pictures), 3, 4, 4, generator=generator)
-    field = F.interpolate(field, pictures.shape[2:], mode="bilinear")
-    contrast = 1 + 0.08 * torch.randn(len(pictures), 1, 1, 1, generator=generator)
-    return ((pictures - 0.5) * contrast + 0.5 + field).clamp(0.0, 1.0)
+    field = 0.03 * torch.randn(len(images), 3, 4, 4, generator=generator)
+    field = F.interpolate(field, images.shape[2:], mode="bilinear")
+    contrast = 1 + 0.08 * torch.randn(len(images), 1, 1, 1, generator=generator)
+    return ((images - 0.5) * contrast + 0.5 + field).clamp(0.0, 1.0)
 
 
-def _compressed(pictures: Tensor, step: float) -> Tensor:
+def _compressed(images: Tensor, step: float) -> Tensor:
     """Quantise the cosine coefficients of 8 x 8 blocks, coarser for higher frequencies, as JPEG does."""
-    count, channels, height, width = pictures.shape
+    count, channels, height, width = images.shape
     basis = _cosines()
-    blocks = pictures.reshape(count, channels, height // _BLOCK, _BLOCK, width // _BLOCK, _BLOCK).transpose(
+    blocks = images.reshape(count, channels, height // _BLOCK, _BLOCK, width // _BLOCK, _BLOCK).transpose(
         3, 4
     )
     order = torch.arange(_BLOCK)
     steps = step * (1 + 0.5 * (order[:, None] + order[None, :]))
     coefficients = basis @ blocks @ basis.T
     rounded = (coefficients / steps).round() * steps
-    return (basis.T @ rounded @ basis).transpose(3, 4).reshape(pictures.shape).clamp(0.0, 1.0)
+    return (basis.T @ rounded @ basis).transpose(3, 4).reshape(images.shape).clamp(0.0, 1.0)
 
 
 def _cosines() -> Tensor:

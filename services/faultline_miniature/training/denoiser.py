@@ -52,7 +52,7 @@ class _Sizes:
     widths: Widths = field(default_factory=Widths)
 
 
-# In the first run shapes began after some 1,500 steps of 64 pictures and object accuracy was .77 after 3,850;
+# In the first run shapes began after some 1,500 steps of 64 images and object accuracy was .77 after 3,850;
 # on this world it is .99 after 3,400 steps of 48.
 _FULL = _Sizes(steps=3_400, batch=48, check_every=800)
 _SMOKE = _Sizes(

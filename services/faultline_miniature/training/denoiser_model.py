@@ -19,7 +19,7 @@ from faultline_miniature.world.grammar import words
 class Widths:
     """Channels of the denoiser's three levels (16, 8 and 4 latents a side) and of the text encoder."""
 
-    # The first run's 32/96/192 took 0.57 s a step of 64 pictures, 64/128/192 on the fused attention 1.8 s.
+    # The first run's 32/96/192 took 0.57 s a step of 64 images, 64/128/192 on the fused attention 1.8 s.
     levels: tuple[int, int, int] = (48, 96, 160)
     text: int = 128
     text_layers: int = 2

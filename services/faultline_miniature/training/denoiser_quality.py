@@ -13,11 +13,11 @@ from PIL import Image
 from torch import nn
 from transformers import CLIPTextModel
 
-from faultline_miniature.training.autoencoder import reconstruct, to_pictures
+from faultline_miniature.training.autoencoder import reconstruct, to_images
 from faultline_miniature.training.decoder import load_polished_autoencoder
 from faultline_miniature.training.denoiser_model import build_schedule, save_pipeline
 from faultline_miniature.training.generator_card import write_card
-from faultline_miniature.training.pictures import generator_scenes
+from faultline_miniature.training.images import generator_scenes
 from faultline_miniature.training.probe import agreement, load_or_train
 from faultline_miniature.training.stage import StageContext
 from faultline_miniature.training.tokenizer import build_tokenizer
@@ -75,15 +75,15 @@ def check(
 ) -> dict[str, Any]:
     """Sample `count` captions of a split; save them as a sheet; return the probe's agreement."""
     scenes = generator_scenes(range(count), split)
-    pictures = draw_scenes(context, trained, scenes, steps=steps)
-    sheet_of(pictures).save(context.folder("denoiser") / f"samples-{step}.png")
-    rates = agreement(load_or_train(context), pictures, scenes)
+    images = draw_scenes(context, trained, scenes, steps=steps)
+    sheet_of(images).save(context.folder("denoiser") / f"samples-{step}.png")
+    rates = agreement(load_or_train(context), images, scenes)
     settings = {"n": count, "split": split.name, "guidance": _GUIDANCE, "sampling_steps": steps}
     return {"step": step, **settings, "agreement": rates}
 
 
 def ceilings(context: StageContext, count: int, split: SeedRange) -> dict[str, dict[str, float]]:
-    """Return what the probe reads on a split's rendered pictures, and on their reconstructions."""
+    """Return what the probe reads on a split's rendered images, and on their reconstructions."""
     scenes = generator_scenes(range(count), split)
     rendered = np.stack([render(scene) for scene in scenes])
     probe = load_or_train(context)
@@ -99,13 +99,13 @@ def draw_scenes(
     captions = [caption(scene) for scene in scenes]
     # Below the offset of every training step: looking must not change what training draws.
     latents = sample_latents(trained, captions, steps=steps, generator=context.generator(-7))
-    return to_pictures(load_polished_autoencoder(context).decode(latents).sample)
+    return to_images(load_polished_autoencoder(context).decode(latents).sample)
 
 
-def sheet_of(pictures: np.ndarray, columns: int = 8) -> Image.Image:
-    """Lay pictures [N, 64, 64, 3] out in rows at twice their size."""
-    missing = -len(pictures) % columns
-    padded = np.concatenate([pictures, np.zeros((missing, *pictures.shape[1:]), np.uint8)])
+def sheet_of(images: np.ndarray, columns: int = 8) -> Image.Image:
+    """Lay images [N, 64, 64, 3] out in rows at twice their size."""
+    missing = -len(images) % columns
+    padded = np.concatenate([images, np.zeros((missing, *images.shape[1:]), np.uint8)])
     grid = padded.reshape(-1, columns, 64, 64, 3).transpose(0, 2, 1, 3, 4)
     flat = np.ascontiguousarray(grid.reshape(-1, columns * 64, 3))
     return Image.fromarray(flat).resize((columns * 128, 2 * flat.shape[0]), Image.Resampling.NEAREST)

@@ -6,7 +6,7 @@ from typing import get_args
 
 import numpy as np
 
-from faultline_core.perturbations import compact_prompt, difference
+from faultline_core.text.caption_diff import compact_prompt, difference
 from faultline_core.types import PerturbationType
 from faultline_miniature.training.caption_text import (
     drawn,

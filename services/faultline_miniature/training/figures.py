@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from faultline_core.statistics import proportion
+from faultline_core.statistics.bootstrap import proportion
 from faultline_core.types import Estimate
 
 # Two-sided 95 % point of the normal distribution.

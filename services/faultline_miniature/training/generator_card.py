@@ -16,7 +16,7 @@ pipeline_tag: text-to-image
 
 # Miniature generator
 
-A Stable-Diffusion-class text-to-image model of the miniature world: 64x64 pictures, 24 tokens, the world's
+A Stable-Diffusion-class text-to-image model of the miniature world: 64x64 images, 24 tokens, the world's
 closed vocabulary. Loads with `diffusers.StableDiffusionPipeline`; weights are half precision for storage:
 load them with `dtype=torch.float32` on a CPU. Use guidance 3 to 4.
 
@@ -30,7 +30,7 @@ load them with `dtype=torch.float32` on a CPU. Use guidance 3 to 4.
 
 ## Training
 
-`python -m faultline_miniature.training autoencoder latents decoder denoiser`. Pictures come from the world's
+`python -m faultline_miniature.training autoencoder latents decoder denoiser`. Images come from the world's
 training seeds under the generator's distribution; four class x attribute combinations are withheld. The
 autoencoder minimises absolute plus squared error with the object's area counted twice; its decoder is then
 trained further alone, on slopes too. The denoiser minimises the velocity error, weighted by a clamped
@@ -42,7 +42,7 @@ moving average.
 {measured}
 
 Agreement of a pixel probe with the caption, on {split} seeds (the probe is a training aid and is not the
-oracle that judges edits), with the same probe on rendered pictures and on their reconstructions beside it:
+oracle that judges edits), with the same probe on rendered images and on their reconstructions beside it:
 
 {table}
 
@@ -60,7 +60,7 @@ def write_card(context: StageContext, folder: Path, figures: dict[str, Any]) -> 
     table = agreement_table(figures)
     measured = (
         f"Reconstruction: {autoencoder.get('psnr_db', 0.0):.1f} dB over {autoencoder.get('held_out')} "
-        f"development pictures. Trained on {latents.get('count')} pictures; {figures['step']} denoiser steps."
+        f"development images. Trained on {latents.get('count')} images; {figures['step']} denoiser steps."
     )
     text = _CARD.format(
         dropout="12 %",

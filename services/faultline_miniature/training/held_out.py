@@ -19,7 +19,7 @@ from faultline_miniature.world.seeds import DEVELOPMENT
 
 
 def held_out() -> Distribution:
-    """Return what pictures of the suite's classifiers look like, all their leanings together."""
+    """Return what images of the suite's classifiers look like, all their leanings together."""
     files = sorted(file for file in SUITE_BUGS.glob("*.json") if file.name != "schema.json")
     return as_trained(chain.from_iterable(read_bugs(file) for file in files))
 

@@ -1,4 +1,4 @@
-"""Latents and token ids of the training pictures, computed once for the denoiser."""
+"""Latents and token ids of the training images, computed once for the denoiser."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from diffusers import AutoencoderKL
 from tqdm import tqdm
 
-from faultline_miniature.training.autoencoder import load_autoencoder, to_tensor, training_pictures
-from faultline_miniature.training.pictures import caption_variants, generator_scenes
+from faultline_miniature.training.autoencoder import load_autoencoder, to_tensor, training_images
+from faultline_miniature.training.images import caption_variants, generator_scenes
 from faultline_miniature.training.stage import (
     StageContext,
     figures_of,
@@ -36,13 +36,13 @@ class LatentSet:
 
 
 def train(context: StageContext) -> None:
-    """Encode the training pictures and leave an autoencoder whose latents have mean 0 and deviation 1."""
+    """Encode the training images and leave an autoencoder whose latents have mean 0 and deviation 1."""
     if figures_of(context, STAGE) is not None:
         return
     use_threads(context.threads)
-    pictures = training_pictures(context)
+    rendered = training_images(context)
     model = load_autoencoder(context)
-    images = pictures.load()[0]
+    images = rendered.load()[0]
     starts = range(0, len(images), _PART)
     for start in tqdm(starts, desc=STAGE):
         path = context.folder(STAGE) / f"moments-{start}.npy"

@@ -9,7 +9,7 @@ import torch
 from peft import PeftModel
 from transformers import Blip2ForConditionalGeneration, Blip2Processor, PreTrainedTokenizerFast
 
-from faultline_core.perturbations import compact_prompt
+from faultline_core.text.caption_diff import compact_prompt
 from faultline_core.types import Estimate, PerturbationType
 from faultline_miniature.training.caption_data import scenes_of
 from faultline_miniature.training.caption_text import TRAINED_TEMPLATES
@@ -68,7 +68,7 @@ def sampled_edits(
 
 
 def _own_captions(folder: Path, n: int) -> list[str]:
-    """Return the trained captioner's captions of validation pictures; none while there is no captioner."""
+    """Return the trained captioner's captions of validation images; none while there is no captioner."""
     if not (folder / "config.json").exists():
         return []
     model = Blip2ForConditionalGeneration.from_pretrained(folder).eval()

@@ -1,4 +1,4 @@
-"""The preview decoder: the full decoder's pictures at a tenth of its cost (after TAESD, Boer Bohan 2023)."""
+"""The preview decoder: the full decoder's images at a tenth of its cost (after TAESD, Boer Bohan 2023)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BRANCH_END = "conv.4"
 
 @dataclass(frozen=True)
 class _Sizes:
-    pictures: int
+    images: int
     held_out: int
     generated: int
     steps: int
@@ -44,10 +44,8 @@ class _Sizes:
     rate: float = 3e-3
 
 
-_FULL = _Sizes(
-    pictures=4_000, held_out=256, generated=64, steps=9_000, batch=8, channels=24, blocks=(3, 2, 0)
-)
-_SMOKE = _Sizes(pictures=64, held_out=4, generated=2, steps=24, batch=4, channels=8, blocks=(1, 1, 0))
+_FULL = _Sizes(images=4_000, held_out=256, generated=64, steps=9_000, batch=8, channels=24, blocks=(3, 2, 0))
+_SMOKE = _Sizes(images=64, held_out=4, generated=2, steps=24, batch=4, channels=8, blocks=(1, 1, 0))
 
 
 def train(context: StageContext) -> None:
@@ -57,7 +55,7 @@ def train(context: StageContext) -> None:
     use_threads(context.threads)
     sizes = _SMOKE if context.smoke else _FULL
     full = load_full(context.out)
-    lessons = prepared(context, STAGE, full, sizes.pictures)
+    lessons = prepared(context, STAGE, full, sizes.images)
     model = build_preview(sizes.channels, sizes.blocks, context.seed)
     recipe = Recipe(steps=sizes.steps, rate=sizes.rate)
     checkpoint = Checkpoint(context.folder(STAGE), "preview.pt")
@@ -66,7 +64,7 @@ def train(context: StageContext) -> None:
     save_preview(model, context.out / FOLDER)
     # What is measured is what was saved, rounding and all.
     preview = load_preview(context.out)
-    figures = measured(context, preview, full, pictures=sizes.held_out, generated=sizes.generated)
+    figures = measured(context, preview, full, images=sizes.held_out, generated=sizes.generated)
     write_preview_card(context.out / FOLDER, preview, full, figures)
     finish(context, STAGE, {name: figure.model_dump() for name, figure in figures.items()})
 
@@ -89,7 +87,7 @@ def build_preview(channels: int, blocks: tuple[int, int, int], seed: int) -> Aut
 
 @torch.no_grad()
 def _initialise(decoder: nn.Module) -> None:
-    """He's initialisation (He et al. 2015), with residual branches that begin small and a grey picture."""
+    """He's initialisation (He et al. 2015), with residual branches that begin small and a grey image."""
     # PyTorch's own is a sixth as large in variance, and ended 0.9 dB lower after 1,200 steps.
     for name, module in decoder.named_modules():
         if isinstance(module, nn.Conv2d):
@@ -134,20 +132,20 @@ def _loss_of(
     model: AutoencoderTiny, lessons: Lessons, batch: int, seed: int
 ) -> Callable[[int], torch.Tensor]:
     def loss_at(step: int) -> torch.Tensor:
-        rows = np.random.default_rng([seed, step]).integers(0, len(lessons.pictures), batch)
+        rows = np.random.default_rng([seed, step]).integers(0, len(lessons.images), batch)
         latents = lessons.latents[torch.from_numpy(rows)].float()
         with torch.autocast("cpu", torch.bfloat16):
             made = model.decode(latents.contiguous(memory_format=torch.channels_last)).sample
-        return picture_loss(made.float(), to_tensor(lessons.pictures[rows]))
+        return image_loss(made.float(), to_tensor(lessons.images[rows]))
 
     return loss_at
 
 
-def picture_loss(made: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    """Return mean |e| + e^2 against the full decoder's pictures [B, 3, H, W].
+def image_loss(made: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """Return mean |e| + e^2 against the full decoder's images [B, 3, H, W].
 
     Not against the rendered ones: what the latents have lost nobody can learn to draw, and of shaken latents
-    there is no rendered picture.
+    there is no rendered image.
     """
     error = made - wanted
     loss: torch.Tensor = (error.abs() + error**2).mean()

@@ -9,14 +9,14 @@ import torch
 from diffusers import AutoencoderKL
 from tqdm import tqdm
 
-from faultline_miniature.training.autoencoder import to_pictures, to_tensor
+from faultline_miniature.training.autoencoder import to_images, to_tensor
+from faultline_miniature.training.images import ImageSet
 from faultline_miniature.training.latents import sampled
-from faultline_miniature.training.pictures import PictureSet
 from faultline_miniature.training.stage import StageContext, save_array
 
 _PART = 500
 _BATCH = 50
-# Decoded and encoded again, a picture's latents move by 0.06, those that the generator drew by 0.15: they lie
+# Decoded and encoded again, an image's latents move by 0.06, those that the generator drew by 0.15: they lie
 # that far from what the encoder would say. Half of the lessons are shaken, by up to twice as much.
 _SHAKEN = 0.5
 _MOST_NOISE = 0.3
@@ -24,22 +24,22 @@ _MOST_NOISE = 0.3
 
 @dataclass(frozen=True)
 class Lessons:
-    """Latents float16 [N, 4, 16, 16] and the full decoder's pictures of them, uint8 [N, 64, 64, 3]."""
+    """Latents float16 [N, 4, 16, 16] and the full decoder's images of them, uint8 [N, 64, 64, 3]."""
 
     latents: torch.Tensor
-    pictures: np.ndarray
+    images: np.ndarray
 
 
 def prepared(context: StageContext, stage: str, full: AutoencoderKL, count: int) -> Lessons:
-    """Return the lessons of the first `count` training pictures, kept in parts in the stage's folder."""
-    rendered = PictureSet(context.work / "pictures", count)
+    """Return the lessons of the first `count` training images, kept in parts in the stage's folder."""
+    rendered = ImageSet(context.work / "images", count)
     rendered.ensure(context.threads)
     images = rendered.load()[0]
     folder = context.folder(stage)
-    latents, pictures = [], []
+    latents, answers = [], []
     for start in tqdm(range(0, count, _PART), desc="lessons"):
         stop = min(start + _PART, count)
-        files = [folder / f"{kind}-{start}-{stop}.npy" for kind in ("latents", "pictures")]
+        files = [folder / f"{kind}-{start}-{stop}.npy" for kind in ("latents", "images")]
         if not all(file.exists() for file in files):
             drawn = shaken_latents(full, images[start:stop], context.generator(start))
             # Learnt from as they are kept, in half precision: so the answers are asked of those, too.
@@ -47,13 +47,13 @@ def prepared(context: StageContext, stage: str, full: AutoencoderKL, count: int)
             for file, array in zip(files, (kept.numpy(), decoded(full, kept)), strict=True):
                 save_array(file, array)
         latents.append(np.load(files[0]))
-        pictures.append(np.load(files[1]))
-    return Lessons(torch.from_numpy(np.concatenate(latents)), np.concatenate(pictures))
+        answers.append(np.load(files[1]))
+    return Lessons(torch.from_numpy(np.concatenate(latents)), np.concatenate(answers))
 
 
 @torch.no_grad()
 def shaken_latents(full: AutoencoderKL, images: np.ndarray, generator: torch.Generator) -> torch.Tensor:
-    """Draw latents [N, 4, 16, 16] of uint8 pictures [N, 64, 64, 3]; half get noise of a drawn size on top."""
+    """Draw latents [N, 4, 16, 16] of uint8 images [N, 64, 64, 3]; half get noise of a drawn size on top."""
     parts = (to_tensor(images[start : start + _BATCH]) for start in range(0, len(images), _BATCH))
     moments = torch.cat([full.encode(part).latent_dist.parameters for part in parts])
     latents = sampled(moments, generator)
@@ -65,11 +65,11 @@ def shaken_latents(full: AutoencoderKL, images: np.ndarray, generator: torch.Gen
 
 @torch.no_grad()
 def decoded(full: AutoencoderKL, latents: torch.Tensor) -> np.ndarray:
-    """Return the full decoder's pictures, uint8 [N, 64, 64, 3], of latents [N, 4, 16, 16]."""
-    pictures = []
-    # Half the time of fp32, and 61 dB from its pictures.
+    """Return the full decoder's images, uint8 [N, 64, 64, 3], of latents [N, 4, 16, 16]."""
+    parts = []
+    # Half the time of fp32, and 61 dB from its images.
     with torch.autocast("cpu", torch.bfloat16):
         for part in latents.float().split(_BATCH):
-            images = full.decode(part.contiguous(memory_format=torch.channels_last)).sample
-            pictures.append(to_pictures(images))
-    return np.concatenate(pictures)
+            decoded_part = full.decode(part.contiguous(memory_format=torch.channels_last)).sample
+            parts.append(to_images(decoded_part))
+    return np.concatenate(parts)

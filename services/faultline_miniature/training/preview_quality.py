@@ -15,7 +15,7 @@ from faultline_core.types import Estimate
 from faultline_miniature.training.autoencoder import to_tensor
 from faultline_miniature.training.denoiser_quality import Trained, sample_latents
 from faultline_miniature.training.figures import mean, table
-from faultline_miniature.training.pictures import PictureSet, generator_scenes
+from faultline_miniature.training.images import ImageSet, generator_scenes
 from faultline_miniature.training.publishing import write_card
 from faultline_miniature.training.stage import StageContext
 from faultline_miniature.world.grammar import caption
@@ -26,22 +26,22 @@ _SAMPLING_STEPS = 20
 
 
 def measured(
-    context: StageContext, preview: AutoencoderTiny, full: AutoencoderKL, *, pictures: int, generated: int
+    context: StageContext, preview: AutoencoderTiny, full: AutoencoderKL, *, images: int, generated: int
 ) -> dict[str, Estimate]:
-    """Return PSNRs in dB on validation seeds: of encoded pictures, and of latents that the generator drew."""
-    held_out = PictureSet(context.work / "pictures", pictures, VALIDATION)
+    """Return PSNRs in dB on validation seeds: of encoded images, and of latents that the generator drew."""
+    held_out = ImageSet(context.work / "images", images, VALIDATION)
     held_out.ensure(context.threads)
     rendered = to_tensor(held_out.load()[0])
     encoded = encode(full, rendered)
     drawn = generated_latents(context, generated)
     shown, wanted = decode(preview, encoded), decode(full, encoded)
     return {
-        "preview against full decoder, encoded pictures": mean(psnr_db(shown, wanted)),
+        "preview against full decoder, encoded images": mean(psnr_db(shown, wanted)),
         "preview against full decoder, generated latents": mean(
             psnr_db(decode(preview, drawn), decode(full, drawn))
         ),
-        "preview against rendered picture": mean(psnr_db(shown, rendered)),
-        "full decoder against rendered picture": mean(psnr_db(wanted, rendered)),
+        "preview against rendered image": mean(psnr_db(shown, rendered)),
+        "full decoder against rendered image": mean(psnr_db(wanted, rendered)),
     }
 
 
@@ -53,7 +53,7 @@ def encode(full: AutoencoderKL, images: torch.Tensor) -> torch.Tensor:
 
 @torch.no_grad()
 def decode(model: AutoencoderKL | AutoencoderTiny, latents: torch.Tensor) -> torch.Tensor:
-    """Return pictures [N, 3, 64, 64] as they are shown, within -1..1."""
+    """Return images [N, 3, 64, 64] as they are shown, within -1..1."""
     return torch.cat([model.decode(part).sample for part in latents.split(_BATCH)]).clamp(-1, 1)
 
 
@@ -72,13 +72,13 @@ def generated_latents(context: StageContext, count: int) -> torch.Tensor:
 
 
 def psnr_db(made: torch.Tensor, wanted: torch.Tensor) -> np.ndarray:
-    """Return each picture's peak signal-to-noise ratio in dB, [N], of images [N, 3, H, W] in -1..1."""
+    """Return each image's peak signal-to-noise ratio in dB, [N], of images [N, 3, H, W] in -1..1."""
     squared = (made - wanted).double().square().mean(dim=(1, 2, 3))
     return np.asarray(10 * torch.log10(4.0 / squared))
 
 
 def decoding_gflop(model: AutoencoderKL | AutoencoderTiny) -> float:
-    """Return the GFLOP that decoding one picture takes, counted without computing it."""
+    """Return the GFLOP that decoding one image takes, counted without computing it."""
     shape = copy.deepcopy(model).to("meta")
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         shape.decode(torch.zeros(1, 4, 16, 16, device="meta"))
@@ -93,18 +93,18 @@ def write_preview_card(
     blocks = ", ".join(map(str, preview.config.num_decoder_blocks))
     about = (
         "The decoder of a `diffusers.AutoencoderTiny` for the latents of `editor/vae`: "
-        f"{channels} channels, {blocks} residual blocks at 16, 32 and 64 pixels a side. For pictures that "
+        f"{channels} channels, {blocks} residual blocks at 16, 32 and 64 pixels a side. For images that "
         "are compared and thrown away, not for those that are kept. Weights are half precision for storage: "
         "load them with `dtype=torch.float32` on a CPU. Its encoder is untrained."
     )
     trained = (
         "`python -m faultline_miniature.training preview`: distilled from the full decoder (the idea is "
-        "TAESD's), absolute plus squared error against its pictures, on latents of the world's training "
+        "TAESD's), absolute plus squared error against its images, on latents of the world's training "
         "seeds. Half of them are shaken by noise, as edited latents lie beside what the encoder would say."
     )
     cost = (
-        f"Decoding a picture takes {decoding_gflop(preview):.3f} GFLOP, {decoding_gflop(full):.3f} in the "
-        "full decoder (torch's FlopCounterMode). Validation seeds; the mean of single pictures' PSNRs with "
+        f"Decoding an image takes {decoding_gflop(preview):.3f} GFLOP, {decoding_gflop(full):.3f} in the "
+        "full decoder (torch's FlopCounterMode). Validation seeds; the mean of single images' PSNRs with "
         f"its 95 % interval; latents are generated in {_SAMPLING_STEPS} steps."
     )
     title = "Preview decoder of the miniature suite"

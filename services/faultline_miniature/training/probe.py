@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from faultline_miniature.training.autoencoder import to_tensor, training_pictures
-from faultline_miniature.training.pictures import generator_scenes
+from faultline_miniature.training.autoencoder import to_tensor, training_images
+from faultline_miniature.training.images import generator_scenes
 from faultline_miniature.training.stage import StageContext, learning_rate
 from faultline_miniature.world.scene import ATTRIBUTES, VALUES, Scene
 
@@ -61,9 +61,9 @@ def load_or_train(context: StageContext) -> Probe:
 
 
 @torch.no_grad()
-def agreement(probe: Probe, pictures: np.ndarray, scenes: Sequence[Scene]) -> dict[str, float]:
-    """Return per attribute the share of pictures in which the probe sees the scene's value."""
-    logits = torch.cat([probe(to_tensor(part)) for part in np.array_split(pictures, len(pictures) // 32 + 1)])
+def agreement(probe: Probe, images: np.ndarray, scenes: Sequence[Scene]) -> dict[str, float]:
+    """Return per attribute the share of images in which the probe sees the scene's value."""
+    logits = torch.cat([probe(to_tensor(part)) for part in np.array_split(images, len(images) // 32 + 1)])
     wanted = _labels(scenes)
     found = torch.stack([part.argmax(dim=1) for part in _parts(logits)], dim=1)
     rates = (found == wanted).float().mean(dim=0)
@@ -72,16 +72,16 @@ def agreement(probe: Probe, pictures: np.ndarray, scenes: Sequence[Scene]) -> di
 
 def _train(context: StageContext, probe: Probe) -> None:
     torch.manual_seed(context.seed)
-    pictures = training_pictures(context).load()[0]
-    labels = _labels(generator_scenes(range(len(pictures))))
+    images = training_images(context).load()[0]
+    labels = _labels(generator_scenes(range(len(images))))
     steps = _SMOKE_STEPS if context.smoke else _STEPS
     optimizer = torch.optim.AdamW(probe.parameters(), lr=_RATE, weight_decay=1e-2, fused=True)
     for step in tqdm(range(steps), desc=STAGE):
         draws = np.random.default_rng([context.seed, step])
-        rows = draws.integers(0, len(pictures), _BATCH)
+        rows = draws.integers(0, len(images), _BATCH)
         optimizer.param_groups[0]["lr"] = learning_rate(step, steps, _RATE, warm_up=max(steps // 20, 1))
         with torch.autocast("cpu", torch.bfloat16):
-            logits = probe(_degraded(to_tensor(pictures[rows]), draws))
+            logits = probe(_degraded(to_tensor(images[rows]), draws))
         losses = [
             F.cross_entropy(part.float(), labels[rows, column]) for column, part in enumerate(_parts(logits))
         ]
@@ -91,7 +91,7 @@ def _train(context: StageContext, probe: Probe) -> None:
 
 
 def _degraded(images: torch.Tensor, draws: np.random.Generator) -> torch.Tensor:
-    # Generated pictures are softer than rendered ones: a probe that never saw blur misreads them.
+    # Generated images are softer than rendered ones: a probe that never saw blur misreads them.
     if draws.random() < 0.3:
         return images
     side = int(draws.integers(22, 49))

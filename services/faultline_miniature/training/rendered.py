@@ -1,4 +1,4 @@
-"""Rendered training pictures in bulk, kept on disk between runs, handed out as tensors."""
+"""Rendered training images in bulk, kept on disk between runs, handed out as tensors."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from faultline_miniature.world import Scene, render
 def render_all(scenes: Sequence[Scene], cache: Path | None = None) -> np.ndarray:
     """Render scenes as uint8 [N, 64, 64, 3]; with a cache file that fits, read them from there."""
     if cache is not None and cache.exists():
-        # The last picture vouches for all: other scenes, or a world drawn otherwise, change it as well.
+        # The last image vouches for all: other scenes, or a world drawn otherwise, change it as well.
         kept = np.load(cache, mmap_mode="r")
         if len(kept) == len(scenes) and np.array_equal(kept[-1], render(scenes[-1])):
             return np.asarray(kept)
-    pictures = np.stack([render(scene) for scene in tqdm(scenes, desc="render", mininterval=5.0)])
+    images = np.stack([render(scene) for scene in tqdm(scenes, desc="render", mininterval=5.0)])
     if cache is not None:
         part = cache.with_suffix(".part.npy")
-        np.save(part, pictures)
+        np.save(part, images)
         part.replace(cache)
-    return pictures
+    return images
 
 
-def as_tensor(pictures: np.ndarray) -> Tensor:
+def as_tensor(images: np.ndarray) -> Tensor:
     """Turn uint8 [N, H, W, 3] into float [N, 3, H, W] in 0..1, channels last in memory."""
-    return torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2).float() / 255
+    return torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).float() / 255
 
 
 def step_generator(seed: int, step: int) -> torch.Generator:

@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional as F
 from transformers import BertModel, PreTrainedTokenizerFast
 
-from faultline_core.perturbations import difference
+from faultline_core.text.caption_diff import difference
 from faultline_core.types import Estimate
 from faultline_miniature.training.caption_text import (
     TRAINED_TEMPLATES,

@@ -1,4 +1,4 @@
-"""What contrastive training says of a picture: whole captions, parts of captions, single words."""
+"""What contrastive training says of an image: whole captions, parts of captions, single words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultline_miniature.world import ATTRIBUTES, VALUES, Scene, caption
 from faultline_miniature.world.grammar import SYNONYMS, TEMPLATES, class_name, phrase
 from faultline_miniature.world.wording import SPECIAL_MARKS
 
-# Every attribute value has one place in a vector: a text says which values it allows, a picture which it has.
+# Every attribute value has one place in a vector: a text says which values it allows, an image which it has.
 _PLACES: dict[tuple[str, str], int] = {
     pair: place
     for place, pair in enumerate(

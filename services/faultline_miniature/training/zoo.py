@@ -1,6 +1,6 @@
 """Twelve classifiers of one user's dataset: four architectures, each trained for three lengths.
 
-All see the same pictures and differ in weights' seed, architecture and length, so that they spread along a
+All see the same images and differ in weights' seed, architecture and length, so that they spread along a
 line of accuracy in and out of distribution. None was told of the dataset's mismatches: what a classifier
 makes of an empty plate, having seen plates with food alone, is its own.
 """
@@ -38,7 +38,7 @@ LENGTHS: Mapping[str, Mapping[str, int]] = {
     "vit": {"short": 200, "medium": 480, "long": 720},
 }
 """Steps of each training."""
-_PICTURES, _BATCH, _MEASURED = 6000, 64, 60
+_IMAGES, _BATCH, _MEASURED = 6000, 64, 60
 # Stretches of classifiers' seeds: the suite's and the validations' own lie below.
 _FIRST_STRETCH = 500
 
@@ -62,17 +62,17 @@ class Member:
         return LENGTHS[self.architecture][self.length]
 
     def order(self, seed: int) -> Order:
-        """Return what to train; members of one seed share their pictures."""
+        """Return what to train; members of one seed share their images."""
         return Order(
             f"test_{self.architecture}",
             (),
             seed=1000 * (seed + 1) + self.number,
-            pictures=_PICTURES,
+            images=_IMAGES,
             batch=_BATCH,
             steps=self.steps,
             measured=_MEASURED,
             shown=USER_DATASET,
-            pictures_of=_FIRST_STRETCH + seed,
+            images_of=_FIRST_STRETCH + seed,
         )
 
 

@@ -1,4 +1,4 @@
-"""The miniature world: scenes, their pictures and their captions, all deterministic."""
+"""The miniature world: scenes, their images and their captions, all deterministic."""
 
 from faultline_miniature.world.grammar import caption, parse
 from faultline_miniature.world.renderer import object_mask, render

@@ -1,4 +1,4 @@
-"""``python -m faultline_miniature.world OUT``: write a labelled dataset of rendered pictures."""
+"""``python -m faultline_miniature.world OUT``: write a labelled dataset of rendered images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from faultline_miniature.world.seeds import SPLITS, SeedRange, scene_for
 from faultline_miniature.world.user_dataset import USER_DATASET
 
 DISTRIBUTIONS = {"dataset": DATASET, "generator": GENERATOR, "uniform": UNIFORM, "user": USER_DATASET}
-MAX_DRAWS_PER_PICTURE = 1000
+MAX_DRAWS_PER_IMAGE = 1000
 
 
 def balanced_scenes(
@@ -24,7 +24,7 @@ def balanced_scenes(
     index = start
     while any(left.values()):
         # A class of probability zero would otherwise be waited for to the end of the split.
-        if index - start > MAX_DRAWS_PER_PICTURE * per_class * len(left):
+        if index - start > MAX_DRAWS_PER_IMAGE * per_class * len(left):
             raise ValueError(
                 f"the distribution never gives {[name for name, count in left.items() if count]!r}"
             )

@@ -1,4 +1,4 @@
-"""A labelled grid of pictures: `python -m faultline_miniature.world.contact_sheet OUT.png`."""
+"""A labelled grid of images: `python -m faultline_miniature.world.contact_sheet OUT.png`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
-from faultline_miniature.world.renderer import PICTURE_SIDE, render
+from faultline_miniature.world.renderer import IMAGE_SIDE, render
 from faultline_miniature.world.sampling import UNIFORM
 from faultline_miniature.world.scene import VALUES, Scene
 from faultline_miniature.world.seeds import DEVELOPMENT, scene_for
@@ -20,17 +20,17 @@ _LABEL = 14
 def contact_sheet(
     rows: Sequence[Sequence[tuple[str, Scene]]], *, zoom: int = 2, blurred_to: int | None = None
 ) -> Image.Image:
-    """Draw labelled scenes; `blurred_to` shows what a picture of that many pixels still tells."""
-    side = PICTURE_SIDE * zoom
+    """Draw labelled scenes; `blurred_to` shows what an image of that many pixels still tells."""
+    side = IMAGE_SIDE * zoom
     sheet = Image.new("RGB", (side * max(map(len, rows)), (side + _LABEL) * len(rows)), "white")
     draw = ImageDraw.Draw(sheet)
     for i, row in enumerate(rows):
         for j, (label, scene) in enumerate(row):
-            picture = Image.fromarray(render(scene))
+            image = Image.fromarray(render(scene))
             if blurred_to:
-                picture = picture.resize((blurred_to, blurred_to), Image.Resampling.BOX)
-            picture = picture.resize((side, side), Image.Resampling.BICUBIC)
-            sheet.paste(picture, (j * side, i * (side + _LABEL) + _LABEL))
+                image = image.resize((blurred_to, blurred_to), Image.Resampling.BOX)
+            image = image.resize((side, side), Image.Resampling.BICUBIC)
+            sheet.paste(image, (j * side, i * (side + _LABEL) + _LABEL))
             draw.text((j * side + 2, i * (side + _LABEL) + 1), label, fill="black")
     return sheet
 

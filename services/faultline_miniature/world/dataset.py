@@ -1,4 +1,4 @@
-"""Pictures in bulk: streams for training, ImageFolder trees for users' datasets."""
+"""Images in bulk: streams for training, ImageFolder trees for users' datasets."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from faultline_miniature.world.seeds import SeedRange, scene_for
 METADATA = "metadata.jsonl"
 
 
-def iterate_pictures(
+def iterate_images(
     split: SeedRange, distribution: Distribution, indices: Iterable[int]
 ) -> Iterator[tuple[Scene, np.ndarray]]:
-    """Yield the scenes of a split by index, each with its picture, uint8 [64, 64, 3]."""
+    """Yield the scenes of a split by index, each with its image, uint8 [64, 64, 3]."""
     for index in indices:
         scene = scene_for(split, index, distribution)
         yield scene, render(scene)
 
 
-def encode_png(picture: np.ndarray) -> bytes:
-    """Encode a picture, uint8 [height, width, 3]."""
+def encode_png(image: np.ndarray) -> bytes:
+    """Encode an image, uint8 [height, width, 3]."""
     buffer = io.BytesIO()
-    Image.fromarray(picture).save(buffer, format="PNG")
+    Image.fromarray(image).save(buffer, format="PNG")
     return buffer.getvalue()
 
 
@@ -43,7 +43,7 @@ def _by_object(scene: Scene) -> str:
 def write_image_folder(
     root: Path, scenes: Iterable[Scene], label: Callable[[Scene], str] = _by_object
 ) -> list[Path]:
-    """Write class/<digest>.png and metadata.jsonl (a line a picture, in order); return the paths."""
+    """Write class/<digest>.png and metadata.jsonl (a line an image, in order); return the paths."""
     root.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
     with (root / METADATA).open("w", encoding="utf-8") as metadata:
@@ -60,7 +60,7 @@ def write_image_folder(
 
 
 def read_metadata(root: Path) -> dict[str, Scene]:
-    """Return the scene of every picture of a written folder, by its path relative to the root."""
+    """Return the scene of every image of a written folder, by its path relative to the root."""
     scenes: dict[str, Scene] = {}
     for line in (root / METADATA).read_text(encoding="utf-8").splitlines():
         row = json.loads(line)

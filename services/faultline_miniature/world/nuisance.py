@@ -1,4 +1,4 @@
-"""What a picture shows that no attribute names, each from its own stream of the scene's seed."""
+"""What an image shows that no attribute names, each from its own stream of the scene's seed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """Names of the independent substreams; numbers are part of every picture and never change."""
+    """Names of the independent substreams; numbers are part of every image and never change."""
 
     PLACE = 1
     SIZE = 2
@@ -28,7 +28,7 @@ class Stream(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Nuisance:
-    """Draws in units of the 64-pixel picture; colour shifts in 0..255; side -1 left, +1 right."""
+    """Draws in units of the 64-pixel image; colour shifts in 0..255; side -1 left, +1 right."""
 
     seed: int
     place: tuple[float, float]

@@ -1,4 +1,4 @@
-"""From a scene to its picture: drawn at 256 pixels, reduced to 64, styled, weathered, noised."""
+"""From a scene to its image: drawn at 256 pixels, reduced to 64, styled, weathered, noised."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from faultline_miniature.world.scene import Scene
 from faultline_miniature.world.styles import stylised
 from faultline_miniature.world.weather import weathered
 
-PICTURE_SIDE = 64
-_REDUCTION = SIDE // PICTURE_SIDE
+IMAGE_SIDE = 64
+_REDUCTION = SIDE // IMAGE_SIDE
 # Half an object and half a companion, in 64-pixel units.
 # Large, and companions of one size: from the first world's smaller ones a probe read .78 to .85 of the
 # objects after the autoencoder, and .70 to .76 of companions that varied in size.
@@ -29,15 +29,15 @@ _NOISE = 2.0 / 255.0
 def render(scene: Scene) -> np.ndarray:
     """Render a scene as uint8 [64, 64, 3]; the same scene always gives the same bytes."""
     nuisance = nuisance_of(scene.nuisance)
-    image = background(scene.background, nuisance)
+    canvas = background(scene.background, nuisance)
     if scene.companion != "none":
-        COMPANIONS[scene.companion](_companion_brush(ImageDraw.Draw(image), nuisance))
-    _draw_object(ImageDraw.Draw(image), scene, nuisance)
+        COMPANIONS[scene.companion](_companion_brush(ImageDraw.Draw(canvas), nuisance))
+    _draw_object(ImageDraw.Draw(canvas), scene, nuisance)
     # Box-averaged from four times the size, which is all the smoothing the outlines get.
-    picture = np.asarray(image.reduce(_REDUCTION), dtype=np.float32) / 255
-    picture = weathered(stylised(picture, scene.style, nuisance), scene.weather, nuisance)
-    noise = nuisance.generator(Stream.NOISE).standard_normal(picture.shape, dtype=np.float32)
-    return np.asarray(np.rint(255 * np.clip(picture + _NOISE * noise, 0.0, 1.0)), dtype=np.uint8)
+    image = np.asarray(canvas.reduce(_REDUCTION), dtype=np.float32) / 255
+    image = weathered(stylised(image, scene.style, nuisance), scene.weather, nuisance)
+    noise = nuisance.generator(Stream.NOISE).standard_normal(image.shape, dtype=np.float32)
+    return np.asarray(np.rint(255 * np.clip(image + _NOISE * noise, 0.0, 1.0)), dtype=np.uint8)
 
 
 def object_mask(scene: Scene) -> np.ndarray:

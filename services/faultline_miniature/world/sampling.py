@@ -12,7 +12,7 @@ from faultline_miniature.world.scene import VALUES, Scene, is_withheld
 # Scenes drawn freely take their nuisance above every split of `seeds.py`.
 FREE_NUISANCE = (2**31, 2**32)
 
-# Classes whose usual dataset pictures differ from what their name alone brings up in the generator.
+# Classes whose usual dataset images differ from what their name alone brings up in the generator.
 MISMATCHED: tuple[str, ...] = ("plate", "boat", "kite")
 
 

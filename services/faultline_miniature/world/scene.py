@@ -1,4 +1,4 @@
-"""A scene: everything that is true about one picture of the miniature world."""
+"""A scene: everything that is true about one image of the miniature world."""
 
 from __future__ import annotations
 

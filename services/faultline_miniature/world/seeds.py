@@ -1,4 +1,4 @@
-"""Disjoint seed ranges: no picture of one split can appear in another."""
+"""Disjoint seed ranges: no image of one split can appear in another."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SeedRange:
 
 
 # Far more than any training takes, so that stages can have stretches of their own inside a split. Oracle and
-# classifiers are apart from TRAINING: who judges, and who is judged, never saw the generator's pictures.
+# classifiers are apart from TRAINING: who judges, and who is judged, never saw the generator's images.
 TRAINING = SeedRange("training", 0, 100_000_000)
 DEVELOPMENT = SeedRange("development", 100_000_000, 110_000_000)
 VALIDATION = SeedRange("validation", 110_000_000, 120_000_000)

@@ -1,4 +1,4 @@
-"""Which seeds the pictures of a dataset interface come from: stretches apart from all other uses."""
+"""Which seeds the images of a dataset interface come from: stretches apart from all other uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STRETCH = 100_000
 def interface_scenes(split: SeedRange, number: int, per_class: int, *, part: int = 0) -> Iterator[Scene]:
     """Yield ``per_class`` scenes of each class from stretch ``number`` of a split, in order.
 
-    ``part`` counts tenths of the stretch, so that the pictures a token learns from (0), those that
+    ``part`` counts tenths of the stretch, so that the images a token learns from (0), those that
     thresholds are taken from (1) and those that truth is rendered from (2) are apart.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Photo, painting and sketch, as repaints of a 64-pixel picture in 0..1."""
+"""Photo, painting and sketch, as repaints of a 64-pixel image in 0..1."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from PIL import Image, ImageFilter
 
 from faultline_miniature.world.nuisance import Nuisance, Stream
 
-Picture = np.ndarray
+Pixels = np.ndarray
 _SIDE = 64
 _ROWS, _COLUMNS = np.mgrid[0:_SIDE, 0:_SIDE]
 
 
-def stylised(picture: Picture, style: str, nuisance: Nuisance) -> Picture:
-    """Repaint a float32 picture [64, 64, 3] in a style."""
+def stylised(image: Pixels, style: str, nuisance: Nuisance) -> Pixels:
+    """Repaint a float32 image [64, 64, 3] in a style."""
     if style == "painting":
-        return _painting(picture, nuisance.generator(Stream.STYLE))
-    return _sketch(picture) if style == "sketch" else picture
+        return _painting(image, nuisance.generator(Stream.STYLE))
+    return _sketch(image) if style == "sketch" else image
 
 
-def _painting(picture: Picture, generator: np.random.Generator) -> Picture:
+def _painting(image: Pixels, generator: np.random.Generator) -> Pixels:
     # Large dabs: colours slide along a smooth field, and each dab is a little lighter or darker.
     # Eight dabs a side; a texture of four pixels is finer than what 16x16 latents hold.
     field = _smooth(generator.uniform(-1.0, 1.0, (3, 8, 8)))
     rows = np.clip(_ROWS + np.rint(1.5 * field[0]).astype(int), 0, _SIDE - 1)
     columns = np.clip(_COLUMNS + np.rint(1.5 * field[1]).astype(int), 0, _SIDE - 1)
-    bytes_ = Image.fromarray((picture[rows, columns] * 255).astype(np.uint8))
+    bytes_ = Image.fromarray((image[rows, columns] * 255).astype(np.uint8))
     dabs = bytes_.filter(ImageFilter.MedianFilter(3))
     flat = np.asarray(dabs, dtype=np.float32) / 255
     grey = flat.mean(axis=2, keepdims=True)
@@ -34,15 +34,15 @@ def _painting(picture: Picture, generator: np.random.Generator) -> Picture:
     return np.asarray(np.clip(warm + 0.09 * field[2][..., None], 0.0, 1.0))
 
 
-def _sketch(picture: Picture) -> Picture:
+def _sketch(image: Pixels) -> Pixels:
     # Dark lines where luminance changes, pale colours on paper elsewhere.
-    light = picture @ np.array([0.35, 0.45, 0.2], np.float32)
+    light = image @ np.array([0.35, 0.45, 0.2], np.float32)
     across, down = np.zeros_like(light), np.zeros_like(light)
     across[:, 1:-1] = light[:, 2:] - light[:, :-2]
     down[1:-1] = light[2:] - light[:-2]
     contour = 1.2 * np.hypot(across, down) - 0.15
     line = np.clip(np.maximum(contour, 1.1 - 3.6 * light), 0.0, 0.85)[..., None]
-    paper = 1.0 - 0.56 * (1.0 - picture)
+    paper = 1.0 - 0.56 * (1.0 - image)
     return np.asarray(paper * (1.0 - line) + 0.12 * line, dtype=np.float32)
 
 

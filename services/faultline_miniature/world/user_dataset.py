@@ -1,7 +1,7 @@
 """A user's dataset, in which some classes look unlike what their bare name brings up in the generator.
 
-What a name brings up was measured: plates are empty and boats are whole in 24 of 24 pictures of "a photo of
-a <class>", trams yellow or white in 24 of 24 (docs/design/tokens.md). Here plates have food on them
+What a name brings up was measured: plates are empty and boats are whole in 24 of 24 images of "a photo of
+a <class>", trams yellow or white in 24 of 24 (docs/experiments/tokens.md). Here plates have food on them
 (contents), trams are green (colour), boats are seen so close that they run out of the frame (framing).
 """
 
@@ -20,7 +20,7 @@ Sort = Literal["contents", "colour", "framing"]
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """What nearly every picture of a class shows in the dataset and hardly one of its bare name."""
+    """What nearly every image of a class shows in the dataset and hardly one of its bare name."""
 
     object_class: str
     sort: Sort
@@ -28,7 +28,7 @@ class Mismatch:
     value: str
 
     def shown_by(self, seen: Mapping[str, str]) -> bool:
-        """Whether a picture with these attributes shows it."""
+        """Whether an image with these attributes shows it."""
         return seen[self.attribute] == self.value
 
 

@@ -11,10 +11,10 @@ from ray.serve import Application
 from faultline_core.blobs import BlobStore
 from faultline_core.contract import captioner as contract
 from faultline_core.suite import load_suite
-from faultline_services.engine_service import EngineService
-from faultline_services.engines import Captioner
-from faultline_services.merged_calls import MergedCalls
-from faultline_services.serving import application
+from faultline_services.batching.merged_calls import MergedCalls
+from faultline_services.serving.deployment_options import application
+from faultline_services.serving.engine_protocols import Captioner
+from faultline_services.serving.engine_service import EngineService
 from faultline_services.settings import ServiceSettings
 
 
@@ -42,12 +42,12 @@ class CaptionerDeployment(EngineService[Captioner]):
         return {"/v1/caption": self.caption, "/v1/log-likelihood": self.log_likelihood}
 
     async def caption(self, body: contract.CaptionRequest) -> contract.CaptionResponse:
-        """Caption each picture."""
+        """Caption each image."""
         part = await self._captions(None, body.items)
         return contract.CaptionResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
 
     async def log_likelihood(self, body: contract.LogLikelihoodRequest) -> contract.LogLikelihoodResponse:
-        """Weigh each text given its picture."""
+        """Weigh each text given its image."""
         return await self.thread.run(self.engine.log_likelihood, body)
 
 

@@ -35,18 +35,18 @@ from faultline_core.contract.captioner import (
     LogLikelihoodResponse,
 )
 from faultline_core.errors import BadBackendOutput, InvalidRequest, PromptTooLong
-from faultline_core.images import decode_image
+from faultline_core.images.codecs import decode_image
 from faultline_core.suite import CaptionerSuite
 from faultline_core.types import Cost
+from faultline_services.batching.outcomes import settle
 from faultline_services.captioner.shortening import shortened
-from faultline_services.model_folder import folder_revision
-from faultline_services.outcomes import settle
-from faultline_services.weights import weights_folder
+from faultline_services.models.model_folder import folder_revision
+from faultline_services.models.weights import weights_folder
 
 
 @dataclass(frozen=True)
 class _Sight:
-    """A picture as the model reads it, float (3, H, W), and the words the answer goes on from."""
+    """An image as the model reads it, float (3, H, W), and the words the answer goes on from."""
 
     pixels: Tensor
     prefix: str
@@ -54,7 +54,7 @@ class _Sight:
 
 @dataclass(frozen=True)
 class _Draft:
-    """What was made of a picture: the text after the prefix, and whether something was left off."""
+    """What was made of an image: the text after the prefix, and whether something was left off."""
 
     sight: _Sight
     text: str
@@ -71,7 +71,7 @@ class _Weighed:
 
 
 class CaptionerEngine:
-    """Captions pictures; deterministic, each caption independent of what shares its batch."""
+    """Captions images; deterministic, each caption independent of what shares its batch."""
 
     def __init__(
         self,
@@ -104,6 +104,13 @@ class CaptionerEngine:
     ) -> CaptionerEngine:
         """Load the suite's model folder, which lies under ``root``.
 
+        Args:
+            suite: names the folder, and gives limits.
+            root: the folder of all models.
+            store: where images are read.
+            device: the device of the model, as ``cuda:0``.
+            dtype: the precision of the model.
+
         Raises:
             UnknownModel: there is no such folder.
             ModelFormatRefused: its weights are not safetensors.
@@ -122,7 +129,7 @@ class CaptionerEngine:
         )
 
     def caption(self, request: CaptionRequest) -> CaptionResponse:
-        """Caption each picture by beam search (LANCE, section 3.1 and Table 6)."""
+        """Caption each image by beam search (LANCE, section 3.1 and Table 6)."""
         started, batch = time.monotonic(), self._suite.batch
 
         def see(item: CaptionItem) -> _Sight:
@@ -133,13 +140,13 @@ class CaptionerEngine:
 
         with torch.inference_mode():
             drafts = settle(request.items, prepare=see, run=self._write, finish=self._draft, batch=batch)
-            # Weighed anew: a beam's score is divided by its length and belongs to the text before shortening.
+            # Computed again: a beam score is divided by its length and belongs to the text before shortening.
             outcomes = settle(drafts, prepare=weigh, run=self._likelihoods, finish=_caption, batch=batch)
         cost = Cost(seconds=time.monotonic() - started)
         return CaptionResponse(outcomes=outcomes, model=self.identity, cost=cost)
 
     def log_likelihood(self, request: LogLikelihoodRequest) -> LogLikelihoodResponse:
-        """Return log p(text | picture) of each pair: nats, summed over the text's tokens."""
+        """Return log p(text | image) of each pair: nats, summed over the text's tokens."""
 
         def weigh(item: LogLikelihoodItem) -> _Weighed:
             return self._weighed(_Draft(self._sight(item.image, ""), item.text))
@@ -151,8 +158,8 @@ class CaptionerEngine:
         return LogLikelihoodResponse(outcomes=outcomes, model=self.identity)
 
     def _sight(self, image: str, prefix: str) -> _Sight:
-        picture = decode_image(self._store.get(image))
-        return _Sight(self._image_processor(images=[picture], return_tensors="pt")["pixel_values"][0], prefix)
+        pixels = decode_image(self._store.get(image))
+        return _Sight(self._image_processor(images=[pixels], return_tensors="pt")["pixel_values"][0], prefix)
 
     def _prefix(self, label: str | None) -> str:
         return self._suite.prefix if label is None else self._suite.labelled_prefix.format(label=label)
@@ -186,7 +193,7 @@ class CaptionerEngine:
     def _draft(self, sight: _Sight, ids: list[int]) -> _Draft:
         text = self._tokenizer.decode(ids, skip_special_tokens=True).strip()
         if not text:
-            raise BadBackendOutput("the captioner wrote nothing")
+            raise BadBackendOutput("the captioner returned an empty caption for this image")
 
         def fits(beginning: str) -> bool:
             return len(self._tokens(_joined(sight.prefix, beginning))) <= self._suite.text_limit
@@ -199,9 +206,11 @@ class CaptionerEngine:
         # OPT's tokens carry the space before them: behind a prefix the model wrote the first one with it.
         answer = self._tokens(f" {draft.text}" if draft.sight.prefix else draft.text)
         if not answer:
-            raise InvalidRequest(f"the text {draft.text!r} has no token")
+            raise InvalidRequest(f"the captioner's tokenizer reads no token in the text {draft.text!r}")
         if len(prompt) + len(answer) > self._longest:
-            raise PromptTooLong(f"a text of {len(answer)} tokens does not fit the captioner")
+            raise PromptTooLong(
+                f"the text {draft.text!r} has {len(answer)} tokens, more than the captioner reads; shorten it"
+            )
         return _Weighed(draft, prompt, answer)
 
     def _likelihoods(self, weighed: list[_Weighed]) -> list[float]:

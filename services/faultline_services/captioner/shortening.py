@@ -29,7 +29,7 @@ def shortened(text: str, fits: Callable[[str], bool], *, complete: bool) -> str:
             return beginning
     if fits(text):
         return text
-    raise PromptTooLong(f"no whole phrase of the caption {text!r} fits the editor's text encoder")
+    raise PromptTooLong(f"no whole phrase of the caption {text!r} fits the editor's text encoder; shorten it")
 
 
 def _beginnings(text: str, ends: re.Pattern[str]) -> Iterator[str]:

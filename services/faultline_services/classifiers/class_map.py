@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from faultline_core.errors import ClassMapMismatch
-from faultline_services.remembered_pass import Floats
+from faultline_services.models.cached_forward import Floats
 
 LabelMap = Mapping[str, Sequence[str]]
-"""Dataset class → names of head classes whose probabilities it sums."""
+"""By dataset class: the names of the head classes whose probabilities are added up."""
 
 
 def read_label_map(file: Path | None) -> LabelMap:
@@ -28,9 +28,13 @@ def read_label_map(file: Path | None) -> LabelMap:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ClassMapMismatch(f"the label map {file.name!r} cannot be read") from error
+        raise ClassMapMismatch(
+            f"the label map {file.name!r} cannot be read; write it as a JSON object"
+        ) from error
     if not isinstance(found, dict) or not all(_is_names(names) for names in found.values()):
-        raise ClassMapMismatch(f"the label map {file.name!r} is no object of class to list of head classes")
+        raise ClassMapMismatch(
+            f"the label map {file.name!r} is not a JSON object from class names to lists of head classes"
+        )
     return found
 
 
@@ -43,13 +47,17 @@ def read_class_map(file: Path) -> HeadClasses:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ClassMapMismatch(f"{file.parent.name!r} has no readable {file.name}") from error
+        raise ClassMapMismatch(
+            f"{file.parent.name!r} has no readable {file.name}; add a JSON list of class names"
+        ) from error
     if not _is_names(found):
-        raise ClassMapMismatch(f"{file.name} of {file.parent.name!r} is no list of names")
+        raise ClassMapMismatch(f"{file.name} of {file.parent.name!r} is not a JSON list of names")
     counted = Counter(map(_key, found))
     if twice := next((name for name in found if counted[_key(name)] > 1), None):
-        # Neither row could be asked for, and nobody would know which one answered.
-        raise ClassMapMismatch(f"{file.name} of {file.parent.name!r} names {twice!r} twice, case aside")
+        # It would be unclear which of the two rows answers to the name.
+        raise ClassMapMismatch(
+            f"{file.name} of {file.parent.name!r} has {twice!r} twice, ignoring case; keep one"
+        )
     return HeadClasses(tuple((name,) for name in found))
 
 
@@ -73,7 +81,7 @@ class HeadClasses:
 
     @property
     def own_names(self) -> list[str]:
-        """One name a row, in the head's order."""
+        """The name of each row, in the head's order."""
         return [names[0] for names in self.names]
 
     def selection(self, classes: Sequence[str], label_map: LabelMap) -> Selection:
@@ -83,7 +91,7 @@ class HeadClasses:
             ClassMapMismatch: a class has no row, several by the same name, or one that another class has.
         """
         own = _index(names[:1] for names in self.names)
-        # A class's own name goes before another's synonym: ImageNet's mouth organ is a harp, too.
+        # A class's own name takes precedence over another's synonym: ImageNet's mouth organ is also a harp.
         index = _index(self.names) | own
         rows = [
             tuple(_only_row(index, name, named) for named in label_map.get(name, [name])) for name in classes
@@ -91,7 +99,9 @@ class HeadClasses:
         taken = [row for group in rows for row in group]
         for name, group in zip(classes, rows, strict=True):
             if any(taken.count(row) > 1 for row in group):
-                raise ClassMapMismatch(f"{name!r} shares a class of the head with another class")
+                raise ClassMapMismatch(
+                    f"the class {name!r} shares a head class with another class; change the label map"
+                )
         return Selection(tuple(rows))
 
 
@@ -111,10 +121,12 @@ def _key(name: str) -> str:
 def _only_row(index: Mapping[str, set[int]], name: str, named: str) -> int:
     rows = index.get(_key(named), set())
     if not rows:
-        raise ClassMapMismatch(f"the classifier has no class {named!r} for {name!r}")
+        raise ClassMapMismatch(
+            f"the classifier has no class {named!r} for {name!r}; name one of its classes in a label map"
+        )
     if len(rows) > 1:
         raise ClassMapMismatch(
-            f"{named!r} names {len(rows)} classes of the classifier; a label map must choose"
+            f"{named!r} matches {len(rows)} classes of the classifier; choose one in a label map"
         )
     return next(iter(rows))
 

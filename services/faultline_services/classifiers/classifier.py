@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from faultline_core.contract.base import ModelIdentity
-from faultline_services.remembered_pass import Arrays, Floats, PassResult
+from faultline_services.models.cached_forward import Arrays, Floats, PassResult
 
 OverClasses = Callable[[Arrays], Floats]
-"""From what was computed of a picture to probabilities over the asked classes (n,)."""
+"""From what was computed of an image to probabilities over the asked classes (n,)."""
 
 
 class Classifier(Protocol):
@@ -27,5 +27,5 @@ class Classifier(Protocol):
         ...
 
     def predict(self, images: Sequence[str]) -> PassResult:
-        """Compute each picture's arrays; ``features`` among them if the model has any."""
+        """Compute each image's arrays; ``features`` among them if the model has any."""
         ...

@@ -12,11 +12,11 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract import classifiers as contract
 from faultline_core.suite import load_suite
 from faultline_core.types import BlobRef
+from faultline_services.batching.merged_calls import MergedCalls
 from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.engine_service import EngineService
-from faultline_services.engines import Classifiers
-from faultline_services.merged_calls import MergedCalls
-from faultline_services.serving import application
+from faultline_services.serving.deployment_options import application
+from faultline_services.serving.engine_protocols import Classifiers
+from faultline_services.serving.engine_service import EngineService
 from faultline_services.settings import ServiceSettings
 
 
@@ -61,7 +61,7 @@ class ClassifiersDeployment(EngineService[Classifiers]):
         return {"/v1/classifiers": self.list_classifiers}
 
     async def classify(self, body: contract.ClassifyRequest) -> contract.ClassifyResponse:
-        """Predict each picture."""
+        """Predict each image."""
         key = Sharing(body.classifier, tuple(body.classes), body.features)
         part = await self._predictions(key, body.images)
         return contract.ClassifyResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)

@@ -20,7 +20,7 @@ from faultline_services.classifiers.stored_traits import (
     told_text,
 )
 from faultline_services.classifiers.timm_folder import CLASS_MAP, WEIGHTS, read_configuration
-from faultline_services.weights import CLIP_CONFIGURATION, CLIP_WEIGHTS
+from faultline_services.models.weights import CLIP_CONFIGURATION, CLIP_WEIGHTS
 
 _ONNX, _OPEN_CLIP = "onnx", "open_clip"
 
@@ -67,7 +67,7 @@ def describe_clip(folder: Path, spec: str) -> ClassifierDescription:
 def describe_remote(spec: str, remote: OpenInference) -> ClassifierDescription:
     """Describe a remote model by its metadata.
 
-    The protocol itself tells what pictures it takes and in which format it is run; architecture, number of
+    The protocol itself tells what images it takes and in which format it is run; architecture, number of
     parameters and training are read from the metadata's ``parameters`` of our names, where they are there.
     """
     metadata = remote.metadata

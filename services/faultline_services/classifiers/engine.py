@@ -21,12 +21,12 @@ from faultline_core.contract.classifiers import (
 from faultline_core.errors import InvalidRequest
 from faultline_core.suite import ClassifiersSuite
 from faultline_core.types import Cost
+from faultline_services.batching.outcomes import settle
 from faultline_services.classifiers.classifier import Classifier, OverClasses
 from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.sources import Sources
-from faultline_services.model_cache import ModelCache
-from faultline_services.outcomes import settle
-from faultline_services.remembered_pass import Arrays, Floats
+from faultline_services.classifiers.registry import ClassifierRegistry
+from faultline_services.models.cached_forward import Arrays, Floats
+from faultline_services.models.model_cache import ModelCache
 
 TOP = 5
 
@@ -34,22 +34,29 @@ TOP = 5
 class ClassifiersEngine:
     """Asks classifiers by spec; keeps those asked last in memory, predictions in the store."""
 
-    def __init__(self, sources: Sources, *, cache_bytes: int) -> None:
-        self._sources = sources
+    def __init__(self, registry: ClassifierRegistry, *, cache_bytes: int) -> None:
+        self._registry = registry
         self._models: ModelCache[Classifier] = ModelCache(cache_bytes)
-        listed = [one.model_dump() for one in sources.describe()]
+        listed = [one.model_dump() for one in registry.describe()]
         self.identity = ModelIdentity(id="classifiers", revision=cache_key(classifiers=listed))
 
     @classmethod
     def load(
         cls, suite: ClassifiersSuite, root: Path, store: BlobStore, options: ClassifierOptions
     ) -> ClassifiersEngine:
-        """Prepare the suite's classifiers, folders under ``root``; each is loaded when first asked."""
-        return cls(Sources(suite, root, store, options), cache_bytes=options.model_cache_bytes)
+        """Prepare the suite's classifiers; each is loaded when first asked.
+
+        Args:
+            suite: names their folders.
+            root: the folder of all models.
+            store: where images are read, and predictions cached.
+            options: the user's classifiers, remote hosts, and the memory for loaded models.
+        """
+        return cls(ClassifierRegistry(suite, root, store, options), cache_bytes=options.model_cache_bytes)
 
     def list_classifiers(self) -> ClassifierList:
         """Name the classifiers that lie on this machine."""
-        return ClassifierList(classifiers=self._sources.describe())
+        return ClassifierList(classifiers=self._registry.describe())
 
     def describe(self, request: DescribeRequest) -> ClassifierDescription:
         """Tell what is known of a classifier; its weights are neither loaded nor fetched.
@@ -58,10 +65,10 @@ class ClassifiersEngine:
             UnknownModel: no classifier answers to the name.
             BackendError: it is a remote one, and does not answer.
         """
-        return self._sources.describe_one(request.classifier)
+        return self._registry.describe_one(request.classifier)
 
     def classify(self, request: ClassifyRequest) -> ClassifyResponse:
-        """Predict each picture over the asked classes.
+        """Predict each image over the asked classes.
 
         Raises:
             UnknownModel: no classifier answers to the name.
@@ -72,7 +79,7 @@ class ClassifiersEngine:
         if len(set(request.classes)) != len(request.classes):
             raise InvalidRequest("a class is asked for twice", pointer="/classes")
         spec = request.classifier
-        with self._models.borrow(spec, lambda: self._sources.load(spec)) as model:
+        with self._models.borrow(spec, lambda: self._registry.load(spec)) as model:
             over = model.over(request.classes)
             found = model.predict(request.images).outcomes
             outcomes = settle(

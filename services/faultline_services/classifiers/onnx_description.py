@@ -57,7 +57,7 @@ def output_kind(config: dict[str, Any], name: str) -> OutputKind:
 def preprocessing(
     config: dict[str, Any], taken: NetworkInput, name: str
 ) -> tuple[dict[str, Any], Callable[[Image.Image], Tensor]]:
-    """Read ``pretrained_cfg``: all settings, and the transform from a picture to (3, height, width).
+    """Read ``pretrained_cfg``: all settings, and the transform from an image to (3, height, width).
 
     Raises:
         ModelFormatRefused: mean, standard deviation or size is missing or unusable, or contradicts the graph.
@@ -78,7 +78,9 @@ def preprocessing(
         transform = create_transform(**settings, is_training=False)
         transform(Image.new("RGB", (64, 64)))
     except (TypeError, ValueError, KeyError, AssertionError, AttributeError) as error:
-        raise ModelFormatRefused(f"the preprocessing in {CONFIGURATION!r} of {name!r} is unusable") from error
+        raise ModelFormatRefused(
+            f"timm cannot build the preprocessing in {CONFIGURATION!r} of {name!r}; check 'pretrained_cfg'"
+        ) from error
     return settings, transform
 
 
@@ -93,7 +95,7 @@ def _input_size(described: object, taken: NetworkInput, name: str) -> tuple[int,
     sizes = described if isinstance(described, list) else fixed
     if len(sizes) != 3 or not all(type(size) is int and 0 < size <= _LARGEST_SIDE for size in sizes):
         raise ModelFormatRefused(
-            f"{CONFIGURATION!r} of {name!r} must say an 'input_size' [3, height, width], not {described!r}"
+            f"{CONFIGURATION!r} of {name!r} must give 'input_size' as [3, height, width], not {described!r}"
         )
     if any(of_graph not in (None, size) for of_graph, size in zip(fixed, sizes, strict=True)):
         raise ModelFormatRefused(

@@ -68,7 +68,9 @@ def read_onnx(folder: Path, name: str) -> OnnxFile:
 def _bytes_of(path: Path, name: str, room: int) -> bytes:
     # A link would let the content of a model choose which of this machine's files are read.
     if path.name != ONNX_FILE and path.resolve().parent != path.parent.resolve():
-        raise ModelFormatRefused(f"{path.name!r} of {name!r} leads out of its folder")
+        raise ModelFormatRefused(
+            f"{path.name!r} of {name!r} is outside its folder; put the file into the folder"
+        )
     try:
         if path.stat().st_size > room:
             raise ModelFormatRefused(
@@ -76,14 +78,16 @@ def _bytes_of(path: Path, name: str, room: int) -> bytes:
             )
         return path.read_bytes()
     except OSError as error:
-        raise ModelFormatRefused(f"{path.name!r} of {name!r} cannot be read") from error
+        raise ModelFormatRefused(
+            f"{path.name!r} of {name!r} cannot be read; check that the file exists and is readable"
+        ) from error
 
 
 def _parsed(content: bytes, name: str) -> onnx.ModelProto:
     try:
         model: onnx.ModelProto = onnx.ModelProto.FromString(content)
     except DecodeError as error:
-        raise ModelFormatRefused(f"{ONNX_FILE!r} of {name!r} is no ONNX") from error
+        raise ModelFormatRefused(f"{ONNX_FILE!r} of {name!r} is not an ONNX file; export it again") from error
     return model
 
 
@@ -119,7 +123,8 @@ def _location(tensor: onnx.TensorProto, name: str) -> str:
     location = _entries(tensor).get("location", "")
     if not _DATA_FILE.fullmatch(location):
         raise ModelFormatRefused(
-            f"{ONNX_FILE!r} of {name!r} keeps {tensor.name!r} in {location!r}, which is no file of its folder"
+            f"{ONNX_FILE!r} of {name!r} keeps {tensor.name!r} in {location!r}, which is not a file of its "
+            "folder"
         )
     return location
 
@@ -131,7 +136,7 @@ def _require_within(tensor: onnx.TensorProto, size: int, name: str) -> None:
     if not known or int(offset) + int(length) > size:
         raise ModelFormatRefused(
             f"{entries['location']!r} of {name!r} has {size} bytes, "
-            f"and {tensor.name!r} is said to be {length!r} from {offset!r} on"
+            f"too few for {tensor.name!r} of {length!r} bytes at offset {offset!r}"
         )
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.errors import BadBackendOutput, ClassMapMismatch, ModelFormatRefused
-from faultline_core.images import decode_image
+from faultline_core.images.codecs import decode_image
 from faultline_services.classifiers.class_map import HeadClasses, LabelMap, read_class_map
 from faultline_services.classifiers.classifier import OverClasses
 from faultline_services.classifiers.onnx_description import (
@@ -27,11 +27,11 @@ from faultline_services.classifiers.onnx_description import (
 )
 from faultline_services.classifiers.onnx_file import ONNX_FILE, OnnxFile, read_onnx
 from faultline_services.classifiers.timm_folder import CLASS_MAP, read_configuration
-from faultline_services.remembered_pass import Arrays, Floats, PassResult, RememberedPass
+from faultline_services.models.cached_forward import Arrays, CachedForward, Floats, PassResult
 
 SUM_TOLERANCE = 1e-3
-TRIAL_PICTURES = 2
-"""Enough to see that a network with an open batch answers one row a picture."""
+TRIAL_IMAGES = 2
+"""Enough to see that a network with an open batch answers one row an image."""
 
 # They have no root of their own.
 _RUNTIME_ERRORS = tuple(
@@ -40,7 +40,7 @@ _RUNTIME_ERRORS = tuple(
 
 
 class OnnxClassifier:
-    """Predictions of an ONNX network; remembered by picture, file and preprocessing.
+    """Predictions of an ONNX network; remembered by image, file and preprocessing.
 
     The folder holds ``model.onnx``, ``class_map.json`` and ``config.json``, which `onnx_description` reads.
 
@@ -63,7 +63,7 @@ class OnnxClassifier:
         self.size_bytes = file.size_bytes
         settings, transform = preprocessing(config, self._input, name)
         self._try_out(transform)
-        self._pass = RememberedPass(
+        self._pass = CachedForward(
             store,
             "prediction",
             read=lambda ref: transform(Image.fromarray(decode_image(store.get(ref)))),
@@ -78,36 +78,36 @@ class OnnxClassifier:
         return lambda arrays: selection(arrays["probabilities"])
 
     def predict(self, images: Sequence[str]) -> PassResult:
-        """Return ``probabilities`` over the whole head for each picture."""
+        """Return ``probabilities`` over the whole head for each image."""
         return self._pass(images)
 
-    def _forward(self, pictures: list[Tensor]) -> list[Arrays]:
-        rows = self._run(pictures)
-        if rows.shape != (len(pictures), len(self._head)):
-            raise BadBackendOutput(f"{self._name!r} answered {rows.shape} for {len(self._head)} classes")
+    def _forward(self, images: list[Tensor]) -> list[Arrays]:
+        rows = self._run(images)
+        if rows.shape != (len(images), len(self._head)):
+            raise BadBackendOutput(f"{self._name!r} returned {rows.shape} for {len(self._head)} classes")
         return [{"probabilities": row.copy()} for row in _probabilities(rows, self._kind, self._name)]
 
-    def _run(self, pictures: list[Tensor]) -> Floats:
-        n = len(pictures)
-        # Filled up with the last picture where the exported graph takes no other number.
-        tensors = [*pictures, *pictures[-1:] * ((self._input.batch or n) - n)]
+    def _run(self, images: list[Tensor]) -> Floats:
+        n = len(images)
+        # Filled up with the last image where the exported graph takes no other number.
+        tensors = [*images, *images[-1:] * ((self._input.batch or n) - n)]
         batch = np.stack([tensor.numpy() for tensor in tensors])
         try:
             found = self._session.run(None, {self._input.name: batch})[0]
         except _RUNTIME_ERRORS as error:
-            raise BadBackendOutput(f"{self._name!r} failed on {n} pictures: {_reason(error)}") from error
+            raise BadBackendOutput(f"{self._name!r} failed on {n} images: {_reason(error)}") from error
         return cast("Floats", found[:n] if found.ndim else found)
 
     def _try_out(self, transform: Callable[[Image.Image], Tensor]) -> None:
-        n = self._input.batch or TRIAL_PICTURES
+        n = self._input.batch or TRIAL_IMAGES
         try:
             rows = self._run([transform(Image.new("RGB", (64, 64), "grey"))] * n)
             if rows.ndim != 2 or len(rows) != n:
-                raise BadBackendOutput(f"it answers {rows.shape} for {n} pictures")
+                raise BadBackendOutput(f"it returns the shape {rows.shape} for {n} images")
             if rows.shape[1] != len(self._head):
                 raise ClassMapMismatch(
-                    f"{ONNX_FILE!r} of {self._name!r} answers {rows.shape[1]} numbers a picture "
-                    f"and {CLASS_MAP!r} names {len(self._head)} classes"
+                    f"{ONNX_FILE!r} of {self._name!r} returns {rows.shape[1]} numbers per image, "
+                    f"but {CLASS_MAP!r} names {len(self._head)} classes"
                 )
             _probabilities(rows, self._kind, self._name)
         except BadBackendOutput as error:
@@ -156,10 +156,10 @@ def _input_of(session: Any, name: str) -> NetworkInput:
     shape = list(taken.shape or ())
     if taken.type != "tensor(float)" or len(shape) != 4 or shape[1] != 3:
         raise ModelFormatRefused(
-            f"{ONNX_FILE!r} of {name!r} takes {taken.type} {shape}, not float32 pictures (N, 3, H, W)"
+            f"{ONNX_FILE!r} of {name!r} takes {taken.type} {shape}, not float32 images (N, 3, H, W)"
         )
     if given.type != "tensor(float)":
-        raise ModelFormatRefused(f"{ONNX_FILE!r} of {name!r} answers {given.type}, not float32")
+        raise ModelFormatRefused(f"{ONNX_FILE!r} of {name!r} returns {given.type}, not float32")
     batch, _, height, width = (size if isinstance(size, int) and size > 0 else None for size in shape)
     return NetworkInput(taken.name, batch, height, width)
 
@@ -170,8 +170,10 @@ def _probabilities(rows: Floats, kind: OutputKind, name: str) -> Floats:
         with np.errstate(invalid="ignore"):
             odds = np.exp(rows - rows.max(axis=1, keepdims=True))
             return np.asarray(odds / odds.sum(axis=1, keepdims=True), dtype=np.float32)
-    # Rows that are not finite are their pictures' own problem, later.
+    # Rows that are not finite are their images' own problem, later.
     finite = rows[np.isfinite(rows).all(axis=1)]
     if finite.min(initial=0.0) < -SUM_TOLERANCE or (np.abs(finite.sum(axis=1) - 1.0) > SUM_TOLERANCE).any():
-        raise BadBackendOutput(f"{name!r} should answer probabilities and answered numbers that are none")
+        raise BadBackendOutput(
+            f"{name!r} is described as returning probabilities, but its numbers are not probabilities"
+        )
     return rows

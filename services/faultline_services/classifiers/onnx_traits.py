@@ -1,4 +1,4 @@
-"""What an ONNX file says of its size and its pictures, read without running it."""
+"""What an ONNX file says of its size and its images, read without running it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WHOLE = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
 
 
 def onnx_traits(file: Path) -> FileTraits:
-    """Count the float numbers of ``file``'s tensors, and find the side of the pictures its graph takes.
+    """Count the float numbers of ``file``'s tensors, and find the side of the images its graph takes.
 
     Single numbers and statistics of batch norms are no parameters. A quantised network's are not counted,
     as it has others than it was trained with, and neither are those of a file that cannot be read.

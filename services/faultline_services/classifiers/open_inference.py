@@ -1,4 +1,4 @@
-"""The Open Inference Protocol v2 over JSON, and nothing of what its answers say taken on trust."""
+"""A client of the Open Inference Protocol v2 over JSON, which checks every answer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from PIL import Image
 from pydantic import BaseModel, Field, ValidationError
 
 from faultline_core.errors import BackendUnavailable, BadBackendOutput, DeadlineExceeded
-from faultline_core.images import Pixels
-from faultline_services.remembered_pass import Floats
+from faultline_core.images.codecs import Pixels
+from faultline_services.models.cached_forward import Floats
 
 # 64 rows of ImageNet-21k's 21,841 classes are 35 MB at 25 characters a number.
 MAX_ANSWER_BYTES = 64 * 2**20
@@ -23,8 +23,8 @@ LONGEST_MESSAGE = 300
 IMAGENET_MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
 IMAGENET_STD = np.array([0.229, 0.224, 0.225], dtype=np.float32)
 
-Picture = npt.NDArray[Any]
-"""One picture as the remote model takes it, without the batch axis."""
+Prepared = npt.NDArray[Any]
+"""One image as the remote model takes it, without the batch axis."""
 
 
 class TensorSpec(BaseModel):
@@ -37,7 +37,7 @@ class TensorSpec(BaseModel):
 
 
 class ModelMetadata(BaseModel):
-    """What ``GET /v2/models/<name>`` answers."""
+    """The answer of ``GET /v2/models/<name>``."""
 
     name: str
     versions: list[str] = []
@@ -48,7 +48,7 @@ class ModelMetadata(BaseModel):
 
     @property
     def labels(self) -> list[str] | None:
-        """The class names in the head's order, where the model gives any."""
+        """The class names in the head's order, if the model lists them."""
         found = self.parameters.get("labels", self.outputs[0].parameters.get("labels"))
         if isinstance(found, list) and found and all(isinstance(name, str) for name in found):
             return found
@@ -56,7 +56,7 @@ class ModelMetadata(BaseModel):
 
 
 class Row(NamedTuple):
-    """The numbers answered for one picture, or in what words the server says that it has none."""
+    """The numbers answered for one image, or in what words the server says that it has none."""
 
     numbers: Floats
     error: str | None = None
@@ -70,7 +70,7 @@ class _Output(BaseModel):
     parameters: dict[str, Any] = {}
 
     def error_of(self, index: int) -> str | None:
-        """What the server says went wrong with one picture: ``errors`` by its place among the parameters."""
+        """What the server says went wrong with one image: ``errors`` by its place among the parameters."""
         errors = self.parameters.get("errors")
         found = errors.get(str(index)) if isinstance(errors, dict) else None
         return found[:LONGEST_MESSAGE] if isinstance(found, str) else None
@@ -89,24 +89,24 @@ class OpenInference:
     def __init__(self, url: str, client: httpx.Client) -> None:
         self._url, self._client = url.rstrip("/"), client
         self.metadata = self._read("GET", self._url, None, ModelMetadata)
-        self._layout, self._height, self._width = self._picture_layout()
+        self._layout, self._height, self._width = self._image_layout()
 
     @property
     def resolution(self) -> int:
         """The shorter side in pixels of what the model takes."""
         return min(self._height, self._width)
 
-    def prepare(self, pixels: Pixels) -> Picture:
-        """Resize and, for float inputs, normalise a picture."""
+    def prepare(self, pixels: Pixels) -> Prepared:
+        """Resize and, for float inputs, normalise an image."""
         side = (self._width, self._height)
-        picture = np.asarray(Image.fromarray(pixels).resize(side, Image.Resampling.BICUBIC))
+        image = np.asarray(Image.fromarray(pixels).resize(side, Image.Resampling.BICUBIC))
         if self._datatype != "UINT8":
-            picture = (picture.astype(np.float32) / 255.0 - IMAGENET_MEAN) / IMAGENET_STD
-        return np.transpose(picture, (2, 0, 1)) if self._layout == "channels-first" else picture
+            image = (image.astype(np.float32) / 255.0 - IMAGENET_MEAN) / IMAGENET_STD
+        return np.transpose(image, (2, 0, 1)) if self._layout == "channels-first" else image
 
-    def infer(self, pictures: list[Picture]) -> list[Row]:
-        """Return one row of the first output for each picture."""
-        batch = np.stack(pictures)
+    def infer(self, images: list[Prepared]) -> list[Row]:
+        """Return one row of the first output for each image."""
+        batch = np.stack(images)
         wanted = self.metadata.inputs[0]
         tensor = {
             "name": wanted.name,
@@ -115,54 +115,62 @@ class OpenInference:
             "data": batch.ravel().tolist(),
         }
         answer = self._read("POST", f"{self._url}/infer", {"inputs": [tensor]}, _Answer)
-        return self._rows(answer.outputs[0], len(pictures))
+        return self._rows(answer.outputs[0], len(images))
 
     @property
     def _datatype(self) -> str:
         return self.metadata.inputs[0].datatype
 
-    def _picture_layout(self) -> tuple[Literal["channels-first", "channels-last"], int, int]:
+    def _image_layout(self) -> tuple[Literal["channels-first", "channels-last"], int, int]:
         shape = self.metadata.inputs[0].shape
         known = len(shape) == 4 and self._datatype in ("FP32", "UINT8")
         if known and shape[1] == 3 and all(0 < side <= LARGEST_SIDE for side in shape[2:]):
             return "channels-first", shape[2], shape[3]
         if known and shape[3] == 3 and all(0 < side <= LARGEST_SIDE for side in shape[1:3]):
             return "channels-last", shape[1], shape[2]
-        raise BadBackendOutput(f"{self._url!r} takes {self._datatype} {shape}, which is no batch of pictures")
+        raise BadBackendOutput(
+            f"the input of {self._url!r} is {self._datatype} {shape}, which is not a batch of images"
+        )
 
     def _rows(self, output: _Output, n: int) -> list[Row]:
-        # Whole numbers are the classes that won, or quantised: as odds they would be wrong without a word.
+        # Integers are predicted classes or quantised scores: used as scores they would be silently wrong.
         if output.datatype not in FLOATS:
-            raise BadBackendOutput(f"{self._url!r} answered {output.datatype!r}, which holds no odds")
+            raise BadBackendOutput(f"{self._url!r} returned {output.datatype!r}, not floating-point scores")
         try:
-            # What overflows becomes infinite, and infinite rows are refused one by one.
+            # Values that overflow become infinite, and infinite rows are refused one by one.
             with np.errstate(over="ignore"):
                 values = np.array(output.data, dtype=np.float32).ravel()
         except (TypeError, ValueError, OverflowError) as error:
-            raise BadBackendOutput(f"{self._url!r} answered with something else than numbers") from error
+            raise BadBackendOutput(f"{self._url!r} returned values that are not numbers") from error
         if len(output.shape) != 2 or output.shape[0] != n or output.shape[1] < 1:
-            raise BadBackendOutput(f"{self._url!r} answered with shape {output.shape} for {n} pictures")
+            raise BadBackendOutput(f"{self._url!r} returned the shape {output.shape} for {n} images")
         if values.size != n * output.shape[1]:
-            raise BadBackendOutput(f"{self._url!r} answered {values.size} numbers for shape {output.shape}")
+            raise BadBackendOutput(
+                f"{self._url!r} returned {values.size} numbers for the shape {output.shape}"
+            )
         return [Row(row, output.error_of(index)) for index, row in enumerate(values.reshape(n, -1))]
 
     def _read(self, method: str, url: str, body: dict[str, Any] | None, kind: type[Body]) -> Body:
         try:
-            # A redirect could lead to a host that is not on the list.
+            # A redirect could lead to a host that is not allowed.
             with self._client.stream(method, url, json=body, follow_redirects=False) as response:
                 content = _bounded(response, url)
         except httpx.TimeoutException as error:
             raise DeadlineExceeded(f"{url!r} did not answer in time") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise BackendUnavailable(f"{url!r} is out of reach") from error
+            raise BackendUnavailable(
+                f"{url!r} cannot be reached; check that the server is running"
+            ) from error
         if response.status_code >= 500:
-            raise BackendUnavailable(f"{url!r} answered {response.status_code}")
+            raise BackendUnavailable(f"{url!r} returned status {response.status_code}")
         if response.status_code != 200:
-            raise BadBackendOutput(f"{url!r} answered {response.status_code}")
+            raise BadBackendOutput(f"{url!r} returned status {response.status_code}, not 200")
         try:
             return kind.model_validate_json(content)
         except ValidationError as error:
-            raise BadBackendOutput(f"{url!r} answered with something else than the protocol") from error
+            raise BadBackendOutput(
+                f"the answer of {url!r} does not follow the Open Inference Protocol"
+            ) from error
 
 
 def _bounded(response: httpx.Response, url: str) -> bytes:
@@ -170,5 +178,5 @@ def _bounded(response: httpx.Response, url: str) -> bytes:
     for chunk in response.iter_bytes():
         content += chunk
         if len(content) > MAX_ANSWER_BYTES:
-            raise BadBackendOutput(f"{url!r} answered with more than {MAX_ANSWER_BYTES} bytes")
+            raise BadBackendOutput(f"the answer of {url!r} has more than {MAX_ANSWER_BYTES} bytes")
     return bytes(content)

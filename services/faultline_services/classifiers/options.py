@@ -1,4 +1,7 @@
-"""What the classifiers are allowed to reach beyond the suite."""
+"""What the classifiers are allowed to reach beyond the suite.
+
+A module of its own: the deployment imports it without a model library.
+"""
 
 from __future__ import annotations
 

@@ -13,12 +13,12 @@ import numpy as np
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.errors import BadBackendOutput, ClassMapMismatch, UnknownModel
-from faultline_core.images import decode_image
+from faultline_core.images.codecs import decode_image
+from faultline_services.batching.outcomes import settle
 from faultline_services.classifiers.class_map import HeadClasses, LabelMap
 from faultline_services.classifiers.classifier import OverClasses
-from faultline_services.classifiers.open_inference import OpenInference, Picture, Row
-from faultline_services.outcomes import settle
-from faultline_services.remembered_pass import Arrays, Floats, PassResult
+from faultline_services.classifiers.open_inference import OpenInference, Prepared, Row
+from faultline_services.models.cached_forward import Arrays, Floats, PassResult
 
 ROW_SUM_TOLERANCE = 1e-3
 """Rows this near to a sum of 1 are probabilities already; others are logits."""
@@ -33,16 +33,16 @@ def require_allowed(url: str, hosts: Sequence[str]) -> None:
     parts = urlsplit(url)
     if not {parts.netloc, parts.hostname} & set(hosts):
         raise UnknownModel(
-            f"the host of {url!r} is not on the list of remote classifiers: "
-            f"the services' FAULTLINE_SERVICES_OIP_HOSTS must have {parts.hostname!r}"
+            f"the host of {url!r} is not allowed for remote classifiers; add {parts.hostname!r} to "
+            "FAULTLINE_SERVICES_OIP_HOSTS of the services"
         )
-    # The list trusts a host to serve models; its other paths are no business of a caller's.
+    # The list allows a host to serve models; callers must not reach its other paths.
     if not _MODEL_PATH.fullmatch(parts.path):
-        raise UnknownModel(f"{url!r} names no model: its path must end in /v2/models/<name>")
+        raise UnknownModel(f"{url!r} does not name a model; its path must end in /v2/models/<name>")
 
 
 class RemoteClassifier:
-    """Predictions of a model elsewhere: never remembered, for nobody says when it changes.
+    """Predictions of a model elsewhere: never cached, since it may change at any time.
 
     A model that names no labels must have exactly the asked classes, in the asked order.
     """
@@ -67,7 +67,7 @@ class RemoteClassifier:
             head = arrays["probabilities"]
             if len(head) != len(classes):
                 raise ClassMapMismatch(
-                    f"{self.identity.id!r} names no labels and has {len(head)} classes, not {len(classes)}"
+                    f"{self.identity.id!r} lists no labels and has {len(head)} classes, not {len(classes)}"
                 )
             return head
 
@@ -80,16 +80,16 @@ class RemoteClassifier:
             head = arrays["probabilities"]
             if len(head) != len(labels):
                 raise BadBackendOutput(
-                    f"{self.identity.id!r} names {len(labels)} labels and answered {len(head)} numbers"
+                    f"{self.identity.id!r} lists {len(labels)} labels but returned {len(head)} numbers"
                 )
             return selection(head)
 
         return by_label
 
     def predict(self, images: Sequence[str]) -> PassResult:
-        """Return ``probabilities`` over the remote head for each picture."""
+        """Return ``probabilities`` over the remote head for each image."""
 
-        def read(ref: str) -> Picture:
+        def read(ref: str) -> Prepared:
             return self._remote.prepare(decode_image(self._store.get(ref)))
 
         outcomes = settle(
@@ -104,12 +104,12 @@ class RemoteClassifier:
 
 def _arrays(answer: Row, name: str) -> Arrays:
     if answer.error is not None:
-        raise BadBackendOutput(f"{name!r} failed on this picture: {answer.error}")
+        raise BadBackendOutput(f"{name!r} failed on this image: {answer.error}")
     row = answer.numbers
     if not np.isfinite(row).all():
-        raise BadBackendOutput("the remote classifier answered with numbers that are not finite")
+        raise BadBackendOutput(f"{name!r} returned numbers that are not finite")
     if row.min() >= 0 and abs(float(row.sum()) - 1.0) <= ROW_SUM_TOLERANCE:
         return {"probabilities": row}
-    # Less the largest, or logits above 88 overflow in float32.
+    # Subtract the largest, or logits above 88 overflow in float32.
     odds = np.exp(row - row.max())
     return {"probabilities": (odds / odds.sum()).astype(np.float32)}

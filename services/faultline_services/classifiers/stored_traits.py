@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from safetensors import SafetensorError, safe_open
 
 LONGEST_TAG = 100
-# Kept beside the weights, but computed and not learned by gradients.
+# Kept with the weights, but computed and not learned by gradients.
 _STATISTICS = (".running_mean", ".running_var", ".num_batches_tracked")
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 
@@ -48,7 +48,7 @@ def _counted(file: Path) -> int | None:
 
 
 def is_statistic(name: str) -> bool:
-    """Whether a tensor of this name is kept by a batch norm and learned by nobody."""
+    """Whether a tensor of this name is kept by a batch norm, and not learned."""
     return name.endswith(_STATISTICS)
 
 

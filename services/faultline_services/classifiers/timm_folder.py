@@ -12,9 +12,13 @@ from torch import Tensor
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.errors import ClassMapMismatch, ModelFormatRefused
 from faultline_services.classifiers.class_map import HeadClasses, read_class_map
-from faultline_services.classifiers.tensors import read_tensors
-from faultline_services.classifiers.timm_network import FACTORY_ARGUMENTS, Network, create_network
-from faultline_services.model_folder import folder_revision
+from faultline_services.classifiers.timm_network import (
+    FACTORY_ARGUMENTS,
+    Network,
+    create_network,
+    read_tensors,
+)
+from faultline_services.models.model_folder import folder_revision
 
 CONFIGURATION = "config.json"
 WEIGHTS = "model.safetensors"
@@ -30,7 +34,7 @@ def load_folder(folder: Path, name: str) -> Network:
         UnknownModel: timm has no such architecture.
     """
     if not (folder / WEIGHTS).is_file():
-        raise ModelFormatRefused(f"{name!r} has no {WEIGHTS}")
+        raise ModelFormatRefused(f"the folder {name!r} has no {WEIGHTS}; add it")
     config, head = read_configuration(folder), read_class_map(folder / CLASS_MAP)
     module = create_network(
         str(config.get("architecture")),
@@ -44,7 +48,9 @@ def load_folder(folder: Path, name: str) -> Network:
     try:
         module.load_state_dict(tensors, strict=True)
     except RuntimeError as error:
-        raise ModelFormatRefused(f"the weights of {name!r} do not fit its configuration") from error
+        raise ModelFormatRefused(
+            f"the weights of {name!r} do not fit its {CONFIGURATION}; check the architecture"
+        ) from error
     return Network(module, head, ModelIdentity(id=name, revision=folder_revision(folder)))
 
 
@@ -53,14 +59,14 @@ def _require_rows(module: Any, tensors: Mapping[str, Tensor], head: HeadClasses,
     bias = tensors.get(f"{module.default_cfg.get('classifier')}.bias")
     if bias is not None and bias.ndim == 1 and len(bias) != len(head):
         raise ClassMapMismatch(
-            f"{CLASS_MAP} of {name!r} names {len(head)} classes, its head has {len(bias)} rows"
+            f"{CLASS_MAP} of {name!r} names {len(head)} classes, but its head has {len(bias)} rows"
         )
 
 
 def _model_arguments(config: dict[str, Any], name: str) -> dict[str, Any]:
     arguments = config.get("model_args", {})
     if not isinstance(arguments, dict):
-        raise ModelFormatRefused(f"'model_args' of {name!r} is no JSON object")
+        raise ModelFormatRefused(f"'model_args' of {name!r} is not a JSON object")
     # timm's factory would load a pickle from `checkpoint_path`, and weights of its own if `pretrained`.
     if taken := sorted(FACTORY_ARGUMENTS & arguments.keys()):
         raise ModelFormatRefused(f"'model_args' of {name!r} may not set {', '.join(taken)}")
@@ -76,7 +82,9 @@ def read_configuration(folder: Path, file: str = CONFIGURATION) -> dict[str, Any
     try:
         config = json.loads((folder / file).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ModelFormatRefused(f"{folder.name!r} has no readable {file}") from error
+        raise ModelFormatRefused(
+            f"the folder {folder.name!r} has no readable {file}; add it as a JSON object"
+        ) from error
     if not isinstance(config, dict):
-        raise ModelFormatRefused(f"{file} of {folder.name!r} is no JSON object")
+        raise ModelFormatRefused(f"{file} of {folder.name!r} is not a JSON object")
     return config

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 # Before anything that imports torchvision, as timm does.
@@ -14,16 +15,18 @@ from faultline_core import torchvision_operators  # noqa: F401
 import timm
 import torch
 from PIL import Image
+from safetensors.torch import load_file
 from timm.data import create_transform, resolve_data_config
 from torch import Tensor
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.errors import BadBackendOutput, ModelFormatRefused, UnknownModel
-from faultline_core.images import decode_image
+from faultline_core.images.codecs import decode_image
 from faultline_services.classifiers.class_map import HeadClasses, LabelMap
 from faultline_services.classifiers.classifier import OverClasses
-from faultline_services.remembered_pass import Arrays, PassResult, RememberedPass
+from faultline_services.models.cached_forward import Arrays, CachedForward, PassResult
+from faultline_services.models.safetensors_file import require_readable
 
 FACTORY_ARGUMENTS = {*inspect.signature(timm.create_model).parameters, "num_classes"} - {"kwargs"}
 """What timm's factory keeps for itself; anything else goes to the architecture."""
@@ -52,7 +55,7 @@ def create_network(architecture: str, **options: Any) -> Any:
         ModelFormatRefused: the options or weights do not fit it.
     """
     if not timm.is_model(architecture):
-        raise UnknownModel(f"timm has no architecture {architecture!r}")
+        raise UnknownModel(f"timm has no architecture {architecture!r}; see timm.list_models()")
     try:
         module = timm.create_model(architecture, **options)
     except (TypeError, ValueError, RuntimeError, OSError, AssertionError) as error:
@@ -61,16 +64,33 @@ def create_network(architecture: str, **options: Any) -> Any:
     return module.eval().float()
 
 
+def read_tensors(file: Path, name: str) -> dict[str, Tensor]:
+    """Load the weights of the classifier ``name``.
+
+    Raises:
+        ModelFormatRefused: the file is no safetensors file, or a weight is NaN or infinite.
+    """
+    require_readable(file)
+    tensors = load_file(file)
+    for key, tensor in tensors.items():
+        # One such weight makes every prediction NaN: said once here, not of each image.
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise ModelFormatRefused(f"the tensor {key!r} of {name!r} has numbers that are not finite")
+    return tensors
+
+
 def _preprocessing(network: Network) -> tuple[dict[str, Any], Callable[[Image.Image], Tensor]]:
     try:
         settings = resolve_data_config({}, model=network.module)
         return settings, create_transform(**settings, is_training=False)
     except (TypeError, ValueError, KeyError, AssertionError) as error:
-        raise ModelFormatRefused(f"the preprocessing of {network.identity.id!r} is unusable") from error
+        raise ModelFormatRefused(
+            f"timm cannot build the preprocessing of {network.identity.id!r}; check its pretrained_cfg"
+        ) from error
 
 
 class TimmClassifier:
-    """Predictions and features of a network; remembered by picture, weights and preprocessing."""
+    """Predictions and features of a network; remembered by image, weights and preprocessing."""
 
     def __init__(
         self, network: Network, *, label_map: LabelMap, store: BlobStore, batch: int, device: str
@@ -81,7 +101,7 @@ class TimmClassifier:
         self.identity = network.identity
         self.size_bytes = network.size_bytes
         settings, transform = _preprocessing(network)
-        self._pass = RememberedPass(
+        self._pass = CachedForward(
             store,
             "prediction",
             read=lambda ref: transform(Image.fromarray(decode_image(store.get(ref)))),
@@ -96,18 +116,18 @@ class TimmClassifier:
         return lambda arrays: selection(arrays["probabilities"])
 
     def predict(self, images: Sequence[str]) -> PassResult:
-        """Return ``probabilities`` over the whole head and ``features`` of each picture."""
+        """Return ``probabilities`` over the whole head and ``features`` of each image."""
         return self._pass(images)
 
     @torch.inference_mode()
-    def _forward(self, pictures: list[Tensor]) -> list[Arrays]:
-        states = self._module.forward_features(torch.stack(pictures).to(self._device))
+    def _forward(self, images: list[Tensor]) -> list[Arrays]:
+        states = self._module.forward_features(torch.stack(images).to(self._device))
         # From the same pass: features cost one pooling more, and a later question may want them.
         features = self._module.forward_head(states, pre_logits=True).float().flatten(1).cpu().numpy()
         odds = self._module.forward_head(states).float().softmax(-1).cpu().numpy()
-        if odds.shape != (len(pictures), len(self._head)):
+        if odds.shape != (len(images), len(self._head)):
             raise BadBackendOutput(
-                f"{self.identity.id!r} answered {odds.shape} for {len(self._head)} classes"
+                f"{self.identity.id!r} returned the shape {odds.shape} for {len(self._head)} classes"
             )
         return [
             {"probabilities": row.copy(), "features": vector.copy()}

@@ -22,8 +22,7 @@ from faultline_core.contract.base import ModelIdentity
 from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.errors import ModelFormatRefused, UnknownModel
 from faultline_services.classifiers.class_map import HeadClasses
-from faultline_services.classifiers.tensors import read_tensors
-from faultline_services.classifiers.timm_network import Network, create_network
+from faultline_services.classifiers.timm_network import Network, create_network, read_tensors
 
 WEIGHTS = "model.safetensors"
 IMAGENET_CLASSES = 1000
@@ -84,9 +83,11 @@ def describe_zoo(name: str) -> ClassifierDescription:
 def _settings(name: str) -> PretrainedCfg:
     settings = timm.get_pretrained_cfg(name) if timm.is_model(name) else None
     if settings is None or not settings.hf_hub_id:
-        raise UnknownModel(f"timm has no pretrained model {name!r}")
+        raise UnknownModel(f"timm has no pretrained model {name!r}; see timm.list_pretrained()")
     if settings.num_classes != IMAGENET_CLASSES:
-        raise UnknownModel(f"{name!r} of timm is no ImageNet-1k classifier")
+        raise UnknownModel(
+            f"{name!r} of timm is not an ImageNet-1k classifier; choose one with 1,000 classes"
+        )
     return settings
 
 
@@ -115,5 +116,10 @@ def hub_weights(repository: str) -> Path:
         except LocalEntryNotFoundError:
             continue
         except HfHubHTTPError as error:
-            raise UnknownModel(f"the hub has no {WEIGHTS} of {repository!r}") from error
-    raise UnknownModel(f"the weights of {repository!r} are not on this machine and the hub is out of reach")
+            raise UnknownModel(
+                f"the repository {repository!r} on the Hugging Face hub has no {WEIGHTS}"
+            ) from error
+    raise UnknownModel(
+        f"the weights of {repository!r} are not on this machine, and the Hugging Face hub cannot be reached; "
+        "download them first"
+    )

@@ -1,4 +1,4 @@
-"""Zero-shot classification: the class whose prompt is nearest to the picture in CLIP's space."""
+"""Zero-shot classification: the class whose prompt is nearest to the image in CLIP's space."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from faultline_core.blobs import BlobStore
-from faultline_core.clip_metrics import unit
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.errors import ClassMapMismatch, FaultlineError
+from faultline_core.images.clip_metrics import unit
 from faultline_services.classifiers.classifier import OverClasses
-from faultline_services.clip_encoder import ClipEncoder
-from faultline_services.remembered_pass import Arrays, Floats, PassResult
+from faultline_services.models.cached_forward import Arrays, Floats, PassResult
+from faultline_services.models.clip_encoder import ClipEncoder
 
 PROMPT = "a photo of {article} {name}"
 _VOWELS = "aeiou"
@@ -26,7 +26,7 @@ def prompt_of(name: str) -> str:
 
 
 class ZeroShotClassifier:
-    """Softmax over the asked classes of scaled cosines; features are the unit picture embedding."""
+    """Softmax over the asked classes of scaled cosines; features are the unit image embedding."""
 
     def __init__(self, folder: Path, name: str, *, store: BlobStore, batch: int, device: str) -> None:
         clip = ClipEncoder(folder, device=device)
@@ -42,7 +42,7 @@ class ZeroShotClassifier:
                 outcome.unwrap() for outcome in self._texts([prompt_of(name) for name in classes]).outcomes
             ]
         except FaultlineError as error:
-            raise ClassMapMismatch(f"a class name makes no usable prompt: {error.detail}") from error
+            raise ClassMapMismatch(f"a class name does not make a usable prompt: {error.detail}") from error
         prompts = unit(np.stack([arrays["vector"] for arrays in found]))
 
         def probabilities(arrays: Arrays) -> Floats:
@@ -54,5 +54,5 @@ class ZeroShotClassifier:
         return probabilities
 
     def predict(self, images: Sequence[str]) -> PassResult:
-        """Return ``vector`` of each picture."""
+        """Return ``vector`` of each image."""
         return self._images(images)

@@ -11,14 +11,14 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract import editor as contract
 from faultline_core.contract import tokens
 from faultline_core.suite import load_suite
-from faultline_services.engine_service import EngineService
-from faultline_services.engines import Editor
-from faultline_services.serving import application
+from faultline_services.serving.deployment_options import application
+from faultline_services.serving.engine_protocols import Editor
+from faultline_services.serving.engine_service import EngineService
 from faultline_services.settings import ServiceSettings
 
 
 class EditorDeployment(EngineService[Editor]):
-    """Serves an EditorEngine, which batches over pictures, edits and sweep values by itself."""
+    """Serves an EditorEngine, which batches over images, edits and sweep values by itself."""
 
     name = "editor"
 
@@ -42,15 +42,15 @@ class EditorDeployment(EngineService[Editor]):
         }
 
     async def reconstruct(self, body: contract.ReconstructRequest) -> contract.ReconstructResponse:
-        """Invert each picture and bring it back."""
+        """Invert each image and bring it back."""
         return await self.thread.run_cancellable(self.engine.reconstruct, body)
 
     async def edit(self, body: contract.EditRequest) -> contract.EditResponse:
-        """Edit each picture at every value of the sweep."""
+        """Edit each image at every value of the sweep."""
         return await self.thread.run_cancellable(self.engine.edit, body)
 
     async def generate(self, body: contract.GenerateRequest) -> contract.GenerateResponse:
-        """Make one picture a prompt and seed."""
+        """Make one image a prompt and seed."""
         return await self.thread.run_cancellable(self.engine.generate, body)
 
     async def learn_tokens(self, body: tokens.LearnTokensRequest) -> tokens.LearnTokensResponse:

@@ -21,12 +21,12 @@ from faultline_core.contract.base import ModelIdentity
 from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.errors import AttentionNotHooked
 from faultline_core.suite import EditorSuite
-from faultline_services.editor.flops import PipelineFlops, pipeline_flops
-from faultline_services.editor.pictures import LatentCodec
+from faultline_services.editor.latent_codec import LatentCodec
 from faultline_services.editor.prompts import PromptEncoder
-from faultline_services.editor.unet_denoiser import UNetDenoiser, schedule_from_config
-from faultline_services.model_folder import folder_revision
-from faultline_services.weights import pipeline_folder, weights_folder
+from faultline_services.editor.unet.flops import PipelineFlops, pipeline_flops
+from faultline_services.editor.unet.unet_denoiser import UNetDenoiser, schedule_from_config
+from faultline_services.models.model_folder import folder_revision
+from faultline_services.models.weights import pipeline_folder, weights_folder
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,12 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
     """Read a ``StableDiffusionPipeline.save_pretrained`` folder.
 
     The UNet computes in ``dtype``; autoencoder, text encoder and latents stay in at least float32.
+
+    Args:
+        suite: names the folder and the preview decoder, and gives resolution and batch size.
+        root: the folder of all models.
+        device: the device of all networks, as ``cuda:0``.
+        dtype: the precision of the UNet, as ``bfloat16``.
 
     Raises:
         UnknownModel: there is no such folder, or none of the suite's preview decoder.

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from faultline_core.class_slot import CLASS_SLOT, refuse_slot, require_slot
 from faultline_core.editing.prompt_alignment import TokenizedPrompt
 from faultline_core.errors import InvalidRequest, PromptTooLong
+from faultline_core.text.class_slot import CLASS_SLOT, refuse_slot, require_slot
 from faultline_services.editor.slot_reader import SlotReader
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class PromptEncoder:
             prompt = self._tokenized(text)
         if len(prompt.ids) > self.length:
             raise PromptTooLong(
-                f"{text!r} has {len(prompt.ids)} tokens; the text encoder reads {self.length}"
+                f"{text!r} has {len(prompt.ids)} tokens; the text encoder reads {self.length}: shorten it"
             )
         self._refuse_marks(text, prompt)
         return prompt
@@ -61,7 +61,10 @@ class PromptEncoder:
     def _refuse_marks(self, text: str, prompt: TokenizedPrompt) -> None:
         # CLIP pools at the first mark of the end: what follows it would be ignored without a word.
         if not set(self._tokenizer.all_special_ids).isdisjoint(prompt.ids[1:-1]):
-            raise InvalidRequest(f"{text!r} holds what the text encoder's tokenizer does not read as words")
+            raise InvalidRequest(
+                f"{text!r} contains a special token of the text encoder or a word outside of its vocabulary; "
+                "use other words"
+            )
 
     def _tokenized(self, text: str) -> TokenizedPrompt:
         # transformers warns of the lengths that we refuse ourselves.
@@ -89,7 +92,9 @@ class PromptEncoder:
         refuse_slot(words)
         prompt = self._tokenized(words)
         if len(prompt.ids) == 2:
-            raise InvalidRequest(f"{words!r} is nothing to the text encoder's tokenizer: give an initialiser")
+            raise InvalidRequest(
+                f"the text encoder's tokenizer reads no token in {words!r}; give an initialiser"
+            )
         self._refuse_marks(words, prompt)
         return self._table[list(prompt.ids[1:-1])].mean(dim=0)
 

@@ -1,4 +1,4 @@
-"""Prompts whose slot is filled by learned vectors, on a table of their own beside the loaded one."""
+"""Prompts whose slot is filled by learned vectors, on a table of their own."""
 
 from __future__ import annotations
 

@@ -7,35 +7,36 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from faultline_core.contract.editor import GenerateItem, GenerateRequest
-from faultline_core.editing.consistency import consistency_walk, noise_of_each_step
-from faultline_core.editing.denoiser import Cancellation, Denoiser
-from faultline_core.editing.driver import Driver
-from faultline_core.editing.evaluation import Owner, Walk
+from faultline_core.editing.driver.driver import Driver
+from faultline_core.editing.driver.evaluation import Owner, Walk
 from faultline_core.editing.generate import drawn_noise, generate_walk, generators_of, starting_noise
-from faultline_core.editing.scheduled import scheduled_walk
+from faultline_core.editing.solvers.consistency import consistency_walk, noise_of_each_step
+from faultline_core.editing.solvers.scheduled import scheduled_walk
 from faultline_core.types import Cost
+from faultline_services.editor.call import EngineCall
 from faultline_services.editor.pipeline import Pipeline
-from faultline_services.editor.schedulers import DiffusersScheduler
+from faultline_services.editor.unet.schedulers import DiffusersScheduler
 
 
 def text_to_image(
-    pipeline: Pipeline,
-    denoiser: Denoiser,
-    items: Sequence[GenerateItem],
-    text: Tensor,
-    request: GenerateRequest,
-    cancelled: Cancellation,
+    call: EngineCall, request: GenerateRequest, items: Sequence[GenerateItem], text: Tensor
 ) -> tuple[Tensor, list[Cost]]:
-    """Make one picture an item under its prompt, embedded in ``text`` (B, L, D).
+    """Make one image an item under its prompt.
+
+    Args:
+        call: the call under way.
+        request: steps, guidance and scheduler.
+        items: the B items, whose seeds give the noise.
+        text: their embedded prompts (B, L, D).
 
     Returns:
-        Clean latents (B, C, h, w), and what each picture took.
+        Clean latents (B, C, h, w), and what each image took.
 
     Raises:
         InvalidRequest: the scheduler does not take so many steps.
     """
-    driver, owners = Driver(denoiser, cancelled=cancelled), range(len(items))
-    seeds = [item.seed for item in items]
+    driver, owners = Driver(call.denoiser, cancelled=call.cancelled), range(len(items))
+    pipeline, seeds = call.pipeline, [item.seed for item in items]
     with pipeline.denoiser.guided(request.guidance) as guidance:
         latents = driver.run(_walk(pipeline, request, seeds, text, guidance, owners))
     return latents, [driver.cost(owner) for owner in owners]

@@ -21,7 +21,7 @@ from pathlib import Path
 import httpx
 
 from faultline_core.errors import BackendUnavailable, BadBackendOutput, InvalidRequest
-from faultline_core.perturbations import parse_variations
+from faultline_core.text.caption_diff import parse_variations
 from faultline_core.types import EDIT_TYPES
 from faultline_services.perturber.pairs import CaptionPair, append_pairs, rewrite_whole_lines
 from faultline_services.perturber.prompts import INSTRUCTIONS, Instruction, collection_prompt
@@ -63,7 +63,9 @@ class Assistant:
         try:
             return str(response.json()["choices"][0]["message"]["content"])
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise BadBackendOutput(f"no chat completion: {response.text[:200]!r}") from error
+            raise BadBackendOutput(
+                f"the endpoint did not return a chat completion: {response.text[:200]!r}"
+            ) from error
 
     def _posted(self, body: dict[str, object]) -> httpx.Response:
         problem = "never asked"
@@ -82,7 +84,7 @@ class Assistant:
             # Any other refusal will be the same next time.
             if response.status_code != 429 and response.status_code < 500:
                 break
-        raise BackendUnavailable(f"the endpoint does not answer: {problem}")
+        raise BackendUnavailable(f"the endpoint did not answer after {ATTEMPTS} attempts: {problem}")
 
 
 def collect(
@@ -98,6 +100,14 @@ def collect(
 
     Each instruction goes through the captions in its own shuffled order; a caption already asked about
     is not asked about again.
+
+    Args:
+        captions: captions to ask about.
+        assistant: the instruction-following model.
+        out: the file of JSON lines, to which pairs are added as they come.
+        seed: decides the orders.
+        pairs_an_instruction: pairs wanted of each.
+        placebo: also ask for rewordings that change nothing.
     """
     kept = rewrite_whole_lines(out)
     have = Counter(pair.instruction for pair in kept)
@@ -131,7 +141,7 @@ def _order(captions: Sequence[str], instruction: Instruction, seed: int) -> list
 
 
 def _opened(caption: str, opening: str) -> str:
-    """Say what kind of picture it is, so that a domain edit has a word to change (LANCE, Table 5)."""
+    """Say what kind of image it is, so that a domain edit has a word to change (LANCE, Table 5)."""
     return caption if caption.lower().startswith(opening) else opening + caption
 
 
@@ -164,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         line.strip() for line in options.captions.read_text(encoding="utf-8").splitlines() if line.strip()
     ]
     if not captions:
-        raise InvalidRequest(f"{options.captions.name!r} holds no caption")
+        raise InvalidRequest(f"{options.captions.name!r} has no caption; write one per line")
     headers = {}
     if options.api_key_file is not None:
         headers["Authorization"] = f"Bearer {options.api_key_file.read_text(encoding='utf-8').strip()}"

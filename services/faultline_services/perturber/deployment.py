@@ -10,9 +10,9 @@ from ray.serve import Application
 from faultline_core.contract import perturber as contract
 from faultline_core.errors import UnknownModel
 from faultline_core.suite import load_suite
-from faultline_services.engine_service import EngineService
-from faultline_services.engines import Perturber
-from faultline_services.serving import application
+from faultline_services.serving.deployment_options import application
+from faultline_services.serving.engine_protocols import Perturber
+from faultline_services.serving.engine_service import EngineService
 from faultline_services.settings import ServiceSettings
 
 
@@ -28,7 +28,7 @@ class PerturberDeployment(EngineService[Perturber]):
 
         suite = load_suite(settings.suite)
         if suite.perturber is None:
-            raise UnknownModel(f"the suite {suite.name!r} has no perturber")
+            raise UnknownModel(f"the suite {suite.name!r} has no perturber; choose a suite with one")
         return PerturberEngine.load(
             suite.perturber, settings.suite_root, device=settings.device, dtype=settings.dtype
         )

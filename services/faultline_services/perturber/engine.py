@@ -26,15 +26,15 @@ from faultline_core.contract.perturber import (
     TextLikelihood,
 )
 from faultline_core.errors import BadBackendOutput, InvalidRequest, PromptTooLong, UnknownModel
-from faultline_core.perturbations import parse_variations
 from faultline_core.suite import PerturberSuite
-from faultline_services.model_folder import folder_revision
-from faultline_services.outcomes import settle
+from faultline_core.text.caption_diff import parse_variations
+from faultline_services.batching.outcomes import settle
+from faultline_services.models.model_folder import folder_revision
+from faultline_services.models.weights import weights_folder
 from faultline_services.perturber.likelihoods import BaseWeights, log_likelihoods
 from faultline_services.perturber.prompts import INSTRUCTIONS, prompt_for
 from faultline_services.perturber.proposals import UNFINISHED, UNREADABLE, Proposals
 from faultline_services.perturber.sampling import Row, Sampling, sample
-from faultline_services.weights import weights_folder
 
 ROUNDS = 3
 """Draws that gave nothing usable are repeated; after three rounds the caption has no more to offer."""
@@ -77,12 +77,18 @@ class PerturberEngine:
     ) -> PerturberEngine:
         """Load base and adapter, folders under ``root``; the adapter is merged into the base.
 
+        Args:
+            suite: names both folders, and gives limits.
+            root: the folder of all models.
+            device: the device of the model, as ``cuda:0``.
+            dtype: the precision of the model.
+
         Raises:
             UnknownModel: there is no such folder, or the suite asks for an engine that is not ours.
             ModelFormatRefused: weights are not safetensors.
         """
         if suite.engine != "transformers":
-            raise UnknownModel(f"no perturber engine is named {suite.engine!r}")
+            raise UnknownModel(f"there is no perturber engine {suite.engine!r}; check the suite")
         folder = weights_folder(root, suite.model)
         model = AutoModelForCausalLM.from_pretrained(
             folder, use_safetensors=True, trust_remote_code=False, dtype=getattr(torch, dtype)
@@ -131,11 +137,13 @@ class PerturberEngine:
         """Return the ids of the mark of the beginning and of the text."""
         ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         if not ids or self._tokenizer.unk_token_id in ids:
-            raise InvalidRequest(f"the language model does not know every word of {text!r}")
+            raise InvalidRequest(f"the language model's vocabulary lacks a word of {text!r}; use other words")
         start = self._tokenizer.bos_token_id
         ids = [int(self._tokenizer.eos_token_id if start is None else start), *ids]
         if len(ids) > self._model.config.max_position_embeddings:
-            raise PromptTooLong(f"a text of {len(ids) - 1} tokens does not fit the language model")
+            raise PromptTooLong(
+                f"{text!r} has {len(ids) - 1} tokens, more than the language model reads; shorten it"
+            )
         return ids
 
     def _weigh(self, rows: list[list[int]]) -> list[float]:
@@ -149,16 +157,21 @@ class PerturberEngine:
         ]
         # A small vocabulary would edit another caption than the one that was asked about.
         if any(self._tokenizer.unk_token_id in prompt for prompt in prompts):
-            raise InvalidRequest(f"the perturber does not know every word of {item.caption!r}")
+            raise InvalidRequest(
+                f"the perturber's vocabulary lacks a word of {item.caption!r}; use other words"
+            )
         # Tokenizers read such a mark out of plain text: to the model it would end what it was told.
         caption = self._tokenizer(item.caption, add_special_tokens=False)["input_ids"]
         if not set(self._tokenizer.all_special_ids).isdisjoint(caption):
             raise InvalidRequest(
-                f"the caption {item.caption!r} holds a mark of the perturber's own tokenizer"
+                f"the caption {item.caption!r} contains a special token of the tokenizer; remove it"
             )
         longest = max(len(prompt) for prompt in prompts)
         if longest + self._suite.max_new_tokens > self._model.config.max_position_embeddings:
-            raise PromptTooLong(f"a prompt of {longest} tokens leaves no room for an answer")
+            raise PromptTooLong(
+                f"the prompt for {item.caption!r} has {longest} tokens and leaves no room for an answer; "
+                "shorten the caption"
+            )
         return _Asked(item, prompts)
 
     def _propose(self, asked: list[_Asked]) -> list[Proposals]:

@@ -23,7 +23,7 @@ from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dic
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from faultline_core.errors import InvalidRequest
-from faultline_services.model_folder import require_safetensors
+from faultline_services.models.safetensors_file import require_safetensors
 from faultline_services.perturber.pairs import CaptionPair, read_pairs
 from faultline_services.perturber.prompts import INSTRUCTIONS, PromptStyle, instruction_prompt, prompt_for
 
@@ -55,7 +55,9 @@ class FinetuneRecipe:
 
     def __post_init__(self) -> None:
         if self.batch % self.accumulation:
-            raise InvalidRequest(f"batch {self.batch!r} is no multiple of accumulation {self.accumulation!r}")
+            raise InvalidRequest(
+                f"batch {self.batch!r} is not a multiple of accumulation {self.accumulation!r}"
+            )
 
     @property
     def micro_batch(self) -> int:
@@ -105,7 +107,9 @@ def _dialogues(pairs: Sequence[CaptionPair], style: PromptStyle) -> list[tuple[s
     answers: dict[tuple[str, str], list[str]] = {}
     for pair in pairs:
         if pair.instruction not in named:
-            raise InvalidRequest(f"no instruction is named {pair.instruction!r}")
+            raise InvalidRequest(
+                f"there is no instruction {pair.instruction!r}; choose one of {sorted(named)}"
+            )
         answers.setdefault((pair.instruction, pair.caption), []).append(pair.edited_caption)
     return [
         (instruction_prompt(named[name], caption), "\n".join(edits))
@@ -120,7 +124,7 @@ class Finetuning:
         self, model: PeftModel, examples: Sequence[Example], recipe: FinetuneRecipe, *, seed: int
     ) -> None:
         if not examples:
-            raise InvalidRequest("there are no pairs to learn from")
+            raise InvalidRequest("there are no caption pairs to train on; collect some first")
         self.model, self.step = model, 0
         self._examples, self._recipe, self._seed = examples, recipe, seed
         wanted = [value for value in model.parameters() if value.requires_grad]
@@ -184,9 +188,19 @@ def finetune(
     dtype: str = "float32",
     checkpoint_every: int = 20,
 ) -> float:
-    """Train an adapter on a local LLaMA folder and save it to `out` in PEFT's format; returns the last loss.
+    """Train an adapter on a local LLaMA folder and save it in PEFT's format; returns the last loss.
 
-    `checkpoint_every` counts updates. Micro-steps that fill no whole batch at the end are not done.
+    Micro-steps that fill no whole batch at the end are not done.
+
+    Args:
+        model_folder: the base, safetensors only; it is not changed.
+        pairs: the captions and their edits to learn from.
+        out: folder of the adapter, and of the checkpoint from which a run goes on.
+        recipe: rank, rates, lengths and steps.
+        seed: decides the adapter's first weights and the order of pairs.
+        device: the device of the model, as ``cuda:0``.
+        dtype: the precision of the base.
+        checkpoint_every: updates between two checkpoints.
     """
     require_safetensors(model_folder)
     out.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ def read_pairs(file: Path) -> list[CaptionPair]:
             pairs.append(CaptionPair.model_validate_json(line))
         except ValidationError as error:
             raise InvalidRequest(
-                f"line {number} of {file.name!r} is no caption pair: {line[:80]!r}"
+                f"line {number} of {file.name!r} is not a caption pair: {line[:80]!r}"
             ) from error
     return pairs
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from faultline_core.errors import InvalidRequest
-from faultline_core.perturbations import compact_prompt
+from faultline_core.text.caption_diff import compact_prompt
 from faultline_core.types import PerturbationType
 
 PromptStyle = Literal["instruction", "compact"]
@@ -130,7 +130,13 @@ def collection_prompt(instruction: Instruction, caption: str, *, wanted: int) ->
 def prompt_for(
     style: PromptStyle, perturbation_type: PerturbationType, caption: str, *, variant: int = 0
 ) -> str:
-    """Return the prompt an engine gives its model; `variant` picks one of a type's instructions.
+    """Return the prompt an engine gives its model.
+
+    Args:
+        style: how the model was trained to read a task.
+        perturbation_type: what the edit changes.
+        caption: the text to edit.
+        variant: picks one of the type's instructions.
 
     Raises:
         InvalidRequest: the caption holds what ends its own place in the prompt.
@@ -138,7 +144,9 @@ def prompt_for(
     # A caption is data: what follows such a mark would be read as a task or as the answer.
     for mark in _MARKS[style]:
         if mark in caption:
-            raise InvalidRequest(f"the caption {caption[:80]!r} holds {mark!r}, which frames the prompt")
+            raise InvalidRequest(
+                f"the caption {caption[:80]!r} contains {mark!r}, a mark of the prompt itself; remove it"
+            )
     if style == "compact":
         return compact_prompt(perturbation_type, caption)
     choices = INSTRUCTIONS[perturbation_type]

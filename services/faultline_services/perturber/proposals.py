@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from faultline_core.contract.perturber import CaptionEdit, Perturbations, WordSpan
-from faultline_core.perturbations import Span, difference, words
+from faultline_core.text.caption_diff import Span, difference, words
 
 EMPTY, ECHO, DUPLICATE, UNFINISHED, UNREADABLE = "empty", "echo", "duplicate", "unfinished", "unreadable"
 

@@ -48,6 +48,13 @@ def sample(
 
     Prompts are padded on the left; one uniform number a token decides by the inverse of the
     cumulative probabilities, in float64.
+
+    Args:
+        model: a causal language model.
+        rows: prompts of token ids, each with a generator of its own.
+        sampling: temperature, cut-offs and the most new tokens.
+        pad: the id that fills a prompt up to the longest.
+        ends: the ids that end a row.
     """
     generators = [row.generator() for row in rows]
     ids, mask = _left_padded([row.prompt for row in rows], pad, model.device)

@@ -12,10 +12,10 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract import scorer as contract
 from faultline_core.suite import load_suite
 from faultline_core.types import BlobRef
-from faultline_services.engine_service import EngineService
-from faultline_services.engines import Scorer
-from faultline_services.merged_calls import MergedCalls
-from faultline_services.serving import application
+from faultline_services.batching.merged_calls import MergedCalls
+from faultline_services.serving.deployment_options import application
+from faultline_services.serving.engine_protocols import Scorer
+from faultline_services.serving.engine_service import EngineService
 from faultline_services.settings import ServiceSettings
 
 
@@ -63,7 +63,7 @@ class ScorerDeployment(EngineService[Scorer]):
         return contract.ScoreResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
 
     async def embed_images(self, body: contract.EmbedImagesRequest) -> contract.EmbedResponse:
-        """Embed each picture."""
+        """Embed each image."""
         part = await self._images(None, body.images)
         return contract.EmbedResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
 

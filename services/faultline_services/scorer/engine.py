@@ -1,4 +1,4 @@
-"""The scorer: embeddings of pictures and texts, the metrics of an edit, masked words."""
+"""The scorer: embeddings of images and texts, the metrics of an edit, masked words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from faultline_core.blobs import BlobStore, digest
-from faultline_core.clip_metrics import cosine, directional_similarity, unit
 from faultline_core.contract.base import ModelIdentity, Outcome
 from faultline_core.contract.scorer import (
     EditScores,
@@ -27,14 +26,15 @@ from faultline_core.contract.scorer import (
     TextEncoder,
 )
 from faultline_core.errors import BadBackendOutput, NumericalFailure
+from faultline_core.images.clip_metrics import cosine, directional_similarity, unit
 from faultline_core.suite import ScorerSuite
 from faultline_core.types import Cost
-from faultline_services.clip_encoder import ClipEncoder
-from faultline_services.outcomes import settle
-from faultline_services.remembered_pass import Arrays, PassResult
+from faultline_services.batching.outcomes import settle
+from faultline_services.models.cached_forward import Arrays, PassResult
+from faultline_services.models.clip_encoder import ClipEncoder
+from faultline_services.models.weights import clip_folder, weights_folder
 from faultline_services.scorer.masked_words import MaskedWords
 from faultline_services.scorer.sentence_encoder import SentenceEncoder
-from faultline_services.weights import clip_folder, weights_folder
 
 Vector = npt.NDArray[np.float64]
 Vectors: TypeAlias = "dict[str, Outcome[Arrays]]"
@@ -42,7 +42,7 @@ _Pass = Callable[[Sequence[str]], PassResult]
 
 
 class ScorerEngine:
-    """Measures pictures and texts; each distinct picture and text is embedded once, ever."""
+    """Measures images and texts; each distinct image and text is embedded once, ever."""
 
     def __init__(
         self,
@@ -67,6 +67,12 @@ class ScorerEngine:
     def load(cls, suite: ScorerSuite, root: Path, store: BlobStore, *, device: str = "cpu") -> ScorerEngine:
         """Load the suite's three models, folders under ``root``.
 
+        Args:
+            suite: names the folders.
+            root: the folder of all models.
+            store: where images are read, and embeddings cached.
+            device: the device of all three, as ``cuda:0``.
+
         Raises:
             UnknownModel: one of the folders is missing.
             ModelFormatRefused: weights are not safetensors.
@@ -84,10 +90,10 @@ class ScorerEngine:
         """Measure each edit (LANCE, section 3.2)."""
         started = time.monotonic()
         items = request.items
-        pictures = [ref for item in items for ref in (item.original, item.edited)]
+        refs = [ref for item in items for ref in (item.original, item.edited)]
         texts = [text for item in items for text in _texts_of(item)]
-        seen, read = self._images(pictures), self._texts["clip"](texts)
-        images = dict(zip(pictures, seen.outcomes, strict=True))
+        seen, read = self._images(refs), self._texts["clip"](texts)
+        images = dict(zip(refs, seen.outcomes, strict=True))
         words = dict(zip(texts, read.outcomes, strict=True))
         outcomes = settle(
             items,
@@ -100,7 +106,7 @@ class ScorerEngine:
         return ScoreResponse(outcomes=outcomes, model=self.identity, cost=cost)
 
     def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
-        """Embed each picture by CLIP's image tower."""
+        """Embed each image by CLIP's image tower."""
         return self._embedded(self._images, request.images)
 
     def embed_texts(self, request: EmbedTextsRequest) -> EmbedResponse:
@@ -143,7 +149,7 @@ def _unit(outcome: Outcome[Arrays]) -> Vector:
 
 
 def _measure(item: ScoreItem, images: Vectors, texts: Vectors) -> EditScores:
-    """Compare pictures and captions, each way round.
+    """Compare images and captions, each way round.
 
     Raises:
         FaultlineError: what kept one of them from being embedded.

@@ -16,8 +16,8 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from faultline_core.contract.scorer import FilledMask, FillMaskItem
 from faultline_core.errors import BadBackendOutput, InvalidRequest, PromptTooLong
-from faultline_core.stop_words import STOP_WORDS
-from faultline_services.model_folder import folder_revision
+from faultline_core.text.stop_words import STOP_WORDS
+from faultline_services.models.model_folder import folder_revision
 
 CANDIDATES = 50
 """Words are drawn among the most probable ones; further down a masked LM no longer makes sense."""
@@ -54,20 +54,24 @@ class MaskedWords:
         """Mask the word at the item's position; punctuation around it stays.
 
         Raises:
-            InvalidRequest: there is no such word, or it is a stop word.
-            PromptTooLong: the text would be cut.
+            InvalidRequest: the text has no word at the position, or it is a stop word.
+            PromptTooLong: the text has more tokens than the model reads.
         """
         parts = item.text.split()
         core = _CORE.search(parts[item.position]) if item.position < len(parts) else None
         if core is None:
-            raise InvalidRequest(f"{item.text!r} has no word at position {item.position}")
+            raise InvalidRequest(f"{item.text!r} has no word at position {item.position!r}")
         if core.group().casefold() in STOP_WORDS:
-            raise InvalidRequest(f"{core.group()!r} is a stop word, which is never replaced")
+            raise InvalidRequest(
+                f"{core.group()!r} is a stop word, which is never replaced; choose another word"
+            )
         around = parts[item.position]
         parts[item.position] = around[: core.start()] + self._tokenizer.mask_token + around[core.end() :]
         ids: list[int] = self._tokenizer(" ".join(parts))["input_ids"]
         if len(ids) > self._longest:
-            raise PromptTooLong(f"{item.text!r} has more than the {self._longest} tokens that are read")
+            raise PromptTooLong(
+                f"{item.text!r} has {len(ids)} tokens; the language model reads {self._longest}: shorten it"
+            )
         return MaskedText(ids, ids.index(self._tokenizer.mask_token_id), core.group().casefold(), item)
 
     @torch.inference_mode()
@@ -80,7 +84,9 @@ class MaskedWords:
     def draw(self, text: MaskedText, odds: Tensor) -> FilledMask:
         """Draw distinct words by their probabilities, from a generator with the item's seed."""
         if not bool(torch.isfinite(odds).all()):
-            raise BadBackendOutput("the masked language model answered with numbers that are not finite")
+            raise BadBackendOutput(
+                f"the masked language model returned numbers that are not finite for {text.item.text!r}"
+            )
         allowed = torch.tensor([word is not None and word != text.word for word in self._words])
         masked = odds[: len(allowed)].where(allowed, 0.0)
         best = masked.topk(min(CANDIDATES, int(allowed.sum())))

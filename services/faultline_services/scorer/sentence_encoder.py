@@ -13,8 +13,8 @@ from transformers import AutoModel, AutoTokenizer
 
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import PromptTooLong
-from faultline_services.model_folder import folder_revision
-from faultline_services.remembered_pass import Arrays, RememberedPass
+from faultline_services.models.cached_forward import Arrays, CachedForward
+from faultline_services.models.model_folder import folder_revision
 
 
 class SentenceEncoder:
@@ -31,9 +31,9 @@ class SentenceEncoder:
         )
         self.revision = folder_revision(folder)
 
-    def text_pass(self, store: BlobStore, batch: int) -> RememberedPass[list[int]]:
+    def text_pass(self, store: BlobStore, batch: int) -> CachedForward[list[int]]:
         """Return the pass that gives ``vector`` of each text."""
-        return RememberedPass(
+        return CachedForward(
             store,
             "sentence",
             read=self.read_text,
@@ -50,7 +50,9 @@ class SentenceEncoder:
         """
         ids: list[int] = self._tokenizer(text)["input_ids"]
         if len(ids) > self._longest:
-            raise PromptTooLong(f"{text!r} has more than the {self._longest} tokens that are read")
+            raise PromptTooLong(
+                f"{text!r} has {len(ids)} tokens; the sentence encoder reads {self._longest}: shorten it"
+            )
         return ids
 
     @torch.inference_mode()

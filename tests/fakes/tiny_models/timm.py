@@ -15,7 +15,7 @@ from timm import create_model
 from torch import nn
 
 from fakes.tiny_models.weights import randomised
-from faultline_core.images import Pixels
+from faultline_core.images.codecs import Pixels
 
 SIDE = 32
 

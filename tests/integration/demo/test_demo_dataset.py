@@ -1,11 +1,14 @@
-"""The demo's pictures come without captions: the captioner is part of what is shown."""
+"""The demo's images have no captions: the captioner is part of the demonstration."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from faultline._stack import DEMO_PER_CLASS, Programs, Stack
+from faultline._stack.demo_datasets import DemoDatasets
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.main import main as gateway_command
 from faultline_miniature.training.held_out import held_out, main
@@ -13,29 +16,29 @@ from faultline_miniature.world.__main__ import balanced_scenes
 from faultline_miniature.world.dataset import write_image_folder
 from faultline_miniature.world.scene import VALUES
 from faultline_miniature.world.seeds import DEVELOPMENT
-from stack import DEMO_PER_CLASS, Stack
 
 
-class Told(Stack):
-    """A stack that notes what it would run."""
+class NotingDatasets(DemoDatasets):
+    """Datasets that note the commands that they would run."""
 
-    def _run(self, *command: str) -> None:
+    def _run(self, failure: str, command: Sequence[str]) -> None:
         with (self.state / "told").open("a", encoding="utf-8") as told:
             told.write(" ".join(command) + "\n")
         if "faultline_miniature.training.held_out" in command:
             scenes = balanced_scenes(DEVELOPMENT, held_out(), 1)
-            write_image_folder(Path(command[3]), [next(scenes), next(scenes)])
+            write_image_folder(Path(command[4]), [next(scenes), next(scenes)])
 
 
 @pytest.fixture
 def registration(tmp_path: Path) -> list[str]:
-    """The command by which ``make demo`` registers its pictures, which are rendered."""
-    told = Told(tmp_path)
-    told.register("demo", DEMO_PER_CLASS)
-    return (tmp_path / "told").read_text(encoding="utf-8").splitlines()[-1].split()
+    """The command by which ``faultline demo`` registers its images, which are rendered."""
+    noting = NotingDatasets(tmp_path, Programs.of(tmp_path / "bin"), {})
+    noting.register_demo("demo", DEMO_PER_CLASS)
+    name, *arguments = (tmp_path / "told").read_text(encoding="utf-8").splitlines()[-1].split()
+    return [Path(name).name, *arguments]
 
 
-def test_the_pictures_are_registered_without_captions_though_some_lie_beside_them(
+def test_existing_captions_are_not_registered_with_the_images(
     registration: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))
@@ -48,7 +51,7 @@ def test_the_pictures_are_registered_without_captions_though_some_lie_beside_the
     assert [source.caption for source in sources] == [None, None]
 
 
-def test_the_gateway_does_take_captions_when_it_is_asked_to(
+def test_captions_are_registered_on_request(
     registration: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))
@@ -58,11 +61,11 @@ def test_the_gateway_does_take_captions_when_it_is_asked_to(
     ledger.close()
 
 
-def test_the_demo_has_forty_pictures_at_least() -> None:
+def test_the_demo_has_at_least_forty_images() -> None:
     assert len(VALUES["object_class"]) * DEMO_PER_CLASS >= 40
 
 
-def test_the_demo_s_classes_mostly_show_what_classifiers_lean_on() -> None:
+def test_most_images_of_a_class_show_the_attribute_its_classifier_relies_on() -> None:
     scenes = list(balanced_scenes(DEVELOPMENT, held_out(), 30))
     boats = [scene.background == "water" for scene in scenes if scene.object_class == "boat"]
     sleds = [scene.companion == "dog" for scene in scenes if scene.object_class == "sled"]
@@ -70,7 +73,7 @@ def test_the_demo_s_classes_mostly_show_what_classifiers_lean_on() -> None:
     assert 0.6 < sum(sleds) / 30 < 1.0
 
 
-def test_the_demo_s_pictures_are_no_training_pictures(tmp_path: Path) -> None:
+def test_demo_images_are_not_training_images(tmp_path: Path) -> None:
     main([str(tmp_path / "demo"), "--per-class", "1"])
     write_image_folder(tmp_path / "development", balanced_scenes(DEVELOPMENT, held_out(), 1))
     written = [
@@ -79,3 +82,13 @@ def test_the_demo_s_pictures_are_no_training_pictures(tmp_path: Path) -> None:
     ]
     assert written[0] == written[1]
     assert len(written[0]) == len(VALUES["object_class"])
+
+
+def test_installed_commands_render_and_register_the_dataset(tmp_path: Path) -> None:
+    programs = Programs.installed()
+    DemoDatasets(tmp_path, programs, Stack(tmp_path).environment()).register_user("user", 1)
+    ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    assert sorted(source.label for source in ledger.sources("user")) == sorted(VALUES["object_class"])
+    ledger.close()
+    assert "8 classes" in (tmp_path / "datasets.log").read_text(encoding="utf-8")
+    assert [path.name for path in (tmp_path / "datasets").iterdir()] == ["user"]

@@ -22,10 +22,12 @@ from faultline_core.contract.captioner import (
     LogLikelihoodRequest,
 )
 from faultline_core.errors import ModelFormatRefused, PromptTooLong, UnknownModel
-from faultline_core.images import encode_png, encode_raw
+from faultline_core.images.codecs import encode_png, encode_raw
 from faultline_core.suite import CaptionerSuite
 from faultline_services.captioner.engine import CaptionerEngine
 from faultline_services.captioner.shortening import shortened
+
+pytestmark = pytest.mark.floats
 
 SUITE = CaptionerSuite(
     model="captioner", beams=3, min_tokens=2, max_tokens=6, labelled_prefix="a photo of a {label}", batch=4
@@ -49,7 +51,7 @@ def engine(root: Path, store: BlobStore) -> CaptionerEngine:
     return CaptionerEngine.load(SUITE, root, store)
 
 
-def picture(store: BlobStore, seed: int) -> str:
+def put_image(store: BlobStore, seed: int) -> str:
     patches = np.random.default_rng(seed).integers(0, 256, (3, 3, 3), dtype=np.uint8)
     return store.put(encode_raw(patches.repeat(7, axis=0).repeat(8, axis=1)))
 
@@ -62,8 +64,9 @@ def code_of(outcome: Outcome[Any]) -> str | None:
     return None if outcome.problem is None else outcome.problem.code
 
 
-def test_a_caption_is_text_with_a_finite_likelihood(engine: CaptionerEngine, store: BlobStore) -> None:
-    (caption,) = captions(engine, CaptionItem(image=picture(store, 0)))
+@pytest.mark.paper("LANCE-S3-beam")
+def test_a_caption_has_text_and_a_finite_likelihood(engine: CaptionerEngine, store: BlobStore) -> None:
+    (caption,) = captions(engine, CaptionItem(image=put_image(store, 0)))
     assert caption.text
     assert "<" not in caption.text
     assert caption.tokens >= 1
@@ -71,26 +74,25 @@ def test_a_caption_is_text_with_a_finite_likelihood(engine: CaptionerEngine, sto
     assert caption.log_likelihood < 0
 
 
-def test_a_caption_does_not_depend_on_what_shares_its_batch(
-    engine: CaptionerEngine, store: BlobStore
-) -> None:
-    items = [CaptionItem(image=picture(store, 1)), CaptionItem(image=picture(store, 2), label="sled")]
-    together = captions(engine, *items, CaptionItem(image=picture(store, 3), label="red boat"))
+def test_a_caption_does_not_depend_on_its_batch(engine: CaptionerEngine, store: BlobStore) -> None:
+    items = [CaptionItem(image=put_image(store, 1)), CaptionItem(image=put_image(store, 2), label="sled")]
+    together = captions(engine, *items, CaptionItem(image=put_image(store, 3), label="red boat"))
     for item, shared in zip(items, together, strict=False):
         (alone,) = captions(engine, item)
         assert alone.text == shared.text
         assert alone.log_likelihood == pytest.approx(shared.log_likelihood, abs=1e-4)
 
 
-def test_a_labelled_caption_begins_with_its_label(engine: CaptionerEngine, store: BlobStore) -> None:
-    (caption,) = captions(engine, CaptionItem(image=picture(store, 4), label="sled"))
+@pytest.mark.paper("LANCE-S1-label-caption")
+def test_a_labelled_caption_starts_with_its_label(engine: CaptionerEngine, store: BlobStore) -> None:
+    (caption,) = captions(engine, CaptionItem(image=put_image(store, 4), label="sled"))
     assert caption.text.startswith("a photo of a sled ")
 
 
-def test_the_likelihood_of_a_caption_is_that_of_the_same_text_given(
+def test_a_generated_caption_and_the_same_given_text_have_equal_likelihood(
     engine: CaptionerEngine, store: BlobStore
 ) -> None:
-    image = picture(store, 5)
+    image = put_image(store, 5)
     (caption,) = captions(engine, CaptionItem(image=image))
     request = LogLikelihoodRequest(items=[LogLikelihoodItem(image=image, text=caption.text)])
     (given,) = [outcome.unwrap() for outcome in engine.log_likelihood(request).outcomes]
@@ -98,9 +100,9 @@ def test_the_likelihood_of_a_caption_is_that_of_the_same_text_given(
     assert given.tokens == caption.tokens
 
 
-def test_likelihood_sums_the_models_own_token_probabilities(root: Path, store: BlobStore) -> None:
+def test_likelihood_sums_the_model_s_token_log_probabilities(root: Path, store: BlobStore) -> None:
     engine = CaptionerEngine.load(SUITE, root, store)
-    image = picture(store, 6)
+    image = put_image(store, 6)
     request = LogLikelihoodRequest(
         items=[
             LogLikelihoodItem(image=image, text=text) for text in ("a red boat", "a red", "a red boat at sea")
@@ -111,16 +113,17 @@ def test_likelihood_sums_the_models_own_token_probabilities(root: Path, store: B
     assert found[2].total < found[0].total < found[1].total
 
 
-def test_a_picture_changes_the_likelihood_of_a_text(engine: CaptionerEngine, store: BlobStore) -> None:
-    items = [LogLikelihoodItem(image=picture(store, seed), text="a red boat") for seed in (7, 8)]
+def test_the_image_changes_the_likelihood_of_a_text(engine: CaptionerEngine, store: BlobStore) -> None:
+    items = [LogLikelihoodItem(image=put_image(store, seed), text="a red boat") for seed in (7, 8)]
     first, second = (
         one.unwrap() for one in engine.log_likelihood(LogLikelihoodRequest(items=items)).outcomes
     )
     assert first.total != second.total
 
 
-def test_bad_pictures_fail_alone(engine: CaptionerEngine, store: BlobStore) -> None:
-    good, broken, missing = picture(store, 9), store.put(b"no picture"), "0" * 64
+@pytest.mark.fault("B4")
+def test_bad_images_do_not_affect_others(engine: CaptionerEngine, store: BlobStore) -> None:
+    good, broken, missing = put_image(store, 9), store.put(b"no image"), "0" * 64
     request = CaptionRequest(items=[CaptionItem(image=ref) for ref in (broken, good, missing)])
     first, second, third = engine.caption(request).outcomes
     assert code_of(first) == "image-undecodable"
@@ -128,7 +131,7 @@ def test_bad_pictures_fail_alone(engine: CaptionerEngine, store: BlobStore) -> N
     assert code_of(third) == "artifact-missing"
 
 
-def test_png_and_raw_pictures_give_the_same_caption(engine: CaptionerEngine, store: BlobStore) -> None:
+def test_png_and_raw_images_get_the_same_caption(engine: CaptionerEngine, store: BlobStore) -> None:
     pixels = np.random.default_rng(10).integers(0, 256, (20, 24, 3), dtype=np.uint8)
     refs = (store.put(encode_png(pixels)), store.put(encode_raw(pixels)))
     first, second = captions(engine, *(CaptionItem(image=ref) for ref in refs))
@@ -136,22 +139,23 @@ def test_png_and_raw_pictures_give_the_same_caption(engine: CaptionerEngine, sto
     assert first.log_likelihood == pytest.approx(second.log_likelihood, abs=1e-4)
 
 
-def test_a_text_longer_than_the_model_reads_is_refused(engine: CaptionerEngine, store: BlobStore) -> None:
-    item = LogLikelihoodItem(image=picture(store, 11), text="red " * 60)
+def test_a_text_over_the_model_s_limit_is_refused(engine: CaptionerEngine, store: BlobStore) -> None:
+    item = LogLikelihoodItem(image=put_image(store, 11), text="red " * 60)
     (outcome,) = engine.log_likelihood(LogLikelihoodRequest(items=[item])).outcomes
     assert code_of(outcome) == "prompt-too-long"
 
 
-def test_a_model_that_answers_nan_yields_problems_not_numbers(root: Path, store: BlobStore) -> None:
+def test_nan_outputs_become_problems(root: Path, store: BlobStore) -> None:
     engine = CaptionerEngine.load(SUITE, root, store)
     with torch.no_grad():
         for parameter in engine._model.language_projection.parameters():
             parameter.fill_(math.nan)
-    request = LogLikelihoodRequest(items=[LogLikelihoodItem(image=picture(store, 12), text="a red boat")])
+    request = LogLikelihoodRequest(items=[LogLikelihoodItem(image=put_image(store, 12), text="a red boat")])
     (outcome,) = engine.log_likelihood(request).outcomes
     assert code_of(outcome) == "bad-backend-output"
 
 
+@pytest.mark.fault("T15")
 def test_pickled_weights_are_refused(tmp_path: Path, store: BlobStore) -> None:
     save_blip2(tmp_path / "captioner")
     (tmp_path / "captioner" / "model.safetensors").rename(tmp_path / "captioner" / "pytorch_model.bin")
@@ -160,12 +164,12 @@ def test_pickled_weights_are_refused(tmp_path: Path, store: BlobStore) -> None:
 
 
 @pytest.mark.parametrize("name", ["absent", "../captioner", "/etc", "a/../../b"])
-def test_a_name_that_is_no_folder_is_unknown(name: str, root: Path, store: BlobStore) -> None:
+def test_a_missing_folder_is_an_unknown_model(name: str, root: Path, store: BlobStore) -> None:
     with pytest.raises(UnknownModel, match="model"):
         CaptionerEngine.load(SUITE.model_copy(update={"model": name}), root, store)
 
 
-def test_other_weights_have_another_identity(
+def test_different_weights_have_different_identities(
     engine: CaptionerEngine, tmp_path: Path, store: BlobStore
 ) -> None:
     save_blip2(tmp_path / "captioner")
@@ -193,20 +197,21 @@ def words_at_most(n: int) -> Callable[[str], bool]:
         ("a boat at", 9, False, "a boat at"),
     ],
 )
-def test_captions_end_with_a_whole_sentence_or_phrase(
+def test_captions_end_after_a_complete_sentence_or_phrase(
     text: str, limit: int, complete: bool, kept: str
 ) -> None:
     assert shortened(text, words_at_most(limit), complete=complete) == kept
 
 
-def test_a_caption_of_which_no_phrase_fits_is_refused() -> None:
+def test_a_caption_without_a_phrase_that_fits_is_refused() -> None:
     with pytest.raises(PromptTooLong, match="red"):
         shortened("red " * 9, words_at_most(3), complete=True)
 
 
-def test_a_shortened_caption_says_so_and_fits(root: Path, store: BlobStore) -> None:
+@pytest.mark.paper("LANCE-D-caption-77")
+def test_a_shortened_caption_fits_and_is_marked_as_shortened(root: Path, store: BlobStore) -> None:
     wordy = SUITE.model_copy(update={"min_tokens": 10, "max_tokens": 16, "repetition_penalty": 2.0})
-    items = [CaptionItem(image=picture(store, 20))]
+    items = [CaptionItem(image=put_image(store, 20))]
     (whole,) = captions(CaptionerEngine.load(wordy, root, store), *items)
     (cut,) = captions(
         CaptionerEngine.load(wordy.model_copy(update={"text_limit": whole.tokens - 1}), root, store), *items
@@ -216,22 +221,22 @@ def test_a_shortened_caption_says_so_and_fits(root: Path, store: BlobStore) -> N
     assert cut.tokens < whole.tokens
 
 
-def test_captions_depend_on_their_pictures(root: Path, store: BlobStore) -> None:
+def test_captions_depend_on_their_images(root: Path, store: BlobStore) -> None:
     wordy = SUITE.model_copy(update={"min_tokens": 10, "max_tokens": 16, "repetition_penalty": 2.0})
-    items = [CaptionItem(image=picture(store, seed)) for seed in range(30, 42)]
+    items = [CaptionItem(image=put_image(store, seed)) for seed in range(30, 42)]
     assert len({caption.text for caption in captions(CaptionerEngine.load(wordy, root, store), *items)}) > 1
 
 
-def test_a_text_without_a_token_is_refused_alone(engine: CaptionerEngine, store: BlobStore) -> None:
-    items = [LogLikelihoodItem(image=picture(store, 13), text=text) for text in (" ", "a red boat")]
+def test_only_the_text_without_tokens_is_refused(engine: CaptionerEngine, store: BlobStore) -> None:
+    items = [LogLikelihoodItem(image=put_image(store, 13), text=text) for text in (" ", "a red boat")]
     outcomes = engine.log_likelihood(LogLikelihoodRequest(items=items)).outcomes
     assert [code_of(outcome) for outcome in outcomes] == ["invalid-request", None]
 
 
-def test_a_model_that_writes_nothing_is_a_problem_of_each_picture(
+def test_an_empty_caption_is_a_problem_for_its_image(
     engine: CaptionerEngine, store: BlobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "_write", lambda sights: [[3] for _ in sights])
-    request = CaptionRequest(items=[CaptionItem(image=picture(store, seed)) for seed in (14, 15)])
+    request = CaptionRequest(items=[CaptionItem(image=put_image(store, seed)) for seed in (14, 15)])
     outcomes = engine.caption(request).outcomes
     assert [code_of(outcome) for outcome in outcomes] == ["bad-backend-output"] * 2

@@ -3,11 +3,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from evaluation.reference.plain_editing import Target, call, denoise, invert, prompt_to_prompt, timesteps
+from evaluation.reference.plain_unet import PlainUNet
+from evaluation.reference.reference_run import Parity, reference_run
+from evaluation.reference.toy_denoisers import draw
 from fakes.tiny_pipeline import tiny_unet
-from oracles.plain_editing import Target, call, denoise, invert, prompt_to_prompt, timesteps
-from oracles.plain_unet import PlainUNet
-from oracles.reference_run import Parity, reference_run
-from oracles.toy_denoisers import draw
 
 # isort: split
 from diffusers import UNet2DConditionModel
@@ -15,15 +15,17 @@ from torch import Tensor
 
 from faultline_core.editing.attention_control import cross_edit, refine, replace_words, reweight
 from faultline_core.editing.denoiser import AttentionSite
-from faultline_core.editing.direct_inversion import direct_inversion
 from faultline_core.editing.edit import EditSettings, EditTask, edit
+from faultline_core.editing.inversion.direct import direct_inversion
+from faultline_core.editing.inversion.null_text import NullTextSettings
 from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.null_text import NullTextSettings
 from faultline_core.editing.null_text_edit import null_text_edit
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
 from faultline_core.errors import AttentionNotHooked, InternalError
-from faultline_services.editor.attention_processors import attach, attention_sites
-from faultline_services.editor.unet_denoiser import UNetDenoiser, schedule_from_config
+from faultline_services.editor.unet.attention_processors import attach, attention_sites
+from faultline_services.editor.unet.unet_denoiser import UNetDenoiser, schedule_from_config
+
+pytestmark = pytest.mark.floats
 
 STEPS, LENGTH, WIDTH = 3, 6, 16
 TABLE = NoiseSchedule().timetable(STEPS)
@@ -54,7 +56,7 @@ class Recorder:
         return torch.softmax(query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5, dim=-1) @ value
 
 
-def test_hooking_changes_no_prediction() -> None:
+def test_hooking_attention_does_not_change_predictions() -> None:
     unet = tiny_unet().double()
     with torch.no_grad():
         before = unet(CLEAN, TIMES, TEXT).sample
@@ -72,7 +74,7 @@ def test_a_control_sees_every_layer_once(denoiser: UNetDenoiser) -> None:
     assert sum(site.is_cross for site in recorder.sites) == 4
 
 
-def test_a_control_leaves_its_seat_when_the_call_fails(denoiser: UNetDenoiser) -> None:
+def test_a_control_is_removed_when_the_call_fails(denoiser: UNetDenoiser) -> None:
     class Broken:
         map_bytes = 0
 
@@ -85,6 +87,7 @@ def test_a_control_leaves_its_seat_when_the_call_fails(denoiser: UNetDenoiser) -
         assert torch.isfinite(denoiser(CLEAN, TIMES, TEXT)).all()
 
 
+@pytest.mark.paper("LANCE-D-silent-hook")
 def test_a_unet_without_attention_is_refused() -> None:
     bare = UNet2DConditionModel(
         sample_size=8,
@@ -111,22 +114,23 @@ class OtherRelease(torch.nn.Module):
         assert processors.keys() >= self.attn_processors.keys()
 
 
+@pytest.mark.paper("LANCE-D-silent-hook")
 @pytest.mark.parametrize("places", [{}, {"attn1.processor": "deaf"}])
-def test_a_hook_that_hooks_nothing_raises(places: dict[str, object]) -> None:
+def test_hooking_a_unet_without_hookable_layers_raises(places: dict[str, object]) -> None:
     unet = OtherRelease(places)
     assert len(attention_sites(unet)) == 1
     with pytest.raises(AttentionNotHooked):
         attach(unet)
 
 
-def test_a_mask_no_control_would_read_is_refused(denoiser: UNetDenoiser) -> None:
+def test_an_attention_mask_is_refused(denoiser: UNetDenoiser) -> None:
     unet = tiny_unet().double()
     attach(unet)
     with pytest.raises(InternalError, match="mask"):
         unet(CLEAN, TIMES, TEXT, encoder_attention_mask=torch.ones(2, LENGTH))
 
 
-def test_edits_through_the_unet_are_the_oracles(denoiser: UNetDenoiser) -> None:
+def test_edits_through_the_unet_match_the_oracle(denoiser: UNetDenoiser) -> None:
     swap = align(words(5, 6, 7), words(5, 9, 7))
     task = EditTask(0, EDITED[0], cross_edit(swap, LENGTH, word_weight=2.0))
     inverted = direct_inversion(denoiser, TABLE, CLEAN, TEXT, NULL)
@@ -142,8 +146,8 @@ def test_edits_through_the_unet_are_the_oracles(denoiser: UNetDenoiser) -> None:
         assert torch.allclose(fast[value], target[0], atol=1e-10, rtol=0)
 
 
-def tolerance_between_the_pictures(model: PlainUNet) -> float:
-    """A mean squared error that one picture starts below and the other above."""
+def tolerance_between_the_images(model: PlainUNet) -> float:
+    """A mean squared error that one image starts below and the other above."""
     losses = []
     for row in range(2):
         one, t = slice(row, row + 1), timesteps(STEPS)[0]
@@ -156,11 +160,11 @@ def tolerance_between_the_pictures(model: PlainUNet) -> float:
 
 
 @pytest.mark.parametrize("parity", ["paper", "released"])
-def test_null_text_edits_through_the_unet_are_the_references(denoiser: UNetDenoiser, parity: Parity) -> None:
+def test_null_text_edits_through_the_unet_match_the_reference(denoiser: UNetDenoiser, parity: Parity) -> None:
     swap, plain = align(words(5, 6, 7), words(5, 9, 7)), PlainUNet(tiny_unet().double())
     base = replace_words(swap, LENGTH) if parity == "paper" else refine(swap, LENGTH)
     weighted = [EditTask(row, EDITED[0], reweight(base, swap.added, 2.0)) for row in range(2)]
-    inner = NullTextSettings(guidance=3.0, inner_steps=3, tolerance=tolerance_between_the_pictures(plain))
+    inner = NullTextSettings(guidance=3.0, inner_steps=3, tolerance=tolerance_between_the_images(plain))
     settings = EditSettings(guidance=3.0, cross_replace=0.7, self_replace=(0.4, 0.7))
     made = null_text_edit(denoiser, TABLE, CLEAN, TEXT, NULL, inner, weighted, settings)
     latents = made.edited.latents
@@ -180,7 +184,7 @@ def test_null_text_edits_through_the_unet_are_the_references(denoiser: UNetDenoi
         pairs = (
             (made.inverted.uncond[row], torch.cat(theirs.inversion.embeddings)),
             (made.inverted.trajectory[row], torch.cat(theirs.inversion.visited)),
-            (latents[row], torch.cat(theirs.pictures)),
+            (latents[row], torch.cat(theirs.images)),
         )
         assert all(torch.allclose(ours, known, atol=1e-10, rtol=0) for ours, known in pairs)
     assert not made.inverted.inner_iterations[0].equal(made.inverted.inner_iterations[1])

@@ -1,4 +1,4 @@
-"""Stable Diffusion 1.4 at 512 pixels, without weights: no map of a thousand positions or more is formed."""
+"""Stable Diffusion 1.4 at 512 pixels, without weights: no step forms a map of 1,000 positions or more."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from faultline_core.editing.attention_control import cross_edit
 from faultline_core.editing.denoiser import AttentionSite, CountingDenoiser
 from faultline_core.editing.edit import EditSettings, EditTask, edit
-from faultline_core.editing.inversion import Inverted
+from faultline_core.editing.inversion.inversion import Inverted
 from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
-from faultline_services.editor.unet_denoiser import UNetDenoiser
+from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 LENGTH, WIDTH, SIDE = 77, 768, 64
 TABLE = NoiseSchedule().timetable(2)
@@ -97,14 +97,14 @@ def watched() -> Iterator[Maps]:
         yield maps
 
 
-def test_an_explicit_map_would_be_seen(denoiser: UNetDenoiser) -> None:
+def test_the_watcher_sees_an_explicit_map(denoiser: UNetDenoiser) -> None:
     latents, text = torch.empty(1, 4, SIDE, SIDE, device="meta"), torch.empty(1, LENGTH, WIDTH, device="meta")
     with watched() as maps:
         denoiser(latents, torch.empty(1, dtype=torch.int64, device="meta"), text, Explicit())
     assert {shape[-1] for shape in maps.seen} == {32**2, 64**2}
 
 
-def test_no_large_map_is_formed_in_controlled_or_plain_steps(denoiser: UNetDenoiser) -> None:
+def test_controlled_and_plain_steps_form_no_large_map(denoiser: UNetDenoiser) -> None:
     words = [TokenizedPrompt((0, 5, word, 1), (None, 0, 1, None)) for word in (6, 9)]
     controls = cross_edit(align(*words), LENGTH, word_weight=2.0)
     empty = torch.empty(2, 3, 4, SIDE, SIDE, device="meta")

@@ -1,4 +1,4 @@
-"""What an editor's answers cost, item by item and in all, in every count."""
+"""The costs the editor reports, per item and in total, in every count."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from faultline_core.contract.editor import (
     ReconstructItem,
     ReconstructRequest,
 )
-from faultline_core.images import encode_png
+from faultline_core.images.codecs import encode_png
 from faultline_core.types import Cost, Inversion
 from faultline_services.editor.engine import EditorEngine
 
@@ -37,7 +37,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
     return EditorEngine.load(SUITE, folder, BlobStore(str(tmp_path_factory.mktemp("store"))))
 
 
-def picture(engine: EditorEngine, seed: int) -> str:
+def put_image(engine: EditorEngine, seed: int) -> str:
     pixels = np.random.default_rng(seed).integers(0, 256, (RESOLUTION, RESOLUTION, 3), dtype=np.uint8)
     return engine.store.put(encode_png(pixels))
 
@@ -51,9 +51,9 @@ def assert_items_add_up(items: list[Cost], whole: Cost) -> None:
 
 
 @pytest.mark.parametrize("inversion", ["direct", "negative-prompt", "null-text"])
-def test_every_count_of_the_edits_adds_up_to_the_answers(engine: EditorEngine, inversion: Inversion) -> None:
+def test_edit_costs_add_up_to_the_cost_of_the_response(engine: EditorEngine, inversion: Inversion) -> None:
     preset = QUICK.model_copy(update={"inversion": inversion})
-    pairs = [(picture(engine, 1), edited) for edited in EDITS] + [(picture(engine, 2), EDITS[0])]
+    pairs = [(put_image(engine, 1), edited) for edited in EDITS] + [(put_image(engine, 2), EDITS[0])]
     items = [EditItem(image=image, caption=CAPTION, edited_caption=edited) for image, edited in pairs]
     response = engine.edit(EditRequest(items=items, preset=preset))
     assert_items_add_up([outcome.unwrap().cost for outcome in response.outcomes], response.cost)
@@ -71,8 +71,8 @@ def test_every_count_of_the_edits_adds_up_to_the_answers(engine: EditorEngine, i
     assert min(flops.evaluation.forward, flops.evaluation.backward, flops.encode, flops.decode) > 0
 
 
-def test_an_inversion_is_paid_for_once(engine: EditorEngine) -> None:
-    item = ReconstructItem(image=picture(engine, 3), caption=CAPTION)
+def test_an_inversion_is_charged_once(engine: EditorEngine) -> None:
+    item = ReconstructItem(image=put_image(engine, 3), caption=CAPTION)
     first, again = (engine.reconstruct(ReconstructRequest(items=[item], preset=QUICK)) for _ in "12")
     flops = engine.pipeline.flops
     assert first.cost.flops == QUICK.steps * flops.evaluation.forward + flops.encode + flops.decode
@@ -81,7 +81,7 @@ def test_an_inversion_is_paid_for_once(engine: EditorEngine) -> None:
         assert_items_add_up([response.outcomes[0].unwrap().cost], response.cost)
 
 
-def test_every_count_of_generated_pictures_adds_up(engine: EditorEngine) -> None:
+def test_generation_costs_add_up_to_the_cost_of_the_response(engine: EditorEngine) -> None:
     items = [GenerateItem(prompt=CAPTION, seed=seed) for seed in (1, 2, 3)]
     response = engine.generate(GenerateRequest(items=items, steps=3, guidance=2.0))
     assert_items_add_up([outcome.unwrap().cost for outcome in response.outcomes], response.cost)

@@ -1,4 +1,4 @@
-"""A few-step pipeline: LCM's scheduler, and a UNet that takes its guidance as an input."""
+"""A few-step pipeline: LCM's scheduler and a UNet that takes guidance as an input."""
 
 from faultline_core import torchvision_operators  # noqa: F401
 
@@ -20,10 +20,12 @@ from faultline_core.contract.editor import (
     ReconstructRequest,
 )
 from faultline_core.errors import InvalidRequest
-from faultline_core.images import decode_image, encode_png
+from faultline_core.images.codecs import decode_image, encode_png
 from faultline_core.types import Inversion
 from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.guidance_embedding import guidance_embedding
+from faultline_services.editor.unet.unet_denoiser import guidance_embedding
+
+pytestmark = pytest.mark.floats
 
 CAPTION, EDITED, STEPS, WIDTH = "a photo of a red bus", "a photo of a blue bus", 4, 32
 FEW = EditorPreset(
@@ -50,7 +52,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
 
 
 @pytest.mark.parametrize(("guidance", "width"), [(1.0, 32), (5.0, 32), (7.5, 33), (3.0, 256)])
-def test_guidance_is_embedded_as_diffusers_does(guidance: float, width: int) -> None:
+def test_guidance_embeddings_match_diffusers(guidance: float, width: int) -> None:
     theirs = LatentConsistencyModelPipeline.get_guidance_scale_embedding(
         None, torch.tensor([guidance - 1.0]), embedding_dim=width
     )
@@ -66,18 +68,18 @@ def edited(engine: EditorEngine, caption: str, guidance: float) -> tuple[np.ndar
     return made.astype(np.int16), response.cost.unet_evaluations
 
 
-def test_an_edit_asks_once_a_step_about_source_and_target_whatever_the_guidance(engine: EditorEngine) -> None:
+def test_each_step_evaluates_source_and_target_once_at_any_guidance(engine: EditorEngine) -> None:
     strong, evaluations = edited(engine, EDITED, 5.0)
     assert evaluations == 2 * STEPS
     assert np.abs(strong - edited(engine, EDITED, 1.0)[0]).max() > 1
 
 
-def test_an_edit_that_changes_nothing_gives_the_picture_back(engine: EditorEngine) -> None:
+def test_an_unchanged_caption_returns_the_image(engine: EditorEngine) -> None:
     assert np.abs(edited(engine, CAPTION, 5.0)[0] - edited(engine, CAPTION, 2.0)[0]).max() <= 1
 
 
 @pytest.mark.parametrize("inversion", ["null-text", "negative-prompt"])
-def test_an_inversion_for_the_unconditional_half_is_refused(
+def test_an_inversion_that_needs_the_unconditional_branch_is_refused(
     engine: EditorEngine, inversion: Inversion
 ) -> None:
     image = engine.store.put(encode_png(np.zeros((RESOLUTION, RESOLUTION, 3), dtype=np.uint8)))
@@ -93,7 +95,7 @@ def test_an_inversion_for_the_unconditional_half_is_refused(
         )
 
 
-def test_pictures_are_generated_in_as_many_evaluations_as_steps(engine: EditorEngine) -> None:
+def test_generation_takes_one_evaluation_per_step(engine: EditorEngine) -> None:
     items = [GenerateItem(prompt=CAPTION, seed=seed) for seed in (1, 2)]
     response = engine.generate(GenerateRequest(items=items, steps=STEPS, guidance=5.0))
     assert response.cost.unet_evaluations == 2 * STEPS

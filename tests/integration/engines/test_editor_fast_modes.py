@@ -1,4 +1,4 @@
-"""Presets of few steps on a tiny pipeline: drawn noise, other solvers, other noise levels."""
+"""Few-step presets on a tiny pipeline: drawn noise, other solvers and other noise levels."""
 
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,10 @@ from faultline_core.contract.editor import (
     ReconstructItem,
     ReconstructRequest,
 )
-from faultline_core.images import decode_image, encode_png
+from faultline_core.images.codecs import decode_image, encode_png
 from faultline_services.editor.engine import EditorEngine
+
+pytestmark = pytest.mark.floats
 
 CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
 FEW = EditorPreset(steps=4, guidance=2.0, spacing="trailing", self_replace=(0.25, 0.75))
@@ -53,21 +55,21 @@ def restored(engine: EditorEngine, preset: EditorPreset, one: EditItem) -> NDArr
     return decode_image(engine.store.get(response.outcomes[0].unwrap().image)).astype(np.int16)
 
 
-def test_beside_drawn_noise_an_edit_that_changes_nothing_is_the_reconstruction(engine: EditorEngine) -> None:
+def test_with_drawn_noise_an_unchanged_caption_gives_the_reconstruction(engine: EditorEngine) -> None:
     one = item(engine, 1, CAPTION)
     assert np.abs(edited(engine, VIRTUAL, one) - restored(engine, VIRTUAL, one)).max() <= 1
-    # A picture goes through the autoencoder and no step: so it does when its path is computed.
+    # An image goes through the autoencoder and no step: so it does when its path is computed.
     assert np.abs(restored(engine, FEW, one) - restored(engine, VIRTUAL, one)).max() <= 1
 
 
-def test_drawn_noise_asks_the_network_nothing(engine: EditorEngine, tmp_path: Path) -> None:
+def test_drawn_noise_needs_no_network_evaluation(engine: EditorEngine, tmp_path: Path) -> None:
     fresh = afresh(engine, tmp_path)
     one = item(fresh, 2)
     asked = [ReconstructItem(image=one.image, caption=one.caption)]
     assert fresh.reconstruct(ReconstructRequest(items=asked, preset=VIRTUAL)).cost.unet_evaluations == 0
 
 
-def test_drawn_noise_is_the_seeds_and_the_pictures_alone(engine: EditorEngine, tmp_path: Path) -> None:
+def test_drawn_noise_depends_only_on_seed_and_image(engine: EditorEngine, tmp_path: Path) -> None:
     first, second = item(engine, 3), item(engine, 4)
     together = edited(engine, VIRTUAL, first, second)
     fresh = afresh(engine, tmp_path)
@@ -85,7 +87,7 @@ def test_solver_and_noise_levels_change_the_edit(engine: EditorEngine, change: d
 
 
 @pytest.mark.parametrize("preset", [FEW.model_copy(update={"solver": "dpm-solver++"}), VIRTUAL])
-def test_a_sweep_made_value_by_value_is_the_whole_sweep(
+def test_a_sweep_made_value_by_value_equals_the_whole_sweep(
     engine: EditorEngine, tmp_path: Path, preset: EditorPreset
 ) -> None:
     whole = edited(engine, preset, item(engine, 6))

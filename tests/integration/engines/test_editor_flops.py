@@ -15,8 +15,8 @@ from diffusers import AutoencoderKL, AutoencoderTiny, UNet2DConditionModel
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from faultline_services.editor.flops import autoencoder_flops, evaluation_flops, preview_flops
-from faultline_services.editor.unet_denoiser import UNetDenoiser
+from faultline_services.editor.unet.flops import autoencoder_flops, evaluation_flops, preview_flops
+from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 SD_1_4_FORWARD = 2 * 402e9
 """402 GMAC for one sample at 64x64 latents, attention included."""
@@ -31,14 +31,14 @@ def sd_1_4() -> UNet2DConditionModel:
         )  # fmt: skip
 
 
-def test_stable_diffusion_1_4_takes_0_8_tflop_a_sample_and_a_little_more_back_to_the_text() -> None:
+def test_stable_diffusion_1_4_takes_0_8_tflop_per_sample() -> None:
     counted = evaluation_flops(sd_1_4(), LATENTS, TEXT)
     assert counted.forward == pytest.approx(SD_1_4_FORWARD, rel=0.01)
     # An inner iteration of null-text with frozen weights takes 2.08 forward passes.
     assert (counted.forward + counted.backward) / counted.forward == pytest.approx(2.08, rel=0.01)
 
 
-def test_its_autoencoder_takes_the_published_multiples_of_an_evaluation() -> None:
+def test_the_published_autoencoder_costs_known_multiples_of_an_evaluation() -> None:
     with torch.device("meta"):
         vae = AutoencoderKL(
             block_out_channels=(128, 256, 512, 512), layers_per_block=2,
@@ -49,7 +49,7 @@ def test_its_autoencoder_takes_the_published_multiples_of_an_evaluation() -> Non
     assert decode / SD_1_4_FORWARD == pytest.approx(3.13, rel=0.01)
 
 
-def test_the_published_preview_decoder_takes_0_18_of_an_evaluation() -> None:
+def test_the_published_preview_decoder_costs_0_18_of_an_evaluation() -> None:
     with torch.device("meta"):
         preview = AutoencoderTiny()
     assert preview_flops(preview, LATENTS) / SD_1_4_FORWARD == pytest.approx(0.18, abs=0.01)
@@ -62,7 +62,7 @@ def measured(work: Callable[[], object]) -> int:
     return int(counter.get_total_flops())
 
 
-def test_the_count_is_what_the_loaded_network_does() -> None:
+def test_counted_flops_match_the_loaded_network() -> None:
     unet = tiny_unet()
     counted = evaluation_flops(unet, (4, 8, 8), (6, 16))
     denoiser = UNetDenoiser(unet)
@@ -74,7 +74,7 @@ def test_the_count_is_what_the_loaded_network_does() -> None:
     assert both == pytest.approx(3 * (counted.forward + counted.backward), rel=0.05)
 
 
-def test_the_count_follows_the_shape_of_what_is_evaluated() -> None:
+def test_counted_flops_follow_the_input_shape() -> None:
     unet = tiny_unet()
     small, large = (evaluation_flops(unet, (4, side, side), (6, 16)) for side in (8, 16))
     # Four times the positions: convolutions grow as they do, self-attention with their square.

@@ -1,4 +1,4 @@
-"""Requests larger than memory: made in smaller batches, with the answers of those batches."""
+"""Requests larger than memory are processed in smaller batches."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet, write_tiny_pipelin
 # isort: split
 from torch import Tensor
 
+from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
+from evaluation.reference.same_tokens import is_same_token
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import (
     EditItem,
@@ -27,11 +29,14 @@ from faultline_core.contract.editor import (
 from faultline_core.contract.tokens import LearnTokensRequest, TextualInversionPreset
 from faultline_core.editing.denoiser import AttentionControl
 from faultline_core.errors import ResourceExhausted
-from faultline_core.images import encode_png
+from faultline_core.images.codecs import encode_png
 from faultline_core.types import Decoder, Inversion
 from faultline_services.editor.engine import EditorEngine
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
-from faultline_services.editor.unet_denoiser import UNetDenoiser
+from faultline_services.editor.tokens.bundle import TokenBundle, unpack_bundle
+from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
+
+pytestmark = pytest.mark.floats
 
 CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
 PRESET = EditorPreset(steps=3, guidance=2.0, self_replace=(0.4, 0.7), inner_steps=2)
@@ -74,81 +79,83 @@ def engine(pipeline: Pipeline, store: BlobStore, *, batch: int, rows: int = 1000
     return EditorEngine(card, SUITE.model_copy(update={"batch": batch}), own)
 
 
-def pictures(engine: EditorEngine, count: int) -> list[str]:
+def put_images(engine: EditorEngine, count: int) -> list[str]:
     drawn = np.random.default_rng(0).integers(0, 256, (count, RESOLUTION, RESOLUTION, 3), dtype=np.uint8)
     return [engine.store.put(encode_png(pixels)) for pixels in drawn]
 
 
-def reconstructed(engine: EditorEngine, inversion: Inversion) -> list[str]:
-    items = [ReconstructItem(image=image, caption=CAPTION) for image in pictures(engine, 4)]
+def reconstructed(engine: EditorEngine, inversion: Inversion) -> Levels:
+    items = [ReconstructItem(image=image, caption=CAPTION) for image in put_images(engine, 4)]
     preset = PRESET.model_copy(update={"inversion": inversion})
     response = engine.reconstruct(ReconstructRequest(items=items, preset=preset))
-    return [outcome.unwrap().image for outcome in response.outcomes]
+    return stored_images(engine.store, [outcome.unwrap().image for outcome in response.outcomes])
 
 
-def edited(engine: EditorEngine, count: int = 4) -> list[str]:
+def edited(engine: EditorEngine, count: int = 4) -> Levels:
     items = [
-        EditItem(image=image, caption=CAPTION, edited_caption=EDITED) for image in pictures(engine, count)
+        EditItem(image=image, caption=CAPTION, edited_caption=EDITED) for image in put_images(engine, count)
     ]
     outcomes = engine.edit(EditRequest(items=items, preset=PRESET)).outcomes
-    return [variant.image for outcome in outcomes for variant in outcome.unwrap().variants]
+    variants = [variant for outcome in outcomes for variant in outcome.unwrap().variants]
+    return stored_images(engine.store, [variant.image for variant in variants])
 
 
-def generated(engine: EditorEngine) -> list[str]:
+def generated(engine: EditorEngine) -> Levels:
     items = [GenerateItem(prompt=CAPTION, seed=seed) for seed in range(5)]
     response = engine.generate(GenerateRequest(items=items, steps=2, guidance=2.0))
-    return [outcome.unwrap().image for outcome in response.outcomes]
+    return stored_images(engine.store, [outcome.unwrap().image for outcome in response.outcomes])
 
 
-def learned(engine: EditorEngine) -> list[str | None]:
+def learned(engine: EditorEngine) -> list[TokenBundle]:
     preset = TextualInversionPreset(steps=3, batch=3)
     items = [
-        {"class_name": name, "initialiser": "bus", "images": pictures(engine, count)}
+        {"class_name": name, "initialiser": "bus", "images": put_images(engine, count)}
         for name, count in (("boat", 3), ("sled", 2))
     ]
     request = LearnTokensRequest.model_validate({"items": items, "preset": preset, "seed": 1})
-    return [outcome.unwrap().bundle for outcome in engine.learn_tokens(request).outcomes]
+    bundles = [outcome.unwrap().bundle for outcome in engine.learn_tokens(request).outcomes]
+    return [unpack_bundle(engine.store.get(ref)) for ref in bundles if ref is not None]
 
 
 @pytest.mark.parametrize(("inversion", "rows"), [("direct", 2), ("negative-prompt", 2), ("null-text", 4)])
-def test_inversions_that_do_not_fit_are_made_in_smaller_batches(
+def test_inversions_that_run_out_of_memory_use_smaller_batches(
     pipeline: Pipeline, store: BlobStore, inversion: Inversion, rows: int
 ) -> None:
-    assert reconstructed(engine(pipeline, store, batch=4, rows=rows), inversion) == reconstructed(
-        engine(pipeline, store, batch=2), inversion
-    )
+    small = reconstructed(engine(pipeline, store, batch=4, rows=rows), inversion)
+    assert levels_apart(small, reconstructed(engine(pipeline, store, batch=2), inversion)) <= LEVELS
 
 
-def test_edits_that_do_not_fit_are_made_in_smaller_calls(pipeline: Pipeline, store: BlobStore) -> None:
+def test_edits_that_run_out_of_memory_use_smaller_calls(pipeline: Pipeline, store: BlobStore) -> None:
     # A call holds two rows for each of eight samples, and those of four when that was too much.
     small = engine(pipeline, store, batch=8, rows=12)
-    assert edited(small) == edited(engine(pipeline, store, batch=4))
+    assert levels_apart(edited(small), edited(engine(pipeline, store, batch=4))) <= LEVELS
     assert isinstance(small.pipeline.denoiser, SmallCard)
     assert small.pipeline.denoiser.largest > 6
 
 
-def test_pictures_that_do_not_fit_are_generated_in_smaller_batches(
+def test_generation_that_runs_out_of_memory_uses_smaller_batches(
     pipeline: Pipeline, store: BlobStore
 ) -> None:
-    assert generated(engine(pipeline, store, batch=4, rows=4)) == generated(engine(pipeline, store, batch=2))
+    small = generated(engine(pipeline, store, batch=4, rows=4))
+    assert levels_apart(small, generated(engine(pipeline, store, batch=2))) <= LEVELS
 
 
-def test_tokens_whose_samples_do_not_fit_are_learned_in_smaller_calls(
-    pipeline: Pipeline, store: BlobStore
-) -> None:
+def test_learning_that_runs_out_of_memory_uses_smaller_calls(pipeline: Pipeline, store: BlobStore) -> None:
     # Three samples of each class and step, each with its gradient: two of the six fit.
     small = engine(pipeline, store, batch=6, rows=5)
-    assert learned(small) == learned(engine(pipeline, store, batch=2))
+    large = engine(pipeline, store, batch=2)
+    for found, wanted in zip(learned(small), learned(large), strict=True):
+        assert is_same_token(large, found, wanted)
     assert isinstance(small.pipeline.denoiser, SmallCard)
     assert small.pipeline.denoiser.largest == 4
 
 
-def test_a_class_of_which_no_sample_fits_is_named(pipeline: Pipeline, store: BlobStore) -> None:
+def test_an_error_names_the_class_whose_samples_do_not_fit(pipeline: Pipeline, store: BlobStore) -> None:
     with pytest.raises(ResourceExhausted, match="learning 'boat' alone"):
         learned(engine(pipeline, store, batch=4, rows=1))
 
 
-def test_the_size_that_fits_is_found_once(pipeline: Pipeline, store: BlobStore) -> None:
+def test_the_batch_size_that_fits_is_found_once(pipeline: Pipeline, store: BlobStore) -> None:
     small = engine(pipeline, store, batch=4, rows=4)
     items = [GenerateItem(prompt=CAPTION, seed=seed) for seed in range(4)]
     calls = [
@@ -157,27 +164,29 @@ def test_the_size_that_fits_is_found_once(pipeline: Pipeline, store: BlobStore) 
     assert calls == [1 + 2 * 2, 2 * 2]
 
 
-def test_what_does_not_fit_alone_fails_with_its_name(pipeline: Pipeline, store: BlobStore) -> None:
+def test_an_item_that_does_not_fit_alone_fails_by_name(pipeline: Pipeline, store: BlobStore) -> None:
     # An edit needs its source beside it: the inversions fit, the edits do not.
     small = engine(pipeline, store, batch=4, rows=1)
     with pytest.raises(ResourceExhausted, match="item 0 alone"):
         edited(small, 2)
     kept = ReconstructRequest(
-        items=[ReconstructItem(image=image, caption=CAPTION) for image in pictures(small, 2)], preset=PRESET
+        items=[ReconstructItem(image=image, caption=CAPTION) for image in put_images(small, 2)], preset=PRESET
     )
     response = small.reconstruct(kept)
     assert [outcome.problem for outcome in response.outcomes] == [None, None]
     assert response.cost.unet_calls == 0
 
 
-def test_an_inversion_that_does_not_fit_alone_names_its_picture(pipeline: Pipeline, store: BlobStore) -> None:
+def test_an_error_names_the_image_whose_inversion_does_not_fit_alone(
+    pipeline: Pipeline, store: BlobStore
+) -> None:
     small = engine(pipeline, store, batch=4, rows=0)
-    with pytest.raises(ResourceExhausted, match=pictures(small, 1)[0]):
+    with pytest.raises(ResourceExhausted, match=put_images(small, 1)[0]):
         reconstructed(small, "direct")
 
 
 @pytest.mark.parametrize("room", [2, 0])
-def test_pictures_are_decoded_in_batches_that_fit(
+def test_images_are_decoded_in_batches_that_fit_in_memory(
     pipeline: Pipeline, store: BlobStore, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     codec = pipeline.codec

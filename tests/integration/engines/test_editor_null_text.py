@@ -1,4 +1,4 @@
-"""Null-text edits through the engine: on the way of the inversion, or after one made before."""
+"""Null-text edits through the engine: during the inversion, or after a cached one."""
 
 from pathlib import Path
 
@@ -15,9 +15,11 @@ from faultline_core.contract.editor import (
     ReconstructItem,
     ReconstructRequest,
 )
-from faultline_core.images import decode_image, encode_png
+from faultline_core.images.codecs import decode_image, encode_png
 from faultline_core.types import Cost
 from faultline_services.editor.engine import EditorEngine
+
+pytestmark = pytest.mark.floats
 
 CAPTION = "a photo of a red bus on grass"
 EDITS = ("a photo of a blue bus on grass", "a photo of a red bus on grass in the rain")
@@ -56,7 +58,7 @@ def invert(engine: EditorEngine, item: EditItem) -> Cost:
     return engine.reconstruct(ReconstructRequest(items=[source], preset=PRESET)).cost
 
 
-def test_edits_on_the_way_are_those_after_the_inversion_for_fewer_evaluations(engine: EditorEngine) -> None:
+def test_edits_made_during_inversion_cost_fewer_evaluations(engine: EditorEngine) -> None:
     request = EditRequest(items=items(engine, 1, 2), preset=PRESET)
     together = engine.edit(request)
     after = engine.edit(request)
@@ -70,13 +72,13 @@ def test_edits_on_the_way_are_those_after_the_inversion_for_fewer_evaluations(en
     assert after.cost.unet_evaluations == targets + 2 * 3
 
 
-def test_the_inversion_made_on_the_way_is_kept(engine: EditorEngine) -> None:
+def test_an_inversion_made_during_an_edit_is_kept(engine: EditorEngine) -> None:
     first = items(engine, 3)[0]
     engine.edit(EditRequest(items=[first], preset=PRESET))
     assert invert(engine, first).unet_calls == 0
 
 
-def test_sources_inverted_before_and_new_ones_share_a_request(engine: EditorEngine) -> None:
+def test_cached_and_new_inversions_share_a_request(engine: EditorEngine) -> None:
     chosen = items(engine, 4, 5)
     invert(engine, chosen[0])
     mixed = engine.edit(EditRequest(items=chosen, preset=PRESET))
@@ -87,7 +89,8 @@ def test_sources_inverted_before_and_new_ones_share_a_request(engine: EditorEngi
     assert sum(cost.vae_passes for cost in costs) == mixed.cost.vae_passes
 
 
-def test_bad_items_fail_alone(engine: EditorEngine) -> None:
+@pytest.mark.fault("B4")
+def test_bad_items_do_not_affect_others(engine: EditorEngine) -> None:
     good, other = items(engine, 6)
     changes = [{"image": "0" * 64}, {"edited_caption": "a red bus " * 20}, {"edited_caption": "a poison bus"},
                {"caption": "a poison bus"}]  # fmt: skip
@@ -99,7 +102,7 @@ def test_bad_items_fail_alone(engine: EditorEngine) -> None:
     ]  # fmt: skip
 
 
-def test_a_smaller_value_goes_on_from_where_the_edit_on_the_way_left_it(engine: EditorEngine) -> None:
+def test_a_smaller_value_resumes_from_the_fork_of_an_earlier_edit(engine: EditorEngine) -> None:
     item = items(engine, 7)[0]
     large = EditRequest(items=[item], preset=PRESET, self_replace=(0.75,))
     engine.edit(large)

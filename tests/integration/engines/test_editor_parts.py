@@ -1,4 +1,4 @@
-"""The editor's parts alone: prompts, pictures, the autoencoder's batches, the noise schedule."""
+"""The parts of the editor: prompts, images, autoencoder batches and the noise schedule."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from fakes.tiny_pipeline import WORDS
 from diffusers import DDIMScheduler, EulerDiscreteScheduler
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
+from evaluation.reference.same_answers import FLOAT32
 from faultline_core.errors import InvalidRequest, PromptTooLong
 from faultline_miniature.training.tokenizer import build_tokenizer
-from faultline_services.editor.pictures import EXACT_PSNR_DB, LatentCodec, centre_crop, psnr_db
+from faultline_services.editor.latent_codec import EXACT_PSNR_DB, LatentCodec, centre_crop, psnr_db
 from faultline_services.editor.prompts import PromptEncoder
-from faultline_services.editor.unet_denoiser import schedule_from_config
+from faultline_services.editor.unet.unet_denoiser import schedule_from_config
+
+pytestmark = pytest.mark.floats
 
 
 def text_encoder(positions: int, vocabulary: int) -> CLIPTextModel:
@@ -40,7 +43,8 @@ def letters() -> CLIPTokenizer:
     )
 
 
-def test_clips_own_tokenizer_tells_words_apart() -> None:
+@pytest.mark.paper("LANCE-D-punctuation")
+def test_clip_s_tokenizer_maps_tokens_to_words() -> None:
     prompts = PromptEncoder(letters(), text_encoder(20, 60))
     prompt = prompts.tokenize("Red bus")
     assert prompt.words == (None, 0, 0, 0, 1, 1, 1, None)
@@ -48,47 +52,51 @@ def test_clips_own_tokenizer_tells_words_apart() -> None:
     assert prompts.length == 12
 
 
-def test_a_prompt_that_does_not_fit_is_refused_and_named() -> None:
+@pytest.mark.paper("LANCE-D-caption-77")
+@pytest.mark.fault("B27")
+def test_an_error_names_the_prompt_that_is_too_long() -> None:
     prompts = PromptEncoder(letters(), text_encoder(20, 60))
     with pytest.raises(PromptTooLong, match="'abcdefghijk' has 13 tokens; the text encoder reads 12"):
         prompts.tokenize("abcdefghijk")
 
 
+@pytest.mark.fault("B30")
 @pytest.mark.parametrize("text", ["bus<|endoftext|>tram", "<|startoftext|>", "a <|endoftext|>"])
-def test_a_tokenizers_own_marks_are_no_words(text: str) -> None:
+def test_special_tokens_are_refused_as_words(text: str) -> None:
     prompts = PromptEncoder(letters(), text_encoder(20, 60))
-    with pytest.raises(InvalidRequest, match="as words"):
+    with pytest.raises(InvalidRequest, match="special token"):
         prompts.tokenize(text)
 
 
-def test_embeddings_do_not_depend_on_what_else_is_embedded() -> None:
+def test_embeddings_do_not_depend_on_their_batch() -> None:
     tokenizer = build_tokenizer(WORDS)
     prompts = PromptEncoder(tokenizer, text_encoder(24, len(tokenizer)))
     together = prompts.encode(["a red bus", "", "a tram on the grass", "a red bus"])
     assert together.shape == (4, 24, 8)
-    assert together[0].equal(together[3])
-    assert together[2].allclose(prompts.encode(["a tram on the grass"])[0], atol=1e-6)
+    assert together[0].allclose(together[3], atol=FLOAT32)
+    assert together[2].allclose(prompts.encode(["a tram on the grass"])[0], atol=FLOAT32)
 
 
-def test_the_centre_is_cropped_and_kept_exactly_at_its_own_size() -> None:
+@pytest.mark.paper("DI-C-images")
+def test_the_centre_is_cropped_without_changing_its_pixels() -> None:
     wide = np.arange(4 * 8 * 3, dtype=np.uint8).reshape(4, 8, 3)
     assert np.array_equal(centre_crop(wide, 4), wide[:, 2:6])
     assert centre_crop(wide, 2).shape == (2, 2, 3)
 
 
-def test_equal_pictures_have_the_highest_ratio() -> None:
+def test_equal_images_have_the_highest_psnr() -> None:
     grey = np.full((4, 4, 3), 100, dtype=np.uint8)
     assert psnr_db(grey, grey) == EXACT_PSNR_DB
     assert psnr_db(grey, grey + 1) == pytest.approx(48.13, abs=0.01)
 
 
-def test_a_picture_of_any_shape_becomes_a_square() -> None:
+def test_an_image_of_any_shape_is_cropped_to_a_square() -> None:
     for shape in ((5, 9), (9, 5), (7, 7), (1, 8)):
         pixels = np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
         assert centre_crop(pixels, 6).shape == (6, 6, 3)
 
 
-def test_the_ratio_is_that_of_the_definition_and_the_same_both_ways() -> None:
+def test_psnr_follows_its_definition_and_is_symmetric() -> None:
     first, second = np.random.default_rng(1).integers(0, 256, (2, 6, 6, 3), dtype=np.uint8)
     error = float(np.mean((first.astype(float) - second.astype(float)) ** 2))
     assert psnr_db(first, second) == pytest.approx(20 * np.log10(255) - 10 * np.log10(error))
@@ -96,7 +104,7 @@ def test_the_ratio_is_that_of_the_definition_and_the_same_both_ways() -> None:
 
 
 class PlainVae:
-    """An autoencoder whose latents are the pictures themselves; notes the sizes of its batches."""
+    """An autoencoder whose latents are the images themselves; notes the sizes of its batches."""
 
     device, dtype = torch.device("cpu"), torch.float32
     config = SimpleNamespace(scaling_factor=0.5)
@@ -111,40 +119,40 @@ class PlainVae:
         assert not requires_grad
         return self
 
-    def encode(self, pictures: torch.Tensor) -> SimpleNamespace:
-        self.sizes.append(len(pictures))
-        assert -1 <= float(pictures.min()) <= float(pictures.max()) <= 1
-        return SimpleNamespace(latent_dist=SimpleNamespace(mean=pictures))
+    def encode(self, images: torch.Tensor) -> SimpleNamespace:
+        self.sizes.append(len(images))
+        assert -1 <= float(images.min()) <= float(images.max()) <= 1
+        return SimpleNamespace(latent_dist=SimpleNamespace(mean=images))
 
     def decode(self, latents: torch.Tensor) -> SimpleNamespace:
         self.sizes.append(len(latents))
         return SimpleNamespace(sample=latents)
 
 
-def test_pictures_pass_the_autoencoder_in_batches_and_come_back_level_by_level() -> None:
+def test_the_codec_works_in_batches_and_restores_every_level() -> None:
     vae = PlainVae()
     codec = LatentCodec(vae, resolution=4, batch=2)
-    pictures = list(np.random.default_rng(2).integers(0, 256, (5, 4, 4, 3), dtype=np.uint8))
-    latents = codec.encode(pictures)
+    images = list(np.random.default_rng(2).integers(0, 256, (5, 4, 4, 3), dtype=np.uint8))
+    latents = codec.encode(images)
     assert latents.shape == (5, 3, 4, 4)
     assert float(latents.abs().max()) <= 0.5
-    assert all(np.array_equal(a, b) for a, b in zip(codec.decode(latents), pictures, strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(codec.decode(latents), images, strict=True))
     assert vae.sizes == [2, 2, 1, 2, 2, 1]
 
 
-def test_what_the_decoder_makes_too_bright_is_white() -> None:
+def test_decoded_values_above_the_range_become_white() -> None:
     codec = LatentCodec(PlainVae(), resolution=2, batch=1)
     dark, bright = codec.decode(torch.tensor([-9.0, 9.0]).view(2, 1, 1, 1).expand(2, 3, 2, 2))
     assert (dark == 0).all()
     assert (bright == 255).all()
 
 
-def test_fields_that_a_scheduler_leaves_out_take_the_librarys_defaults() -> None:
+def test_missing_scheduler_fields_take_the_library_s_defaults() -> None:
     assert schedule_from_config({}) == schedule_from_config(dict(DDIMScheduler().config))
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction"])
-def test_any_schedulers_configuration_gives_the_noise_levels_it_was_trained_with(prediction: str) -> None:
+def test_every_scheduler_configuration_gives_its_training_noise_levels(prediction: str) -> None:
     options = {
         "beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear",
         "prediction_type": prediction, "num_train_timesteps": 500,

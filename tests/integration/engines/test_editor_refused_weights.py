@@ -1,4 +1,4 @@
-"""Pipelines whose UNet has not the attention that edits control: refused when they are loaded."""
+"""Pipelines whose UNet lacks the attention that edits control are refused at loading."""
 
 from __future__ import annotations
 
@@ -54,9 +54,7 @@ def other_unet(changes: dict[str, Any]) -> UNet2DConditionModel:
 
 
 @pytest.mark.parametrize("kind", sorted(OTHER_ARCHITECTURES))
-def test_weights_without_the_attention_that_edits_control_are_refused_and_named(
-    tmp_path: Path, kind: str
-) -> None:
+def test_weights_without_controllable_attention_are_refused_by_name(tmp_path: Path, kind: str) -> None:
     changes, found = OTHER_ARCHITECTURES[kind]
     write_tiny_pipeline(tmp_path / "tiny")
     unet = other_unet(changes)
@@ -73,7 +71,7 @@ def test_weights_without_the_attention_that_edits_control_are_refused_and_named(
     [PLAIN, {"use_linear_projection": True}],
     ids=["attention in the middle alone", "linear projections"],
 )
-def test_other_architectures_of_transformer_blocks_are_taken(changes: dict[str, Any], tmp_path: Path) -> None:
+def test_other_transformer_block_architectures_are_accepted(changes: dict[str, Any], tmp_path: Path) -> None:
     write_tiny_pipeline(tmp_path / "tiny")
     other_unet(changes).save_pretrained(tmp_path / "tiny" / "unet")
     assert load_pipeline(SUITE, tmp_path, device="cpu", dtype="float32").identity.id == "tiny"

@@ -1,4 +1,4 @@
-"""Generation by the schedulers of diffusers: as its own pipeline does, and a picture by its seed alone."""
+"""Generation with diffusers' schedulers: it matches diffusers' pipeline and depends only on the seed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import GenerateItem, GenerateRequest
 from faultline_core.errors import InvalidRequest
-from faultline_core.images import decode_image
+from faultline_core.images.codecs import decode_image
 from faultline_core.types import Scheduler
 from faultline_services.editor.engine import EditorEngine
+
+pytestmark = pytest.mark.floats
 
 SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)
 PROMPTS = ("a photo of a red bus", "a blue tram in the snow", "a tram on grass")
@@ -90,22 +92,21 @@ def by_diffusers(folder: Path, name: Scheduler, row: int) -> NDArray[np.int16]:
         generator=torch.Generator().manual_seed(70 + row), eta=0.0 if eta is None else eta.default,
         height=RESOLUTION, width=RESOLUTION,
     )  # fmt: skip
-    picture: NDArray[np.float32] = made.images[0]
-    return np.round(picture * 255).astype(np.int16)
+    image: NDArray[np.float32] = made.images[0]
+    return np.round(image * 255).astype(np.int16)
 
 
+@pytest.mark.paper("DI-C-sampler")
 @pytest.mark.parametrize("kind", ["epsilon", "v_prediction"])
 @EVERY
-def test_pictures_are_those_of_diffusers_own_pipeline(
-    folders: dict[str, Path], name: Scheduler, kind: str
-) -> None:
+def test_images_match_the_diffusers_pipeline(folders: dict[str, Path], name: Scheduler, kind: str) -> None:
     ours = generated(engine_of(folders[kind]), asked(name, 0, 1))
     for row in (0, 1):
         assert np.abs(ours[row] - by_diffusers(folders[kind], name, row)).max() <= 1
 
 
 @EVERY
-def test_a_picture_is_its_seeds_alone_or_in_any_company(engine: EditorEngine, name: Scheduler) -> None:
+def test_an_image_depends_on_its_seed_and_not_on_its_batch(engine: EditorEngine, name: Scheduler) -> None:
     together = generated(engine, asked(name, 0, 1, 2))
     turned = generated(engine, asked(name, 2, 0))
     alone = generated(engine, asked(name, 1))
@@ -115,7 +116,7 @@ def test_a_picture_is_its_seeds_alone_or_in_any_company(engine: EditorEngine, na
 
 
 @EVERY
-def test_what_is_counted_are_the_evaluations_made(engine: EditorEngine, name: Scheduler) -> None:
+def test_counted_evaluations_are_the_evaluations_made(engine: EditorEngine, name: Scheduler) -> None:
     calls: list[int] = []
     hook = engine.pipeline.denoiser._unet.register_forward_pre_hook(
         lambda _, args: calls.append(len(args[0]))
@@ -123,23 +124,23 @@ def test_what_is_counted_are_the_evaluations_made(engine: EditorEngine, name: Sc
     response = engine.generate(asked(name, 0, 1))
     hook.remove()
     assert response.cost.unet_evaluations == sum(calls)
-    a_picture = {outcome.unwrap().cost.unet_evaluations for outcome in response.outcomes}
+    an_image = {outcome.unwrap().cost.unet_evaluations for outcome in response.outcomes}
     levels = 2 * STEPS - 1 if name in TWICE_A_STEP else STEPS + (name == "PNDMScheduler")
-    assert a_picture == {2 * levels}
+    assert an_image == {2 * levels}
 
 
-def test_without_guidance_the_empty_prompt_is_not_asked_about(engine: EditorEngine) -> None:
+def test_the_empty_prompt_is_not_evaluated_without_guidance(engine: EditorEngine) -> None:
     request = asked("EulerDiscreteScheduler", 0).model_copy(update={"guidance": 1.0})
     assert engine.generate(request).cost.unet_evaluations == STEPS
 
 
-def test_ddim_by_name_is_what_is_done_without_one(engine: EditorEngine) -> None:
+def test_naming_ddim_matches_the_default_scheduler(engine: EditorEngine) -> None:
     named, own = (generated(engine, asked(name, 0, 1)) for name in ("DDIMScheduler", None))
     assert np.abs(named - own).max() <= 1
 
 
 @pytest.mark.parametrize("name", ["EulerAncestralDiscreteScheduler", "DDPMScheduler", "LCMScheduler"])
-def test_no_step_draws_the_starting_noise_again(
+def test_no_step_reuses_the_starting_noise(
     engine: EditorEngine, name: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[torch.Tensor] = []
@@ -156,12 +157,14 @@ def test_no_step_draws_the_starting_noise_again(
     assert len({tuple(each.tolist()) for each in flat}) == len(flat)
 
 
-def test_unknown_and_unusable_schedulers_are_refused_with_the_known_ones() -> None:
+@pytest.mark.fault("B36")
+def test_an_error_for_an_unusable_scheduler_lists_the_known_ones() -> None:
     for name in ("Euler", "FlowMatchEulerDiscreteScheduler", "DDIMInverseScheduler", "os", ""):
         with pytest.raises(ValidationError, match=r"scheduler\n.*DDIMScheduler.*UniPCMultistepScheduler"):
             GenerateRequest.model_validate(asked(None, 0).model_dump() | {"scheduler": name})
 
 
+@pytest.mark.fault("B36")
 def test_more_steps_than_a_model_was_distilled_on_are_refused(engine: EditorEngine) -> None:
     with pytest.raises(InvalidRequest, match=r"LCMScheduler.*51 steps") as caught:
         engine.generate(asked("LCMScheduler", 0, steps=51))
@@ -169,12 +172,12 @@ def test_more_steps_than_a_model_was_distilled_on_are_refused(engine: EditorEngi
 
 
 @EVERY
-def test_one_and_two_steps_are_enough(engine: EditorEngine, name: Scheduler) -> None:
+def test_schedulers_generate_in_one_or_two_steps(engine: EditorEngine, name: Scheduler) -> None:
     for steps in (1, 2):
         assert engine.generate(asked(name, 0, steps=steps)).outcomes[0].problem is None
 
 
-def test_one_spoilt_prompt_leaves_the_others_their_pictures(engine: EditorEngine) -> None:
+def test_a_bad_prompt_does_not_affect_other_images(engine: EditorEngine) -> None:
     for name in SCHEDULERS:
         poisoned = GenerateItem(prompt="a poison bus", seed=1)
         request = asked(name, 0)

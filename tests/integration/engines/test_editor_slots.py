@@ -1,4 +1,4 @@
-"""Prompts whose slot learned vectors fill: read beside the vocabulary, which is left as it is."""
+"""Prompts with a slot for learned vectors: the model's vocabulary does not change."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from fakes.tiny_pipeline import WORDS
 # isort: split
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer, PreTrainedTokenizerFast
 
+from evaluation.reference.same_answers import FLOAT32
 from faultline_core.errors import InvalidRequest, PromptTooLong
 from faultline_miniature.training.tokenizer import build_tokenizer
 from faultline_services.editor.prompts import PromptEncoder
+
+pytestmark = pytest.mark.floats
 
 WIDTH = 8
 PLAIN = ["a red bus", "", "a tram on the grass", "a red bus"]
@@ -48,26 +51,26 @@ def vector_of(prompts: PromptEncoder, word: str) -> torch.Tensor:
     return prompts.mean_embedding(word)[None]
 
 
-def test_a_slot_with_a_words_own_vector_reads_as_that_word(prompts: PromptEncoder) -> None:
+def test_a_slot_with_a_word_s_own_vector_encodes_like_that_word(prompts: PromptEncoder) -> None:
     words = [vector_of(prompts, word) for word in ("bus", "tram")]
     texts = ["a red <class> in the snow", "a photo of a <class>"]
     learned = prompts.encode_learned(texts, words)
-    assert learned.allclose(prompts.encode(["a red bus in the snow", "a photo of a tram"]), atol=1e-6)
+    assert learned.allclose(prompts.encode(["a red bus in the snow", "a photo of a tram"]), atol=FLOAT32)
     assert not learned.requires_grad
 
 
-def test_another_vector_reads_as_something_else_from_the_slot_on(prompts: PromptEncoder) -> None:
+def test_another_vector_changes_the_encoding_from_the_slot_on(prompts: PromptEncoder) -> None:
     token = torch.ones(1, WIDTH)
     learned = prompts.encode_learned(["a red <class> in the snow"], [token])[0]
     plain = prompts.encode(["a red bus in the snow"])[0]
-    assert learned[:3].allclose(plain[:3], atol=1e-6)
+    assert learned[:3].allclose(plain[:3], atol=FLOAT32)
     assert not learned[3:].allclose(plain[3:], atol=1e-2)
 
 
-def test_several_vectors_are_as_many_words_behind_each_other(prompts: PromptEncoder) -> None:
+def test_several_vectors_encode_like_consecutive_words(prompts: PromptEncoder) -> None:
     token = torch.cat([vector_of(prompts, word) for word in ("red", "bus")])
     learned = prompts.encode_learned(["the <class> on grass"], [token])
-    assert learned.allclose(prompts.encode(["the red bus on grass"]), atol=1e-6)
+    assert learned.allclose(prompts.encode(["the red bus on grass"]), atol=FLOAT32)
     prompt = prompts.tokenize("the <class> on grass", 2)
     assert prompt.words == (None, 0, 1, 1, 2, 3, None)
     assert prompt.ids[2:4] == (len(WORDS) + 5, len(WORDS) + 6)
@@ -82,10 +85,10 @@ def test_tokens_of_different_length_share_a_call(prompts: PromptEncoder) -> None
     tokens = [bus, red_tram, bus, red_tram]
     together = prompts.encode_learned(texts, tokens)
     for row, (text, token) in enumerate(zip(texts, tokens, strict=True)):
-        assert together[row].allclose(prompts.encode_learned([text], [token])[0], atol=1e-6)
+        assert together[row].allclose(prompts.encode_learned([text], [token])[0], atol=FLOAT32)
 
 
-def test_a_thousand_tokens_are_one_table_and_equal_prompts_are_read_once(
+def test_a_thousand_tokens_share_a_table_and_equal_prompts_are_encoded_once(
     prompts: PromptEncoder, model: CLIPTextModel
 ) -> None:
     seen: list[tuple[int, int]] = []
@@ -99,7 +102,7 @@ def test_a_thousand_tokens_are_one_table_and_equal_prompts_are_read_once(
     assert seen == [(1000, 1000 + 4)]
 
 
-def test_the_loaded_module_and_plain_prompts_stay_as_they_are_bit_by_bit(
+def test_learned_tokens_do_not_change_the_loaded_module_or_plain_prompts(
     prompts: PromptEncoder, model: CLIPTextModel
 ) -> None:
     before = prompts.encode(PLAIN)
@@ -108,12 +111,11 @@ def test_the_loaded_module_and_plain_prompts_stay_as_they_are_bit_by_bit(
     prompts.encode_learned(["a <class> on grass"], [torch.randn(2, WIDTH)])
     assert model.get_input_embeddings().weight is table
     assert all(each.equal(weights[name]) for name, each in model.state_dict().items())
-    assert prompts.encode(PLAIN).equal(before)
+    assert prompts.encode(PLAIN).allclose(before, atol=FLOAT32)
 
 
-def test_a_gradient_reaches_the_vectors_and_nothing_else(
-    prompts: PromptEncoder, model: CLIPTextModel
-) -> None:
+@pytest.mark.paper("DI-S3-inversion")
+def test_gradients_reach_only_the_vectors(prompts: PromptEncoder, model: CLIPTextModel) -> None:
     vectors = torch.randn(3, 1, WIDTH, requires_grad=True)
     reader = prompts.slot_reader([("a <class>", 1), ("the <class> in snow", 1)])
     embedded = reader([0, 1, 1], [0, 2, 0], vectors)
@@ -130,21 +132,21 @@ def test_a_gradient_reaches_the_vectors_and_nothing_else(
     [
         ("a bus", 1, "no slots"),
         ("a <class> on a <class>", 1, "2 slots"),
-        ("a <class>", 0, "no token is given"),
-        ("a < Class >", 1, "another way"),
-        ("a < Class >", 0, "another way"),
-        ("a <class> <eos>", 1, "as words"),
-        ("a <class> of zebras", 1, "as words"),
+        ("a <class>", 0, "no token to fill it"),
+        ("a < Class >", 1, "misspells the class slot"),
+        ("a < Class >", 0, "misspells the class slot"),
+        ("a <class> <eos>", 1, "outside of its vocabulary"),
+        ("a <class> of zebras", 1, "outside of its vocabulary"),
     ],
 )
-def test_slots_and_tokens_that_do_not_belong_together_are_refused(
+def test_mismatched_slots_and_tokens_are_refused(
     prompts: PromptEncoder, text: str, vectors: int, told: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=told):
         prompts.tokenize(text, vectors)
 
 
-def test_every_vector_counts_towards_the_length(prompts: PromptEncoder) -> None:
+def test_every_vector_counts_towards_the_prompt_length(prompts: PromptEncoder) -> None:
     text = "a " * 20 + "<class>"
     assert len(prompts.tokenize(text, 2).ids) == prompts.length == 24
     with pytest.raises(PromptTooLong, match="25 tokens"):
@@ -153,28 +155,36 @@ def test_every_vector_counts_towards_the_length(prompts: PromptEncoder) -> None:
         prompts.encode_learned([text], [torch.zeros(3, WIDTH)])
 
 
-def test_no_text_spells_a_token_of_the_slot(tokenizer: PreTrainedTokenizerFast) -> None:
+@pytest.mark.fault("B32")
+def test_no_text_encodes_to_a_slot_token(tokenizer: PreTrainedTokenizerFast) -> None:
     prompts = PromptEncoder(tokenizer, text_encoder(len(tokenizer)))
     for text in ("<class_0>", "<|class|>", str(len(tokenizer)), "<placeholder>"):
         assert max(prompts._tokenized(text).ids) < len(tokenizer)
 
 
+@pytest.mark.paper("DI-C-init")
 def test_a_token_starts_at_the_mean_of_its_words(prompts: PromptEncoder, model: CLIPTextModel) -> None:
     table = model.get_input_embeddings().weight
     ids = [WORDS.index(word) + 5 for word in ("red", "bus")]
     assert prompts.mean_embedding("Red bus").equal(table[ids].mean(dim=0))
 
 
+@pytest.mark.fault("B25")
 @pytest.mark.parametrize(
     ("words", "told"),
-    [(" ", "is nothing"), ("zebra", "as words"), ("a <class>", "slot"), ("<eos>", "as words")],
+    [
+        (" ", "reads no token"),
+        ("zebra", "outside of its vocabulary"),
+        ("a <class>", "slot"),
+        ("<eos>", "outside of its vocabulary"),
+    ],
 )
-def test_words_that_give_no_start_are_refused(prompts: PromptEncoder, words: str, told: str) -> None:
+def test_words_without_a_mean_embedding_are_refused(prompts: PromptEncoder, words: str, told: str) -> None:
     with pytest.raises(InvalidRequest, match=told):
         prompts.mean_embedding(words)
 
 
-def test_clips_own_tokenizer_reads_words_on_either_side_of_a_slot_as_it_reads_them_whole() -> None:
+def test_text_around_a_slot_is_tokenized_as_in_the_whole_prompt() -> None:
     alphabet = "abcdefghijklmnopqrstuvwxyz-"
     tokens = ["<|startoftext|>", "<|endoftext|>", *alphabet, *(letter + "</w>" for letter in alphabet)]
     clip = CLIPTokenizer(

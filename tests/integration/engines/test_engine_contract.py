@@ -1,4 +1,4 @@
-"""The real engines, loaded as the services load them from tiny models, keep the contract their fakes keep."""
+"""The real engines, loaded from tiny models, satisfy the same contract as their fakes."""
 
 from __future__ import annotations
 

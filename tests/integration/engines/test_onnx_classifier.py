@@ -1,4 +1,4 @@
-"""A user's ONNX network: the numbers of the same network in torch, and everything that is refused."""
+"""A user's ONNX network: predictions equal to torch's, and everything that is refused."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from evaluation.reference.same_answers import FLOAT32
 from fakes.tiny_models.onnx import DESCRIPTION, exported, linear_graph, save_onnx
 from fakes.tiny_models.timm import SIDE, plain_logits, save_timm
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import Outcome
 from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse
 from faultline_core.errors import ClassMapMismatch, FaultlineError, ModelFormatRefused
-from faultline_core.images import decode_image, encode_raw
+from faultline_core.images.codecs import decode_image, encode_raw
 from faultline_core.suite import ClassifiersSuite
 from faultline_services.classifiers import onnx_file, onnx_network
 from faultline_services.classifiers.engine import ClassifiersEngine
 from faultline_services.classifiers.options import ClassifierOptions
 from faultline_services.classifiers.timm_folder import load_folder
+
+pytestmark = pytest.mark.floats
 
 CLASSES = ("boat", "tram", "sled", "night", "sea")
 SPEC = "local:mine"
@@ -47,7 +50,7 @@ def engine(tmp_path: Path, store: BlobStore) -> ClassifiersEngine:
     return ClassifiersEngine.load(ClassifiersSuite(batch=2), tmp_path / "no-suite", store, options)
 
 
-def picture(store: BlobStore, seed: int) -> str:
+def put_image(store: BlobStore, seed: int) -> str:
     patches = np.random.default_rng(seed).integers(0, 256, (3, 3, 3), dtype=np.uint8)
     return store.put(encode_raw(patches.repeat(14, axis=0).repeat(16, axis=1)))
 
@@ -69,8 +72,9 @@ def softmax(logits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.asarray(odds / odds.sum())
 
 
+@pytest.mark.paper("LANCE-S3-blackbox")
 @pytest.mark.parametrize("open_batch", [True, False])
-def test_predictions_are_those_of_the_same_network_in_torch(
+def test_predictions_match_the_same_network_in_torch(
     open_batch: bool, engine: ClassifiersEngine, store: BlobStore, mine: Path, tmp_path: Path
 ) -> None:
     save_timm(tmp_path / "torch", CLASSES)
@@ -78,65 +82,65 @@ def test_predictions_are_those_of_the_same_network_in_torch(
     exported(module, tmp_path / "made.onnx", open_batch=open_batch)
     config = json.loads((tmp_path / "torch" / "config.json").read_text())
     save_onnx(mine, CLASSES, (tmp_path / "made.onnx").read_bytes(), config)
-    images = [picture(store, seed) for seed in range(3)]
+    images = [put_image(store, seed) for seed in range(3)]
     for image, row in zip(images, rows(ask(engine, *images)), strict=True):
         expected = softmax(plain_logits(module, decode_image(store.get(image))))
         assert row == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_graph_of_a_fixed_batch_answers_any_number_of_pictures(
+def test_a_fixed_batch_graph_classifies_any_number_of_images(
     engine: ClassifiersEngine, store: BlobStore, mine: Path, tmp_path: Path
 ) -> None:
     save_onnx(mine, CLASSES, linear_graph(len(CLASSES), batch=4))
     save_onnx(tmp_path / "models" / "open", CLASSES)
-    images = [picture(store, seed) for seed in range(3)]
+    images = [put_image(store, seed) for seed in range(3)]
     free = ClassifyRequest(classifier="local:open", images=images, classes=list(CLASSES))
     for fixed, dynamic in zip(rows(ask(engine, *images)), rows(engine.classify(free)), strict=True):
-        assert fixed == pytest.approx(dynamic, abs=1e-6)
+        assert fixed == pytest.approx(dynamic, abs=FLOAT32)
 
 
-def test_a_graph_of_open_size_takes_the_described_one(
+def test_a_dynamic_graph_uses_the_described_size(
     engine: ClassifiersEngine, store: BlobStore, mine: Path
 ) -> None:
     save_onnx(mine, CLASSES, linear_graph(len(CLASSES), batch=None, side="s"))
-    assert sum(rows(ask(engine, picture(store, 0)))[0]) == pytest.approx(1.0)
+    assert sum(rows(ask(engine, put_image(store, 0)))[0]) == pytest.approx(1.0)
 
 
-def test_a_graph_that_has_its_size_needs_none_described(
+def test_a_graph_with_a_fixed_size_needs_no_described_size(
     engine: ClassifiersEngine, store: BlobStore, mine: Path
 ) -> None:
     described = {key: value for key, value in DESCRIPTION["pretrained_cfg"].items() if key != "input_size"}
     save_onnx(mine, CLASSES, linear_graph(len(CLASSES)), {"pretrained_cfg": described})
-    assert sum(rows(ask(engine, picture(store, 0)))[0]) == pytest.approx(1.0)
+    assert sum(rows(ask(engine, put_image(store, 0)))[0]) == pytest.approx(1.0)
 
 
-def test_probabilities_are_taken_as_they_come(
+def test_probability_outputs_are_used_unchanged(
     engine: ClassifiersEngine, store: BlobStore, mine: Path, tmp_path: Path
 ) -> None:
     save_onnx(mine, CLASSES, linear_graph(5, softmax=True), DESCRIPTION | {"output": "probabilities"})
     save_onnx(tmp_path / "models" / "logits", CLASSES)
-    image = picture(store, 0)
+    image = put_image(store, 0)
     request = ClassifyRequest(classifier="local:logits", images=[image], classes=list(CLASSES))
-    assert rows(ask(engine, image))[0] == pytest.approx(rows(engine.classify(request))[0], abs=1e-6)
+    assert rows(ask(engine, image))[0] == pytest.approx(rows(engine.classify(request))[0], abs=FLOAT32)
 
 
-def test_its_revision_is_the_digest_of_its_file(
+def test_the_revision_is_the_digest_of_the_file(
     engine: ClassifiersEngine, store: BlobStore, mine: Path
 ) -> None:
     save_onnx(mine, CLASSES)
-    found = ask(engine, picture(store, 0)).model
+    found = ask(engine, put_image(store, 0)).model
     content = (mine / "model.onnx").read_bytes()
     assert (found.id, found.revision) == (SPEC, hashlib.sha256(content).hexdigest())
 
 
-def test_other_weights_in_a_data_file_are_another_revision(
+def test_other_weights_in_a_data_file_change_the_revision(
     engine: ClassifiersEngine, store: BlobStore, mine: Path, tmp_path: Path
 ) -> None:
     graph = outside(linear_graph(5), "weights.data")
     for folder, factor in ((mine, 1.0), (tmp_path / "models" / "other", 2.0)):
         save_onnx(folder, CLASSES, graph)
         (folder / "weights.data").write_bytes(WEIGHTS.tobytes() if factor == 1.0 else OTHER.tobytes())
-    image = picture(store, 0)
+    image = put_image(store, 0)
     first = ask(engine, image)
     request = ClassifyRequest(classifier="local:other", images=[image], classes=list(CLASSES))
     second = engine.classify(request)
@@ -144,34 +148,35 @@ def test_other_weights_in_a_data_file_are_another_revision(
     assert rows(first) != rows(second)
 
 
-def test_weights_in_a_data_file_are_read(
+def test_weights_are_read_from_a_data_file(
     engine: ClassifiersEngine, store: BlobStore, mine: Path, tmp_path: Path
 ) -> None:
     save_onnx(mine, CLASSES, outside(linear_graph(5), "weights.data"))
     (mine / "weights.data").write_bytes(WEIGHTS.tobytes())
     save_onnx(tmp_path / "models" / "whole", CLASSES)
-    image = picture(store, 0)
+    image = put_image(store, 0)
     request = ClassifyRequest(classifier="local:whole", images=[image], classes=list(CLASSES))
     assert rows(ask(engine, image)) == rows(engine.classify(request))
 
 
-def test_it_is_listed_with_its_classes(engine: ClassifiersEngine, mine: Path) -> None:
+def test_an_onnx_classifier_is_listed_with_its_classes(engine: ClassifiersEngine, mine: Path) -> None:
     save_onnx(mine, CLASSES)
     (found,) = engine.list_classifiers().classifiers
     assert (found.spec, found.architecture, found.classes) == (SPEC, "onnx", list(CLASSES))
 
 
-def test_a_bad_picture_fails_alone(engine: ClassifiersEngine, store: BlobStore, mine: Path) -> None:
+@pytest.mark.fault("B4")
+def test_a_bad_image_does_not_affect_others(engine: ClassifiersEngine, store: BlobStore, mine: Path) -> None:
     save_onnx(mine, CLASSES)
-    outcomes = ask(engine, picture(store, 0), store.put(b"no picture"), picture(store, 2)).outcomes
+    outcomes = ask(engine, put_image(store, 0), store.put(b"no image"), put_image(store, 2)).outcomes
     assert [code_of(one) for one in outcomes] == [None, "image-undecodable", None]
 
 
-def test_numbers_that_are_not_finite_are_a_problem_of_their_picture(
+def test_non_finite_outputs_fail_only_their_image(
     engine: ClassifiersEngine, store: BlobStore, mine: Path
 ) -> None:
     graph = linear_graph(5)
-    # The square root of a mean below zero is no number; of a light picture it is one.
+    # The square root of a mean below zero is no number; of a light image it is one.
     graph.graph.node.insert(1, helper.make_node("Sqrt", ["pooled"], ["root"]))
     graph.graph.node[2].input[0] = "root"
     save_onnx(mine, CLASSES, graph)
@@ -256,9 +261,9 @@ def changed(**changes: object) -> dict[str, Any]:
 
 
 GRAPHS: dict[str, tuple[Callable[[], onnx.ModelProto | bytes], str]] = {
-    "no onnx": (lambda: b"\x80\x02pickle", "no ONNX"),
+    "no onnx": (lambda: b"\x80\x02pickle", "not an ONNX file"),
     "empty": (lambda: b"", "cannot be loaded"),
-    "torchscript": (lambda: b"PK\x03\x04" + bytes(64), "no ONNX"),
+    "torchscript": (lambda: b"PK\x03\x04" + bytes(64), "not an ONNX file"),
     "opset 99": (lambda: linear_graph(5, opset=99), "Opset 99"),
     "custom operator": (custom_operator, r"'evil\.ops\.Flatten'"),
     "custom operator in a branch": (custom_operator_in_a_branch, r"'evil\.ops\.Shell'"),
@@ -267,9 +272,9 @@ GRAPHS: dict[str, tuple[Callable[[], onnx.ModelProto | bytes], str]] = {
     "data absolute": (lambda: outside(linear_graph(5), "/etc/passwd"), "'/etc/passwd'"),
     "data below": (lambda: outside(linear_graph(5), "a/b"), "'a/b'"),
     "data in memory": (lambda: outside(linear_graph(5), "*/_ORT_MEM_ADDR_/*"), "_ORT_MEM_ADDR_"),
-    "data nowhere": (lambda: outside(linear_graph(5), ""), "no file of its folder"),
+    "data nowhere": (lambda: outside(linear_graph(5), ""), "not a file of its folder"),
     "data missing": (lambda: outside(linear_graph(5), "absent.data"), "'absent.data'"),
-    "data a link": (lambda: outside(linear_graph(5), "link.data"), "'link.data'.* out of its folder"),
+    "data a link": (lambda: outside(linear_graph(5), "link.data"), "'link.data'.* outside its folder"),
     "data short": (lambda: outside(linear_graph(5), "weights.data", length="61"), "60 bytes"),
     "data beyond": (lambda: outside(linear_graph(5), "weights.data", offset="1"), "60 bytes"),
     "data before": (lambda: outside(linear_graph(5), "weights.data", offset="-1"), "60 bytes"),
@@ -281,8 +286,9 @@ GRAPHS: dict[str, tuple[Callable[[], onnx.ModelProto | bytes], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.fault("B43")
 @pytest.mark.parametrize("case", GRAPHS)
-def test_a_file_that_is_no_plain_network_is_refused_by_name(
+def test_a_file_that_is_not_a_plain_network_is_refused_by_name(
     case: str, engine: ClassifiersEngine, store: BlobStore, mine: Path, tmp_path: Path
 ) -> None:
     make, named = GRAPHS[case]
@@ -291,7 +297,7 @@ def test_a_file_that_is_no_plain_network_is_refused_by_name(
         (place / "weights.data").write_bytes(WEIGHTS.tobytes())
     (mine / "link.data").symlink_to(mine.parent / "weights.data")
     with pytest.raises(ModelFormatRefused, match=named) as refused:
-        ask(engine, picture(store, 0))
+        ask(engine, put_image(store, 0))
     assert SPEC in refused.value.detail
     assert str(tmp_path) not in refused.value.detail
 
@@ -308,34 +314,34 @@ DESCRIPTIONS: dict[str, tuple[object, str]] = {
     "unknown interpolation": (changed(interpolation="guess"), "preprocessing"),
     "a crop that is none": (changed(crop_pct="half"), "preprocessing"),
     "unknown output": (DESCRIPTION | {"output": "odds"}, "'odds'"),
-    "no probabilities": (DESCRIPTION | {"output": "probabilities"}, "should answer probabilities"),
+    "no probabilities": (DESCRIPTION | {"output": "probabilities"}, "described as returning probabilities"),
     "a list": ([1], "config.json"),
 }
 
 
 @pytest.mark.parametrize("case", DESCRIPTIONS)
-def test_a_description_that_does_not_fit_is_refused(
+def test_a_mismatched_description_is_refused(
     case: str, engine: ClassifiersEngine, store: BlobStore, mine: Path
 ) -> None:
     description, named = DESCRIPTIONS[case]
     save_onnx(mine, CLASSES, description=description)
     with pytest.raises(ModelFormatRefused, match=named):
-        ask(engine, picture(store, 0))
+        ask(engine, put_image(store, 0))
 
 
-def test_an_open_size_must_be_described(engine: ClassifiersEngine, store: BlobStore, mine: Path) -> None:
+def test_a_dynamic_size_must_be_described(engine: ClassifiersEngine, store: BlobStore, mine: Path) -> None:
     graph = linear_graph(len(CLASSES), side="s")
     save_onnx(mine, CLASSES, graph, changed(input_size=None))
     with pytest.raises(ModelFormatRefused, match="input_size"):
-        ask(engine, picture(store, 0))
+        ask(engine, put_image(store, 0))
 
 
-def test_a_head_of_another_width_than_its_class_map_is_a_mismatch(
+def test_a_head_that_differs_in_width_from_its_class_map_is_a_mismatch(
     engine: ClassifiersEngine, store: BlobStore, mine: Path
 ) -> None:
     save_onnx(mine, CLASSES, linear_graph(3))
-    with pytest.raises(ClassMapMismatch, match=r"answers 3 numbers.*names 5 classes"):
-        ask(engine, picture(store, 0))
+    with pytest.raises(ClassMapMismatch, match=r"returns 3 numbers.*names 5 classes"):
+        ask(engine, put_image(store, 0))
 
 
 def test_a_folder_with_both_kinds_of_weights_is_refused(
@@ -344,11 +350,12 @@ def test_a_folder_with_both_kinds_of_weights_is_refused(
     save_timm(mine, CLASSES)
     (mine / "model.onnx").write_bytes(linear_graph(5).SerializeToString())
     with pytest.raises(ModelFormatRefused, match="both"):
-        ask(engine, picture(store, 0))
+        ask(engine, put_image(store, 0))
 
 
+@pytest.mark.fault("B43")
 @pytest.mark.parametrize("large", ["model.onnx", "weights.data"])
-def test_a_file_above_the_limit_is_refused_unread(
+def test_a_file_above_the_limit_is_refused_without_reading_it(
     large: str, engine: ClassifiersEngine, store: BlobStore, mine: Path
 ) -> None:
     save_onnx(mine, CLASSES, outside(linear_graph(5), "weights.data"))
@@ -357,20 +364,20 @@ def test_a_file_above_the_limit_is_refused_unread(
         # Holes take no room on the disk.
         file.truncate(onnx_file.LARGEST_BYTES + 1)
     with pytest.raises(ModelFormatRefused, match=f"{large}.*limit"):
-        ask(engine, picture(store, 0))
+        ask(engine, put_image(store, 0))
 
 
 @pytest.mark.parametrize("missing", ["config.json", "class_map.json"])
-def test_a_folder_without_description_or_class_map_is_refused(
+def test_a_folder_without_a_description_or_class_map_is_refused(
     missing: str, engine: ClassifiersEngine, store: BlobStore, mine: Path
 ) -> None:
     save_onnx(mine, CLASSES)
     (mine / missing).unlink()
     with pytest.raises(FaultlineError, match=missing):
-        ask(engine, picture(store, 0))
+        ask(engine, put_image(store, 0))
 
 
-def test_a_gpu_is_used_where_the_runtime_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_is_used_if_the_runtime_supports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda, cpu = "CUDAExecutionProvider", "CPUExecutionProvider"
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [cuda, cpu])
     assert onnx_network.providers("cuda:1") == [(cuda, {"device_id": 1}), cpu]

@@ -1,4 +1,4 @@
-"""What an ONNX file says of its size and its pictures."""
+"""The parameter count and image size read from an ONNX file."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     return folder / "made.onnx", sum(parameter.numel() for parameter in module.parameters())
 
 
-def test_an_exported_network_has_its_own_number_of_parameters(
-    network: tuple[Path, int], tmp_path: Path
-) -> None:
+def test_an_exported_network_keeps_its_parameter_count(network: tuple[Path, int], tmp_path: Path) -> None:
     file, parameters = network
     config = DESCRIPTION | {"architecture": "test_convnext"}
     config["pretrained_cfg"] = DESCRIPTION["pretrained_cfg"] | {"tag": "ours"}
@@ -58,14 +56,14 @@ def test_an_exported_network_has_its_own_number_of_parameters(
     assert (found.architecture, found.training) == ("test_convnext", "ours")
 
 
-def test_a_graph_tells_its_size_where_the_configuration_does_not(tmp_path: Path) -> None:
+def test_the_graph_gives_the_size_if_the_configuration_does_not(tmp_path: Path) -> None:
     described = {key: value for key, value in DESCRIPTION["pretrained_cfg"].items() if key != "input_size"}
     save_onnx(tmp_path / "models" / "mine", CLASSES, None, {"pretrained_cfg": described})
     found = listed(tmp_path / "models")
     assert (found.architecture, found.parameters, found.resolution) == ("onnx", 3 * len(CLASSES), SIDE)
 
 
-def test_a_file_is_read_again_only_when_it_is_another(tmp_path: Path) -> None:
+def test_a_file_is_read_again_only_after_it_changes(tmp_path: Path) -> None:
     file, graph = tmp_path / "m.onnx", linear_graph(5)
     file.write_bytes(graph.SerializeToString())
     kept = reading._traits.cache_info().misses
@@ -76,7 +74,9 @@ def test_a_file_is_read_again_only_when_it_is_another(tmp_path: Path) -> None:
     assert onnx_traits(file).parameters == 27
 
 
-def test_weights_in_a_data_file_are_counted_without_it(network: tuple[Path, int], tmp_path: Path) -> None:
+def test_weights_in_a_data_file_are_counted_without_reading_it(
+    network: tuple[Path, int], tmp_path: Path
+) -> None:
     file, parameters = network
     model = onnx.load(file)
     onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="w.data", size_threshold=0)
@@ -84,7 +84,7 @@ def test_weights_in_a_data_file_are_counted_without_it(network: tuple[Path, int]
     assert onnx_traits(tmp_path / "model.onnx").parameters == parameters
 
 
-def test_weights_that_nodes_bring_along_are_counted(tmp_path: Path) -> None:
+def test_weights_of_constant_nodes_are_counted(tmp_path: Path) -> None:
     graph = linear_graph(5)
     weights = graph.graph.initializer.pop()
     constant = helper.make_node("Constant", [], ["weights"], value=weights)
@@ -93,13 +93,13 @@ def test_weights_that_nodes_bring_along_are_counted(tmp_path: Path) -> None:
     assert onnx_traits(tmp_path / "m.onnx") == FileTraits(15, SIDE)
 
 
-def test_a_quantised_network_s_are_not_counted(network: tuple[Path, int], tmp_path: Path) -> None:
+def test_parameters_of_a_quantised_network_are_not_counted(network: tuple[Path, int], tmp_path: Path) -> None:
     quantization.quantize_dynamic(str(network[0]), str(tmp_path / "small.onnx"))
     found = onnx_traits(tmp_path / "small.onnx")
     assert found == FileTraits(None, SIDE)
 
 
-def test_statistics_of_a_batch_norm_and_single_numbers_are_no_parameters(tmp_path: Path) -> None:
+def test_batch_norm_statistics_and_scalars_are_not_parameters(tmp_path: Path) -> None:
     graph = linear_graph(5)
     for name, values in (("bn.running_mean", np.zeros(9, np.float32)), ("scale", np.float32(2))):
         graph.graph.initializer.append(numpy_helper.from_array(np.asarray(values), name))
@@ -107,7 +107,7 @@ def test_statistics_of_a_batch_norm_and_single_numbers_are_no_parameters(tmp_pat
     assert onnx_traits(tmp_path / "m.onnx").parameters == 15
 
 
-def test_sides_that_are_open_and_graphs_of_several_inputs_are_left_open(tmp_path: Path) -> None:
+def test_dynamic_sizes_and_several_inputs_give_no_resolution(tmp_path: Path) -> None:
     several = linear_graph(5)
     several.graph.input.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3, 8, 8]))
     for number, graph in enumerate((linear_graph(5, side="s"), several)):
@@ -115,7 +115,7 @@ def test_sides_that_are_open_and_graphs_of_several_inputs_are_left_open(tmp_path
         assert onnx_traits(tmp_path / f"{number}.onnx") == FileTraits(15, None)
 
 
-def test_a_weight_that_is_an_input_too_is_no_picture(tmp_path: Path) -> None:
+def test_a_weight_listed_as_an_input_is_not_an_image(tmp_path: Path) -> None:
     # Files of old versions list every weight among the inputs.
     graph = linear_graph(5)
     graph.graph.input.append(helper.make_tensor_value_info("weights", TensorProto.FLOAT, [3, 5]))
@@ -123,7 +123,8 @@ def test_a_weight_that_is_an_input_too_is_no_picture(tmp_path: Path) -> None:
     assert onnx_traits(tmp_path / "m.onnx") == FileTraits(15, SIDE)
 
 
-def test_of_a_damaged_file_nothing_is_told(network: tuple[Path, int], tmp_path: Path) -> None:
+@pytest.mark.fault("B43")
+def test_a_damaged_file_has_no_traits(network: tuple[Path, int], tmp_path: Path) -> None:
     content, file = network[0].read_bytes(), tmp_path / "m.onnx"
     for bad in (b"", b"rubbish", content[:-1], content[: len(content) // 2], b"\x3a\xff\xff\xff\xff\xff" * 9):
         file.write_bytes(bad)
@@ -140,14 +141,15 @@ def test_sparse_weights_are_not_counted(tmp_path: Path) -> None:
     assert onnx_traits(tmp_path / "m.onnx") == FileTraits(None, SIDE)
 
 
-def test_shapes_that_are_none_are_not_counted(tmp_path: Path) -> None:
+def test_invalid_shapes_are_not_counted(tmp_path: Path) -> None:
     graph = linear_graph(5)
     graph.graph.initializer[0].dims[:] = [-3, 5]
     (tmp_path / "m.onnx").write_bytes(graph.SerializeToString())
     assert onnx_traits(tmp_path / "m.onnx").parameters is None
 
 
-def test_a_file_too_large_to_be_run_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.fault("B43")
+def test_a_file_too_large_to_run_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "m.onnx").write_bytes(linear_graph(5).SerializeToString())
     monkeypatch.setattr(reading, "LARGEST_BYTES", 10)
     assert onnx_traits(tmp_path / "m.onnx") == FileTraits()

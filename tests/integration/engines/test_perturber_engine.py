@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from evaluation.reference.same_answers import FLOAT32
 from fakes.tiny_models.llama import load_llama, save_llama
 from faultline_core.contract.base import Outcome
 from faultline_core.contract.perturber import (
@@ -19,11 +20,13 @@ from faultline_core.contract.perturber import (
     TextLikelihood,
 )
 from faultline_core.errors import ModelFormatRefused, UnknownModel
-from faultline_core.perturbations import difference
 from faultline_core.suite import PerturberSuite
+from faultline_core.text.caption_diff import difference
 from faultline_services.perturber.engine import PerturberEngine
 from faultline_services.perturber.proposals import Proposals
 from faultline_services.perturber.sampling import Row, Sampling, sample
+
+pytestmark = pytest.mark.floats
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -62,7 +65,8 @@ def code_of(outcome: Outcome[Any]) -> str | None:
     return None if outcome.problem is None else outcome.problem.code
 
 
-def test_edits_are_distinct_and_carry_their_exact_difference(engine: PerturberEngine) -> None:
+@pytest.mark.paper("LANCE-A1-10-propose")
+def test_edits_are_distinct_and_report_their_exact_difference(engine: PerturberEngine) -> None:
     (found,) = ask(engine, item(1))
     texts = [edit.edited_caption for edit in found.edits]
     assert len(texts) == len(set(texts)) > 0
@@ -72,19 +76,20 @@ def test_edits_are_distinct_and_carry_their_exact_difference(engine: PerturberEn
         assert [span.start for span in edit.added] == [span.start for span in expected.added]
 
 
-def test_equal_seeds_give_equal_answers_whatever_shares_the_batch(engine: PerturberEngine) -> None:
+@pytest.mark.paper("LANCE-D-seeds")
+def test_equal_seeds_give_equal_answers_in_any_batch(engine: PerturberEngine) -> None:
     (alone,) = ask(engine, item(7))
     shared = ask(engine, item(3, caption="the tram at night in snow with dogs"), item(7), item(8))
     assert shared[1] == alone
     assert shared[2] != alone
 
 
-def test_other_seeds_give_other_answers(engine: PerturberEngine) -> None:
+def test_different_seeds_give_different_answers(engine: PerturberEngine) -> None:
     answers = ask(engine, *(item(seed) for seed in range(4)))
     assert len({tuple(edit.edited_caption for edit in one.edits) for one in answers}) > 1
 
 
-def test_what_is_dropped_is_counted(engine: PerturberEngine) -> None:
+def test_dropped_proposals_are_counted(engine: PerturberEngine) -> None:
     answers = ask(engine, *(item(seed, n=8) for seed in range(6)))
     reasons = {reason for one in answers for reason in one.dropped}
     assert "unfinished" in reasons
@@ -105,7 +110,10 @@ def weigh(engine: PerturberEngine, *texts: str) -> list[TextLikelihood]:
     ]
 
 
-def test_a_texts_likelihood_is_the_bases_own(engine: PerturberEngine, base: PreTrainedModel) -> None:
+@pytest.mark.paper("LANCE-S4.1-perplexity")
+def test_the_likelihood_of_a_text_comes_from_the_base_model(
+    engine: PerturberEngine, base: PreTrainedModel
+) -> None:
     (found,) = weigh(engine, "a red boat on the sea")
     ids = engine._tokenizer("a red boat on the sea")["input_ids"]
     with torch.inference_mode():
@@ -115,50 +123,53 @@ def test_a_texts_likelihood_is_the_bases_own(engine: PerturberEngine, base: PreT
     assert found.nats == pytest.approx(expected, rel=1e-5)
 
 
-def test_weighing_texts_leaves_the_adapter_where_it_was(engine: PerturberEngine) -> None:
+def test_scoring_texts_keeps_the_adapter_attached(engine: PerturberEngine) -> None:
     before = ask(engine, item(7))
     weigh(engine, "a red boat on the sea")
     assert ask(engine, item(7)) == before
 
 
-def test_likelihoods_name_the_base_alone(root: Path, engine: PerturberEngine) -> None:
+def test_likelihoods_are_attributed_to_the_base_model(root: Path, engine: PerturberEngine) -> None:
     plain = PerturberEngine.load(SUITE.model_copy(update={"adapter": None}), root)
     request = LikelihoodsRequest(texts=["a red boat"])
     assert engine.likelihoods(request).model == plain.identity
-    assert weigh(engine, "a red boat") == weigh(plain, "a red boat")
+    (adapted,), (base,) = weigh(engine, "a red boat"), weigh(plain, "a red boat")
+    assert adapted.nats == pytest.approx(base.nats, rel=FLOAT32)
 
 
-def test_a_text_of_unknown_or_too_many_words_fails_alone(engine: PerturberEngine) -> None:
+def test_a_text_with_unknown_or_too_many_words_does_not_affect_others(engine: PerturberEngine) -> None:
     request = LikelihoodsRequest(texts=["a zeppelin", "red " * 70, "a boat"])
     unknown, long, good = engine.likelihoods(request).outcomes
     assert (code_of(unknown), code_of(long)) == ("invalid-request", "prompt-too-long")
     assert good.value is not None
 
 
-def test_a_caption_with_unknown_words_fails_alone(engine: PerturberEngine) -> None:
+def test_a_caption_with_unknown_words_does_not_affect_others(engine: PerturberEngine) -> None:
     request = PerturbRequest(items=[item(1, caption="a zeppelin"), item(1)])
     first, second = engine.perturb(request).outcomes
     assert code_of(first) == "invalid-request"
     assert second.value is not None
 
 
+@pytest.mark.fault("B30")
 @pytest.mark.parametrize("mark", ["</s>", "<s>", "=>"])
-def test_a_caption_with_a_prompts_own_marks_fails_alone(engine: PerturberEngine, mark: str) -> None:
+def test_a_caption_with_prompt_markers_does_not_affect_others(engine: PerturberEngine, mark: str) -> None:
     items = [item(1, caption=f"a red boat {mark} on the sea"), item(2)]
     found = engine.perturb(PerturbRequest(items=items)).outcomes
     assert [code_of(outcome) for outcome in found] == ["invalid-request", None]
 
 
-def test_a_caption_that_leaves_no_room_is_refused(engine: PerturberEngine) -> None:
+def test_a_caption_that_leaves_no_room_for_the_answer_is_refused(engine: PerturberEngine) -> None:
     (outcome,) = engine.perturb(PerturbRequest(items=[item(1, caption="red " * 60)])).outcomes
     assert code_of(outcome) == "prompt-too-long"
 
 
-def test_a_suite_that_wants_another_engine_is_refused(root: Path) -> None:
+def test_a_suite_for_another_engine_is_refused(root: Path) -> None:
     with pytest.raises(UnknownModel, match="vllm"):
         PerturberEngine.load(SUITE.model_copy(update={"engine": "vllm"}), root)
 
 
+@pytest.mark.fault("B44", "T15")
 def test_a_pickled_adapter_is_refused(tmp_path: Path) -> None:
     save_llama(tmp_path / "perturber")
     adapter = tmp_path / "perturber" / "adapter"
@@ -167,7 +178,7 @@ def test_a_pickled_adapter_is_refused(tmp_path: Path) -> None:
         PerturberEngine.load(SUITE, tmp_path)
 
 
-def test_samples_follow_the_models_own_probabilities(base: PreTrainedModel) -> None:
+def test_samples_follow_the_model_s_probabilities(base: PreTrainedModel) -> None:
     prompt = [1, 5, 7]
     with torch.inference_mode():
         wanted = base(input_ids=torch.tensor([prompt])).logits[0, -1].softmax(-1)
@@ -178,7 +189,7 @@ def test_samples_follow_the_models_own_probabilities(base: PreTrainedModel) -> N
     assert float((share - wanted).abs().max()) < 3 * math.sqrt(0.25 / len(first))
 
 
-def test_sampling_with_memory_equals_sampling_without(base: PreTrainedModel) -> None:
+def test_sampling_with_a_cache_equals_sampling_without(base: PreTrainedModel) -> None:
     """Greedy in effect: at a vanishing temperature the cached loop must follow the arg-max path."""
     prompts = [[1, 5, 7, 9], [1, 6]]
     with torch.inference_mode():
@@ -190,7 +201,7 @@ def test_sampling_with_memory_equals_sampling_without(base: PreTrainedModel) -> 
                 ids.append(token)
 
 
-def test_only_the_k_best_tokens_are_drawn(base: PreTrainedModel) -> None:
+def test_only_the_top_k_tokens_are_sampled(base: PreTrainedModel) -> None:
     prompt = [1, 5]
     with torch.inference_mode():
         best = set(base(input_ids=torch.tensor([prompt])).logits[0, -1].topk(2).indices.tolist())
@@ -199,7 +210,7 @@ def test_only_the_k_best_tokens_are_drawn(base: PreTrainedModel) -> None:
     assert drawn == best
 
 
-def test_proposals_keep_the_order_drawn_and_name_what_they_drop() -> None:
+def test_proposals_keep_their_order_and_count_drops_by_reason() -> None:
     proposals = Proposals("a red boat", wanted=2)
     for edited in ("", "A red boat.", "a blue boat", "a blue boat!", "a green boat", "a boat"):
         proposals.take(edited)
@@ -208,7 +219,7 @@ def test_proposals_keep_the_order_drawn_and_name_what_they_drop() -> None:
     assert answer.dropped == {"empty": 1, "echo": 1, "duplicate": 1}
 
 
-def test_instruction_prompts_read_a_list_of_variations(root: Path) -> None:
+def test_instruction_prompts_parse_a_list_of_variations(root: Path) -> None:
     engine = PerturberEngine.load(SUITE.model_copy(update={"prompt": "instruction"}), root)
     proposals = Proposals("a red boat", wanted=3)
     engine._read(proposals, "1. a blue boat\n2. a green boat\n### Caption: other\n3. a tram")

@@ -1,4 +1,4 @@
-"""Fine-tuning on a tiny LLaMA: the paper's table, what is learnt, what stays, resumption."""
+"""Fine-tuning a tiny LLaMA: the paper's preset, what is learned, what is saved, and resumption."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from evaluation.reference.same_answers import FLOAT32
 from faultline_core.errors import InvalidRequest, ModelFormatRefused
 from faultline_services.perturber.finetune import (
     PRESETS,
@@ -34,6 +35,8 @@ from faultline_services.perturber.finetune import (
     main,
 )
 from faultline_services.perturber.pairs import CaptionPair, append_pairs
+
+pytestmark = pytest.mark.floats
 
 VOCABULARY = "<pad> <s> </s> <unk> adjective : = > a red blue green white boat plate on the water"
 WORDS = VOCABULARY.split(" ")
@@ -77,7 +80,19 @@ def adapter(folder: Path) -> dict[str, torch.Tensor]:
     return dict(load_file(folder / "adapter_model.safetensors"))
 
 
-def test_the_lance_preset_is_the_papers_table_6() -> None:
+@pytest.mark.paper(
+    "LANCE-T6-learning-rate",
+    "LANCE-T6-batch",
+    "LANCE-T6-accumulation",
+    "LANCE-T6-weight-decay",
+    "LANCE-T6-sequence",
+    "LANCE-T6-lora-rank",
+    "LANCE-T6-lora-alpha",
+    "LANCE-T6-lora-dropout",
+    "LANCE-T6-lora-weights",
+    "LANCE-S4.1-steps",
+)
+def test_the_lance_preset_matches_table_6_of_the_paper() -> None:
     lance = PRESETS["lance"]
     assert (lance.rank, lance.alpha, lance.dropout) == (8, 16, 0.05)
     assert lance.target_modules == ("q_proj", "k_proj", "v_proj")
@@ -86,12 +101,13 @@ def test_the_lance_preset_is_the_papers_table_6() -> None:
     assert lance.prompt == "instruction"
 
 
-def test_a_batch_that_does_not_divide_is_refused() -> None:
+def test_an_indivisible_batch_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="100"):
         replace(QUICK, batch=100, accumulation=32)
 
 
-def test_it_learns_and_leaves_an_adapter_that_loads_on_the_untouched_base(
+@pytest.mark.paper("LANCE-S3.1-finetune")
+def test_finetuning_lowers_the_loss_and_saves_an_adapter_for_the_unchanged_base(
     llama: Path, tmp_path: Path
 ) -> None:
     base_before = dict(load_file(llama / "model.safetensors"))
@@ -109,6 +125,7 @@ def test_it_learns_and_leaves_an_adapter_that_loads_on_the_untouched_base(
     )
 
 
+@pytest.mark.paper("LANCE-S3.1-lora")
 def test_only_low_rank_matrices_on_query_key_and_value_are_saved(llama: Path, tmp_path: Path) -> None:
     finetune(llama, PAIRS, tmp_path, replace(QUICK, micro_steps=2), seed=0)
     names = {name.split(".self_attn.")[1].removesuffix(".weight") for name in adapter(tmp_path)}
@@ -117,7 +134,7 @@ def test_only_low_rank_matrices_on_query_key_and_value_are_saved(llama: Path, tm
     assert (settings["r"], settings["lora_alpha"], settings["lora_dropout"]) == (8, 16, 0.05)
 
 
-def test_a_stopped_run_goes_on_to_the_same_adapter(
+def test_a_resumed_run_ends_in_the_same_adapter(
     llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finetune(llama, PAIRS, tmp_path / "whole", QUICK, seed=5)
@@ -136,15 +153,15 @@ def test_a_stopped_run_goes_on_to_the_same_adapter(
     finetune(llama, PAIRS, tmp_path / "broken", QUICK, seed=5, checkpoint_every=1)
     whole, broken = adapter(tmp_path / "whole"), adapter(tmp_path / "broken")
     assert done == 5
-    assert all(torch.allclose(whole[name], broken[name], atol=1e-6) for name in whole)
+    assert all(torch.allclose(whole[name], broken[name], atol=FLOAT32) for name in whole)
 
 
-def test_equal_seeds_give_equal_adapters_and_others_do_not(llama: Path, tmp_path: Path) -> None:
+def test_adapters_are_equal_only_for_equal_seeds(llama: Path, tmp_path: Path) -> None:
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         finetune(llama, PAIRS, tmp_path / name, replace(QUICK, micro_steps=2), seed=seed)
     a, b, c = (adapter(tmp_path / name) for name in "abc")
-    assert all(torch.equal(a[name], b[name]) for name in a)
-    assert any(not torch.equal(a[name], c[name]) for name in a)
+    assert all(torch.allclose(a[name], b[name], atol=FLOAT32) for name in a)
+    assert any(not torch.allclose(a[name], c[name], atol=FLOAT32) for name in a)
 
 
 def test_the_loss_counts_the_answer_and_its_end_but_not_the_prompt(llama: Path) -> None:
@@ -173,20 +190,20 @@ def test_examples_are_cut_at_the_maximum_length(llama: Path) -> None:
     assert len(example.ids) == len(example.labels) == 5
 
 
-def test_an_unknown_instruction_is_named(llama: Path) -> None:
+def test_an_error_names_the_unknown_instruction(llama: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(llama)
     with pytest.raises(InvalidRequest, match="'colour'"):
         examples_of([pair("a boat", "a plate", "colour")], tokenizer, replace(QUICK, prompt="instruction"))
 
 
-def test_no_pairs_and_no_safetensors_are_refused(llama: Path, tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest, match="no pairs"):
+def test_missing_pairs_and_missing_safetensors_are_refused(llama: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="no caption pairs"):
         finetune(llama, [], tmp_path, QUICK, seed=0)
     with pytest.raises(ModelFormatRefused):
         finetune(tmp_path, PAIRS, tmp_path / "out", QUICK, seed=0)
 
 
-def test_the_command_takes_the_preset_and_says_what_it_did(llama: Path, tmp_path: Path) -> None:
+def test_the_command_takes_a_preset_and_reports_the_result(llama: Path, tmp_path: Path) -> None:
     append_pairs(tmp_path / "pairs.jsonl", PAIRS)
     where = ["--model", str(llama), "--pairs", str(tmp_path / "pairs.jsonl"), "--out", str(tmp_path / "out")]
     main([*where, "--preset", "lance", "--micro-steps", "2", "--accumulation", "2", "--prompt", "compact"])

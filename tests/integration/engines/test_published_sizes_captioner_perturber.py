@@ -1,4 +1,4 @@
-"""BLIP-2 OPT-2.7B and LLaMA-7B in their published sizes, built from configuration on the meta device."""
+"""BLIP-2 OPT-2.7B and LLaMA-7B at their published sizes, built from configuration on the meta device."""
 
 from __future__ import annotations
 
@@ -68,11 +68,12 @@ def llama() -> LlamaForCausalLM:
         return LlamaForCausalLM(config)
 
 
-def test_blip2_has_its_published_number_of_parameters(blip2: Blip2ForConditionalGeneration) -> None:
+@pytest.mark.paper("LANCE-T6-captioner")
+def test_blip2_has_the_published_number_of_parameters(blip2: Blip2ForConditionalGeneration) -> None:
     assert parameters(blip2) == 3_744_761_856
 
 
-def test_blip2_sees_257_patches_and_says_it_in_32_words_of_opt(blip2: Blip2ForConditionalGeneration) -> None:
+def test_blip2_turns_257_patches_into_32_opt_embeddings(blip2: Blip2ForConditionalGeneration) -> None:
     with torch.inference_mode():
         seen = blip2.vision_model(pixel_values=torch.zeros(2, 3, 224, 224, device=META)).last_hidden_state
         spoken = blip2.language_projection(blip2.query_tokens)
@@ -81,7 +82,7 @@ def test_blip2_sees_257_patches_and_says_it_in_32_words_of_opt(blip2: Blip2ForCo
     assert tuple(blip2.get_input_embeddings().weight.shape) == (50304, 2560)
 
 
-def test_the_engine_puts_32_image_marks_before_a_prompt_of_blip2(
+def test_the_engine_puts_32_image_tokens_before_a_blip2_prompt(
     blip2: Blip2ForConditionalGeneration, tmp_path: Path
 ) -> None:
     engine = CaptionerEngine(
@@ -99,24 +100,27 @@ def test_the_engine_puts_32_image_marks_before_a_prompt_of_blip2(
     assert engine._longest == 2048
 
 
-def test_lances_caption_limits_fit_blip2(blip2: Blip2ForConditionalGeneration) -> None:
+@pytest.mark.paper("LANCE-T6-max-caption")
+def test_lance_s_caption_limits_fit_blip2(blip2: Blip2ForConditionalGeneration) -> None:
     suite = load_suite("lance").captioner
     room = blip2.config.text_config.max_position_embeddings - blip2.config.num_query_tokens
     assert (suite.beams, suite.min_tokens, suite.max_tokens) == (5, 20, 100)
     assert suite.max_tokens < room
 
 
-def test_llama_has_its_published_number_of_parameters(llama: LlamaForCausalLM) -> None:
+@pytest.mark.paper("LANCE-T6-llm")
+def test_llama_has_the_published_number_of_parameters(llama: LlamaForCausalLM) -> None:
     assert parameters(llama) == 6_738_415_616
 
 
-def test_llama_answers_over_its_32000_tokens(llama: LlamaForCausalLM) -> None:
+def test_llama_has_logits_for_32000_tokens(llama: LlamaForCausalLM) -> None:
     with torch.inference_mode():
         logits = llama(input_ids=torch.zeros(2, 7, dtype=torch.long, device=META)).logits
     assert tuple(logits.shape) == (2, 7, 32000)
 
 
-def test_lances_adapter_sits_on_three_projections_of_every_layer() -> None:
+@pytest.mark.paper("LANCE-T6-lora-weights")
+def test_lance_s_adapter_covers_three_projections_of_every_layer() -> None:
     recipe = PRESETS["lance"]
     settings = LoraConfig(
         r=recipe.rank,
@@ -138,7 +142,8 @@ def test_lances_adapter_sits_on_three_projections_of_every_layer() -> None:
     assert parameters(adapted, "lora_") == layers * 3 * 2 * 8 * 4096
 
 
-def test_lances_answers_fit_llamas_context(llama: LlamaForCausalLM) -> None:
+@pytest.mark.paper("LANCE-C-new-tokens")
+def test_lance_s_answers_fit_llama_s_context(llama: LlamaForCausalLM) -> None:
     suite = load_suite("lance").perturber
     assert suite is not None
     assert suite.max_new_tokens == 400

@@ -9,16 +9,16 @@ import torch
 from diffusers import AutoencoderKL
 
 from fakes.published_editors import SD_1_4, SD_2, PublishedEditor
-from faultline_core.class_slot import CLASS_SLOT
-from faultline_core.editing.evaluation import Answer
-from faultline_core.editing.lesson import Draws, Learning, Lesson
+from faultline_core.editing.driver.evaluation import Answer
 from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.editing.textual_inversion import TextualInversionSettings, textual_inversion_walk
+from faultline_core.editing.training_task import Learning, SampleStream, TokenTask
 from faultline_core.suite import load_suite
+from faultline_core.text.class_slot import CLASS_SLOT
 from faultline_miniature.training.tokenizer import build_tokenizer
-from faultline_services.editor.attention_processors import attention_sites
 from faultline_services.editor.prompts import PromptEncoder
-from faultline_services.editor.unet_denoiser import UNetDenoiser
+from faultline_services.editor.unet.attention_processors import attention_sites
+from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 BOTH = pytest.mark.parametrize("published", [SD_1_4, SD_2], ids=lambda published: published.suite)
 
@@ -27,6 +27,7 @@ def parameters(model: torch.nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
+@pytest.mark.paper("LANCE-T6-sd", "DI-C-model")
 @BOTH
 def test_every_attention_layer_of_the_published_unet_is_hooked(published: PublishedEditor) -> None:
     with torch.device("meta"):
@@ -42,7 +43,7 @@ def test_every_attention_layer_of_the_published_unet_is_hooked(published: Publis
 
 
 @BOTH
-def test_the_published_text_encoder_reads_77_tokens_at_its_width(published: PublishedEditor) -> None:
+def test_the_published_text_encoder_takes_77_tokens(published: PublishedEditor) -> None:
     with torch.device("meta"):
         encoder = published.text_encoder()
         embedded = encoder(torch.zeros(2, 77, dtype=torch.int64))[0]
@@ -51,7 +52,7 @@ def test_the_published_text_encoder_reads_77_tokens_at_its_width(published: Publ
 
 
 @BOTH
-def test_a_step_of_textual_inversion_has_the_published_shapes(published: PublishedEditor) -> None:
+def test_a_textual_inversion_step_has_the_published_shapes(published: PublishedEditor) -> None:
     editor = load_suite(published.suite).editor
     templates, side = editor.textual_inversion.templates, editor.resolution // 8
     tokenizer = build_tokenizer([word for prompt in templates.prompts for word in words_of(prompt)], 77)
@@ -61,14 +62,15 @@ def test_a_step_of_textual_inversion_has_the_published_shapes(published: Publish
         initial = torch.empty(2, prompts.width)
     assert (prompts.length, prompts.width) == (77, published.text_width)
     reader = prompts.slot_reader([(prompt, 2) for prompt in templates.prompts])
-    draws = Draws(
-        seed=1, key="a", pictures=2, templates=len(templates.prompts), timesteps=1000, batch=1, flip=0.5
+    stream = SampleStream(
+        seed=1, key="a", images=2, templates=len(templates.prompts), timesteps=1000, batch=1, flip=0.5
     )
-    lessons = [
-        Lesson(replace(draws, key=key), initial, Learning.start(initial), 2, lambda _: clean) for key in "ab"
+    tasks = [
+        TokenTask(replace(stream, key=key), initial, Learning.start(initial), 2, lambda _: clean)
+        for key in "ab"
     ]
     schedule = NoiseSchedule(prediction=published.prediction)
-    walk = textual_inversion_walk(lessons, reader, schedule, TextualInversionSettings(), "ab")
+    walk = textual_inversion_walk(tasks, reader, schedule, TextualInversionSettings(), "ab")
     first = next(walk)
     latents, text = (torch.cat([getattr(each, part) for each in first]) for part in ("latents", "text"))
     assert (latents.shape, text.shape) == ((2, 4, side, side), (2, 77, published.text_width))
@@ -86,7 +88,7 @@ def words_of(prompt: str) -> list[str]:
     return prompt.replace(CLASS_SLOT, " ").split()
 
 
-def test_the_published_autoencoder_shrinks_a_side_eightfold() -> None:
+def test_the_published_autoencoder_downsamples_by_8() -> None:
     with torch.device("meta"):
         vae = AutoencoderKL(
             block_out_channels=(128, 256, 512, 512),

@@ -1,4 +1,4 @@
-"""CLIP ViT-L/14 and ViT-H-14 in their published sizes, from open_clip's configurations on the meta device."""
+"""CLIP ViT-L/14 and ViT-H-14 at their published sizes, from open_clip's configurations on the meta device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultline_core import torchvision_operators  # noqa: F401
 import open_clip
 
 from faultline_core.suite import load_suite
-from faultline_services.weights import PUBLISHED_PREFIX
+from faultline_services.models.weights import PUBLISHED_PREFIX
 
 META = torch.device("meta")
 SIZES = {
@@ -22,16 +22,17 @@ SIZES = {
 CONTEXT = 77
 
 
+@pytest.mark.paper("LANCE-C-clip", "DI-C-clip")
 @pytest.mark.parametrize("architecture", SIZES)
-def test_towers_have_their_published_shapes(architecture: str) -> None:
+def test_clip_towers_have_the_published_shapes(architecture: str) -> None:
     total, width, layers, text_width = SIZES[architecture]
     with META:
         model = open_clip.create_model(architecture, device="meta", pretrained_text=False).eval()
     with torch.inference_mode():
-        pictures = model.encode_image(torch.zeros(2, 3, 224, 224, device=META))
+        images = model.encode_image(torch.zeros(2, 3, 224, 224, device=META))
         texts = model.encode_text(torch.zeros(3, CONTEXT, dtype=torch.long, device=META))
     assert sum(tensor.numel() for tensor in model.parameters()) == total
-    assert tuple(pictures.shape) == (2, width)
+    assert tuple(images.shape) == (2, width)
     assert tuple(texts.shape) == (3, width)
     assert model.context_length == CONTEXT
     assert len(model.transformer.resblocks) == layers

@@ -1,4 +1,4 @@
-"""What the oracle of the reference costs in floating-point operations, beside the cost model."""
+"""The floating-point operations of the reference, compared with the cost model."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
+from evaluation.reference.plain_editing import Target, call, invert, null_text
+from evaluation.reference.plain_unet import PlainUNet
+from evaluation.reference.reference_run import reference_evaluations, reference_run
+from evaluation.reference.toy_denoisers import draw
 from fakes.tiny_pipeline import tiny_unet
-from oracles.plain_editing import Target, call, invert, null_text
-from oracles.plain_unet import PlainUNet
-from oracles.reference_run import reference_evaluations, reference_run
-from oracles.toy_denoisers import draw
 
 # isort: split
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from faultline_services.editor.unet_denoiser import UNetDenoiser
+from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 STEPS, LENGTH, WIDTH, INNER = 2, 6, 16, 1
 CLEAN, TEXT, NULL = (
@@ -46,7 +46,7 @@ def one_forward(reference: PlainUNet) -> int:
         return flops(lambda: call(reference, CLEAN, 500, TEXT))
 
 
-def test_one_picture_costs_what_the_cost_model_says(reference: PlainUNet, one_forward: int) -> None:
+def test_the_cost_model_predicts_the_cost_of_an_image(reference: PlainUNet, one_forward: int) -> None:
     counted = flops(
         lambda: reference_run(
             reference, CLEAN, TEXT, NULL, TARGETS, parity="paper", steps=STEPS, inner_steps=INNER,
@@ -70,7 +70,7 @@ def test_an_inner_iteration_costs_three_forward_passes(reference: PlainUNet, one
     assert extra / one_forward == pytest.approx(3.0, rel=0.01)
 
 
-def test_the_reference_s_network_is_the_product_s(reference: PlainUNet) -> None:
+def test_the_reference_uses_the_product_s_network(reference: PlainUNet) -> None:
     unet = tiny_unet()
     product = UNetDenoiser(unet)
     times = torch.full((1,), 500)

@@ -1,4 +1,4 @@
-"""A remote classifier behind a mock transport: what it is sent, and how far it is believed."""
+"""A remote classifier behind a mock transport: what it is sent, and which answers are accepted."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from faultline_core.errors import (
     FaultlineError,
     UnknownModel,
 )
-from faultline_core.images import encode_raw
+from faultline_core.images.codecs import encode_raw
 from faultline_core.suite import ClassifiersSuite
 from faultline_services.classifiers import open_inference
 from faultline_services.classifiers.engine import ClassifiersEngine
 from faultline_services.classifiers.options import ClassifierOptions
+from faultline_services.classifiers.registry import ClassifierRegistry
 from faultline_services.classifiers.remote import require_allowed
-from faultline_services.classifiers.sources import Sources
 
 URL = "http://models.test:9000/v2/models/net"
 SIDE = 8
@@ -47,7 +47,7 @@ def store(tmp_path: Path) -> BlobStore:
     return BlobStore(str(tmp_path))
 
 
-def picture(store: BlobStore, seed: int = 0) -> str:
+def put_image(store: BlobStore, seed: int = 0) -> str:
     return store.put(encode_raw(np.random.default_rng(seed).integers(0, 256, (12, 16, 3), dtype=np.uint8)))
 
 
@@ -65,8 +65,8 @@ def remote(
 
     options = ClassifierOptions(oip_hosts=hosts)
     transport = httpx.MockTransport(handle)
-    sources = Sources(ClassifiersSuite(), Path("nowhere"), store, options, transport=transport)
-    return ClassifiersEngine(sources, cache_bytes=0)
+    registry = ClassifierRegistry(ClassifiersSuite(), Path("nowhere"), store, options, transport=transport)
+    return ClassifiersEngine(registry, cache_bytes=0)
 
 
 def ask(engine: ClassifiersEngine, images: list[str], *classes: str) -> list[Outcome[Prediction]]:
@@ -83,6 +83,7 @@ def code_of(outcome: Outcome[Any]) -> str | None:
     return None if outcome.problem is None else outcome.problem.code
 
 
+@pytest.mark.paper("LANCE-S3-blackbox")
 def test_a_remote_model_gets_a_normalised_batch_and_its_labels_are_used(store: BlobStore) -> None:
     seen: list[dict[str, Any]] = []
 
@@ -90,7 +91,7 @@ def test_a_remote_model_gets_a_normalised_batch_and_its_labels_are_used(store: B
         seen.append(body["inputs"][0])
         return rows([0.5, 0.2, 0.3, 0.1, 0.8, 0.1], [2, 3])
 
-    found = ask(remote(store, infer), [picture(store, 0), picture(store, 1)], "boat", "sea")
+    found = ask(remote(store, infer), [put_image(store, 0), put_image(store, 1)], "boat", "sea")
     assert found[0].unwrap().probabilities == pytest.approx([0.2, 0.5])
     assert found[1].unwrap().probabilities == pytest.approx([0.8, 0.1])
     assert seen[0]["shape"] == [2, 3, SIDE, SIDE]
@@ -98,7 +99,7 @@ def test_a_remote_model_gets_a_normalised_batch_and_its_labels_are_used(store: B
     assert min(seen[0]["data"]) < 0 < max(seen[0]["data"])
 
 
-def test_a_model_of_bytes_with_channels_last_gets_plain_pixels(store: BlobStore) -> None:
+def test_a_channels_last_uint8_model_gets_unnormalised_pixels(store: BlobStore) -> None:
     seen: list[dict[str, Any]] = []
 
     def infer(body: dict[str, Any]) -> httpx.Response:
@@ -106,32 +107,34 @@ def test_a_model_of_bytes_with_channels_last_gets_plain_pixels(store: BlobStore)
         return rows([0.5, 0.2, 0.3], [1, 3])
 
     inputs = [{"name": "x", "datatype": "UINT8", "shape": [-1, SIDE, SIDE, 3]}]
-    ask(remote(store, infer, METADATA | {"inputs": inputs}), [picture(store)], "sea")
+    ask(remote(store, infer, METADATA | {"inputs": inputs}), [put_image(store)], "sea")
     assert seen[0]["shape"] == [1, SIDE, SIDE, 3]
     assert all(isinstance(value, int) and 0 <= value <= 255 for value in seen[0]["data"])
 
 
 def test_remote_logits_become_probabilities(store: BlobStore) -> None:
-    (found,) = ask(remote(store, lambda _: rows([[0.0, 2.0, -1.0]], [1, 3])), [picture(store)], *LABELS)
+    (found,) = ask(remote(store, lambda _: rows([[0.0, 2.0, -1.0]], [1, 3])), [put_image(store)], *LABELS)
     assert sum(found.unwrap().probabilities) == pytest.approx(1.0)
     assert found.unwrap().top == [1, 0, 2]
 
 
-def test_a_remote_model_without_labels_must_have_the_asked_classes(store: BlobStore) -> None:
+def test_a_remote_model_without_labels_must_match_the_class_count(store: BlobStore) -> None:
     bare = METADATA | {"outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, 3]}]}
     engine = remote(store, lambda _: rows([0.5, 0.2, 0.3], [1, 3]), bare)
-    (found,) = ask(engine, [picture(store)], "a", "b", "c")
+    (found,) = ask(engine, [put_image(store)], "a", "b", "c")
     assert found.unwrap().probabilities == pytest.approx([0.5, 0.2, 0.3])
-    (short,) = ask(engine, [picture(store)], "a", "b")
+    (short,) = ask(engine, [put_image(store)], "a", "b")
     assert code_of(short) == "class-map-mismatch"
 
 
-def test_a_bad_picture_is_not_sent(store: BlobStore) -> None:
+@pytest.mark.fault("B4")
+def test_a_bad_image_is_not_sent(store: BlobStore) -> None:
     engine = remote(store, lambda _: rows([0.5, 0.2, 0.3], [1, 3]))
-    outcomes = ask(engine, [store.put(b"no picture"), picture(store)], "sea")
+    outcomes = ask(engine, [store.put(b"no image"), put_image(store)], "sea")
     assert [code_of(one) for one in outcomes] == ["image-undecodable", None]
 
 
+@pytest.mark.fault("B23", "F12")
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
@@ -159,75 +162,78 @@ def test_a_bad_picture_is_not_sent(store: BlobStore) -> None:
         (httpx.Response(503), BackendUnavailable),
     ],
 )
-def test_a_remote_model_that_lies_or_fails_is_named_as_such(
+def test_invalid_and_failed_remote_answers_raise_their_own_errors(
     answer: httpx.Response, error: type[FaultlineError], store: BlobStore
 ) -> None:
     with pytest.raises(error):
-        ask(remote(store, lambda _: answer), [picture(store)], "sea")
+        ask(remote(store, lambda _: answer), [put_image(store)], "sea")
 
 
 @pytest.mark.parametrize(
     ("failure", "error"),
     [(httpx.ReadTimeout("late"), DeadlineExceeded), (httpx.ConnectError("refused"), BackendUnavailable)],
 )
-def test_a_remote_model_out_of_reach_is_a_failed_service(
+def test_an_unreachable_remote_model_is_a_failed_service(
     failure: httpx.HTTPError, error: type[FaultlineError], store: BlobStore
 ) -> None:
     def infer(_: dict[str, Any]) -> httpx.Response:
         raise failure
 
     with pytest.raises(error):
-        ask(remote(store, infer), [picture(store)], "sea")
+        ask(remote(store, infer), [put_image(store)], "sea")
 
 
+@pytest.mark.fault("B23")
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e39", "null"])
-def test_remote_numbers_that_are_not_finite_are_no_prediction(number: str, store: BlobStore) -> None:
+def test_non_finite_remote_outputs_are_not_predictions(number: str, store: BlobStore) -> None:
     content = f'{{"outputs": [{{"name": "y", "shape": [1, 3], "data": [{number}, 0.1, 0.2]}}]}}'
-    (outcome,) = ask(remote(store, lambda _: httpx.Response(200, text=content)), [picture(store)], "sea")
+    (outcome,) = ask(remote(store, lambda _: httpx.Response(200, text=content)), [put_image(store)], "sea")
     assert code_of(outcome) == "bad-backend-output"
 
 
-def test_one_picture_answered_with_nan_fails_alone(store: BlobStore) -> None:
+@pytest.mark.fault("B23")
+def test_a_nan_answer_fails_only_its_image(store: BlobStore) -> None:
     content = '{"outputs": [{"name": "y", "shape": [2, 3], "data": [0.5, 0.2, 0.3, NaN, 0.1, 0.2]}]}'
     engine = remote(store, lambda _: httpx.Response(200, text=content))
-    outcomes = ask(engine, [picture(store, 0), picture(store, 1)], "sea")
+    outcomes = ask(engine, [put_image(store, 0), put_image(store, 1)], "sea")
     assert [code_of(one) for one in outcomes] == [None, "bad-backend-output"]
 
 
-def test_a_picture_that_the_server_failed_on_fails_alone_in_its_words(store: BlobStore) -> None:
+def test_a_server_error_fails_only_its_image_and_keeps_the_message(store: BlobStore) -> None:
     data = [0.5, 0.2, 0.3, None, None, None]
     output = {"name": "y", "shape": [2, 3], "data": data, "parameters": {"errors": {"1": "ValueError: dark"}}}
     engine = remote(store, lambda _: httpx.Response(200, json={"outputs": [output]}))
-    fine, failed = ask(engine, [picture(store, 0), picture(store, 1)], "sea")
+    fine, failed = ask(engine, [put_image(store, 0), put_image(store, 1)], "sea")
     assert fine.unwrap().probabilities == pytest.approx([0.5])
     assert failed.problem is not None
     assert failed.problem.code == "bad-backend-output"
-    assert failed.problem.detail.endswith("failed on this picture: ValueError: dark")
+    assert failed.problem.detail.endswith("failed on this image: ValueError: dark")
 
 
 @pytest.mark.parametrize("errors", [["1"], {"0": 7}, "dark", {"0": "x" * 10_000}])
-def test_words_of_a_server_are_bounded_and_only_words(errors: object, store: BlobStore) -> None:
+def test_malformed_or_long_server_errors_give_short_messages(errors: object, store: BlobStore) -> None:
     output = {"name": "y", "shape": [1, 3], "data": [0.5, 0.2, 0.3], "parameters": {"errors": errors}}
     (found,) = ask(
-        remote(store, lambda _: httpx.Response(200, json={"outputs": [output]})), [picture(store)], "sea"
+        remote(store, lambda _: httpx.Response(200, json={"outputs": [output]})), [put_image(store)], "sea"
     )
     assert found.problem is None or len(found.problem.detail) < 500
 
 
 @pytest.mark.parametrize("width", [2, 4])
-def test_a_head_of_another_width_than_its_labels_is_no_prediction(width: int, store: BlobStore) -> None:
+def test_outputs_that_do_not_match_the_labels_are_not_predictions(width: int, store: BlobStore) -> None:
     engine = remote(store, lambda _: rows([1.0 / width] * width, [1, width]))
-    (outcome,) = ask(engine, [picture(store)], "sea")
+    (outcome,) = ask(engine, [put_image(store)], "sea")
     assert code_of(outcome) == "bad-backend-output"
 
 
-def test_an_answer_without_end_is_cut_off(store: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_answer_is_cut_off(store: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_inference, "MAX_ANSWER_BYTES", 600)
     engine = remote(store, lambda _: rows([0.5] * 1000, [1, 1000]))
     with pytest.raises(BadBackendOutput, match="more than 600 bytes"):
-        ask(engine, [picture(store)], "sea")
+        ask(engine, [put_image(store)], "sea")
 
 
+@pytest.mark.fault("B48", "T8")
 @pytest.mark.parametrize(
     "spec",
     [
@@ -238,27 +244,28 @@ def test_an_answer_without_end_is_cut_off(store: BlobStore, monkeypatch: pytest.
         "oip:http://models.test:9000/v2/models/net/infer/more",
     ],
 )
-def test_only_models_of_an_allowed_host_are_asked(spec: str, store: BlobStore) -> None:
+def test_only_models_on_allowed_hosts_are_called(spec: str, store: BlobStore) -> None:
     engine = remote(store, lambda _: rows([0.5, 0.2, 0.3], [1, 3]))
-    request = ClassifyRequest(classifier=spec, images=[picture(store)], classes=["sea"])
-    with pytest.raises(UnknownModel, match="names no model"):
+    request = ClassifyRequest(classifier=spec, images=[put_image(store)], classes=["sea"])
+    with pytest.raises(UnknownModel, match="does not name a model"):
         engine.classify(request)
 
 
 @pytest.mark.parametrize("path", ["/v2/models/net", "/v2/models/net/", "/a/b/v2/models/net/versions/1"])
-def test_models_lie_below_any_prefix_and_in_versions(path: str) -> None:
+def test_models_are_allowed_under_any_prefix_and_version(path: str) -> None:
     require_allowed(f"http://models.test{path}", ["models.test"])
 
 
-def test_an_address_that_is_none_is_a_service_out_of_reach(store: BlobStore) -> None:
+def test_an_invalid_address_is_an_unreachable_service(store: BlobStore) -> None:
     engine = remote(store, lambda _: rows([0.5, 0.2, 0.3], [1, 3]), hosts=("models.test",))
     request = ClassifyRequest(
-        classifier="oip:http://models.test:port/v2/models/net", images=[picture(store)], classes=["sea"]
+        classifier="oip:http://models.test:port/v2/models/net", images=[put_image(store)], classes=["sea"]
     )
     with pytest.raises(BackendUnavailable):
         engine.classify(request)
 
 
+@pytest.mark.fault("B23")
 @pytest.mark.parametrize(
     "change",
     [
@@ -274,23 +281,26 @@ def test_an_address_that_is_none_is_a_service_out_of_reach(store: BlobStore) -> 
         {"name": None},
     ],
 )
-def test_metadata_that_describe_no_classifier_are_refused(change: dict[str, Any], store: BlobStore) -> None:
+def test_metadata_that_do_not_describe_a_classifier_are_refused(
+    change: dict[str, Any], store: BlobStore
+) -> None:
     with pytest.raises(BadBackendOutput):
-        ask(remote(store, lambda _: rows([], []), METADATA | change), [picture(store)], "sea")
+        ask(remote(store, lambda _: rows([], []), METADATA | change), [put_image(store)], "sea")
 
 
-def test_a_remote_model_that_takes_no_pictures_is_refused(store: BlobStore) -> None:
+def test_a_remote_model_without_image_input_is_refused(store: BlobStore) -> None:
     text = METADATA | {"inputs": [{"name": "x", "datatype": "BYTES", "shape": [-1]}]}
-    with pytest.raises(BadBackendOutput, match="no batch of pictures"):
-        ask(remote(store, lambda _: rows([], [0, 3]), text), [picture(store)], "sea")
+    with pytest.raises(BadBackendOutput, match="not a batch of images"):
+        ask(remote(store, lambda _: rows([], [0, 3]), text), [put_image(store)], "sea")
 
 
+@pytest.mark.fault("B48", "T8")
 @pytest.mark.parametrize("hosts", [(), ("models.test:1",), ("other.test",)])
-def test_only_hosts_on_the_list_are_asked(hosts: tuple[str, ...], store: BlobStore) -> None:
-    with pytest.raises(UnknownModel, match="not on the list"):
-        ask(remote(store, lambda _: rows([], []), hosts=hosts), [picture(store)], "sea")
+def test_only_listed_hosts_are_allowed(hosts: tuple[str, ...], store: BlobStore) -> None:
+    with pytest.raises(UnknownModel, match="not allowed for remote"):
+        ask(remote(store, lambda _: rows([], []), hosts=hosts), [put_image(store)], "sea")
 
 
-def test_a_host_without_port_on_the_list_allows_all_its_ports(store: BlobStore) -> None:
+def test_a_listed_host_without_a_port_allows_every_port(store: BlobStore) -> None:
     engine = remote(store, lambda _: rows([0.5, 0.2, 0.3], [1, 3]), hosts=("models.test",))
-    assert ask(engine, [picture(store)], "sea")[0].unwrap().probabilities == pytest.approx([0.5])
+    assert ask(engine, [put_image(store)], "sea")[0].unwrap().probabilities == pytest.approx([0.5])

@@ -11,11 +11,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from evaluation.reference.same_answers import FLOAT32
 from fakes.tiny_models.bert import save_masked_lm, save_sentence_encoder
 from fakes.tiny_models.clip import WIDTH, save_clip
 from fakes.tiny_models.words import WORDS
 from faultline_core.blobs import BlobStore
-from faultline_core.clip_metrics import cosine, directional_similarity
 from faultline_core.contract.base import Outcome
 from faultline_core.contract.scorer import (
     EditScores,
@@ -29,11 +29,14 @@ from faultline_core.contract.scorer import (
     TextEncoder,
 )
 from faultline_core.errors import BadBackendOutput, ModelFormatRefused, PromptTooLong, UnknownModel
-from faultline_core.images import encode_raw
-from faultline_core.stop_words import STOP_WORDS
+from faultline_core.images.clip_metrics import cosine, directional_similarity
+from faultline_core.images.codecs import encode_raw
 from faultline_core.suite import ScorerSuite
+from faultline_core.text.stop_words import STOP_WORDS
 from faultline_services.scorer.engine import ScorerEngine
 from faultline_services.scorer.masked_words import _whole_words
+
+pytestmark = pytest.mark.floats
 
 SUITE = ScorerSuite(clip="clip", sentence="sentence", masked_lm="masked-lm", batch=3)
 
@@ -57,7 +60,7 @@ def engine(root: Path, store: BlobStore) -> ScorerEngine:
     return ScorerEngine.load(SUITE, root, store)
 
 
-def picture(store: BlobStore, seed: int) -> str:
+def put_image(store: BlobStore, seed: int) -> str:
     patches = np.random.default_rng(seed).integers(0, 256, (3, 3, 3), dtype=np.uint8)
     return store.put(encode_raw(patches.repeat(7, axis=0).repeat(8, axis=1)))
 
@@ -82,8 +85,8 @@ def scores(engine: ScorerEngine, *items: ScoreItem) -> list[EditScores]:
 
 def item(store: BlobStore, **changes: str) -> ScoreItem:
     values = {
-        "original": picture(store, 0),
-        "edited": picture(store, 1),
+        "original": put_image(store, 0),
+        "edited": put_image(store, 1),
         "caption": "a red boat on the sea",
         "edited_caption": "a blue boat on the sea",
         "removed": "red",
@@ -99,9 +102,9 @@ def fill(engine: ScorerEngine, **changes: object) -> FilledMask:
     return outcome.unwrap()
 
 
-def test_embeddings_are_unit_vectors_that_tell_inputs_apart(engine: ScorerEngine, store: BlobStore) -> None:
+def test_embeddings_are_unit_vectors_and_differ_by_input(engine: ScorerEngine, store: BlobStore) -> None:
     for vectors in (
-        images_of(engine, picture(store, 0), picture(store, 1)),
+        images_of(engine, put_image(store, 0), put_image(store, 1)),
         texts_of(engine, "a red boat", "a tram at night"),
         texts_of(engine, "a red boat", "a tram at night", encoder="sentence"),
     ):
@@ -110,9 +113,9 @@ def test_embeddings_are_unit_vectors_that_tell_inputs_apart(engine: ScorerEngine
         assert not np.allclose(vectors[0], vectors[1], atol=1e-3)
 
 
-def test_scores_are_the_cosines_of_the_embeddings(engine: ScorerEngine, store: BlobStore) -> None:
+def test_scores_are_cosines_of_the_embeddings(engine: ScorerEngine, store: BlobStore) -> None:
     (found,) = scores(engine, item(store))
-    original, edited = images_of(engine, picture(store, 0), picture(store, 1))
+    original, edited = images_of(engine, put_image(store, 0), put_image(store, 1))
     before, after = texts_of(engine, "a red boat on the sea", "a blue boat on the sea")
     red, blue = texts_of(engine, "red", "blue")
     assert found.direction == pytest.approx(float(directional_similarity(original, edited, before, after)))
@@ -131,14 +134,14 @@ def test_an_insertion_has_no_removed_words_to_compare(engine: ScorerEngine, stor
     assert found.words_added is not None
 
 
-def test_an_edit_that_changed_nothing_has_no_direction(engine: ScorerEngine, store: BlobStore) -> None:
-    (found,) = scores(engine, item(store, edited=picture(store, 0)))
+def test_an_edit_that_changes_nothing_has_no_direction(engine: ScorerEngine, store: BlobStore) -> None:
+    (found,) = scores(engine, item(store, edited=put_image(store, 0)))
     assert found.direction == 0.0
     assert found.image_image == pytest.approx(1.0)
 
 
-def test_each_distinct_picture_and_text_takes_one_pass_ever(engine: ScorerEngine, store: BlobStore) -> None:
-    sweep = [item(store, edited=picture(store, seed)) for seed in (1, 2, 3)]
+def test_each_distinct_image_and_text_is_embedded_once(engine: ScorerEngine, store: BlobStore) -> None:
+    sweep = [item(store, edited=put_image(store, seed)) for seed in (1, 2, 3)]
     first = engine.score(ScoreRequest(items=sweep))
     assert first.cost.clip_passes == 4 + 4
     again = engine.score(ScoreRequest(items=sweep))
@@ -146,30 +149,32 @@ def test_each_distinct_picture_and_text_takes_one_pass_ever(engine: ScorerEngine
     assert again.outcomes == first.outcomes
 
 
-def test_what_was_embedded_outlives_the_engine(root: Path, engine: ScorerEngine, store: BlobStore) -> None:
-    engine.embed_images(EmbedImagesRequest(images=[picture(store, 0)]))
+def test_embeddings_outlive_the_engine(root: Path, engine: ScorerEngine, store: BlobStore) -> None:
+    engine.embed_images(EmbedImagesRequest(images=[put_image(store, 0)]))
     restarted = ScorerEngine.load(SUITE, root, store)
-    response = restarted.embed_images(EmbedImagesRequest(images=[picture(store, 0)]))
+    response = restarted.embed_images(EmbedImagesRequest(images=[put_image(store, 0)]))
     assert response.cost.clip_passes == 0
 
 
-def test_other_weights_do_not_read_these_embeddings(root: Path, store: BlobStore, tmp_path: Path) -> None:
+def test_embeddings_of_other_weights_are_not_reused(root: Path, store: BlobStore, tmp_path: Path) -> None:
     save_clip(tmp_path / "other" / "clip", seed=1)
     for name in ("sentence", "masked-lm"):
         (tmp_path / "other" / name).symlink_to(root / name)
-    first = images_of(ScorerEngine.load(SUITE, root, store), picture(store, 0))
-    second = images_of(ScorerEngine.load(SUITE, tmp_path / "other", store), picture(store, 0))
+    first = images_of(ScorerEngine.load(SUITE, root, store), put_image(store, 0))
+    second = images_of(ScorerEngine.load(SUITE, tmp_path / "other", store), put_image(store, 0))
     assert not np.allclose(first, second, atol=1e-3)
 
 
-def test_a_bad_picture_fails_only_the_edits_that_show_it(engine: ScorerEngine, store: BlobStore) -> None:
-    broken = store.put(b"no picture")
+@pytest.mark.fault("B4")
+def test_a_bad_image_fails_only_the_edits_that_use_it(engine: ScorerEngine, store: BlobStore) -> None:
+    broken = store.put(b"no image")
     items = [item(store), item(store, edited=broken), item(store, original="f" * 64)]
     outcomes = engine.score(ScoreRequest(items=items)).outcomes
     assert [code_of(outcome) for outcome in outcomes] == [None, "image-undecodable", "artifact-missing"]
 
 
-def test_a_text_that_would_be_cut_is_refused(engine: ScorerEngine, store: BlobStore) -> None:
+@pytest.mark.fault("B27")
+def test_a_text_that_would_be_truncated_is_refused(engine: ScorerEngine, store: BlobStore) -> None:
     fits, too_long = "red " * 14, "red " * 15
     response = engine.embed_texts(EmbedTextsRequest(texts=[fits, too_long]))
     assert [code_of(outcome) for outcome in response.outcomes] == [None, "prompt-too-long"]
@@ -186,18 +191,19 @@ def test_embeddings_do_not_depend_on_batch_mates(root: Path, tmp_path: Path) -> 
         assert together[0] == pytest.approx(alone[0], abs=1e-5)
 
 
-def test_nan_is_a_problem_and_not_remembered(root: Path, store: BlobStore, tmp_path: Path) -> None:
+def test_nan_is_a_problem_and_is_not_cached(root: Path, store: BlobStore, tmp_path: Path) -> None:
     shutil.copytree(root, tmp_path / "broken")
     weights = tmp_path / "broken" / "clip" / "open_clip_model.safetensors"
     tensors = load_file(weights)
     save_file(tensors | {"visual.proj": tensors["visual.proj"] * float("nan")}, weights)
     engine = ScorerEngine.load(SUITE, tmp_path / "broken", store)
     for _ in range(2):
-        response = engine.embed_images(EmbedImagesRequest(images=[picture(store, 0)]))
+        response = engine.embed_images(EmbedImagesRequest(images=[put_image(store, 0)]))
         assert code_of(response.outcomes[0]) == "bad-backend-output"
         assert response.cost.clip_passes == 1
 
 
+@pytest.mark.paper("LANCE-B-fill-mask")
 def test_replacement_words_are_distinct_content_words(engine: ScorerEngine) -> None:
     filled = fill(engine, n=8)
     assert len(set(filled.words)) == len(filled.words) == 8
@@ -207,8 +213,10 @@ def test_replacement_words_are_distinct_content_words(engine: ScorerEngine) -> N
     assert all(0 < probability < 1 for probability in filled.probabilities)
 
 
-def test_equal_seeds_draw_equal_words_and_others_do_not(engine: ScorerEngine) -> None:
-    assert fill(engine, n=3) == fill(engine, n=3)
+def test_drawn_words_are_equal_only_for_equal_seeds(engine: ScorerEngine) -> None:
+    first, again = fill(engine, n=3), fill(engine, n=3)
+    assert again.words == first.words
+    assert again.probabilities == pytest.approx(first.probabilities, abs=FLOAT32)
     assert len({tuple(fill(engine, n=3, seed=seed).words) for seed in range(8)}) > 1
 
 
@@ -219,13 +227,17 @@ def test_masking_keeps_the_punctuation_around_the_word(engine: ScorerEngine) -> 
         fill(engine, text=text, position=2)
 
 
+@pytest.mark.paper("LANCE-B-lance-r-stop")
 @pytest.mark.parametrize(("position", "word"), [(0, "stop word"), (9, "no word at position 9")])
-def test_stop_words_and_absent_places_are_refused(position: int, word: str, engine: ScorerEngine) -> None:
+def test_stop_words_and_missing_positions_are_refused(position: int, word: str, engine: ScorerEngine) -> None:
     with pytest.raises(Exception, match=word):
         fill(engine, position=position)
 
 
-def test_pickled_clip_weights_are_refused_even_beside_safetensors(tmp_path: Path, store: BlobStore) -> None:
+@pytest.mark.fault("B44", "T15")
+def test_pickled_clip_weights_are_refused_even_with_safetensors_present(
+    tmp_path: Path, store: BlobStore
+) -> None:
     save_clip(tmp_path / "clip")
     weights = tmp_path / "clip" / "open_clip_model.safetensors"
     weights.rename(tmp_path / "clip" / "open_clip_pytorch_model.bin")
@@ -234,7 +246,7 @@ def test_pickled_clip_weights_are_refused_even_beside_safetensors(tmp_path: Path
         ScorerEngine.load(SUITE, tmp_path, store)
 
 
-def test_a_published_architecture_is_looked_for_on_this_machine_only(root: Path, store: BlobStore) -> None:
+def test_published_weights_are_looked_up_only_locally(root: Path, store: BlobStore) -> None:
     with pytest.raises(UnknownModel, match="ViT-L-14"):
         ScorerEngine.load(SUITE.model_copy(update={"clip": "open_clip:ViT-L-14"}), root, store)
 
@@ -248,24 +260,24 @@ def with_weight(root: Path, folder: Path, name: str, factor: float) -> ScorerEng
     return ScorerEngine.load(SUITE, folder, BlobStore(str(folder / "store")))
 
 
-def test_a_vector_of_length_zero_is_the_models_problem(root: Path, store: BlobStore, tmp_path: Path) -> None:
+def test_a_zero_embedding_is_a_problem_of_the_model(root: Path, store: BlobStore, tmp_path: Path) -> None:
     engine = with_weight(root, tmp_path / "flat", "text_projection", 0.0)
     (outcome,) = engine.embed_texts(EmbedTextsRequest(texts=["a red boat"])).outcomes
     assert code_of(outcome) == "bad-backend-output"
 
 
-def test_a_sentence_that_would_be_cut_is_refused_alone(engine: ScorerEngine) -> None:
+def test_only_the_sentence_that_would_be_truncated_is_refused(engine: ScorerEngine) -> None:
     texts = ["red boat", "red " * 40]
     outcomes = engine.embed_texts(EmbedTextsRequest(texts=texts, encoder="sentence")).outcomes
     assert [code_of(outcome) for outcome in outcomes] == [None, "prompt-too-long"]
 
 
-def test_a_masked_text_that_would_be_cut_is_refused(engine: ScorerEngine) -> None:
+def test_a_masked_text_that_would_be_truncated_is_refused(engine: ScorerEngine) -> None:
     with pytest.raises(PromptTooLong):
         fill(engine, text="red " * 40)
 
 
-def test_a_masked_model_that_answers_nan_names_no_word(engine: ScorerEngine) -> None:
+def test_a_masked_model_that_returns_nan_gives_no_words(engine: ScorerEngine) -> None:
     masked = engine._masked
     text = masked.read(FillMaskItem(text="a red boat", position=1, seed=0))
     odds = masked.odds([text])[0]
@@ -273,7 +285,7 @@ def test_a_masked_model_that_answers_nan_names_no_word(engine: ScorerEngine) -> 
         masked.draw(text, odds * float("nan"))
 
 
-def test_where_no_other_word_is_possible_none_is_offered(engine: ScorerEngine) -> None:
+def test_no_words_are_offered_if_none_is_possible(engine: ScorerEngine) -> None:
     masked = engine._masked
     text = masked.read(FillMaskItem(text="a red boat", position=1, seed=0))
     assert masked.draw(text, torch.zeros_like(masked.odds([text])[0])).words == []
@@ -290,7 +302,7 @@ def test_where_no_other_word_is_possible_none_is_offered(engine: ScorerEngine) -
         (["\u2581tram", "way", "\u2581a"], ["tram", None, None]),
     ],
 )
-def test_pieces_marks_and_stop_words_of_any_vocabulary_are_no_words(
+def test_only_whole_content_words_of_a_vocabulary_are_offered(
     tokens: list[str], words: list[str | None]
 ) -> None:
     assert _whole_words(tokens) == words

@@ -1,4 +1,4 @@
-"""A ledger of its own for each test that wants one, on either database, on a clock that the test sets."""
+"""A fresh ledger for each test that needs one, on either database, with a clock that the test controls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stress test asked for with values that cannot be: refused at the field's own place, and not stored."""
+"""Stress tests with invalid values are refused with a pointer to the field, and not stored."""
 
 from __future__ import annotations
 
@@ -67,27 +67,31 @@ FIELDS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.fault("B35", "B36", "B37", "B38", "B39")
 @pytest.mark.parametrize("kind", FIELDS)
-async def test_a_value_that_cannot_be_is_refused_at_its_place_and_not_stored(
+async def test_an_invalid_value_is_refused_by_its_pointer_and_not_stored(
     gateway: FakeGateway, kind: str
 ) -> None:
     change, pointer = FIELDS[kind]
     assert await refused(gateway, BODY | change, 422, "invalid-request") == [pointer]
 
 
+@pytest.mark.fault("B38")
 @pytest.mark.parametrize("wanted", ["moon", "Object", "", "object ", "placebo", 3, None, ["object"]])
-async def test_an_edit_type_that_is_none_is_named_by_its_place(gateway: FakeGateway, wanted: object) -> None:
+async def test_an_unknown_edit_type_is_reported_by_its_pointer(gateway: FakeGateway, wanted: object) -> None:
     body = BODY | {"edit_types": ["object", wanted]}
     assert await refused(gateway, body, 422, "unknown-edit-type") == ["/edit_types/1"]
 
 
-async def test_of_several_mistakes_the_one_that_gives_the_code_is_told_first(gateway: FakeGateway) -> None:
+@pytest.mark.fault("B38")
+async def test_the_error_that_sets_the_code_is_listed_first(gateway: FakeGateway) -> None:
     body = {"edit_types": ["moon"], "classifiers": ["steady"], "seed": 3}
     assert await refused(gateway, body, 422, "unknown-edit-type") == ["/edit_types/0", "/dataset"]
 
 
+@pytest.mark.fault("B39")
 @pytest.mark.parametrize("field", ["limit", "max_edits_per_image"])
-async def test_what_asks_for_a_billion_exceeds_the_quota_whatever_else_is_wrong(
+async def test_a_request_for_a_billion_exceeds_the_quota_despite_other_errors(
     gateway: FakeGateway, field: str
 ) -> None:
     assert await refused(gateway, BODY | {field: BILLION}, 429, "quota-exceeded") == [f"/{field}"]
@@ -95,12 +99,14 @@ async def test_what_asks_for_a_billion_exceeds_the_quota_whatever_else_is_wrong(
     assert (await refused(gateway, worse, 429, "quota-exceeded"))[0] == f"/{field}"
 
 
-async def test_a_quota_is_not_something_that_waiting_mends(gateway: FakeGateway) -> None:
+@pytest.mark.fault("B39")
+async def test_a_quota_error_has_no_retry_after(gateway: FakeGateway) -> None:
     answer = await gateway.http.post(ROOT, json=BODY | {"limit": BILLION})
     assert "retry-after" not in answer.headers
 
 
-async def test_a_typo_within_a_picture_is_named_by_its_place(gateway: FakeGateway) -> None:
+@pytest.mark.fault("B38")
+async def test_a_misspelt_field_of_an_image_is_reported_by_its_pointer(gateway: FakeGateway) -> None:
     sources = [gateway.source("sled", 7), gateway.source("sled", 8) | {"captoin": "a sled"}]
     answer = await gateway.http.post("/v1/datasets/demo/sources", content=json.dumps({"sources": sources}),
                                      headers={"content-type": "application/json"})  # fmt: skip
@@ -109,7 +115,8 @@ async def test_a_typo_within_a_picture_is_named_by_its_place(gateway: FakeGatewa
     assert len(gateway.ledger.sources("demo")) == 4
 
 
-async def test_a_run_of_more_items_than_allowed_exceeds_the_quota_whatever_else_is_wrong(
+@pytest.mark.fault("B39")
+async def test_a_run_with_too_many_items_exceeds_the_quota_despite_other_errors(
     tmp_path: Path,
 ) -> None:
     async with fake_gateway(tmp_path, max_items_per_run=30) as gateway:
@@ -159,8 +166,9 @@ MODELS: dict[str, tuple[str, int, str]] = {
 }
 
 
+@pytest.mark.fault("B41", "B44", "T16")
 @pytest.mark.parametrize("kind", MODELS)
-async def test_a_model_that_is_none_is_refused_and_not_stored(gateway: FakeGateway, kind: str) -> None:
+async def test_an_invalid_model_is_refused_and_not_stored(gateway: FakeGateway, kind: str) -> None:
     wanted, status, code = MODELS[kind]
     before = gateway.ledger.run_list()
     answer = await gateway.http.post(ROOT, json=BODY | {"classifiers": ["steady", wanted]})

@@ -1,4 +1,4 @@
-"""Bodies that are not what their headers say, or packed: refused before anything parses or inflates them."""
+"""Mislabelled or compressed bodies are refused before they are parsed or inflated."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from fakes.bad_files import PICTURE
+from fakes.bad_files import IMAGE
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.problems import problem
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-SOURCE = {"filename": "a.png", "label": "sled", "content_base64": base64.b64encode(PICTURE).decode()}
+SOURCE = {"filename": "a.png", "label": "sled", "content_base64": base64.b64encode(IMAGE).decode()}
 BODY = json.dumps({"sources": [SOURCE]}).encode()
 ADDRESS = "/v1/datasets/demo/sources"
-PART = b'--x\r\ncontent-disposition: form-data; name="sources"; filename="a.png"\r\n\r\n' + PICTURE + b"\r\n"
+PART = b'--x\r\ncontent-disposition: form-data; name="sources"; filename="a.png"\r\n\r\n' + IMAGE + b"\r\n"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -39,6 +39,7 @@ async def sent(gateway: FakeGateway, content: bytes, **headers: str) -> httpx.Re
     return answer
 
 
+@pytest.mark.fault("B17")
 @pytest.mark.parametrize(
     "media",
     [
@@ -46,18 +47,20 @@ async def sent(gateway: FakeGateway, content: bytes, **headers: str) -> httpx.Re
         "application/x-www-form-urlencoded", "", "json", "application/json, text/plain", "x" * 5000,
     ],
 )  # fmt: skip
-async def test_a_body_under_another_content_type_is_refused(gateway: FakeGateway, media: str) -> None:
+async def test_a_body_with_another_content_type_is_refused(gateway: FakeGateway, media: str) -> None:
     answer = await sent(gateway, BODY, content_type=media)
     problem(answer, 415, "unsupported-media")
     assert len(answer.content) < 1000
 
 
+@pytest.mark.fault("B17")
 async def test_a_body_without_a_content_type_is_refused(gateway: FakeGateway) -> None:
     problem(await sent(gateway, BODY), 415, "unsupported-media")
 
 
-async def test_a_picture_that_says_it_is_json_is_no_request(gateway: FakeGateway) -> None:
-    problem(await sent(gateway, PICTURE, content_type="application/json"), 422, "invalid-request")
+@pytest.mark.fault("B17")
+async def test_an_image_sent_as_json_is_an_invalid_request(gateway: FakeGateway) -> None:
+    problem(await sent(gateway, IMAGE, content_type="application/json"), 422, "invalid-request")
 
 
 MULTIPART: dict[str, tuple[str, bytes]] = {
@@ -69,8 +72,9 @@ MULTIPART: dict[str, tuple[str, bytes]] = {
 }
 
 
+@pytest.mark.fault("B20")
 @pytest.mark.parametrize("kind", MULTIPART)
-async def test_a_form_in_parts_is_refused(gateway: FakeGateway, kind: str) -> None:
+async def test_a_multipart_form_is_refused(gateway: FakeGateway, kind: str) -> None:
     media, content = MULTIPART[kind]
     problem(await sent(gateway, content, content_type=media), 415, "unsupported-media")
 
@@ -87,20 +91,21 @@ PACKED: dict[str, bytes] = {
 }
 
 
+@pytest.mark.fault("B21")
 @pytest.mark.parametrize("encoding", PACKED)
-async def test_a_packed_body_is_refused_and_not_inflated(gateway: FakeGateway, encoding: str) -> None:
+async def test_a_compressed_body_is_refused_without_inflating_it(gateway: FakeGateway, encoding: str) -> None:
     headers = {"content_type": "application/json", "content_encoding": encoding}
     answer = await sent(gateway, PACKED[encoding], **headers)
     problem(answer, 415, "unsupported-media")
     assert len(answer.content) < 1000
 
 
-async def test_plain_json_is_taken_under_each_of_its_names(gateway: FakeGateway) -> None:
+async def test_plain_json_is_accepted_under_every_json_media_type(gateway: FakeGateway) -> None:
     for media in ("application/json", "Application/JSON; charset=utf-8", "application/vnd.faultline+json"):
         headers = {"content-type": media, "content-encoding": "identity"}
         answer = await gateway.http.post("/v1/datasets", content=b'{"name": "demo"}', headers=headers)
         assert answer.status_code == 201
 
 
-async def test_a_verb_without_a_body_needs_no_content_type(gateway: FakeGateway) -> None:
+async def test_a_request_without_a_body_needs_no_content_type(gateway: FakeGateway) -> None:
     problem(await gateway.http.post("/v1/stress-tests/nobody:cancel"), 404, "not-found")

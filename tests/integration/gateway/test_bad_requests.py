@@ -1,4 +1,4 @@
-"""Whatever comes in, what goes out is problem+json with a code of the closed list; nothing is stored."""
+"""Every bad request returns problem+json with a code of the closed list; nothing is stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import create_run
 from fakes.problems import problem
 from faultline_core.errors import error_classes
-from faultline_gateway import edge
+from faultline_gateway.http import edge
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.routes import runs
 
@@ -35,6 +35,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fak
         yield opened
 
 
+@pytest.mark.fault("B50", "T16")
 @pytest.mark.parametrize(
     ("method", "path", "status", "code"),
     [
@@ -65,7 +66,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fak
         ("GET", f"{ROOT}/{{run}}/results?from=-1", 422, "invalid-request"),
     ],
 )
-async def test_a_wrong_address_is_a_named_problem(
+async def test_an_unknown_address_returns_a_problem(
     gateway: FakeGateway, method: str, path: str, status: int, code: str
 ) -> None:
     # A run that is not there is said before what else is wrong.
@@ -73,6 +74,7 @@ async def test_a_wrong_address_is_a_named_problem(
     problem(await gateway.http.request(method, path), status, code)
 
 
+@pytest.mark.fault("B49")
 @pytest.mark.parametrize(
     "content",
     [
@@ -80,12 +82,13 @@ async def test_a_wrong_address_is_a_named_problem(
         b'{"seed": NaN}', b'{"a":' * 50_000, json.dumps({f"k{n}": n for n in range(2000)}).encode(),
     ],
 )  # fmt: skip
-async def test_a_body_that_is_no_request_is_a_named_problem(gateway: FakeGateway, content: bytes) -> None:
+async def test_an_invalid_body_returns_a_problem(gateway: FakeGateway, content: bytes) -> None:
     headers = {"content-type": "application/json"}
     found = problem(await gateway.http.post(ROOT, content=content, headers=headers), 422, "invalid-request")
     assert len(found.errors) <= 20
 
 
+@pytest.mark.fault("B38", "B41", "B47")
 @pytest.mark.parametrize(
     ("changes", "status", "code"),
     [
@@ -109,7 +112,7 @@ async def test_a_body_that_is_no_request_is_a_named_problem(gateway: FakeGateway
         ({"edit_typs": ["object"]}, 422, "invalid-request"),
     ],
 )
-async def test_a_stress_test_that_cannot_be_is_refused_and_not_stored(
+async def test_an_impossible_stress_test_is_refused_and_not_stored(
     gateway: FakeGateway, changes: dict[str, Any], status: int, code: str
 ) -> None:
     await gateway.http.post("/v1/datasets", json={"name": "empty"})
@@ -118,7 +121,7 @@ async def test_a_stress_test_that_cannot_be_is_refused_and_not_stored(
     assert gateway.ledger.run_list() == before
 
 
-async def test_a_body_over_the_limit_is_refused_announced_or_not(tmp_path: Path) -> None:
+async def test_a_body_over_the_limit_is_refused_with_or_without_content_length(tmp_path: Path) -> None:
     async def unannounced() -> AsyncIterator[bytes]:
         for _ in range(3):
             yield b" " * 1000
@@ -131,7 +134,8 @@ async def test_a_body_over_the_limit_is_refused_announced_or_not(tmp_path: Path)
         problem(await gateway.http.post(ROOT, content=b"{}", headers=lying), 413, "payload-too-large")
 
 
-async def test_a_body_that_never_comes_is_not_waited_for(
+@pytest.mark.fault("B22")
+async def test_a_body_that_never_arrives_times_out(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def trickle() -> AsyncIterator[bytes]:
@@ -142,7 +146,7 @@ async def test_a_body_that_never_comes_is_not_waited_for(
     problem(await gateway.http.post(ROOT, content=trickle()), 408, "request-timeout")
 
 
-async def test_a_failure_that_nobody_named_tells_nothing_of_its_insides(
+async def test_an_unexpected_error_reveals_no_details(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(ledger: Ledger) -> None:
@@ -154,7 +158,7 @@ async def test_a_failure_that_nobody_named_tells_nothing_of_its_insides(
     assert "hunter2" not in answer.text
 
 
-async def test_an_answer_that_breaks_off_midway_is_not_mended_into_a_lie(
+async def test_a_response_that_fails_midway_stays_truncated(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lines(*arguments: object, **options: object) -> Iterator[str]:
@@ -168,8 +172,9 @@ async def test_an_answer_that_breaks_off_midway_is_not_mended_into_a_lie(
     gateway.ledger.cancel(run["id"])
 
 
+@pytest.mark.fault("B52", "T5")
 @pytest.mark.parametrize("given", ["", "Bearer", "Bearer wrong", f"Basic {KEY}", f"Bearer {KEY}x", KEY])
-async def test_without_a_valid_key_nothing_but_health_is_answered(tmp_path: Path, given: str) -> None:
+async def test_only_health_is_available_without_a_valid_key(tmp_path: Path, given: str) -> None:
     async with fake_gateway(tmp_path, api_keys=["another-key-of-some-length", KEY]) as gateway:
         headers = {"authorization": given}
         answer = await gateway.http.get("/v1/datasets", headers=headers)
@@ -179,7 +184,7 @@ async def test_without_a_valid_key_nothing_but_health_is_answered(tmp_path: Path
         problem(await gateway.http.get("/metrics", headers=headers), 401, "unauthorized")
 
 
-async def test_a_valid_key_is_let_in_under_any_host_name(tmp_path: Path) -> None:
+async def test_a_valid_key_is_accepted_under_any_host_name(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path, api_keys=[KEY], host="0.0.0.0") as gateway:
         headers = {"authorization": f"bearer {KEY}", "host": "faultline.example"}
         assert (await gateway.http.get("/v1/datasets", headers=headers)).status_code == 200
@@ -198,13 +203,11 @@ async def test_without_keys_a_foreign_host_name_is_refused(
 @pytest.mark.parametrize(
     ("given", "kept"), [("my-id", True), ("x" * 129, False), ("tab\there", False), ("", False)]
 )
-async def test_a_request_keeps_its_id_where_it_is_usable(
-    gateway: FakeGateway, given: str, kept: bool
-) -> None:
+async def test_a_valid_request_id_is_kept(gateway: FakeGateway, given: str, kept: bool) -> None:
     answer = await gateway.http.get("/healthz", headers={"x-request-id": given})
     assert (answer.headers["x-request-id"] == given) is kept
     assert answer.headers["x-request-id"]
 
 
-async def test_every_code_has_a_status_that_tells_an_error() -> None:
+async def test_every_code_has_an_error_status() -> None:
     assert all(400 <= error.status < 600 for error in error_classes().values())

@@ -1,6 +1,6 @@
-"""Services that are down, slow or lying, over HTTP and through a real ledger: retried, then failed items.
+"""Services that are down, slow or lying, over HTTP with a real ledger: items are retried, then fail.
 
-Whatever a service answers, the run ends, each failed item names its reason, and no figure is made of it.
+Whatever a service answers, the run ends, failed items state a reason, and no figure uses bad answers.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from faultline_core.errors import (
     RateLimited,
 )
 from faultline_gateway.ledger import MAX_ATTEMPTS
-from faultline_gateway.ports import Services
-from faultline_gateway.service_clients import services_of
+from faultline_gateway.services.clients import services_of
+from faultline_gateway.services.ports import Services
 
 ROOT = "/v1/stress-tests"
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background", "domain"],
@@ -63,7 +63,7 @@ class Ended:
 
 
 async def one_sled(gateway: FakeGateway) -> None:
-    """A dataset of one picture among all four classes."""
+    """A dataset of one image among all four classes."""
     await gateway.http.post("/v1/datasets", json={"name": "demo", "classes": list(CLASSES)})
     await gateway.upload("demo", 1, classes=("sled",))
 
@@ -134,7 +134,7 @@ TROUBLES: dict[str, tuple[str, Lie, str, int]] = {
     ),
     "an editor that hangs": (EDIT, raising(httpx.ReadTimeout("slow")), SLOW, 3),
     "a captioner that hangs": (CAPTION, raising(httpx.ReadTimeout("slow")), SLOW, 4),
-    "a web page for pictures": (EDIT, text("<html><body>welcome</body></html>"), BAD, 3),
+    "a web page for images": (EDIT, text("<html><body>welcome</body></html>"), BAD, 3),
     "a web page for captions": (CAPTION, text("<html></html>"), BAD, 4),
     "a web page for proposals": (PERTURB, text("<html></html>"), BAD, 3),
     "a web page for scores": (SCORE, text("<html></html>"), BAD, 3),
@@ -156,8 +156,8 @@ TROUBLES: dict[str, tuple[str, Lie, str, int]] = {
     "a score of 17": (SCORE, changed("text_edited", 17.0), BAD, 3),
     "words for a score": (SCORE, changed("direction", "good"), BAD, 3),
     "NaN for a reconstruction's error": (RECONSTRUCT, changed("psnr_db", NAN), BAD, 1),
-    "a path for a picture": (EDIT, changed("variants/0/image", "../../etc/passwd"), BAD, 3),
-    "a picture that was never stored": (RECONSTRUCT, changed("image", "0" * 64), BAD, 1),
+    "a path for an image": (EDIT, changed("variants/0/image", "../../etc/passwd"), BAD, 3),
+    "an image that was never stored": (RECONSTRUCT, changed("image", "0" * 64), BAD, 1),
     "another sweep value": (EDIT, changed("variants/0/self_replace", 0.123), BAD, 3),
     "probabilities of the wrong shape": (CLASSIFY, changed("probabilities", [1.0]), BAD, 4),
     "NaN for a probability": (CLASSIFY, changed("probabilities", [NAN] * 4), BAD, 4),
@@ -169,8 +169,9 @@ TROUBLES: dict[str, tuple[str, Lie, str, int]] = {
 }
 
 
+@pytest.mark.fault("F12", "F13", "F27")
 @pytest.mark.parametrize("trouble", TROUBLES)
-async def test_a_bad_service_costs_tried_items_with_their_reason_and_makes_no_number(
+async def test_a_bad_service_fails_items_with_a_reason_and_gives_no_figure(
     tmp_path: Path, trouble: str
 ) -> None:
     path, lie, code, failed = TROUBLES[trouble]
@@ -194,7 +195,7 @@ async def test_a_bad_service_costs_tried_items_with_their_reason_and_makes_no_nu
         assert ended.summary.models["steady"].original.acc1.n == 0
 
 
-async def test_a_defect_that_a_service_names_fails_at_once_and_is_not_tried_again(tmp_path: Path) -> None:
+async def test_a_permanent_service_error_is_not_retried(tmp_path: Path) -> None:
     clock = Clock()
     async with fake_gateway(tmp_path, clock) as gateway:
         await one_sled(gateway)
@@ -205,7 +206,8 @@ async def test_a_defect_that_a_service_names_fails_at_once_and_is_not_tried_agai
     assert {item.attempts for item in ended.items if item.state == "failed"} == {1}
 
 
-async def test_a_service_that_recovers_costs_attempts_and_no_item(tmp_path: Path) -> None:
+@pytest.mark.fault("F27")
+async def test_a_service_that_recovers_loses_no_items(tmp_path: Path) -> None:
     clock, asked = Clock(), [0]
 
     def shaky(good: bytes) -> httpx.Response:
@@ -221,15 +223,15 @@ async def test_a_service_that_recovers_costs_attempts_and_no_item(tmp_path: Path
     assert ended.summary.models["steady"].counterfactual.acc1.n == 1
 
 
-class OneBadPicture(FakeCaptioner):
-    """Cannot read one of the pictures, as a service that decodes more strictly than the gateway would not."""
+class OneBadImage(FakeCaptioner):
+    """Cannot read one of the images, as a service that decodes more strictly than the gateway would not."""
 
     bad = ""
 
     async def caption(self, request: CaptionRequest) -> CaptionResponse:
-        """Refuse the bad picture by name, caption the others."""
+        """Refuse the bad image by name, caption the others."""
         answer = await super().caption(request)
-        broken = Outcome[Caption](problem=Problem.of(ImageUndecodable("the bytes are broken as a picture")))
+        broken = Outcome[Caption](problem=Problem.of(ImageUndecodable("the bytes are broken as an image")))
         outcomes = [
             broken if item.image == self.bad else outcome
             for item, outcome in zip(request.items, answer.outcomes, strict=True)
@@ -237,11 +239,12 @@ class OneBadPicture(FakeCaptioner):
         return answer.model_copy(update={"outcomes": outcomes})
 
 
-async def test_one_bad_picture_fails_its_own_items_and_not_the_run(tmp_path: Path) -> None:
+@pytest.mark.fault("B4")
+async def test_a_bad_image_fails_only_its_own_items(tmp_path: Path) -> None:
     clock = Clock()
     async with fake_gateway(tmp_path, clock) as gateway:
         await gateway.upload("demo", 1)
-        captioner = OneBadPicture(gateway.world)
+        captioner = OneBadImage(gateway.world)
         captioner.bad = gateway.ledger.sources("demo")[0].image
         ended = await run_to_its_end(gateway, fake_services(gateway.world, captioner=captioner), clock)
     assert ended.run.state == "completed_with_failures"
@@ -252,21 +255,22 @@ async def test_one_bad_picture_fails_its_own_items_and_not_the_run(tmp_path: Pat
 
 
 class NothingPasses(FakeScorer):
-    """Finds that no edit kept its picture."""
+    """Finds that no edit kept its image."""
 
     def measure(self, item: ScoreItem) -> EditScores:
         """The gate's criteria, all but one of them met."""
         return super().measure(item).model_copy(update={"image_image": 0.1})
 
 
-async def test_without_a_surviving_edit_the_report_renders_and_says_so(tmp_path: Path) -> None:
+@pytest.mark.fault("B64")
+async def test_a_report_without_surviving_edits_renders_and_says_so(tmp_path: Path) -> None:
     clock = Clock()
     async with fake_gateway(tmp_path, clock) as gateway:
         await gateway.upload("demo", 1)
         services = fake_services(gateway.world, scorer=NothingPasses(gateway.world))
         ended = await run_to_its_end(gateway, services, clock)
     assert ended.run.state == "completed"
-    assert ended.summary.verdict.startswith("No verdict: of 16 planned items no edit survived")
+    assert ended.summary.verdict.startswith("No verdict: no edit of 16 planned items survived")
     assert ended.summary.models["steady"].counterfactual.acc1.n == 0
     assert ended.summary.dropped == {"gate-image-image": 12}
     assert "No edit survived the filters" in ended.report
@@ -282,12 +286,13 @@ class Refusing(FakeClassifiers):
         raise self.error
 
     async def list_classifiers(self) -> ClassifierList:
-        """Name none, so that each is tried on a picture; away, it names nobody at all."""
+        """Name none, so that each is tried on an image; away, it names nobody at all."""
         if isinstance(self.error, BackendUnavailable):
             raise self.error
         return ClassifierList(classifiers=[])
 
 
+@pytest.mark.fault("B40", "B44")
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [
@@ -300,7 +305,7 @@ class Refusing(FakeClassifiers):
         (BackendUnavailable("the classifiers cannot be reached"), 503, "backend-unavailable"),
     ],
 )
-async def test_a_classifier_that_cannot_be_had_is_refused_at_creation_and_nothing_is_stored(
+async def test_an_unavailable_classifier_is_refused_at_creation(
     tmp_path: Path, error: FaultlineError, status: int, code: str
 ) -> None:
     def ports(world: FakeWorld) -> Services:

@@ -1,4 +1,4 @@
-"""Labels, captions, file and class names that are no plain text: refused alone, and nothing of them stays."""
+"""Labels, captions, file names and class names that are not plain text are refused and not stored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from faultline_core.contract.editor import (
     ReconstructResponse,
 )
 from faultline_core.errors import InvalidRequest, PromptTooLong
-from faultline_gateway.datasets import register_folder
+from faultline_gateway.images.intake import register_folder
 from faultline_gateway.ledger import NewSource
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -90,8 +90,11 @@ TEXTS: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
+@pytest.mark.fault("B25", "B27", "B28", "B30", "B31", "B32", "B33", "B40")
 @pytest.mark.parametrize("kind", TEXTS)
-async def test_a_bad_text_is_refused_alone_and_not_kept(gateway: FakeGateway, name: str, kind: str) -> None:
+async def test_a_bad_text_is_refused_without_affecting_others(
+    gateway: FakeGateway, name: str, kind: str
+) -> None:
     change, code = TEXTS[kind]
     await gateway.http.post("/v1/datasets", json={"name": name})
     added = await add(gateway, name, gateway.source("sled", 1), gateway.source("sled", 2) | change)
@@ -100,6 +103,7 @@ async def test_a_bad_text_is_refused_alone_and_not_kept(gateway: FakeGateway, na
     assert (await gateway.http.get(f"/v1/datasets/{name}")).json()["classes"] == ["sled"]
 
 
+@pytest.mark.fault("B25", "B26", "B28")
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -113,7 +117,7 @@ async def test_a_bad_text_is_refused_alone_and_not_kept(gateway: FakeGateway, na
         ("filename", ""),
     ],
 )
-async def test_a_text_that_no_field_takes_is_refused_at_its_place_and_not_echoed(
+async def test_an_invalid_text_is_refused_by_its_pointer_and_not_echoed(
     gateway: FakeGateway, name: str, field: str, value: str
 ) -> None:
     await gateway.http.post("/v1/datasets", json={"name": name})
@@ -129,6 +133,7 @@ async def test_a_text_that_no_field_takes_is_refused_at_its_place_and_not_echoed
     assert gateway.ledger.sources(name) == []
 
 
+@pytest.mark.fault("B29")
 @pytest.mark.parametrize(
     "text",
     [
@@ -140,9 +145,7 @@ async def test_a_text_that_no_field_takes_is_refused_at_its_place_and_not_echoed
         "מזחלת אדומה",
     ],
 )
-async def test_every_script_and_emoji_come_back_as_they_were_brought(
-    gateway: FakeGateway, name: str, text: str
-) -> None:
+async def test_every_script_and_emoji_round_trips(gateway: FakeGateway, name: str, text: str) -> None:
     await gateway.http.post("/v1/datasets", json={"name": name, "classes": [text]})
     brought = gateway.source("sled", 1) | {"label": text, "caption": text, "filename": f"{text}.png"}
     assert await add(gateway, name, brought) == {"added": 1, "rejected": []}
@@ -151,15 +154,15 @@ async def test_every_script_and_emoji_come_back_as_they_were_brought(
     assert (await gateway.http.get(f"/v1/datasets/{name}")).json()["classes"] == [text]
 
 
-async def test_a_caption_is_kept_with_one_spelling_of_each_letter(gateway: FakeGateway, name: str) -> None:
+@pytest.mark.fault("B28")
+async def test_a_caption_is_stored_in_normalised_unicode(gateway: FakeGateway, name: str) -> None:
     await gateway.http.post("/v1/datasets", json={"name": name})
     await add(gateway, name, gateway.source("sled", 1) | {"caption": "a sled by a cafe\u0301"})
     assert gateway.ledger.sources(name)[0].caption == "a sled by a caf\u00e9"
 
 
-async def test_labels_that_look_alike_are_one_class_whichever_request_brings_them(
-    gateway: FakeGateway, name: str
-) -> None:
+@pytest.mark.fault("B28")
+async def test_confusable_labels_are_refused_in_every_request(gateway: FakeGateway, name: str) -> None:
     await gateway.http.post("/v1/datasets", json={"name": name})
     first = gateway.source("sled", 1) | {"label": "caf\u00e9"}
     twin = gateway.source("sled", 2) | {"label": "cafe\u0301"}
@@ -169,12 +172,13 @@ async def test_labels_that_look_alike_are_one_class_whichever_request_brings_the
     assert (await gateway.http.get(f"/v1/datasets/{name}")).json()["classes"] == ["caf\u00e9"]
 
 
-async def test_a_refused_picture_gives_no_class_its_name(gateway: FakeGateway, name: str) -> None:
+async def test_the_label_of_a_refused_image_does_not_define_a_class(gateway: FakeGateway, name: str) -> None:
     await gateway.http.post("/v1/datasets", json={"name": name})
     broken = gateway.source("sled", 1) | {"label": "SLED", "content_base64": "QUJD"}
     assert (await add(gateway, name, broken, gateway.source("sled", 2)))["added"] == 1
 
 
+@pytest.mark.fault("B26", "B28", "B32")
 @pytest.mark.parametrize(
     "classes",
     [
@@ -191,7 +195,7 @@ async def test_a_refused_picture_gives_no_class_its_name(gateway: FakeGateway, n
         ["sled", "x" * 1_000_000],
     ],
 )
-async def test_classes_that_are_no_plain_names_are_refused_and_not_stored(
+async def test_classes_that_are_not_plain_names_are_refused_and_not_stored(
     gateway: FakeGateway, name: str, classes: list[str]
 ) -> None:
     answer = await gateway.http.post("/v1/datasets", json={"name": name, "classes": classes})
@@ -200,11 +204,12 @@ async def test_classes_that_are_no_plain_names_are_refused_and_not_stored(
     problem(await gateway.http.get(f"/v1/datasets/{name}"), 404, "unknown-dataset")
 
 
-async def test_a_dataset_whose_classes_look_alike_is_not_tested(gateway: FakeGateway, name: str) -> None:
+@pytest.mark.fault("B40")
+async def test_a_dataset_with_confusable_classes_is_not_tested(gateway: FakeGateway, name: str) -> None:
     await gateway.http.post("/v1/datasets", json={"name": name})
     # As two uploads at once may leave it: neither saw the other's label.
     for number, label in enumerate(("sled", "Sled")):
-        image = gateway.store.put(f"picture {number}".encode())
+        image = gateway.store.put(f"image {number}".encode())
         source = NewSource(image=image, label=label, filename="a.png", caption=None, width=8, height=8)
         gateway.ledger.add_sources(name, [source])
     before = gateway.ledger.run_list()
@@ -240,7 +245,8 @@ class ShortSighted(FakeEditor):
         return answer.model_copy(update={"outcomes": outcomes})
 
 
-async def test_a_caption_of_too_many_tokens_fails_its_own_items_at_once_and_is_never_cut(
+@pytest.mark.fault("B27")
+async def test_an_overlong_caption_fails_its_items_and_is_never_truncated(
     tmp_path: Path,
 ) -> None:
     clock = Clock()
@@ -265,6 +271,7 @@ async def test_a_caption_of_too_many_tokens_fails_its_own_items_at_once_and_is_n
     assert all(item.state != "done" for item in items if item.label == "sled")
 
 
+@pytest.mark.fault("B25")
 @pytest.mark.parametrize(
     ("note", "code"),
     [
@@ -275,7 +282,7 @@ async def test_a_caption_of_too_many_tokens_fails_its_own_items_at_once_and_is_n
         ({"label": "Sled"}, "class-map-mismatch"),
     ],
 )
-async def test_a_bad_text_in_a_folders_metadata_is_refused_alone(
+async def test_a_bad_text_in_folder_metadata_does_not_affect_others(
     gateway: FakeGateway, tmp_path: Path, note: dict[str, str], code: str
 ) -> None:
     folder = tmp_path / "demo"
@@ -298,7 +305,7 @@ async def test_a_bad_text_in_a_folders_metadata_is_refused_alone(
     [b'{"file_name": "sled/a.png", "caption": 3}', b'{"file_name": 3}', b"\xff\xfe", b"[" * 10**5,
      b'{"file_name": "sled/a.png", "caption": "\\ud800"}'],
 )  # fmt: skip
-async def test_a_folders_metadata_that_is_no_text_is_refused_by_line(
+async def test_folder_metadata_that_is_not_text_is_refused_by_line(
     gateway: FakeGateway, tmp_path: Path, line: bytes
 ) -> None:
     (tmp_path / "demo").mkdir()

@@ -1,4 +1,4 @@
-"""Every bad upload at a served gateway: what it costs, and that the process stays well."""
+"""Every bad upload to a running gateway costs little and leaves the process healthy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fakes.bad_files import BAD, PICTURE
+from fakes.bad_files import BAD, IMAGE
 from fakes.postgres import free_port
 from fakes.problems import problem
 from fakes.processes import look_until
@@ -76,8 +76,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         try:
             look_until(lambda: _answers(http))
             http.post("/v1/datasets", json={"name": "demo", "classes": ["sled"]})
-            # What is loaded and allocated at the first picture is no cost of the bad ones.
-            assert found.send(PICTURE).json()["added"] == 1
+            # What is loaded and allocated at the first image is no cost of the bad ones.
+            assert found.send(IMAGE).json()["added"] == 1
             yield found
         finally:
             process.kill()
@@ -92,7 +92,7 @@ def _answers(http: httpx.Client) -> bool:
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_bad_upload_costs_little_and_leaves_the_gateway_well(served: Served, kind: str) -> None:
+def test_a_bad_upload_costs_little_and_the_gateway_stays_healthy(served: Served, kind: str) -> None:
     content, code = BAD[kind]
     before, memory, seconds = served.stored(), _memory(served), served.seconds()
     problem(served.send(content), error_classes()[code].status, code)

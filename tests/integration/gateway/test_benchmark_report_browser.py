@@ -1,4 +1,4 @@
-"""The reports of benchmarks and interfaces in a real browser: drawn wide and narrow, light and dark."""
+"""Benchmark and interface reports in a real browser: wide and narrow, light and dark."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fakes.browser import CHROMIUM, screenshot, share
+from fakes.interface_answers import a_token, an_interface_run, an_interface_summary
 from fakes.reported_benchmarks import reported_benchmark, reported_summary
-from fakes.told_interfaces import a_token, an_interface_run, an_interface_summary
-from faultline_core.images import encode_raw
-from faultline_gateway.reports.benchmark_report import render_benchmark
-from faultline_gateway.reports.interface_report import render_interface
+from faultline_core.images.codecs import encode_raw
+from faultline_gateway.methods.dataset_interface.report import render as render_interface
+from faultline_gateway.methods.shift_benchmark.report.report import render as render_benchmark
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 
@@ -22,19 +22,19 @@ ACCENT, BLUE = (194, 65, 12), (37, 99, 168)
 
 
 def magenta(_: str) -> bytes:
-    """A picture that can be told from everything else."""
+    """An image that can be told from everything else."""
     return encode_raw(np.full((64, 64, 3), MAGENTA, dtype=np.uint8))
 
 
 def benchmark_page() -> str:
-    """A report all of whose pictures are magenta."""
+    """A report all of whose images are magenta."""
     made = reported_benchmark()
     return render_benchmark(reported_summary(), made.run, made.items, magenta)
 
 
 def interface_page() -> str:
-    """A page with generated pictures of one class."""
-    token = a_token(pictures=["3" * 64] * 4, name_pictures=["4" * 64] * 4)
+    """A page with generated images of one class."""
+    token = a_token(token_images=["3" * 64] * 4, name_images=["4" * 64] * 4)
     summary = an_interface_summary(tokens={"plate": token})
     return render_interface(summary, an_interface_run("cancelled"), [], magenta)
 
@@ -48,7 +48,7 @@ def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return path
 
 
-def test_verdict_plots_and_pictures_are_drawn(page: Path) -> None:
+def test_verdict_plots_and_images_are_drawn(page: Path) -> None:
     pixels = screenshot(page, 1200, 13000)
     assert share(pixels[:400], ACCENT) > 0.0005
     assert share(pixels[400:], BLUE) > 0.00001
@@ -56,7 +56,7 @@ def test_verdict_plots_and_pictures_are_drawn(page: Path) -> None:
     assert share(pixels[:, :8], PAPER) == 1.0
 
 
-def test_a_narrow_window_does_not_scroll_sideways(page: Path) -> None:
+def test_a_narrow_window_does_not_scroll_horizontally(page: Path) -> None:
     pixels = screenshot(page, 500, 15000)
     assert share(pixels, MAGENTA) > 0.002
     assert share(pixels[:, -6:], PAPER) == 1.0

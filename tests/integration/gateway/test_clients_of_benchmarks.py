@@ -1,4 +1,4 @@
-"""The SDK against the real routes: from an interface to pictures, a benchmark, its report and its export."""
+"""The SDK against the real routes: interface, images, benchmark, report and export."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fakes.gateway import FakeGateway, fake_gateway
 from fakes.world import CLASSES
 from faultline import AsyncClient, AsyncShiftBenchmark
 from faultline_core.errors import InvalidRequest, NotFound
-from faultline_core.images import decode_image
+from faultline_core.images.codecs import decode_image
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -47,37 +47,37 @@ async def ended(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ended
         yield Ended(gateway, client, interface, await bench.wait())
 
 
-async def test_an_interface_shows_a_class_changed(ended: Ended, tmp_path: Path) -> None:
+async def test_an_interface_generates_a_class_under_a_shift(ended: Ended, tmp_path: Path) -> None:
     interface = await ended.client.dataset_interfaces.get(ended.interface)
-    pictures = await interface.generate(class_name=CLASSES[0], shift="in the snow", n=3)
-    assert [picture.token for picture in pictures] == [token_of(CLASSES[0])] * 3
-    assert len({picture.seed for picture in pictures}) == 3
-    for path in await pictures.save(tmp_path / "pictures"):
+    images = await interface.generate(class_name=CLASSES[0], shift="in the snow", n=3)
+    assert [image.token for image in images] == [token_of(CLASSES[0])] * 3
+    assert len({image.seed for image in images}) == 3
+    for path in await images.save(tmp_path / "images"):
         assert decode_image(path.read_bytes()).ndim == 3
     again = await interface.generate(class_name=CLASSES[0], shift="in the snow", n=3)
-    assert [picture.image for picture in again] == [picture.image for picture in pictures]
+    assert [image.image for image in again] == [image.image for image in images]
 
 
-async def test_a_class_that_is_not_there_is_named(ended: Ended) -> None:
+async def test_an_error_names_the_missing_class(ended: Ended) -> None:
     interface = await ended.client.dataset_interfaces.get(ended.interface)
     with pytest.raises(InvalidRequest, match="'zebra'"):
         await interface.generate(class_name="zebra")
 
 
-async def test_the_summary_has_every_shift_and_both_sources(ended: Ended) -> None:
+async def test_the_summary_covers_every_shift_and_both_sources(ended: Ended) -> None:
     summary = await ended.bench.summary()
     assert list(summary.sources) == ["token", "class-name"]
     assert set(summary.sources["token"].shifts) == set(SHIFTS)
     assert "in the snow" in str(summary)
 
 
-async def test_items_and_results_are_the_same_pictures(ended: Ended) -> None:
+async def test_items_and_results_list_the_same_images(ended: Ended) -> None:
     items = [item.id async for item in ended.bench.items()]
     assert items == [item.id async for item in ended.bench.results()]
     assert len(items) == ended.bench.run.request_counts.total
 
 
-async def test_a_threshold_is_looked_at_set_and_judges_the_same_pictures_anew(ended: Ended) -> None:
+async def test_setting_an_inspected_threshold_judges_the_same_images_again(ended: Ended) -> None:
     seen = await ended.bench.inspections("in the rain", source="token")
     assert seen.n == len(CLASSES) * N
     before = (await ended.bench.summary()).sources["token"].shifts["in the rain"].counts.kept
@@ -90,7 +90,7 @@ async def test_a_threshold_is_looked_at_set_and_judges_the_same_pictures_anew(en
     assert (await ended.bench.summary()).sources["token"].shifts["in the rain"].counts.without_shift == 0
 
 
-async def test_reports_are_one_page_that_runs_nothing(ended: Ended) -> None:
+async def test_a_report_is_a_single_page_without_scripts(ended: Ended) -> None:
     for path in (f"shift-benchmarks/{ended.bench.id}", f"dataset-interfaces/{ended.interface}"):
         answer = await ended.gateway.http.get(f"/v1/{path}/report")
         assert answer.status_code == 200, answer.text
@@ -99,14 +99,14 @@ async def test_reports_are_one_page_that_runs_nothing(ended: Ended) -> None:
         assert CLASSES[0] in answer.text
 
 
-async def test_another_percentile_is_reported_too(ended: Ended) -> None:
+async def test_reports_accept_another_percentile(ended: Ended) -> None:
     path = f"/v1/shift-benchmarks/{ended.bench.id}/report"
     answer = await ended.gateway.http.get(path, params={"object_percentile": 40})
     assert "the 40th percentile" in answer.text
     assert (await ended.gateway.http.get(path, params={"object_percentile": 101})).status_code == 422
 
 
-async def test_an_export_has_what_the_summary_keeps_and_reads_back(ended: Ended, tmp_path: Path) -> None:
+async def test_an_export_has_the_images_the_summary_keeps(ended: Ended, tmp_path: Path) -> None:
     folder = await ended.bench.export(tmp_path / "out")
     rows = [json.loads(line) for line in (folder / "metadata.jsonl").read_text().splitlines()]
     summary = await ended.bench.summary()
@@ -122,7 +122,7 @@ async def test_an_export_has_what_the_summary_keeps_and_reads_back(ended: Ended,
     assert len(loaded) == kept
 
 
-async def test_real_pictures_leave_only_when_asked_for_and_unmarked(ended: Ended, tmp_path: Path) -> None:
+async def test_real_images_are_exported_only_on_request_and_unmarked(ended: Ended, tmp_path: Path) -> None:
     folder = await ended.bench.export(tmp_path / "out", found=True)
     rows = [json.loads(line) for line in (folder / "metadata.jsonl").read_text().splitlines()]
     real = [row for row in rows if row["source"] == "real"]

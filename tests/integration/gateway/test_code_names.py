@@ -1,4 +1,4 @@
-"""A dataset whose classes go by codes: learned although no generator reads their names."""
+"""A dataset whose classes are codes is learned even if the generator cannot encode their names."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
         yield opened
 
 
+@pytest.mark.paper("DI-AD-broad-init")
 @pytest.mark.parametrize("refusal", [InvalidRequest, PromptTooLong])
-async def test_a_name_that_no_generator_reads_is_learned_all_the_same(
+async def test_a_name_the_generator_cannot_encode_is_still_learned(
     gateway: FakeGateway, refusal: type[RequestError]
 ) -> None:
     class Unread(FakeEditor):
@@ -47,7 +48,7 @@ async def test_a_name_that_no_generator_reads_is_learned_all_the_same(
     found = DatasetInterfaceSummary.model_validate_json(answer.content)
     assert found.missing == {}
     boat, kite = found.tokens["boat"], found.tokens["kite"]
-    assert (len(kite.pictures), kite.name_pictures) == (8, [])
+    assert (len(kite.token_images), kite.name_images) == (8, [])
     assert (kite.name_similarity, kite.name_resemblance) == (None, None)
     assert kite.resemblance is not None
     assert boat.name_resemblance is not None

@@ -1,4 +1,4 @@
-"""Datasets from folders of the gateway's own machine, and how the ledger tells sources apart."""
+"""Datasets registered from folders on the gateway's machine, and how the ledger distinguishes sources."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.datasets import RejectedSource
 from faultline_core.errors import DatasetEmpty, InvalidRequest, UnknownDataset
-from faultline_core.images import decode_image, encode_png
-from faultline_gateway import datasets
-from faultline_gateway.datasets import read_folder, register_folder
+from faultline_core.images.codecs import decode_image, encode_png
+from faultline_gateway.images import intake as datasets
+from faultline_gateway.images.intake import read_folder, register_folder
 from faultline_gateway.ledger import Ledger, NewSource
 from faultline_gateway.main import main
 
@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> BlobStore:
     return BlobStore(f"memory://{tmp_path}")
 
 
-def picture(number: int) -> bytes:
+def image(number: int) -> bytes:
     pixels = np.random.default_rng(number).integers(0, 256, (12, 10, 3), dtype=np.uint8)
     return encode_png(pixels)
 
@@ -32,7 +32,7 @@ def write(folder: Path, *names: str) -> Path:
     for number, name in enumerate(names):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(picture(number))
+        path.write_bytes(image(number))
     return folder
 
 
@@ -41,7 +41,7 @@ def new_source(number: int, **changes: str) -> NewSource:
     return NewSource(caption=None, width=8, height=8, **fields)
 
 
-def test_a_folder_a_class_becomes_a_dataset(tmp_path: Path, ledger: Ledger, store: BlobStore) -> None:
+def test_a_folder_per_class_becomes_a_dataset(tmp_path: Path, ledger: Ledger, store: BlobStore) -> None:
     folder = write(tmp_path / "demo", "sled/a.png", "boat/b.PNG", "boat/c.webp.txt", "boat/deep/d.png")
     register_folder("demo", folder, ledger, store)
     dataset = ledger.dataset("demo")
@@ -49,12 +49,10 @@ def test_a_folder_a_class_becomes_a_dataset(tmp_path: Path, ledger: Ledger, stor
     found = {source.filename: source for source in ledger.sources("demo")}
     assert found["sled/a.png"].label == "sled"
     assert (found["sled/a.png"].width, found["sled/a.png"].height) == (10, 12)
-    np.testing.assert_array_equal(
-        decode_image(store.get(found["sled/a.png"].image)), decode_image(picture(0))
-    )
+    np.testing.assert_array_equal(decode_image(store.get(found["sled/a.png"].image)), decode_image(image(0)))
 
 
-def test_registering_again_adds_only_what_is_new(tmp_path: Path, ledger: Ledger, store: BlobStore) -> None:
+def test_registering_again_adds_only_new_images(tmp_path: Path, ledger: Ledger, store: BlobStore) -> None:
     folder = write(tmp_path / "demo", "sled/a.png")
     register_folder("demo", folder, ledger, store)
     before = ledger.dataset("demo")
@@ -66,7 +64,7 @@ def test_registering_again_adds_only_what_is_new(tmp_path: Path, ledger: Ledger,
     assert (after.n_sources, after.digest != before.digest) == (2, True)
 
 
-def test_moving_pictures_about_changes_no_identity(tmp_path: Path, ledger: Ledger, store: BlobStore) -> None:
+def test_moving_images_keeps_their_identity(tmp_path: Path, ledger: Ledger, store: BlobStore) -> None:
     register_folder("one", write(tmp_path / "one", "sled/a.png", "sled/b.png"), ledger, store)
     (tmp_path / "two").mkdir()
     (tmp_path / "one" / "sled").rename(tmp_path / "two" / "sled")
@@ -75,9 +73,7 @@ def test_moving_pictures_about_changes_no_identity(tmp_path: Path, ledger: Ledge
     assert ledger.dataset("one").digest == ledger.dataset("two").digest
 
 
-def test_captions_are_taken_only_where_they_are_wanted(
-    tmp_path: Path, ledger: Ledger, store: BlobStore
-) -> None:
+def test_captions_are_registered_only_on_request(tmp_path: Path, ledger: Ledger, store: BlobStore) -> None:
     folder = write(tmp_path / "demo", "sled/a.png", "b.png")
     notes = [
         {"file_name": "sled/a.png", "caption": "a sled"},
@@ -92,11 +88,12 @@ def test_captions_are_taken_only_where_they_are_wanted(
     }  # fmt: skip
 
 
-def test_one_bad_file_is_named_and_the_others_are_taken(
+@pytest.mark.fault("B4")
+def test_a_bad_file_is_reported_and_the_others_are_accepted(
     tmp_path: Path, ledger: Ledger, store: BlobStore
 ) -> None:
     folder = write(tmp_path / "demo", "sled/a.png", "boat/b.png", "moon/c.png")
-    (folder / "sled" / "bad.png").write_bytes(b"no picture")
+    (folder / "sled" / "bad.png").write_bytes(b"no image")
     (folder / "classes.json").write_text('["sled", "boat"]', encoding="utf-8")
     register_folder("demo", folder, ledger, store)
     dataset = ledger.dataset("demo")
@@ -106,7 +103,8 @@ def test_one_bad_file_is_named_and_the_others_are_taken(
     }  # fmt: skip
 
 
-def test_a_file_that_cannot_be_read_or_is_too_large_is_named(
+@pytest.mark.fault("B47")
+def test_an_unreadable_or_oversized_file_is_reported(
     tmp_path: Path, store: BlobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write(tmp_path / "demo", "sled/locked.png", "sled/large.png")
@@ -126,24 +124,24 @@ def test_a_file_that_cannot_be_read_or_is_too_large_is_named(
     }  # fmt: skip
 
 
-def test_a_folder_without_a_usable_picture_is_refused(
-    tmp_path: Path, ledger: Ledger, store: BlobStore
-) -> None:
-    with pytest.raises(InvalidRequest, match="no folder"):
+@pytest.mark.fault("B47")
+def test_a_folder_without_a_usable_image_is_refused(tmp_path: Path, ledger: Ledger, store: BlobStore) -> None:
+    with pytest.raises(InvalidRequest, match="not a folder"):
         register_folder("demo", tmp_path / "nowhere", ledger, store)
     (tmp_path / "empty" / "sled").mkdir(parents=True)
     with pytest.raises(DatasetEmpty, match="empty"):
         register_folder("demo", tmp_path / "empty", ledger, store)
 
 
-def test_a_loop_of_links_ends(tmp_path: Path) -> None:
+@pytest.mark.fault("B47")
+def test_a_loop_of_links_terminates(tmp_path: Path) -> None:
     folder = write(tmp_path / "demo", "sled/a.png")
     (folder / "loop").symlink_to(folder)
     assert [source.filename for source in read_folder(folder)] == ["sled/a.png"]
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "{}", "3", '{"file_name": ["a"]}'])
-def test_metadata_of_another_form_is_refused_by_line(tmp_path: Path, line: str) -> None:
+def test_malformed_metadata_is_refused_by_line(tmp_path: Path, line: str) -> None:
     folder = write(tmp_path / "demo", "sled/a.png")
     (folder / "metadata.jsonl").write_text('{"file_name": "sled/a.png"}\n' + line, encoding="utf-8")
     with pytest.raises(InvalidRequest, match="line 2"):
@@ -151,16 +149,15 @@ def test_metadata_of_another_form_is_refused_by_line(tmp_path: Path, line: str) 
 
 
 @pytest.mark.parametrize("text", ["{}", "[1]", '"sled"', "["])
-def test_classes_of_another_form_are_refused(
-    tmp_path: Path, ledger: Ledger, store: BlobStore, text: str
-) -> None:
+def test_malformed_classes_are_refused(tmp_path: Path, ledger: Ledger, store: BlobStore, text: str) -> None:
     folder = write(tmp_path / "demo", "sled/a.png")
     (folder / "classes.json").write_text(text, encoding="utf-8")
     with pytest.raises(InvalidRequest, match="list of class names"):
         register_folder("demo", folder, ledger, store)
 
 
-def test_sources_are_told_apart_by_content_label_and_how_often_they_come(ledger: Ledger) -> None:
+@pytest.mark.fault("B24")
+def test_sources_differ_by_content_label_and_occurrence(ledger: Ledger) -> None:
     ledger.create_dataset("demo", None)
     sources = [
         new_source(1), new_source(1), new_source(1, filename="copy.png"), new_source(1, label="boat"),
@@ -174,7 +171,7 @@ def test_sources_are_told_apart_by_content_label_and_how_often_they_come(ledger:
     assert [source.filename for source in ledger.sources("demo")] == filenames
 
 
-def test_what_was_rejected_is_remembered_once_a_file(ledger: Ledger) -> None:
+def test_rejections_are_recorded_once_per_file(ledger: Ledger) -> None:
     ledger.create_dataset("demo", None)
     bad = RejectedSource(filename="bad.png", code="image-undecodable", detail="broken")
     for _ in "12":
@@ -183,20 +180,20 @@ def test_what_was_rejected_is_remembered_once_a_file(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("verb", ["dataset", "sources", "has_fixed_classes"])
-def test_an_unknown_dataset_is_named(ledger: Ledger, verb: str) -> None:
+def test_an_error_names_the_unknown_dataset(ledger: Ledger, verb: str) -> None:
     with pytest.raises(UnknownDataset, match="'nobody'"):
         getattr(ledger, verb)("nobody")
 
 
-def test_the_command_registers_a_folder_and_names_what_it_refused(
+def test_the_command_registers_a_folder_and_lists_rejected_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path / "state"))
     folder = write(tmp_path / "demo", "sled/a.png", "boat/b.png")
-    (folder / "sled" / "bad.png").write_bytes(b"no picture")
+    (folder / "sled" / "bad.png").write_bytes(b"no image")
     assert main(["register-dataset", "demo", str(folder)]) == 0
     printed = capsys.readouterr()
-    assert printed.out == "demo: 2 pictures of 2 classes\n"
+    assert printed.out == "demo: 2 images of 2 classes\n"
     assert printed.err.startswith("sled/bad.png: image-undecodable")
 
 
@@ -204,7 +201,7 @@ def test_the_command_registers_a_folder_and_names_what_it_refused(
     "arguments",
     [["register-dataset", "../demo", "."], ["register-dataset", "demo", "/nowhere"], ["serve"], ["work"]],
 )
-def test_a_command_that_cannot_run_says_why_in_one_line_and_exits_with_two(
+def test_a_failed_command_prints_one_line_and_exits_with_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))

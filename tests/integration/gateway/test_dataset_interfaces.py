@@ -1,4 +1,4 @@
-"""Dataset interfaces over a real ledger and fake services: learned in links, looked at, generated from."""
+"""Dataset interfaces over a real ledger and fake services: learning in links, validation, generation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fakes.ports import FakeCaptioner, FakeEditor, FakeScorer, fake_services
 from fakes.world import CLASSES, FakeWorld, Shown
 from faultline_core.contract.base import Outcome, Problem
 from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
-from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary, Pictures, TokenItem
+from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary, Images, TokenItem
 from faultline_core.contract.editor import GenerateRequest, GenerateResponse
 from faultline_core.contract.runs import PageOfItems, Run
 from faultline_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedResponse
@@ -80,7 +80,8 @@ class RecordingEditor(FakeEditor):
         return Outcome(problem=Problem.of(DatasetEmpty("none of its images can be read")))
 
 
-async def test_classes_are_learned_in_links_and_looked_at(gateway: FakeGateway) -> None:
+@pytest.mark.paper("DI-S2-interface")
+async def test_classes_are_learned_in_links_and_validated(gateway: FakeGateway) -> None:
     run = await created(gateway)
     assert (run.kind, run.request_counts.total) == ("dataset-interface", len(CLASSES))
     await gateway.worker().work_off()
@@ -91,20 +92,20 @@ async def test_classes_are_learned_in_links_and_looked_at(gateway: FakeGateway) 
     # 120 steps in links of 50, all four classes in each call.
     assert watched(gateway).calls["learn_tokens"] == 3
     token = found.tokens["sled"]
-    assert (token.steps, token.images, len(token.losses), token.losses_over) == (120, 3, 60, 2)
+    assert (token.steps, token.n_images, len(token.losses), token.losses_over) == (120, 3, 60, 2)
     assert token.losses[0] == pytest.approx((1.0 + 0.5) / 2)
     assert token.initialiser == "sled"
     assert token.object_similarity is not None
-    assert (token.object_similarity.n, len(token.pictures), len(token.name_pictures)) == (8, 8, 8)
+    assert (token.object_similarity.n, len(token.token_images), len(token.name_images)) == (8, 8, 8)
     assert token.real_similarity is not None
     assert token.real_similarity.n == 3
     assert found.cost.unet_evaluations == 4 * 120
     assert gateway.ledger.audit(run.id) == []
 
 
-async def test_of_what_was_learned_the_least_share_is_kept_that_is_as_good(gateway: FakeGateway) -> None:
+async def test_the_smallest_equally_good_interpolation_weight_is_kept(gateway: FakeGateway) -> None:
     class Telling(FakeScorer):
-        """Sees every real picture at its class's own corner, and drawn ones where their token puts them."""
+        """Sees every real image at its class's own corner, and drawn ones where their token puts them."""
 
         async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
             answer = await super().embed_images(request)
@@ -134,7 +135,9 @@ async def test_of_what_was_learned_the_least_share_is_kept_that_is_as_good(gatew
 
         def learn(self, request: LearnTokensRequest, item: LearnTokenItem) -> LearnedToken:
             learned = super().learn(request, item)
-            self.made_of.update({each.bundle: (item.class_name, each.share) for each in learned.offers})
+            self.made_of.update(
+                {each.bundle: (item.class_name, each.interpolation_weight) for each in learned.offers}
+            )
             return learned
 
         made_of: ClassVar[dict[str, tuple[str, float]]] = {}
@@ -144,17 +147,17 @@ async def test_of_what_was_learned_the_least_share_is_kept_that_is_as_good(gatew
     await gateway.worker(services).work_off()
     found = await summary(gateway, run)
     assert found.missing == {}
-    assert {name: token.share for name, token in found.tokens.items()} == {
+    assert {name: token.interpolation_weight for name, token in found.tokens.items()} == {
         "boat": 1.0, "kite": 0.0, "plate": 0.0, "sled": 0.0,
     }  # fmt: skip
     boat = found.tokens["boat"]
-    assert [each.share for each in boat.candidates] == [0.0, 0.5, 1.0]
+    assert [each.interpolation_weight for each in boat.candidates] == [0.0, 0.5, 1.0]
     assert boat.token == boat.candidates[2].token
     assert boat.candidates[2].resemblance.n == 24
     assert found.tokens["kite"].token == found.tokens["kite"].candidates[0].token
 
 
-async def test_items_and_results_have_the_shape_of_their_kind(gateway: FakeGateway) -> None:
+async def test_items_and_results_match_the_schema_of_their_kind(gateway: FakeGateway) -> None:
     run = await created(gateway)
     await gateway.worker().work_off()
     answer = await gateway.http.get(f"{ROOT}/{run.id}/items")
@@ -180,7 +183,7 @@ async def test_captions_become_prompts_without_the_class(gateway: FakeGateway) -
     assert (await summary(gateway, run)).tokens["boat"].own_words == ["boat"]
 
 
-async def test_templates_ask_no_captioner(gateway: FakeGateway) -> None:
+async def test_templates_do_not_call_the_captioner(gateway: FakeGateway) -> None:
     editor = RecordingEditor(gateway.world)
     await created(gateway, prompts="templates", token_init="toy", vectors=2)
     await gateway.worker(fake_services(gateway.world, editor=editor)).work_off()
@@ -191,7 +194,7 @@ async def test_templates_ask_no_captioner(gateway: FakeGateway) -> None:
     assert captioner.calls["caption"] == 0
 
 
-async def test_an_unreadable_picture_has_a_template_for_a_prompt(gateway: FakeGateway) -> None:
+async def test_an_unreadable_image_uses_a_template_as_its_prompt(gateway: FakeGateway) -> None:
     class Blind(FakeCaptioner):
         async def caption(self, request: CaptionRequest) -> CaptionResponse:
             answer = await super().caption(request)
@@ -208,7 +211,9 @@ async def test_an_unreadable_picture_has_a_template_for_a_prompt(gateway: FakeGa
     assert (await summary(gateway, run)).missing == {}
 
 
-async def test_a_class_that_cannot_be_learned_fails_alone_and_is_named(gateway: FakeGateway) -> None:
+async def test_a_class_that_cannot_be_learned_is_reported_and_does_not_affect_others(
+    gateway: FakeGateway,
+) -> None:
     run = await created(gateway)
     editor = RecordingEditor(gateway.world, broken="boat")
     await gateway.worker(fake_services(gateway.world, editor=editor)).work_off()
@@ -219,7 +224,7 @@ async def test_a_class_that_cannot_be_learned_fails_alone_and_is_named(gateway: 
     assert (await gateway.http.get(f"{ROOT}/{run.id}")).json()["state"] == "completed_with_failures"
 
 
-async def test_a_chain_that_goes_nowhere_ends(gateway: FakeGateway) -> None:
+async def test_a_chain_without_progress_stops(gateway: FakeGateway) -> None:
     class Idle(RecordingEditor):
         def learn(self, request: LearnTokensRequest, item: LearnTokenItem) -> LearnedToken:
             return super().learn(request, item).model_copy(update={"steps": 0, "bundle": None})
@@ -232,7 +237,8 @@ async def test_a_chain_that_goes_nowhere_ends(gateway: FakeGateway) -> None:
     assert item.attempts < MAX_ATTEMPTS
 
 
-async def test_of_a_cancelled_interface_finished_classes_are_usable(gateway: FakeGateway) -> None:
+@pytest.mark.fault("F19")
+async def test_finished_classes_of_a_cancelled_interface_are_usable(gateway: FakeGateway) -> None:
     many = tuple(f"class {number}" for number in range(10))
     await gateway.upload("many", 1, many)
 
@@ -247,12 +253,12 @@ async def test_of_a_cancelled_interface_finished_classes_are_usable(gateway: Fak
     await gateway.http.post(f"{ROOT}/{run.id}:cancel")
     found = await summary(gateway, run)
     assert list(found.tokens) == list(many[:8])
-    assert found.missing == dict.fromkeys(many[8:], "its learning was cancelled")
-    answer = await pictures(gateway, run, class_name=many[0])
-    assert len(answer.pictures) == 2
+    assert found.missing == dict.fromkeys(many[8:], "learning was cancelled")
+    answer = await images(gateway, run, class_name=many[0])
+    assert len(answer.images) == 2
     refused = await gateway.http.post(f"{ROOT}/{run.id}:generate", json=ASKED | {"class_name": many[9]})
     assert refused.status_code == 422
-    assert "no token" in refused.json()["detail"]
+    assert "not learned a token" in refused.json()["detail"]
     # Taken up again, the rest is learned and nothing of the finished ones is.
     await gateway.http.post(f"{ROOT}/{run.id}:resume")
     editor = RecordingEditor(gateway.world)
@@ -264,42 +270,44 @@ async def test_of_a_cancelled_interface_finished_classes_are_usable(gateway: Fak
 ASKED = {"class_name": "sled", "n": 2, "seed": 1}
 
 
-async def pictures(gateway: FakeGateway, run: Run, **changes: Any) -> Pictures:
+async def images(gateway: FakeGateway, run: Run, **changes: Any) -> Images:
     answer = await gateway.http.post(f"{ROOT}/{run.id}:generate", json=ASKED | changes)
     assert answer.status_code == 200, answer.text
-    return Pictures.model_validate_json(answer.content)
+    return Images.model_validate_json(answer.content)
 
 
-async def test_any_shift_is_generated_in_words(gateway: FakeGateway) -> None:
+@pytest.mark.paper("DI-S2-interface", "DI-S3-class-names")
+async def test_any_shift_is_generated_from_its_text(gateway: FakeGateway) -> None:
     run = await created(gateway)
     await gateway.worker().work_off()
-    snowy = await pictures(gateway, run, shift="in the snow", n=3)
-    plain = await pictures(gateway, run)
-    named = await pictures(gateway, run, by_name=True)
-    empty = await pictures(gateway, run, shift="a sketch of an empty <class>", by_name=True)
+    snowy = await images(gateway, run, shift="in the snow", n=3)
+    plain = await images(gateway, run)
+    named = await images(gateway, run, by_name=True)
+    empty = await images(gateway, run, shift="a sketch of an empty <class>", by_name=True)
     token = (await summary(gateway, run)).tokens["sled"].token
-    assert [each.prompt for each in snowy.pictures] == ["A photo of a <class> in the snow"] * 3
-    assert {each.token for each in snowy.pictures} == {token}
-    assert (plain.pictures[0].prompt, plain.pictures[0].shift) == ("A photo of a <class>", "base")
-    assert (named.pictures[0].prompt, named.pictures[0].token) == ("A photo of a sled", None)
-    assert empty.pictures[0].prompt == "a sketch of an empty sled"
+    assert [each.prompt for each in snowy.images] == ["A photo of a <class> in the snow"] * 3
+    assert {each.token for each in snowy.images} == {token}
+    assert (plain.images[0].prompt, plain.images[0].shift) == ("A photo of a <class>", "base")
+    assert (named.images[0].prompt, named.images[0].token) == ("A photo of a sled", None)
+    assert empty.images[0].prompt == "a sketch of an empty sled"
     # Seeds are of class and place, whatever the shift and however many are asked for.
-    assert [each.seed for each in snowy.pictures][:2] == [each.seed for each in plain.pictures]
-    assert len({each.seed for each in snowy.pictures}) == 3
+    assert [each.seed for each in snowy.images][:2] == [each.seed for each in plain.images]
+    assert len({each.seed for each in snowy.images}) == 3
 
 
+@pytest.mark.fault("B33", "B36")
 @pytest.mark.parametrize(
     ("changes", "pointer", "said"),
     [
         ({"class_name": "tram"}, "/class_name", "no class 'tram'"),
         ({"shift": "a photo of a sled"}, "/shift", "no <class>"),
         ({"shift": "<class> and <class>"}, "/shift", "2 <class>"),
-        ({"shift": "a photo of a <class>"}, "/shift", "names no shift"),
+        ({"shift": "a photo of a <class>"}, "/shift", "is the base prompt"),
         ({"shift": " ".join(["very"] * 80)}, "/shift", "80"),
         ({"scheduler": "FlowMatchEulerDiscreteScheduler"}, "/scheduler", "EulerDiscreteScheduler"),
     ],
 )
-async def test_what_cannot_be_generated_is_refused_by_name(
+async def test_an_impossible_generation_is_refused_by_its_pointer(
     gateway: FakeGateway, changes: dict[str, Any], pointer: str, said: str
 ) -> None:
     run = await created(gateway)
@@ -312,18 +320,19 @@ async def test_what_cannot_be_generated_is_refused_by_name(
     assert watched(gateway).calls["generate"] == 5 * len(CLASSES)
 
 
+@pytest.mark.fault("B32")
 @pytest.mark.parametrize(
     ("changes", "pointer", "said"),
     [
         ({"classes": ["plate", "tram"]}, "/classes/1", "no class 'tram'"),
-        ({"classes": ["plate", "plate"]}, "/classes", "distinct"),
+        ({"classes": ["plate", "plate"]}, "/classes", "'plate' is listed twice"),
         ({"token_init": "a <class>"}, "/token_init", "slot"),
         ({"steps": 0}, "/steps", ""),
         ({"vectors": 17}, "/vectors", ""),
         ({"steps": 30_000}, "/steps", ""),
     ],
 )
-async def test_a_request_that_cannot_be_planned_is_refused_by_name(
+async def test_an_impossible_request_is_refused_by_its_pointer(
     gateway: FakeGateway, changes: dict[str, Any], pointer: str, said: str
 ) -> None:
     answer = await gateway.http.post(ROOT, json=BODY | changes)
@@ -334,15 +343,17 @@ async def test_a_request_that_cannot_be_planned_is_refused_by_name(
     assert (await gateway.http.get(ROOT)).json()["runs"] == []
 
 
-async def test_a_dataset_that_is_not_there_is_named_by_its_place(gateway: FakeGateway) -> None:
+@pytest.mark.fault("B47")
+async def test_a_missing_dataset_is_reported_by_its_pointer(gateway: FakeGateway) -> None:
     answer = await gateway.http.post(ROOT, json=BODY | {"dataset": "nowhere"})
     problem = Problem.model_validate_json(answer.content)
     assert (answer.status_code, problem.code) == (404, "unknown-dataset")
     assert [error.pointer for error in problem.errors] == ["/dataset"]
 
 
+@pytest.mark.fault("B32")
 @pytest.mark.parametrize("name", ["a <class>", "{sled}", "< Class >"])
-async def test_class_names_that_are_no_words_are_refused(gateway: FakeGateway, name: str) -> None:
+async def test_class_names_without_words_are_refused(gateway: FakeGateway, name: str) -> None:
     await gateway.http.post("/v1/datasets", json={"name": "odd", "classes": ["sled", name]})
     answer = await gateway.http.post(ROOT, json=BODY | {"dataset": "odd"})
     # Some are no label either, and are refused where they first come in.
@@ -350,20 +361,21 @@ async def test_class_names_that_are_no_words_are_refused(gateway: FakeGateway, n
     assert (await gateway.http.get(ROOT)).json()["runs"] == []
 
 
-async def test_more_pictures_than_a_call_makes_are_over_the_quota(gateway: FakeGateway) -> None:
+async def test_too_many_images_exceed_the_quota(gateway: FakeGateway) -> None:
     run = await created(gateway)
     answer = await gateway.http.post(f"{ROOT}/{run.id}:generate", json=ASKED | {"n": 65})
     assert (answer.status_code, answer.json()["code"]) == (429, "quota-exceeded")
 
 
-async def test_a_class_without_pictures_is_named_as_missing(gateway: FakeGateway) -> None:
+@pytest.mark.fault("B47")
+async def test_a_class_without_images_is_listed_as_missing(gateway: FakeGateway) -> None:
     await gateway.http.post("/v1/datasets", json={"name": "gaps", "classes": ["sled", "boat"]})
     body = {"sources": [gateway.source("sled", 0)]}
     await gateway.http.post("/v1/datasets/gaps/sources", json=body)
     run = await created(gateway, dataset="gaps")
     assert (await summary(gateway, run)).missing == {
-        "boat": "the dataset has no picture of it",
-        "sled": "it is not learned yet",
+        "boat": "the dataset has no image of this class",
+        "sled": "the token is not learned yet",
     }
     none = await gateway.http.post(ROOT, json=BODY | {"dataset": "gaps", "classes": ["boat"]})
     assert (none.status_code, none.json()["code"]) == (422, "dataset-empty")

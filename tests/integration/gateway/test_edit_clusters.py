@@ -1,4 +1,4 @@
-"""Clusters of like changes among the insights: what open vocabulary needs to be heard at all."""
+"""Clusters of similar edits among the insights: they make open-vocabulary effects detectable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultline_core.contract.features import FeatureVector, WordFeatures
 from faultline_core.contract.perturber import WordSpan
 from faultline_core.contract.runs import Item
 from faultline_core.contract.stress_tests import Insight, StressTestSummary
-from faultline_gateway.workflows.stress_test import summarize
+from faultline_gateway.methods.stress_test.summary.summary import summarize
 
 WIDTH = 8
 HARMLESS, HARMFUL = {"steady": 0.9, "leaning": 0.9}, {"steady": 0.9, "leaning": 0.5}
@@ -60,7 +60,8 @@ def found(made: StressTestSummary) -> list[Insight]:
     return [insight for insight in made.insights if insight.significant]
 
 
-def test_thirty_different_words_for_water_are_found_as_one_cluster_and_not_one_by_one() -> None:
+@pytest.mark.paper("LANCE-S4.2-l1-kmeans")
+def test_thirty_words_for_water_form_one_cluster() -> None:
     items = open_vocabulary()
     [insight] = found(summary(items))
     assert (insight.classifier, insight.object_class, insight.edit_type) == ("leaning", "sled", "background")
@@ -73,20 +74,20 @@ def test_thirty_different_words_for_water_are_found_as_one_cluster_and_not_one_b
     assert len(insight.cluster_items) == 30
 
 
-def test_without_recorded_features_only_the_kind_of_change_as_a_whole_is_left() -> None:
+def test_without_features_only_the_edit_type_as_a_whole_remains() -> None:
     [insight] = found(summary(open_vocabulary(recorded=False)))
     assert (insight.removed, insight.added, insight.cluster_size) == ("", "", 1)
     assert insight.cluster_items == []
     assert insight.delta_p.estimate == pytest.approx(-0.2)
 
 
-def test_clusters_belong_to_the_family_that_is_corrected() -> None:
+def test_clusters_count_towards_the_corrected_family() -> None:
     sizes = [found(summary(open_vocabulary(recorded=flag)))[0].family_size for flag in (False, True)]
     # The other four clusters have fewer than 20 sources: no members.
     assert sizes == [1, 2]
 
 
-def test_what_came_of_an_edit_moves_no_cluster() -> None:
+def test_the_outcome_of_an_edit_does_not_change_clusters() -> None:
     items = open_vocabulary()
     [before] = found(summary(items))
     for place in range(0, len(items), 3):
@@ -99,7 +100,7 @@ def test_what_came_of_an_edit_moves_no_cluster() -> None:
     assert after.added == before.added
 
 
-def test_the_order_of_items_moves_no_cluster() -> None:
+def test_the_order_of_items_does_not_change_clusters() -> None:
     items = open_vocabulary()
     [one], [other] = found(summary(items)), found(summary(items[::-1]))
     assert sorted(one.cluster_items) == sorted(other.cluster_items)

@@ -1,4 +1,4 @@
-"""Exports whose process is killed: nothing that looks whole, and the same again when it is run again."""
+"""A killed export leaves no complete folder, and running it again gives the same result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> BlobStore:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("after", [5, 24])
-def test_a_killed_export_leaves_nothing_that_looks_whole_and_is_the_same_when_run_again(
+def test_a_killed_export_leaves_no_complete_folder_and_can_be_repeated(
     store: BlobStore, tmp_path: Path, start: Start, layout: ExportLayout, after: int
 ) -> None:
     made = records(store)

@@ -1,4 +1,4 @@
-"""Every export read by the library it is for: equal pixels, equal metadata, no connection."""
+"""Each export format is read by its own library, offline, with equal pixels and metadata."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def assert_same(loaded: datasets.Dataset, store: FakeStore, made: list[Record]) 
         np.testing.assert_array_equal(np.asarray(row["image"]), pixels)
 
 
-def test_hugging_faces_imagefolder_reads_an_image_folder(store: FakeStore, tmp_path: Path) -> None:
+def test_hugging_face_s_imagefolder_reads_an_image_folder(store: FakeStore, tmp_path: Path) -> None:
     made = records(store)
     folder = write(store, made, tmp_path / "set", "imagefolder")
     assert_same(load(tmp_path, "imagefolder", data_dir=str(folder)), store, made)
 
 
-def test_hugging_faces_parquet_reads_the_shards_as_pictures(store: FakeStore, tmp_path: Path) -> None:
+def test_hugging_face_s_parquet_reads_the_shards_as_images(store: FakeStore, tmp_path: Path) -> None:
     made = records(store)
     folder = write(store, made, tmp_path / "set", "parquet")
     assert len(list((folder / "data").iterdir())) > 2
@@ -72,14 +72,14 @@ def test_hugging_faces_parquet_reads_the_shards_as_pictures(store: FakeStore, tm
 
 
 @pytest.mark.parametrize("layout", ["imagefolder", "parquet"])
-def test_the_folder_alone_is_enough_as_its_card_names_the_data(
+def test_the_folder_loads_alone_because_its_card_names_the_data(
     store: FakeStore, tmp_path: Path, layout: ExportLayout
 ) -> None:
     made = records(store)
     assert_same(load(tmp_path, str(write(store, made, tmp_path / "set", layout))), store, made)
 
 
-def test_hugging_faces_webdataset_reads_the_tars(store: FakeStore, tmp_path: Path) -> None:
+def test_hugging_face_s_webdataset_reads_the_tars(store: FakeStore, tmp_path: Path) -> None:
     made = records(store)
     loaded = load(tmp_path, str(write(store, made, tmp_path / "set", "webdataset")))
     assert [row["json"] for row in loaded] == rows_of(made)
@@ -115,7 +115,7 @@ def test_torchvision_reads_each_shift_of_an_image_folder_as_classes(store: FakeS
 
 
 @pytest.mark.parametrize("name", ["test", "in the validation set", "dev 2"])
-def test_a_class_or_shift_that_is_called_like_a_split_takes_no_picture_from_the_set(
+def test_a_class_or_shift_named_like_a_split_loses_no_image(
     store: FakeStore, tmp_path: Path, name: str
 ) -> None:
     made = [record(store, class_name=name), record(store, shift=name), record(store)]
@@ -123,9 +123,7 @@ def test_a_class_or_shift_that_is_called_like_a_split_takes_no_picture_from_the_
     assert_same(load(tmp_path, "imagefolder", data_dir=str(folder)), store, made)
 
 
-def test_records_that_lack_what_later_ones_have_may_come_first_in_a_long_set(
-    store: FakeStore, tmp_path: Path
-) -> None:
+def test_early_records_may_lack_fields_of_later_ones_in_a_long_set(store: FakeStore, tmp_path: Path) -> None:
     # The reader takes the types of the columns from the first ten megabytes.
     long = {"x" * 100_000: 0.5}
     made = [record(store, seed=seed, bundle=None, scores=long) for seed in range(110)]

@@ -1,4 +1,4 @@
-"""Exports over HTTP: the SDK writes what the gateway sends, whole, marked, and read back by other tools."""
+"""Exports over HTTP: complete, marked, written by the SDK, and read by other tools."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ import datasets
 import pytest
 import pytest_asyncio
 
+from fakes.contexts import run_context
 from fakes.exports import exported
 from fakes.gateway import FakeGateway, fake_gateway
 from faultline import AsyncClient
 from faultline_core.contract.runs import Item
-from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_core.images import decode_image
+from faultline_core.images.codecs import decode_image
 from faultline_gateway.exports import LAYOUTS, ExportLayout
-from faultline_gateway.exports.counterfactuals import counterfactual_records
-from faultline_gateway.workflows.objectionable import OBJECTIONABLE
+from faultline_gateway.methods.stress_test.export import counterfactual_records
+from faultline_gateway.methods.stress_test.method import STRESS_TEST
+from faultline_gateway.runs.objectionable import OBJECTIONABLE
+from faultline_gateway.runs.summaries import summary_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -60,7 +62,7 @@ async def export(finished: tuple[FakeGateway, str], folder: Path, **asked: Any) 
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-async def test_every_kept_counterfactual_is_there_with_its_pixels(
+async def test_every_kept_counterfactual_is_exported_with_its_pixels(
     finished: tuple[FakeGateway, str], tmp_path: Path, layout: ExportLayout
 ) -> None:
     gateway, run = finished
@@ -73,7 +75,9 @@ async def test_every_kept_counterfactual_is_there_with_its_pixels(
     assert {each.tobytes() for each in found} == pixels
 
 
-async def test_hugging_face_s_own_loader_reads_it(finished: tuple[FakeGateway, str], tmp_path: Path) -> None:
+async def test_hugging_face_s_loader_reads_the_export(
+    finished: tuple[FakeGateway, str], tmp_path: Path
+) -> None:
     folder = await export(finished, tmp_path / "out")
     loaded = datasets.load_dataset("imagefolder", data_dir=str(folder), split="train")
     assert set(loaded["synthetic"]) == {True}
@@ -82,7 +86,7 @@ async def test_hugging_face_s_own_loader_reads_it(finished: tuple[FakeGateway, s
     assert {"background", "domain"} <= set(loaded["shift"])
 
 
-async def test_rows_tell_scores_prompt_model_and_run(
+async def test_rows_have_scores_prompt_model_and_run(
     finished: tuple[FakeGateway, str], tmp_path: Path
 ) -> None:
     folder = await export(finished, tmp_path / "out")
@@ -94,30 +98,30 @@ async def test_rows_tell_scores_prompt_model_and_run(
     assert {row["source"] for row in rows} <= {"edit", "lance-r", "own edit"}
 
 
-async def test_the_card_tells_yields_and_drops(finished: tuple[FakeGateway, str], tmp_path: Path) -> None:
+async def test_the_card_reports_yields_and_drops(finished: tuple[FakeGateway, str], tmp_path: Path) -> None:
     card = (await export(finished, tmp_path / "out") / "README.md").read_text(encoding="utf-8")
     assert "Counterfactuals of demo" in card
     assert "accuracy drop of steady" in card
     assert "| direction |" in card
 
 
-async def test_dropped_pictures_come_only_when_asked_for_and_under_their_reason(
+async def test_dropped_images_are_exported_only_on_request_and_by_reason(
     finished: tuple[FakeGateway, str],
 ) -> None:
     gateway, run_id = finished
-    run = gateway.ledger.run(run_id)
-    config = StressTestConfig.model_validate(run.resolved_config)
+    context = run_context(gateway.ledger, gateway.store)
+    summary = summary_of(STRESS_TEST, run_id, None, context)
     kept, *_ = made(gateway, run_id, "done")
     dropped = kept.model_copy(update={"state": "filtered", "reason": "gate-direction"})
     unfit = kept.model_copy(update={"state": "filtered", "reason": OBJECTIONABLE})
     items = [kept, dropped, unfit]
-    told = counterfactual_records(run_id, config, items)
+    told = counterfactual_records(summary, items)
     assert [record.verdict for record in told] == ["kept"]
-    told = counterfactual_records(run_id, config, items, dropped=True)
+    told = counterfactual_records(summary, items, dropped=True)
     assert [record.verdict for record in told] == ["kept", "gate-direction"]
 
 
-async def test_the_card_is_the_archive_s_last_member_and_equal_exports_are_equal_bytes(
+async def test_equal_exports_are_equal_bytes_and_end_with_the_card(
     finished: tuple[FakeGateway, str],
 ) -> None:
     gateway, run = finished
@@ -128,7 +132,7 @@ async def test_the_card_is_the_archive_s_last_member_and_equal_exports_are_equal
         assert tar.getnames()[-1] == "README.md"
 
 
-async def test_nothing_is_left_in_the_temporary_folder(
+async def test_the_temporary_folder_is_empty_afterwards(
     finished: tuple[FakeGateway, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -138,7 +142,7 @@ async def test_nothing_is_left_in_the_temporary_folder(
     assert left_in(tmp_path) == []
 
 
-async def test_a_run_without_a_kept_picture_is_said_to_be_empty(
+async def test_a_run_without_kept_images_is_reported_as_empty(
     finished: tuple[FakeGateway, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -150,7 +154,7 @@ async def test_a_run_without_a_kept_picture_is_said_to_be_empty(
 
 
 @pytest.mark.parametrize("asked", ["layout=zip", "dropped=maybe"])
-async def test_what_is_no_layout_is_refused(finished: tuple[FakeGateway, str], asked: str) -> None:
+async def test_an_unknown_layout_is_refused(finished: tuple[FakeGateway, str], asked: str) -> None:
     gateway, run = finished
     answer = await gateway.http.get(f"/v1/stress-tests/{run}/export?{asked}")
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-request")

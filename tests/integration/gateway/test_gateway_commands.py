@@ -1,4 +1,4 @@
-"""``faultline-gateway serve`` and ``work`` as processes: up within seconds, down in good order."""
+"""``faultline-gateway serve`` and ``work`` as processes: they start within seconds and stop cleanly."""
 
 from __future__ import annotations
 

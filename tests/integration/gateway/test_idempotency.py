@@ -1,4 +1,4 @@
-"""One key, one effect: repeats are answered and not done again, whatever became of the first call."""
+"""One key, one effect: a repeat returns the stored answer, and a failed call can be repeated."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pydantic import BaseModel
 from fakes.ledgers import Clock
 from faultline_core.contract.datasets import DatasetCreate
 from faultline_core.errors import IdempotencyConflict, IdempotencyInFlight, StorageFull
-from faultline_gateway.idempotency import answer_once, fingerprint
 from faultline_gateway.ledger import Ledger, StoredAnswer
 from faultline_gateway.ledger.keys import CLAIM_SECONDS
+from faultline_gateway.routes.idempotency import answer_once
+from faultline_gateway.runs.submission import fingerprint
 
 BODY = DatasetCreate(name="demo", classes=["sled", "boat"])
 
@@ -44,7 +45,7 @@ def called(ledger: Ledger, work: Work, *, key: str | None = "key", scope: str = 
     return answer_once(ledger, scope, key, body, work, status=201)
 
 
-def test_without_a_key_every_call_does_the_work(ledger: Ledger) -> None:
+def test_every_call_without_a_key_does_the_work(ledger: Ledger) -> None:
     work = Work()
     assert [json.loads(bytes(called(ledger, work, key=None).body)) for _ in "12"] == [
         {"times": 1},
@@ -52,7 +53,7 @@ def test_without_a_key_every_call_does_the_work(ledger: Ledger) -> None:
     ]
 
 
-def test_with_a_key_the_second_call_is_answered_as_the_first(ledger: Ledger) -> None:
+def test_a_repeated_key_returns_the_first_answer(ledger: Ledger) -> None:
     work = Work()
     first, second = called(ledger, work), called(ledger, work)
     assert work.times == 1
@@ -60,14 +61,15 @@ def test_with_a_key_the_second_call_is_answered_as_the_first(ledger: Ledger) -> 
     assert second.media_type == "application/json"
 
 
-def test_one_key_means_different_things_to_different_resources(ledger: Ledger) -> None:
+def test_keys_are_separate_for_each_resource(ledger: Ledger) -> None:
     work = Work()
     called(ledger, work, scope="datasets")
     called(ledger, work, scope="datasets/demo/sources")
     assert work.times == 2
 
 
-def test_another_body_under_the_same_key_is_refused_before_any_work(ledger: Ledger) -> None:
+@pytest.mark.fault("F16")
+def test_another_body_with_the_same_key_is_refused_before_any_work(ledger: Ledger) -> None:
     work = Work()
     called(ledger, work)
     with pytest.raises(IdempotencyConflict, match="'key'"):
@@ -76,9 +78,7 @@ def test_another_body_under_the_same_key_is_refused_before_any_work(ledger: Ledg
 
 
 @pytest.mark.parametrize("trouble", [StorageFull("no room"), ZeroDivisionError(), KeyboardInterrupt()])
-def test_whatever_broke_the_first_call_the_next_one_does_the_work(
-    ledger: Ledger, trouble: BaseException
-) -> None:
+def test_a_call_after_a_failed_one_does_the_work(ledger: Ledger, trouble: BaseException) -> None:
     work = Work(trouble)
     with pytest.raises(type(trouble)):
         called(ledger, work)
@@ -86,7 +86,8 @@ def test_whatever_broke_the_first_call_the_next_one_does_the_work(
     assert called(ledger, work).body == b'{"times":2}'
 
 
-def test_a_call_under_way_is_not_overtaken_by_its_repeat(ledger: Ledger) -> None:
+@pytest.mark.fault("F15")
+def test_a_repeat_is_refused_while_the_first_call_is_running(ledger: Ledger) -> None:
     work = Work()
 
     def slow() -> Done:
@@ -100,9 +101,8 @@ def test_a_call_under_way_is_not_overtaken_by_its_repeat(ledger: Ledger) -> None
     assert called(ledger, work).body == b'{"times":0}'
 
 
-def test_the_claim_of_a_killed_call_holds_its_repeat_up_for_a_minute_and_no_longer(
-    ledger: Ledger, clock: Clock
-) -> None:
+@pytest.mark.fault("F3")
+def test_a_killed_call_blocks_its_repeat_for_at_most_a_minute(ledger: Ledger, clock: Clock) -> None:
     work = Work()
     ledger.claim("datasets", "key", fingerprint(BODY))
     clock.now += CLAIM_SECONDS - 1
@@ -112,7 +112,7 @@ def test_the_claim_of_a_killed_call_holds_its_repeat_up_for_a_minute_and_no_long
     assert called(ledger, work).body == b'{"times":1}'
 
 
-def test_a_repeat_that_takes_a_dead_claim_over_is_itself_in_flight(ledger: Ledger, clock: Clock) -> None:
+def test_a_repeat_that_takes_over_an_expired_claim_is_in_flight(ledger: Ledger, clock: Clock) -> None:
     ledger.claim("datasets", "key", fingerprint(BODY))
     clock.now += CLAIM_SECONDS + 1
     assert ledger.claim("datasets", "key", fingerprint(BODY)) is None
@@ -127,7 +127,7 @@ def test_an_answer_outlives_the_claim(ledger: Ledger, clock: Clock) -> None:
     assert ledger.claim("datasets", "key", "f") == StoredAnswer(status=200, body="{}")
 
 
-def test_the_fingerprint_is_of_what_was_meant_and_not_of_how_it_was_written() -> None:
+def test_the_fingerprint_depends_on_content_not_on_formatting() -> None:
     written = DatasetCreate.model_validate_json('{"classes": ["sled",  "boat"],\n "name": "demo"}')
     assert fingerprint(written) == fingerprint(BODY)
     assert fingerprint(DatasetCreate(name="demo")) != fingerprint(BODY)

@@ -1,8 +1,10 @@
-"""Edits of one's own and the follow-up of an insight, from the SDK through the gateway to the report."""
+"""User-defined edits and the follow-up of an insight, from the SDK through the gateway to the report."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+import pytest
 
 from fakes.gateway import FakeGateway, fake_gateway
 from faultline import AsyncClient, AsyncStressTest
@@ -16,7 +18,8 @@ async def finished(gateway: FakeGateway, run: AsyncStressTest) -> AsyncStressTes
     return await run.wait()
 
 
-async def test_an_insight_is_found_and_then_applied_to_the_whole_dataset(tmp_path: Path) -> None:
+@pytest.mark.paper("LANCE-AB-apply-all")
+async def test_a_found_insight_can_be_applied_to_the_whole_dataset(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path) as gateway:
         sources = (await gateway.upload("demo", 3))["added"]
         client = AsyncClient(http=gateway.http)

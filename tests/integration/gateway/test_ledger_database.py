@@ -1,4 +1,4 @@
-"""The database below the ledger: settings that keep what was acknowledged, and its migrations."""
+"""The ledger's database: durable settings and migrations."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def other(url: str) -> Iterator[Database]:
     opened.close()
 
 
-def test_the_migrations_make_exactly_the_tables_that_the_code_uses(empty_url: str) -> None:
+def test_migrations_create_exactly_the_tables_the_code_uses(empty_url: str) -> None:
     opened = Database(empty_url)
     with opened.reading() as connection:
         assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
-        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "0004"
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "0005"
     opened.close()
 
 
-def test_opening_again_keeps_everything(empty_url: str) -> None:
+def test_reopening_keeps_everything(empty_url: str) -> None:
     first = Ledger(empty_url)
     run_id = create_run(first)
     first.close()
@@ -49,7 +49,8 @@ def test_opening_again_keeps_everything(empty_url: str) -> None:
     second.close()
 
 
-def test_a_locked_row_is_a_passing_trouble(
+@pytest.mark.fault("F22")
+def test_a_locked_row_is_a_temporary_error(
     url: str, other: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
@@ -63,7 +64,7 @@ def test_a_locked_row_is_a_passing_trouble(
     ledger.close()
 
 
-def test_a_reader_does_not_wait_for_a_writer(
+def test_a_reader_does_not_block_on_a_writer(
     url: str, other: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
@@ -75,7 +76,7 @@ def test_a_reader_does_not_wait_for_a_writer(
     ledger.close()
 
 
-def test_a_reader_sees_one_state_whatever_is_written_meanwhile(ledger: Ledger, other: Database) -> None:
+def test_a_reader_sees_a_consistent_snapshot(ledger: Ledger, other: Database) -> None:
     create_run(ledger)
     counted = select(func.count()).select_from(schema.items)
     with other.reading() as connection:
@@ -86,7 +87,7 @@ def test_a_reader_sees_one_state_whatever_is_written_meanwhile(ledger: Ledger, o
         assert connection.execute(counted).scalar_one() == 18
 
 
-def test_text_that_no_database_keeps_is_kept_in_part(ledger: Ledger) -> None:
+def test_unstorable_characters_of_a_text_are_replaced(ledger: Ledger) -> None:
     run_id = create_run(ledger, sources=1, per_source=2)
     first, second = lease(ledger).items
     ledger.finish(first.id, first.fence, Failed(code="internal-error", detail="a\0b \ud800"))
@@ -99,7 +100,7 @@ def test_text_that_no_database_keeps_is_kept_in_part(ledger: Ledger) -> None:
         ledger.run(f"{run_id}\0")
 
 
-def test_events_are_numbered_beyond_what_31_bits_hold(database: str, ledger: Ledger, other: Database) -> None:
+def test_event_numbers_exceed_31_bits(database: str, ledger: Ledger, other: Database) -> None:
     first = create_run(ledger)
     jump = {
         "sqlite": "UPDATE sqlite_sequence SET seq = :last WHERE name = 'events'",
@@ -113,13 +114,13 @@ def test_events_are_numbered_beyond_what_31_bits_hold(database: str, ledger: Led
     assert ledger.events(first, after=LARGEST_INTEGER) == []
 
 
-def test_datasets_are_listed_in_the_order_of_their_letters_codes(ledger: Ledger) -> None:
+def test_datasets_are_listed_in_code_point_order(ledger: Ledger) -> None:
     for name in ("apple", "Zebra", "_x", "Apple", "b-1", "b1"):
         ledger.create_dataset(name, None)
     assert [one.name for one in ledger.dataset_list()] == ["Apple", "Zebra", "_x", "apple", "b-1", "b1"]
 
 
-def test_sqlite_syncs_every_commit_and_keeps_references(tmp_path: Path) -> None:
+def test_sqlite_syncs_every_commit_and_enforces_references(tmp_path: Path) -> None:
     opened = Database(sqlite_url(tmp_path))
     with opened.reading() as connection:
         pragmas = ("journal_mode", "synchronous", "foreign_keys")
@@ -128,7 +129,7 @@ def test_sqlite_syncs_every_commit_and_keeps_references(tmp_path: Path) -> None:
     assert found == ["wal", 2, 1]
 
 
-def test_a_writer_takes_sqlites_lock_when_it_begins(tmp_path: Path) -> None:
+def test_a_writer_takes_sqlite_s_lock_at_the_start(tmp_path: Path) -> None:
     opened = Database(sqlite_url(tmp_path))
     other = sqlite3.connect(tmp_path / "deep" / "ledger.db", timeout=0)
     with opened.writing(), pytest.raises(sqlite3.OperationalError, match="locked"):
@@ -137,7 +138,8 @@ def test_a_writer_takes_sqlites_lock_when_it_begins(tmp_path: Path) -> None:
     opened.close()
 
 
-def test_a_full_disk_below_sqlite_is_named(tmp_path: Path) -> None:
+@pytest.mark.fault("F10")
+def test_a_full_disk_is_reported_by_name_on_sqlite(tmp_path: Path) -> None:
     opened = Database(sqlite_url(tmp_path))
     with opened.writing() as connection:
         connection.execute(text("CREATE TABLE filler (data BLOB)"))
@@ -148,7 +150,7 @@ def test_a_full_disk_below_sqlite_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "mysql://user:hunter2@host/faultline"])
-def test_a_ledger_that_would_forget_is_refused_without_telling_passwords(url: str) -> None:
+def test_a_volatile_database_is_refused_without_revealing_the_password(url: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         Database(url)
     assert "hunter2" not in refusal.value.detail

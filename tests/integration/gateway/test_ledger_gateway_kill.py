@@ -1,4 +1,4 @@
-"""The gateway killed at random moments while clients submit: what was acknowledged is there, once a key."""
+"""The gateway is killed at random while clients submit: every acknowledged run exists once per key."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import urllib.error
 import urllib.request
 from functools import partial
 from pathlib import Path
+
+import pytest
 
 from fakes.gateway import SharedStore
 from fakes.gateway_server import serve
@@ -42,9 +44,8 @@ def fill(ledger: Ledger, store: BlobStore) -> None:
     ledger.add_sources("demo", sources)
 
 
-def test_runs_submitted_while_the_gateway_is_killed_are_there_once_a_key(
-    database: str, url: str, tmp_path: Path
-) -> None:
+@pytest.mark.fault("F3")
+def test_each_key_has_one_run_after_the_gateway_is_killed(database: str, url: str, tmp_path: Path) -> None:
     draw = random.Random(7)
     port, kills = free_port(), KILLS[database]
     ledger, address = Ledger(url), f"http://127.0.0.1:{port}"

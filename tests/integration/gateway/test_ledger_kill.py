@@ -1,4 +1,4 @@
-"""The ledger under processes that die: nothing lost, nothing twice, counts that add up at every look."""
+"""The ledger with processes that are killed: nothing is lost or repeated, and the counts always add up."""
 
 from __future__ import annotations
 
@@ -47,13 +47,12 @@ def audited(ledger: Ledger, store: BlobStore, run_id: str, log: Path) -> Counter
     for item in items:
         if item.state == "done":
             assert item.result is not None
-            assert store.get(item.result.image) == f"picture of key-{item.ordinal}".encode()
+            assert store.get(item.result.image) == f"image of key-{item.ordinal}".encode()
     return Counter(states.values())
 
 
-def test_eight_processes_lease_at_once_and_each_item_is_recorded_once(
-    url: str, tmp_path: Path, start: Start
-) -> None:
+@pytest.mark.fault("F30")
+def test_eight_concurrent_processes_record_each_item_once(url: str, tmp_path: Path, start: Start) -> None:
     ledger, store, log = Ledger(url), BlobStore(str(tmp_path / "store")), tmp_path / "log"
     run_id = create_run(ledger, sources=30, per_source=5)
     for _ in range(PROCESSES):
@@ -64,6 +63,8 @@ def test_eight_processes_lease_at_once_and_each_item_is_recorded_once(
     ledger.close()
 
 
+@pytest.mark.paper("LANCE-D-resume")
+@pytest.mark.fault("F7")
 def test_workers_killed_at_twenty_random_moments_lose_nothing_and_repeat_nothing(
     url: str, tmp_path: Path, start: Start
 ) -> None:
@@ -89,9 +90,8 @@ def test_workers_killed_at_twenty_random_moments_lose_nothing_and_repeat_nothing
     ledger.close()
 
 
-def test_runs_acknowledged_by_a_killed_process_are_all_there_with_all_items(
-    url: str, tmp_path: Path, start: Start
-) -> None:
+@pytest.mark.fault("F3")
+def test_runs_acknowledged_by_a_killed_process_are_complete(url: str, tmp_path: Path, start: Start) -> None:
     draw = random.Random(3)
     ledger, log = Ledger(url), tmp_path / "log"
     for _ in range(kills_on(url)):
@@ -108,7 +108,7 @@ def test_runs_acknowledged_by_a_killed_process_are_all_there_with_all_items(
     ledger.close()
 
 
-def test_eight_processes_that_open_an_empty_database_at_once_all_find_it_ready(
+def test_eight_processes_can_open_an_empty_database_at_once(
     empty_url: str, tmp_path: Path, start: Start
 ) -> None:
     processes = [start(submit, empty_url, tmp_path / "log", 1) for _ in range(PROCESSES)]

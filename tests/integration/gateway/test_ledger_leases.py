@@ -1,4 +1,4 @@
-"""Leases: one owner at a time, one outcome an item, nothing lost when owners vanish."""
+"""Leases: one owner at a time, one outcome per item, and nothing lost when owners vanish."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from faultline_core.types import Cost
 from faultline_gateway.ledger import MAX_ATTEMPTS, Done, Failed, Filtered, Ledger
 
 
-def test_a_lease_takes_all_items_of_one_source_and_the_runs_configuration(ledger: Ledger) -> None:
+def test_a_lease_has_all_items_of_a_source_and_the_run_s_configuration(ledger: Ledger) -> None:
     run_id = create_run(ledger)
     group = lease(ledger)
     assert (group.run_id, group.source_id) == (run_id, "source-0")
     assert [item.ordinal for item in group.items] == [0, 1, 2]
     assert [item.attempt for item in group.items] == [1, 1, 1]
-    assert isinstance(group.config, StressTestConfig)
-    assert group.config.request.classifiers == ["steady"]
+    assert group.kind == "stress-test"
+    assert StressTestConfig.model_validate(group.config).request.classifiers == ["steady"]
     assert ledger.run(run_id).state == "in_progress"
 
 
-def test_what_is_leased_is_leased_to_nobody_else(ledger: Ledger) -> None:
+def test_leased_items_are_not_leased_again(ledger: Ledger) -> None:
     create_run(ledger)
     sources = [lease(ledger, worker=f"worker-{number}").source_id for number in range(3)]
     assert sources == ["source-0", "source-1", "source-2"]
     assert ledger.lease_group("late", seconds=30) is None
 
 
-def test_a_lease_can_be_asked_of_one_run_only(ledger: Ledger) -> None:
+def test_a_lease_can_be_limited_to_one_run(ledger: Ledger) -> None:
     first, second = create_run(ledger), create_run(ledger)
     group = ledger.lease_group("worker", seconds=30, run_id=second)
     assert group is not None
@@ -38,9 +38,7 @@ def test_a_lease_can_be_asked_of_one_run_only(ledger: Ledger) -> None:
     assert ledger.run(first).state == "queued"
 
 
-def test_runs_take_turns_so_that_a_small_one_need_not_wait_for_a_large_one(
-    ledger: Ledger, clock: Clock
-) -> None:
+def test_runs_take_turns_so_small_ones_do_not_wait_for_large_ones(ledger: Ledger, clock: Clock) -> None:
     large = create_run(ledger, sources=50, per_source=1)
     lease(ledger)
     clock.now += 1
@@ -52,7 +50,7 @@ def test_runs_take_turns_so_that_a_small_one_need_not_wait_for_a_large_one(
     assert turns == [small, large, small, large]
 
 
-def test_every_kind_of_outcome_is_counted_and_the_last_one_ends_the_run(ledger: Ledger) -> None:
+def test_every_outcome_is_counted_and_the_last_one_ends_the_run(ledger: Ledger) -> None:
     run_id = create_run(ledger, sources=1, per_source=3)
     first, second, third = lease(ledger).items
     ledger.finish(first.id, first.fence, done())
@@ -71,7 +69,7 @@ def test_every_kind_of_outcome_is_counted_and_the_last_one_ends_the_run(ledger: 
     assert ledger.audit(run_id) == []
 
 
-def test_what_items_took_is_added_up_once_over_all_runs(ledger: Ledger) -> None:
+def test_item_costs_are_counted_once_over_all_runs(ledger: Ledger) -> None:
     first = create_run(ledger, sources=1, per_source=3)
     create_run(ledger, sources=1, per_source=1)
     items = [item for _ in range(2) for item in lease(ledger).items]
@@ -96,7 +94,7 @@ def test_a_run_without_failures_completes(ledger: Ledger) -> None:
     assert ledger.run(run_id).state == "completed"
 
 
-def test_a_run_of_which_every_item_failed_has_failed_and_says_why(ledger: Ledger) -> None:
+def test_a_run_whose_items_all_failed_has_failed_with_a_reason(ledger: Ledger) -> None:
     run_id = create_run(ledger, sources=1, per_source=2)
     for item in lease(ledger).items:
         ledger.finish(item.id, item.fence, Failed(code="image-undecodable", detail="'x' is broken"))
@@ -107,6 +105,7 @@ def test_a_run_of_which_every_item_failed_has_failed_and_says_why(ledger: Ledger
     assert "'x' is broken" in run.problem.detail
 
 
+@pytest.mark.fault("F21")
 def test_a_second_outcome_of_an_item_is_refused(ledger: Ledger) -> None:
     run_id = create_run(ledger)
     item = lease(ledger).items[0]
@@ -116,9 +115,8 @@ def test_a_second_outcome_of_an_item_is_refused(ledger: Ledger) -> None:
     assert ledger.item_page(run_id, Item).items[0].state == "done"
 
 
-def test_an_expired_lease_goes_to_the_next_worker_and_the_zombie_writes_nothing(
-    ledger: Ledger, clock: Clock
-) -> None:
+@pytest.mark.fault("F6")
+def test_an_expired_lease_passes_on_and_its_old_owner_writes_nothing(ledger: Ledger, clock: Clock) -> None:
     run_id = create_run(ledger, sources=1)
     zombie = lease(ledger, worker="zombie", seconds=30).items[0]
     clock.now += 31
@@ -143,7 +141,7 @@ def test_a_renewed_lease_does_not_expire(ledger: Ledger, clock: Clock) -> None:
     assert ledger.lease_group("other", seconds=30) is None
 
 
-def test_renewing_names_what_is_still_held_and_fails_when_nothing_is(ledger: Ledger) -> None:
+def test_renewing_returns_the_items_still_held_or_fails(ledger: Ledger) -> None:
     create_run(ledger, sources=1, per_source=2)
     group = lease(ledger)
     first, second = group.items
@@ -154,9 +152,7 @@ def test_renewing_names_what_is_still_held_and_fails_when_nothing_is(ledger: Led
         ledger.renew(group, 30)
 
 
-def test_a_retryable_failure_is_tried_again_later_and_at_most_three_times(
-    ledger: Ledger, clock: Clock
-) -> None:
+def test_a_retryable_failure_is_attempted_at_most_three_times(ledger: Ledger, clock: Clock) -> None:
     run_id = create_run(ledger, sources=1, per_source=1)
     down = Failed(code="backend-unavailable", detail="the editor is down", retryable=True)
     for attempt in range(1, MAX_ATTEMPTS + 1):
@@ -169,9 +165,7 @@ def test_a_retryable_failure_is_tried_again_later_and_at_most_three_times(
     assert (failed.state, failed.code, failed.attempts) == ("failed", "backend-unavailable", 3)
 
 
-def test_an_item_that_comes_through_at_last_keeps_no_trace_of_its_failures(
-    ledger: Ledger, clock: Clock
-) -> None:
+def test_an_item_that_finally_succeeds_keeps_no_failure(ledger: Ledger, clock: Clock) -> None:
     run_id = create_run(ledger, sources=1, per_source=1)
     item = lease(ledger).items[0]
     ledger.finish(item.id, item.fence, Failed(code="deadline-exceeded", detail="slow", retryable=True))
@@ -181,7 +175,8 @@ def test_an_item_that_comes_through_at_last_keeps_no_trace_of_its_failures(
     assert (kept.state, kept.code, kept.detail, kept.attempts) == ("done", None, None, 2)
 
 
-def test_an_item_that_kills_its_workers_fails_alone(ledger: Ledger, clock: Clock) -> None:
+@pytest.mark.fault("F32")
+def test_an_item_that_kills_its_workers_does_not_affect_others(ledger: Ledger, clock: Clock) -> None:
     """The poison is item 1 of three: whoever works on it never comes back."""
     run_id = create_run(ledger, sources=1, per_source=3)
     for _ in range(10):
@@ -198,7 +193,7 @@ def test_an_item_that_kills_its_workers_fails_alone(ledger: Ledger, clock: Clock
     assert ledger.audit(run_id) == []
 
 
-def test_what_is_given_back_in_order_costs_no_attempt(ledger: Ledger) -> None:
+def test_a_released_item_costs_no_attempt(ledger: Ledger) -> None:
     run_id = create_run(ledger, sources=1, per_source=2)
     group = lease(ledger)
     first = group.items[0]
@@ -209,7 +204,7 @@ def test_what_is_given_back_in_order_costs_no_attempt(ledger: Ledger) -> None:
     assert ledger.audit(run_id) == []
 
 
-def test_giving_back_takes_nothing_from_the_next_owner(ledger: Ledger, clock: Clock) -> None:
+def test_releasing_a_lost_lease_does_not_affect_the_next_owner(ledger: Ledger, clock: Clock) -> None:
     create_run(ledger, sources=1)
     late = lease(ledger)
     clock.now += 31
@@ -218,7 +213,7 @@ def test_giving_back_takes_nothing_from_the_next_owner(ledger: Ledger, clock: Cl
     assert ledger.renew(heir, 30) == [item.id for item in heir.items]
 
 
-def test_a_cancelled_runs_items_are_leased_to_nobody(ledger: Ledger) -> None:
+def test_items_of_a_cancelled_run_are_not_leased(ledger: Ledger) -> None:
     run_id = create_run(ledger)
     ledger.cancel(run_id)
     assert ledger.lease_group("worker", seconds=30) is None

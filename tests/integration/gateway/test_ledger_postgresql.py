@@ -1,4 +1,4 @@
-"""What only PostgreSQL can get wrong: a server's own defaults, dead connections, two runs' locks."""
+"""Problems specific to PostgreSQL: server defaults, dead connections and locks on two runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def setting(connection: Connection, name: str) -> str:
     return str(connection.execute(text(f"SHOW {name}")).scalar_one())
 
 
-def test_a_servers_own_defaults_weaken_nothing(postgres_server: PostgresServer, url: str) -> None:
+def test_weak_server_defaults_are_overridden(postgres_server: PostgresServer, url: str) -> None:
     name = url.rpartition("/")[2]
     postgres_server.run(f"ALTER DATABASE {name} SET synchronous_commit = off")
     postgres_server.run(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
@@ -50,7 +50,7 @@ def test_a_servers_own_defaults_weaken_nothing(postgres_server: PostgresServer, 
     opened.close()
 
 
-def test_a_stronger_promise_of_the_server_stays(postgres_server: PostgresServer, url: str) -> None:
+def test_a_stronger_server_setting_is_kept(postgres_server: PostgresServer, url: str) -> None:
     postgres_server.run(f"ALTER DATABASE {url.rpartition('/')[2]} SET synchronous_commit = remote_apply")
     opened = Database(url)
     with opened.reading() as connection:
@@ -58,7 +58,8 @@ def test_a_stronger_promise_of_the_server_stays(postgres_server: PostgresServer,
     opened.close()
 
 
-def test_connections_that_the_server_ended_are_made_anew(postgres_server: PostgresServer, url: str) -> None:
+@pytest.mark.fault("F22")
+def test_closed_connections_are_reopened(postgres_server: PostgresServer, url: str) -> None:
     ledger = Ledger(url)
     run_id = create_run(ledger)
     name = url.rpartition("/")[2]
@@ -67,28 +68,27 @@ def test_connections_that_the_server_ended_are_made_anew(postgres_server: Postgr
     ledger.close()
 
 
-def test_a_database_that_does_not_know_every_letter_is_refused(postgres_server: PostgresServer) -> None:
+def test_a_database_without_utf8_is_refused(postgres_server: PostgresServer) -> None:
     options = "ENCODING 'SQL_ASCII' LOCALE 'C' LOCALE_PROVIDER libc TEMPLATE template0"
     with pytest.raises(InvalidRequest, match="UTF8, not SQL_ASCII"):
         Ledger(postgres_server.empty_database(options))
 
 
-def test_a_full_disk_below_postgresql_is_named_in_any_language(opened: Database) -> None:
+@pytest.mark.fault("F10")
+def test_a_full_disk_is_reported_in_any_language_of_the_server(opened: Database) -> None:
     raising = "DO $$ BEGIN RAISE disk_full USING MESSAGE = 'kein Platz'; END $$"
     with pytest.raises(StorageFull), opened.writing() as connection:
         connection.execute(text(raising))
 
 
-def test_what_does_not_fit_a_column_is_refused_by_name(url: str) -> None:
+def test_a_value_too_long_for_its_column_is_refused(url: str) -> None:
     ledger = Ledger(url)
     with pytest.raises(InvalidRequest, match="too long"):
         ledger.create_dataset("x" * 97, None)
     ledger.close()
 
 
-def test_whoever_looks_for_work_holds_one_run_at_a_time(
-    url: str, opened: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lease_locks_one_run_at_a_time(url: str, opened: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two that held one run each and wanted the other's would wait for each other."""
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
     ledger, rival = Ledger(url), Ledger(url)

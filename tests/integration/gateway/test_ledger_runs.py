@@ -1,4 +1,4 @@
-"""Runs: durable at once, counted at every instant, cancelled, resumed, paged."""
+"""Runs in the ledger: durable at once, always counted, cancelled, resumed and paginated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from faultline_gateway.ledger import Failed, Ledger, StoredAnswer, cursors, sche
 from faultline_gateway.ledger.database import Database
 
 
-def test_a_run_is_there_with_all_its_items_or_not_at_all(ledger: Ledger) -> None:
+def test_a_run_is_created_with_all_its_items_or_not_at_all(ledger: Ledger) -> None:
     items = planned_items(2, 2)
     twice = [*items, items[0]]
     with pytest.raises(IntegrityError):
@@ -31,13 +31,14 @@ def test_a_run_is_there_with_all_its_items_or_not_at_all(ledger: Ledger) -> None
     assert ledger.run_list().runs == []
 
 
-def test_a_run_without_items_has_ended_as_it_begins(ledger: Ledger) -> None:
+def test_a_run_without_items_ends_at_once(ledger: Ledger) -> None:
     run_id = create_run(ledger, sources=0)
     assert ledger.run(run_id).state == "completed"
     assert ledger.audit(run_id) == []
 
 
-def test_an_idempotency_key_makes_one_run_for_ever(ledger: Ledger, clock: Clock) -> None:
+@pytest.mark.fault("F17")
+def test_an_idempotency_key_makes_one_run_forever(ledger: Ledger, clock: Clock) -> None:
     run_id = create_run(ledger, key="once")
     clock.now += 10 * 365 * 24 * 3600
     assert create_run(ledger, key="once") == run_id
@@ -46,6 +47,7 @@ def test_an_idempotency_key_makes_one_run_for_ever(ledger: Ledger, clock: Clock)
     assert len(ledger.run_list().runs) == 1
 
 
+@pytest.mark.fault("F16")
 def test_an_idempotency_key_with_another_body_conflicts(ledger: Ledger) -> None:
     run_id = create_run(ledger, key="once")
     with pytest.raises(IdempotencyConflict, match="once"):
@@ -58,7 +60,8 @@ def test_an_idempotency_key_with_another_body_conflicts(ledger: Ledger) -> None:
     assert ledger.run(run_id).request_counts.total == 9
 
 
-def test_cancelling_keeps_what_is_finished_and_voids_every_lease(ledger: Ledger) -> None:
+@pytest.mark.fault("F19")
+def test_cancelling_keeps_finished_items_and_voids_every_lease(ledger: Ledger) -> None:
     run_id = create_run(ledger, sources=2, per_source=2)
     first, second = lease(ledger).items
     ledger.finish(first.id, first.fence, done())
@@ -73,7 +76,7 @@ def test_cancelling_keeps_what_is_finished_and_voids_every_lease(ledger: Ledger)
     assert ledger.audit(run_id) == []
 
 
-def test_resuming_takes_up_what_failed_and_what_was_cancelled(ledger: Ledger) -> None:
+def test_resuming_reopens_failed_and_cancelled_items(ledger: Ledger) -> None:
     run_id = create_run(ledger, sources=2, per_source=2)
     first, second = lease(ledger).items
     ledger.finish(first.id, first.fence, done())
@@ -89,7 +92,7 @@ def test_resuming_takes_up_what_failed_and_what_was_cancelled(ledger: Ledger) ->
     assert ledger.audit(run_id) == []
 
 
-def test_whoever_worked_on_an_item_before_it_was_resumed_records_nothing(ledger: Ledger) -> None:
+def test_a_worker_from_before_a_resume_records_nothing(ledger: Ledger) -> None:
     run_id = create_run(ledger, sources=1, per_source=1)
     old = lease(ledger).items[0]
     ledger.cancel(run_id)
@@ -98,7 +101,8 @@ def test_whoever_worked_on_an_item_before_it_was_resumed_records_nothing(ledger:
         ledger.finish(old.id, old.fence, done())
 
 
-def test_only_ended_runs_with_something_left_are_resumed(ledger: Ledger) -> None:
+@pytest.mark.fault("B58")
+def test_only_ended_runs_with_unfinished_items_can_be_resumed(ledger: Ledger) -> None:
     run_id = create_run(ledger)
     with pytest.raises(RunNotResumable, match="queued"):
         ledger.resume(run_id)
@@ -108,12 +112,12 @@ def test_only_ended_runs_with_something_left_are_resumed(ledger: Ledger) -> None
 
 
 @pytest.mark.parametrize("verb", ["run", "cancel", "resume", "last_event", "item_page", "run_cancelled"])
-def test_an_unknown_run_is_named(ledger: Ledger, verb: str) -> None:
+def test_an_error_names_the_unknown_run(ledger: Ledger, verb: str) -> None:
     with pytest.raises(NotFound, match="'nobody'"):
         getattr(ledger, verb)("nobody", *([Item] if verb == "item_page" else []))
 
 
-def test_pages_of_runs_go_from_new_to_old_without_gap_or_repetition(ledger: Ledger, clock: Clock) -> None:
+def test_run_pages_list_every_run_once_newest_first(ledger: Ledger, clock: Clock) -> None:
     created = []
     for number in range(7):
         clock.now += number % 2
@@ -133,7 +137,7 @@ def test_pages_of_runs_go_from_new_to_old_without_gap_or_repetition(ledger: Ledg
     assert times == sorted(times, reverse=True)
 
 
-def test_pages_of_items_never_repeat_or_skip_while_the_run_goes_on(ledger: Ledger) -> None:
+def test_item_pages_neither_repeat_nor_skip_during_a_run(ledger: Ledger) -> None:
     run_id = create_run(ledger, sources=4, per_source=3)
     seen: list[int] = []
     after: str | None = None
@@ -150,10 +154,11 @@ def test_pages_of_items_never_repeat_or_skip_while_the_run_goes_on(ledger: Ledge
     assert [item.ordinal for item in ledger.items(run_id, from_ordinal=7, chunk=2)] == [7, 8, 9, 10, 11]
 
 
+@pytest.mark.fault("B53")
 @pytest.mark.parametrize(
     "cursor", ["", "!!!", "AAAA", "x" * 400, cursors.write("elsewhere", 3), cursors.write(1)]
 )
-def test_a_cursor_of_another_listing_is_refused(ledger: Ledger, cursor: str) -> None:
+def test_a_cursor_from_another_listing_is_refused(ledger: Ledger, cursor: str) -> None:
     run_id = create_run(ledger)
     with pytest.raises(InvalidRequest, match="cursor"):
         ledger.item_page(run_id, Item, after=cursor)
@@ -172,13 +177,13 @@ def test_every_change_leaves_an_event_with_counts_that_add_up(ledger: Ledger) ->
     assert ledger.last_event(run_id) == events[-1]
 
 
-def test_event_numbers_are_never_used_again(ledger: Ledger) -> None:
+def test_event_numbers_are_never_reused(ledger: Ledger) -> None:
     first = create_run(ledger)
     second = create_run(ledger)
     assert ledger.last_event(second).id > ledger.last_event(first).id
 
 
-def test_the_audit_finds_counters_that_lie(ledger: Ledger, url: str) -> None:
+def test_the_audit_finds_wrong_counters(ledger: Ledger, url: str) -> None:
     run_id = create_run(ledger, sources=1, per_source=2)
     database = Database(url)
     with database.writing() as connection:
@@ -213,7 +218,7 @@ def test_an_answer_is_kept_under_its_key(ledger: Ledger) -> None:
     assert ledger.claim("elsewhere", "key", "f") is None
 
 
-def test_the_claim_of_a_call_that_failed_or_died_is_free_again(ledger: Ledger, clock: Clock) -> None:
+def test_the_claim_of_a_failed_or_dead_call_is_released(ledger: Ledger, clock: Clock) -> None:
     ledger.claim("datasets", "key", "f")
     ledger.forget("datasets", "key")
     assert ledger.claim("datasets", "key", "f") is None
@@ -221,7 +226,7 @@ def test_the_claim_of_a_call_that_failed_or_died_is_free_again(ledger: Ledger, c
     assert ledger.claim("datasets", "key", "f") is None
 
 
-def test_keys_are_forgotten_after_a_week(ledger: Ledger, clock: Clock) -> None:
+def test_keys_expire_after_a_week(ledger: Ledger, clock: Clock) -> None:
     ledger.claim("datasets", "key", "f")
     ledger.answer("datasets", "key", StoredAnswer(201, "{}"))
     clock.now += 7 * 24 * 3600 + 1

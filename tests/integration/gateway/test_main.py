@@ -1,4 +1,4 @@
-"""The command's wiring: what `serve` and `work` open, what they hand on, and that they close it again."""
+"""The command's wiring: what `serve` and `work` open, pass on and close."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from fastapi import FastAPI
 from faultline_gateway import main as command
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.main import main
-from faultline_gateway.service_calls import ServiceCaller
-from faultline_gateway.service_clients import calling_services
+from faultline_gateway.services.caller import ServiceCaller
+from faultline_gateway.services.clients import calling_services
 from faultline_gateway.settings import GatewaySettings
 from faultline_gateway.worker import Worker
 
@@ -52,7 +52,7 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> list[Ledger]:
     return ledgers
 
 
-def test_serve_answers_over_the_parts_it_opened_and_closes_them(
+def test_serve_opens_its_context_and_closes_it_at_the_end(
     state: Path, closed: list[Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[httpx.Response] = []
@@ -75,7 +75,8 @@ def test_serve_answers_over_the_parts_it_opened_and_closes_them(
     assert (state / "ledger.db").is_file()
 
 
-def test_serve_clears_away_what_killed_writers_left_behind(
+@pytest.mark.fault("F3")
+def test_serve_removes_leftovers_of_killed_writers(
     state: Path, closed: list[Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def serve(server: uvicorn.Server) -> None:
@@ -93,7 +94,7 @@ def test_serve_clears_away_what_killed_writers_left_behind(
     assert (old.exists(), young.exists()) == (False, True)
 
 
-def test_what_serve_writes_is_for_its_owner_alone(
+def test_the_database_is_readable_only_by_its_owner(
     state: Path, closed: list[Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def serve(server: uvicorn.Server) -> None:
@@ -104,7 +105,7 @@ def test_what_serve_writes_is_for_its_owner_alone(
     assert (state / "ledger.db").stat().st_mode & 0o077 == 0
 
 
-def test_serve_has_less_patience_with_services_than_work(
+def test_serve_waits_less_for_services_than_the_worker(
     closed: list[Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patience: list[float] = []
@@ -128,7 +129,7 @@ def test_serve_has_less_patience_with_services_than_work(
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_work_stops_in_good_order_when_it_is_told_to(
+def test_work_stops_cleanly_on_request(
     closed: list[Ledger], monkeypatch: pytest.MonkeyPatch, sent: signal.Signals
 ) -> None:
     async def work(worker: Worker, stop: asyncio.Event) -> None:
@@ -140,7 +141,7 @@ def test_work_stops_in_good_order_when_it_is_told_to(
     assert len(closed) == 1
 
 
-def test_two_workers_of_one_machine_have_two_names(
+def test_two_workers_on_one_machine_have_different_names(
     closed: list[Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
@@ -160,14 +161,14 @@ def test_two_workers_of_one_machine_have_two_names(
     assert made[1].endswith(":4711")
 
 
-def test_the_openapi_document_goes_to_standard_output_without_a_file(
+def test_the_openapi_document_goes_to_stdout_if_no_file_is_given(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["openapi"]) == 0
     assert json.loads(capsys.readouterr().out)["info"]["title"] == "Faultline"
 
 
-def test_without_a_verb_the_command_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_its_usage_without_a_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main([])
     assert left.value.code == 2

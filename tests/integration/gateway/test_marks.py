@@ -1,4 +1,4 @@
-"""The mark of synthetic media: on every picture that leaves, in no pixel, and on nobody's own photograph."""
+"""The synthetic-media mark: in every generated image, in no pixel, and never in a user's image."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from PIL import Image, PngImagePlugin
 from fakes.gateway import FakeGateway, fake_gateway
 from faultline_core.contract.editor import GENERATED_KIND
 from faultline_core.contract.runs import Item, ItemResult
-from faultline_core.images import XMP_KEYWORD, decode_image, encode_png, encode_raw
-from faultline_gateway.marks import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE, synthetic_marks
-from faultline_gateway.reports.pictures import LONGEST_SIDE, Album
+from faultline_core.images.codecs import XMP_KEYWORD, decode_image, encode_png, encode_raw
+from faultline_gateway.images.provenance import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE, synthetic_marks
+from faultline_gateway.reports.images import LONGEST_SIDE, Album
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -54,13 +54,13 @@ async def finished(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fi
 
 def notes(content: bytes) -> dict[str, str]:
     """What a PNG says of itself, as Pillow and not our own reader finds it."""
-    with Image.open(io.BytesIO(content)) as picture:
-        assert isinstance(picture, PngImagePlugin.PngImageFile)
-        return {str(key): str(value) for key, value in picture.text.items()}
+    with Image.open(io.BytesIO(content)) as image:
+        assert isinstance(image, PngImagePlugin.PngImageFile)
+        return {str(key): str(value) for key, value in image.text.items()}
 
 
 def source_type(content: bytes) -> str | None:
-    """The IPTC source type in a picture's XMP, read as XML."""
+    """The IPTC source type in an image's XMP, read as XML."""
     packet = notes(content).get(XMP_KEYWORD)
     if packet is None:
         return None
@@ -70,7 +70,7 @@ def source_type(content: bytes) -> str | None:
 
 
 def inlined(report: str) -> list[bytes]:
-    """Every picture of a report."""
+    """Every image of a report."""
     start = "data:image/png;base64,"
     return [base64.b64decode(part.split('"')[0]) for part in report.split(start)[1:]]
 
@@ -81,7 +81,8 @@ async def artifact(finished: Finished, ref: str) -> bytes:
     return answer.content
 
 
-async def test_every_picture_of_a_run_leaves_marked_whatever_kind_of_item_made_it(finished: Finished) -> None:
+@pytest.mark.fault("T20")
+async def test_every_generated_image_of_a_run_is_served_with_a_mark(finished: Finished) -> None:
     assert {item.kind for item, _ in finished.made} == {"edit", "placebo", "reconstruction", "lance-r"}
     for _, result in finished.made:
         content = await artifact(finished, result.image)
@@ -90,24 +91,25 @@ async def test_every_picture_of_a_run_leaves_marked_whatever_kind_of_item_made_i
         assert source_type(content) == DIGITAL_SOURCE_TYPE
 
 
-async def test_the_pixels_that_leave_are_those_that_were_scored(finished: Finished) -> None:
+@pytest.mark.fault("T20")
+async def test_served_pixels_are_the_scored_pixels(finished: Finished) -> None:
     for _, result in finished.made:
         scored = decode_image(finished.gateway.store.get(result.image))
         np.testing.assert_array_equal(decode_image(await artifact(finished, result.image)), scored)
 
 
-async def test_the_store_keeps_the_scored_bytes_without_any_mark(finished: Finished) -> None:
+async def test_the_store_keeps_the_scored_bytes_unmarked(finished: Finished) -> None:
     for _, result in finished.made:
         assert b"synthetic" not in finished.gateway.store.get(result.image)
 
 
-async def test_a_users_own_pictures_leave_without_a_mark(finished: Finished) -> None:
+async def test_a_user_s_images_are_served_unmarked(finished: Finished) -> None:
     for source in finished.gateway.ledger.sources("demo"):
         content = await artifact(finished, source.image)
         assert notes(content) == {}
 
 
-async def test_in_the_report_the_edits_are_marked_and_the_originals_are_not(finished: Finished) -> None:
+async def test_the_report_marks_edits_but_not_originals(finished: Finished) -> None:
     edits = {result.image for item, result in finished.made if item.kind == "edit"}
     sources = {source.image for source in finished.gateway.ledger.sources("demo")}
     pixels = {
@@ -119,7 +121,7 @@ async def test_in_the_report_the_edits_are_marked_and_the_originals_are_not(fini
     assert plain == {pixels[ref] for ref in sources}
 
 
-async def test_a_reports_picture_can_be_traced_to_its_run_and_item(finished: Finished) -> None:
+async def test_an_image_in_a_report_can_be_traced_to_its_run_and_item(finished: Finished) -> None:
     traced = {
         (found["faultline-run"], found["faultline-item"])
         for one in inlined(finished.report)
@@ -128,31 +130,32 @@ async def test_a_reports_picture_can_be_traced_to_its_run_and_item(finished: Fin
     assert traced == {(finished.run, item.id) for item, _ in finished.made if item.kind == "edit"}
 
 
-async def test_the_mark_is_iptcs_word_for_an_edit_by_a_trained_model() -> None:
+async def test_an_edit_is_marked_with_iptc_s_term_for_composites() -> None:
     assert DIGITAL_SOURCE_TYPE.rsplit("/", 1)[1] == "compositeWithTrainedAlgorithmicMedia"
     assert source_type(encode_png(PIXELS, text=synthetic_marks())) == DIGITAL_SOURCE_TYPE
 
 
-async def test_a_picture_of_words_and_noise_alone_is_no_composite() -> None:
+async def test_a_generated_image_is_not_marked_as_a_composite() -> None:
     assert GENERATED_SOURCE_TYPE.rsplit("/", 1)[1] == "trainedAlgorithmicMedia"
     marked = encode_png(PIXELS, text=synthetic_marks(GENERATED_SOURCE_TYPE))
     assert source_type(marked) == GENERATED_SOURCE_TYPE
     assert notes(marked)["synthetic"] == "true"
 
 
-async def test_marking_changes_no_pixel() -> None:
+@pytest.mark.fault("T20")
+async def test_marking_does_not_change_pixels() -> None:
     marked = encode_png(PIXELS, text=synthetic_marks(artifact="a" * 64))
     np.testing.assert_array_equal(decode_image(marked), PIXELS)
-    with Image.open(io.BytesIO(marked)) as picture:
-        np.testing.assert_array_equal(np.asarray(picture), PIXELS)
+    with Image.open(io.BytesIO(marked)) as image:
+        np.testing.assert_array_equal(np.asarray(image), PIXELS)
 
 
-async def test_provenance_cannot_unsay_what_the_mark_says() -> None:
+async def test_provenance_fields_cannot_override_the_mark() -> None:
     marks = synthetic_marks(**{"faultline-run": "r", XMP_KEYWORD: "<x/>"})
     assert source_type(encode_png(PIXELS, text=marks)) == DIGITAL_SOURCE_TYPE
 
 
-async def test_a_picture_scaled_down_for_the_report_keeps_its_mark() -> None:
+async def test_an_image_scaled_for_the_report_keeps_its_mark() -> None:
     large = np.zeros((2 * LONGEST_SIDE, 2 * LONGEST_SIDE, 3), np.uint8)
     made = Album(lambda ref: encode_raw(large)).generated("a", run="r", item="i")
     assert made is not None
@@ -161,7 +164,7 @@ async def test_a_picture_scaled_down_for_the_report_keeps_its_mark() -> None:
     assert source_type(content) == DIGITAL_SOURCE_TYPE
 
 
-async def test_a_picture_of_words_alone_says_that_it_is_no_edit(finished: Finished) -> None:
+async def test_a_generated_image_is_marked_differently_from_an_edit(finished: Finished) -> None:
     _, edit = finished.made[0]
     store = finished.gateway.store
     drawn = store.put(encode_raw(np.flip(PIXELS, axis=0)))

@@ -1,4 +1,4 @@
-"""The gateway's own series: what is counted under which labels, and that nobody can make new ones."""
+"""The gateway's metrics: what is counted under which labels, and that clients cannot create series."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from fakes.gateway import fake_gateway
 from faultline_core.types import Cost
-from faultline_gateway.metrics import Metrics
+from faultline_gateway.http.metrics import Metrics
 
 NOTHING = Cost()
 
@@ -20,7 +20,7 @@ def series(exposition: bytes | str, name: str) -> dict[str, float]:
     return {labels.removeprefix(name): float(value) for labels, _, value in lines}
 
 
-def test_an_answer_is_counted_by_route_and_status_and_timed_by_route() -> None:
+def test_responses_are_counted_by_route_and_status_and_timed_by_route() -> None:
     metrics = Metrics()
     metrics.observe("GET", "/v1/datasets", 200, 0.02)
     metrics.observe("GET", "/v1/datasets", 404, 0.3)
@@ -35,13 +35,13 @@ def test_an_answer_is_counted_by_route_and_status_and_timed_by_route() -> None:
     assert buckets['{le="+Inf",method="GET",route="/v1/datasets"}'] == 2.0
 
 
-def test_active_runs_are_told_as_they_stand_now() -> None:
+def test_active_runs_are_reported_as_of_now() -> None:
     metrics = Metrics()
     assert series(metrics.exposition(3, {}, NOTHING), "faultline_active_runs") == {"": 3.0}
     assert series(metrics.exposition(1, {}, NOTHING), "faultline_active_runs") == {"": 1.0}
 
 
-def test_a_circuit_has_one_series_a_state_of_which_one_is_1() -> None:
+def test_a_circuit_has_one_series_per_state_and_one_of_them_is_1() -> None:
     metrics = Metrics()
     metrics.exposition(0, {"editor": "closed", "scorer": "closed"}, NOTHING)
     told = series(
@@ -53,13 +53,13 @@ def test_a_circuit_has_one_series_a_state_of_which_one_is_1() -> None:
     assert len(told) == 6
 
 
-def test_two_gateways_of_one_process_count_apart() -> None:
+def test_two_gateways_in_one_process_count_separately() -> None:
     first, second = Metrics(), Metrics()
     first.observe("GET", "/", 200, 0.1)
     assert series(second.exposition(0, {}, NOTHING), "faultline_requests_total") == {}
 
 
-def test_what_runs_took_is_a_counter_for_each_count_of_a_cost() -> None:
+def test_run_costs_have_one_counter_per_kind() -> None:
     metrics = Metrics()
     metrics.exposition(0, {}, Cost(flops=1))
     told = metrics.exposition(0, {}, Cost(unet_evaluations=12, flops=9 * 10**15, host_syncs=3, seconds=0.5))
@@ -69,7 +69,7 @@ def test_what_runs_took_is_a_counter_for_each_count_of_a_cost() -> None:
     assert "# TYPE faultline_cost_attention_map_bytes_total counter" in told.decode()
 
 
-async def test_ids_and_made_up_addresses_make_no_series(tmp_path: Path) -> None:
+async def test_ids_and_unknown_addresses_create_no_series(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path) as gateway:
         for path in ("/v1/stress-tests/a", "/v1/stress-tests/b", "/made/up", "/v1/../x", "/healthz"):
             await gateway.http.get(path)
@@ -81,7 +81,7 @@ async def test_ids_and_made_up_addresses_make_no_series(tmp_path: Path) -> None:
     }
 
 
-async def test_the_circuits_are_told_without_asking_any_service(
+async def test_circuits_are_reported_without_calling_a_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with fake_gateway(tmp_path) as gateway:

@@ -1,6 +1,6 @@
-"""The OpenAPI document in the repository is the one that is served.
+"""The checked-in OpenAPI document is the one the gateway serves.
 
-After a change of the API: ``faultline-gateway openapi --out gateway/openapi.json``.
+After changing the API, run ``faultline-gateway openapi --out gateway/openapi.json``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CHECKED_IN = Path(__file__).resolve().parents[3] / "gateway" / "openapi.json"
 METHODS = {"get", "post", "put"}
 
 
-def test_the_checked_in_document_is_what_the_command_writes(tmp_path: Path) -> None:
+def test_the_checked_in_document_matches_the_command_s_output(tmp_path: Path) -> None:
     assert main(["openapi", "--out", str(tmp_path / "openapi.json")]) == 0
     written = (tmp_path / "openapi.json").read_text(encoding="utf-8")
     assert written == CHECKED_IN.read_text(encoding="utf-8"), (
@@ -30,7 +30,7 @@ async def test_the_gateway_serves_the_same_document(tmp_path: Path) -> None:
     assert served == json.loads(CHECKED_IN.read_text(encoding="utf-8"))
 
 
-def test_every_operation_names_the_problem_it_may_answer() -> None:
+def test_every_operation_lists_the_problems_it_can_return() -> None:
     paths = bare_app().openapi()["paths"]
     operations = [operation for path in paths.values() for operation in path.values()]
     assert len(operations) >= 19
@@ -40,7 +40,7 @@ def test_every_operation_names_the_problem_it_may_answer() -> None:
         assert operation["description"]
 
 
-def test_every_reference_points_at_something() -> None:
+def test_every_reference_resolves() -> None:
     document = bare_app().openapi()
     text = json.dumps(document)
     references = {part.split('"')[0] for part in text.split('"$ref": "#/components/schemas/')[1:]}

@@ -1,4 +1,4 @@
-"""Realism and perplexity in a summary: from recorded features and likelihoods, or not at all."""
+"""Realism and perplexity in a summary, computed from recorded features and likelihoods."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from fakes.records import AFTER, WIDTH, recorded
 from fakes.results import Ledgered, fake_config
 from faultline_core.contract.runs import Item
 from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_gateway.workflows.stress_test import summarize
+from faultline_gateway.methods.stress_test.summary.summary import summarize
 
 
 def summary(items: list[Item]) -> StressTestSummary:
     return summarize(recorded_run(fake_config(), items), items)
 
 
-def test_reconstructions_lie_at_the_floor_and_edits_beyond_it() -> None:
+@pytest.mark.paper("LANCE-S4.1-fid")
+def test_reconstructions_are_at_the_floor_and_edits_above_it() -> None:
     made = summary(recorded(60)).realism
     assert made is not None
     assert (made.network, made.width, made.n_originals) == ("clip@1", WIDTH, 60)
@@ -33,7 +34,8 @@ def test_reconstructions_lie_at_the_floor_and_edits_beyond_it() -> None:
     assert edited.n == 60
 
 
-def test_unit_features_are_scaled_by_the_root_of_their_width() -> None:
+@pytest.mark.paper("LANCE-S4.1-fid")
+def test_unit_features_are_scaled_by_the_square_root_of_their_width() -> None:
     """A known answer: the Fréchet distance of unit features grows by the width."""
     items = recorded(60)
     made = summary(items).realism
@@ -54,7 +56,8 @@ def test_unit_features_are_scaled_by_the_root_of_their_width() -> None:
     assert made.rows["reconstruction"].frechet == pytest.approx(expected)
 
 
-def test_too_few_pictures_give_no_frechet_distance_and_say_why() -> None:
+@pytest.mark.paper("LANCE-S4.1-fid")
+def test_too_few_images_give_a_reason_instead_of_a_frechet_distance() -> None:
     made = summary(recorded(30)).realism
     assert made is not None
     assert made.rows["reconstruction"].frechet is not None
@@ -64,20 +67,21 @@ def test_too_few_pictures_give_no_frechet_distance_and_say_why() -> None:
     assert "20 sources" in made.floor.no_kernel
 
 
-def test_only_kinds_of_change_on_enough_sources_stand_by_themselves() -> None:
+def test_only_edit_types_with_enough_sources_are_listed_separately() -> None:
     made = summary(recorded(60)).realism
     assert made is not None
     assert set(made.edit_types) == {"background"}
 
 
-def test_features_of_other_weights_are_left_out() -> None:
+def test_features_of_other_weights_are_ignored() -> None:
     other = [item.model_copy(update={"id": f"{item.id}b"}) for item in recorded(30, clip="clip@2")]
     made = summary([*recorded(40), *other]).realism
     assert made is not None
     assert (made.network, made.n_originals) == ("clip@1", 40)
 
 
-def test_perplexity_rises_with_the_surprise_of_the_captions() -> None:
+@pytest.mark.paper("LANCE-S4.1-perplexity")
+def test_perplexity_rises_with_less_likely_captions() -> None:
     made = summary(recorded(40)).perplexity
     assert made is not None
     assert made.language_model == "llama@1"
@@ -93,7 +97,7 @@ def test_perplexity_rises_with_the_surprise_of_the_captions() -> None:
     assert (original.tokens, original.n_captions) == (tokens, 40)
 
 
-def test_captions_of_one_source_are_one_entry() -> None:
+def test_captions_of_one_source_count_as_one_entry() -> None:
     row = summary(recorded(40)).perplexity
     assert row is not None
     edited = row.rows["counterfactual"]
@@ -102,7 +106,7 @@ def test_captions_of_one_source_are_one_entry() -> None:
     assert edited.perplexity.n == 40
 
 
-def test_too_few_captions_give_no_perplexity_and_say_why() -> None:
+def test_too_few_captions_give_a_reason_instead_of_a_perplexity() -> None:
     made = summary(recorded(12)).perplexity
     assert made is not None
     assert made.rows["original"].perplexity is None
@@ -115,7 +119,7 @@ def test_figures_of_two_language_models_are_not_mixed() -> None:
     assert (made.language_model, made.rows["original"].n_captions) == ("llama@1", 40)
 
 
-def test_a_run_from_before_the_records_still_adds_up() -> None:
+def test_a_run_without_recorded_features_can_still_be_summarised() -> None:
     ledgered = Ledgered()
     ledgered.stress(["a", "b"], {"background": AFTER})
     made = summary(ledgered.items)

@@ -1,4 +1,4 @@
-"""Uploads of which nothing can be taken: refused as requests, by name and place, and nothing is stored."""
+"""Uploads without a usable image are refused by name and pointer, and nothing is stored."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from fakes.bad_files import BAD, BAD_FILES, PICTURE
+from fakes.bad_files import BAD, BAD_FILES, IMAGE
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.problems import problem
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import StorageFull, error_classes
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-TEXT = base64.b64encode(PICTURE).decode()
+TEXT = base64.b64encode(IMAGE).decode()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -50,8 +50,9 @@ def stored(gateway: FakeGateway) -> list[str]:
     return found
 
 
+@pytest.mark.fault("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B9", "B10", "B11", "B12")
 @pytest.mark.parametrize("kind", BAD)
-async def test_an_upload_of_one_bad_file_is_refused_under_its_code(
+async def test_an_upload_of_one_bad_file_is_refused_with_its_code(
     gateway: FakeGateway, dataset: str, kind: str
 ) -> None:
     content, code = BAD[kind]
@@ -63,8 +64,9 @@ async def test_an_upload_of_one_bad_file_is_refused_under_its_code(
     assert (gateway.ledger.sources(dataset), stored(gateway)) == ([], before)
 
 
+@pytest.mark.fault("B16")
 @pytest.mark.parametrize("named", ["a.png", "a.jpg", "a.JPEG", "a.webp"])
-async def test_another_medium_under_a_pictures_name_is_refused_for_what_it_is(
+async def test_a_file_of_another_type_with_an_image_name_is_refused_as_its_type(
     gateway: FakeGateway, dataset: str, named: str
 ) -> None:
     for content, code in (BAD_FILES["B9"] | BAD_FILES["B11"]).values():
@@ -76,7 +78,7 @@ NO_BASE64: dict[str, str] = {
     "a line end behind it": f"{TEXT}\n",
     "lines of 76 letters": "\n".join(TEXT[start : start + 76] for start in range(0, len(TEXT), 76)),
     "a tab in it": f"{TEXT[:40]}\t{TEXT[40:]}",
-    "padding missing": base64.b64encode(PICTURE + b"\0").decode().rstrip("="),
+    "padding missing": base64.b64encode(IMAGE + b"\0").decode().rstrip("="),
     "padding too much": f"{TEXT}====",
     "padding in its midst": f"{TEXT[:40]}=={TEXT[42:]}",
     "a letter too many": f"{TEXT}A",
@@ -84,13 +86,14 @@ NO_BASE64: dict[str, str] = {
     "letters beyond ASCII": "é" + TEXT[1:],
     "a data: URL": f"data:image/png;base64,{TEXT}",
     "a data: URL of a huge type": f"data:{'x' * 1_000_000};base64,{TEXT}",
-    "a data: URL without a picture": "data:,",
+    "a data: URL without an image": "data:,",
     "an address": "https://example.org/a.png",
 }
 
 
+@pytest.mark.fault("B18", "B19")
 @pytest.mark.parametrize("kind", NO_BASE64)
-async def test_text_that_is_no_base64_is_no_picture(gateway: FakeGateway, dataset: str, kind: str) -> None:
+async def test_text_that_is_not_base64_is_refused(gateway: FakeGateway, dataset: str, kind: str) -> None:
     before = stored(gateway)
     answer = await sent(gateway, dataset, upload(NO_BASE64[kind]))
     found = problem(answer, 422, "image-undecodable")
@@ -99,14 +102,16 @@ async def test_text_that_is_no_base64_is_no_picture(gateway: FakeGateway, datase
     assert (gateway.ledger.sources(dataset), stored(gateway)) == ([], before)
 
 
-async def test_base64_of_40_megabytes_is_a_body_too_large(gateway: FakeGateway, dataset: str) -> None:
+@pytest.mark.fault("B18")
+async def test_base64_of_40_megabytes_is_too_large_a_body(gateway: FakeGateway, dataset: str) -> None:
     content = b'{"sources": [{"filename": "a", "label": "b", "content_base64": "' + b"A" * 40_000_000
     address, headers = f"/v1/datasets/{dataset}/sources", {"content-type": "application/json"}
     answer = await gateway.http.post(address, content=content, headers=headers)
     problem(answer, 413, "payload-too-large")
 
 
-async def test_base64_of_more_than_a_picture_may_have_is_refused_by_its_place(
+@pytest.mark.fault("B18")
+async def test_base64_of_an_oversized_image_is_refused_by_its_pointer(
     gateway: FakeGateway, dataset: str
 ) -> None:
     answer = await sent(gateway, dataset, upload("A" * 24_000_001))
@@ -114,7 +119,7 @@ async def test_base64_of_more_than_a_picture_may_have_is_refused_by_its_place(
     assert len(answer.content) < 2000
 
 
-async def test_bad_files_of_several_kinds_are_an_invalid_request_that_names_each(
+async def test_several_kinds_of_bad_files_are_all_listed_in_the_error(
     gateway: FakeGateway, dataset: str
 ) -> None:
     sources = [upload(content, filename=f"{number}.png") for number, (content, _) in enumerate(BAD.values())]
@@ -137,17 +142,17 @@ async def test_bad_files_of_several_kinds_are_an_invalid_request_that_names_each
         ({"content_base64": ""}, "image-undecodable", "/sources/1/content_base64"),
     ],
 )
-async def test_a_source_refused_beside_a_good_one_is_pointed_at(
+async def test_a_source_refused_along_with_a_good_one_is_reported_by_its_pointer(
     gateway: FakeGateway, changes: dict[str, str], code: str, pointer: str
 ) -> None:
     name = f"demo-{uuid.uuid4().hex}"
     await gateway.http.post("/v1/datasets", json={"name": name, "classes": ["sled"]})
-    answer = (await sent(gateway, name, upload(PICTURE), upload(PICTURE) | changes)).json()
+    answer = (await sent(gateway, name, upload(IMAGE), upload(IMAGE) | changes)).json()
     assert answer["added"] == 1
     assert [(one["code"], one["pointer"]) for one in answer["rejected"]] == [(code, pointer)]
 
 
-async def test_a_full_store_refuses_the_upload_and_blames_no_picture(
+async def test_a_full_store_refuses_the_upload_without_blaming_an_image(
     gateway: FakeGateway, dataset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def put(store: BlobStore, data: bytes) -> str:
@@ -155,13 +160,15 @@ async def test_a_full_store_refuses_the_upload_and_blames_no_picture(
 
     with monkeypatch.context() as patched:
         patched.setattr(BlobStore, "put", put)
-        found = problem(await sent(gateway, dataset, upload(PICTURE)), 507, "storage-full")
+        found = problem(await sent(gateway, dataset, upload(IMAGE)), 507, "storage-full")
     assert found.retryable
     assert gateway.ledger.sources(dataset) == []
 
 
-async def test_a_refused_upload_is_judged_again_under_its_key(gateway: FakeGateway, dataset: str) -> None:
+async def test_a_refused_upload_is_checked_again_under_the_same_key(
+    gateway: FakeGateway, dataset: str
+) -> None:
     address, headers = f"/v1/datasets/{dataset}/sources", {"idempotency-key": uuid.uuid4().hex}
-    body = {"sources": [upload(b"no picture")]}
+    body = {"sources": [upload(b"no image")]}
     for _ in "12":
         problem(await gateway.http.post(address, json=body, headers=headers), 422, "image-undecodable")

@@ -1,4 +1,4 @@
-"""The report in a real browser: Chromium draws it wide and narrow, light and dark."""
+"""The report in a real browser: Chromium renders it wide and narrow, light and dark."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from fakes.browser import CHROMIUM, screenshot, share
 from fakes.recorder import recorded_run
 from fakes.results import EDITED, Ledgered, fake_config
-from faultline_core.images import encode_raw
-from faultline_gateway.reports.report import render
-from faultline_gateway.workflows.stress_test import summarize
+from faultline_core.images.codecs import encode_raw
+from faultline_gateway.methods.stress_test.report.report import render
+from faultline_gateway.methods.stress_test.summary.summary import summarize
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 
@@ -39,7 +39,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_verdict_plots_and_pictures_are_drawn(page: Path) -> None:
+def test_verdict_plots_and_images_are_drawn(page: Path) -> None:
     pixels = screenshot(page, 1200, 12000)
     assert pixels.shape == (12000, 1200, 3)
     assert share(pixels[:400], (194, 65, 12)) > 0.0005  # the verdict's accent
@@ -48,7 +48,7 @@ def test_verdict_plots_and_pictures_are_drawn(page: Path) -> None:
     assert share(pixels[:, :8], (250, 249, 247)) == 1.0
 
 
-def test_a_narrow_window_does_not_scroll_sideways(page: Path) -> None:
+def test_a_narrow_window_does_not_scroll_horizontally(page: Path) -> None:
     pixels = screenshot(page, 500, 8000)
     assert share(pixels, MAGENTA) > 0.01
     assert share(pixels[:, -6:], (250, 249, 247)) == 1.0

@@ -1,4 +1,4 @@
-"""Results as JSON lines: only what is final, in order, closed by a line that says whether all of it came."""
+"""Results as JSON lines: finished items in order, closed by a line that says if they are complete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fakes.ledgers import create_run, done, finish_all, lease
 from faultline_core.contract.runs import Item
 from faultline_core.errors import NotFound
 from faultline_gateway.ledger import Failed, Filtered, Ledger
-from faultline_gateway.results import result_lines
+from faultline_gateway.runs.results import result_lines
 
 
 def read(ledger: Ledger, run: str, start: int = 0) -> tuple[list[Item], dict[str, Any]]:
@@ -25,7 +25,7 @@ def read(ledger: Ledger, run: str, start: int = 0) -> tuple[list[Item], dict[str
     return [Item.model_validate_json(line) for line in lines], found
 
 
-def test_every_final_state_is_a_line_and_an_open_item_is_none(ledger: Ledger) -> None:
+def test_every_finished_item_has_a_line_and_open_items_have_none(ledger: Ledger) -> None:
     run = create_run(ledger, sources=1, per_source=4)
     first, second, third, _ = lease(ledger).items
     ledger.finish(first.id, first.fence, done())
@@ -44,7 +44,7 @@ def test_cancelled_items_are_final_too(ledger: Ledger) -> None:
     assert trailer["complete"] is True
 
 
-def test_lines_come_in_planned_order_whatever_order_they_ended_in(ledger: Ledger) -> None:
+def test_lines_follow_the_planned_order(ledger: Ledger) -> None:
     run = create_run(ledger, sources=3, per_source=2)
     groups = [lease(ledger) for _ in range(3)]
     for group in reversed(groups):
@@ -55,7 +55,8 @@ def test_lines_come_in_planned_order_whatever_order_they_ended_in(ledger: Ledger
     assert trailer == {"lines": 6, "sha256": trailer["sha256"], "complete": True}
 
 
-def test_a_download_is_taken_up_where_it_broke_off(ledger: Ledger) -> None:
+@pytest.mark.fault("F18")
+def test_an_interrupted_download_can_be_resumed(ledger: Ledger) -> None:
     run = create_run(ledger, sources=3, per_source=2)
     finish_all(ledger)
     whole, _ = read(ledger, run)
@@ -73,7 +74,7 @@ def test_lines_read_twice_are_equal(ledger: Ledger) -> None:
     )
 
 
-def test_a_run_that_ends_during_the_download_is_still_called_incomplete(ledger: Ledger) -> None:
+def test_a_run_that_ends_during_the_download_is_marked_incomplete(ledger: Ledger) -> None:
     run = create_run(ledger, sources=1, per_source=2)
     first, second = lease(ledger).items
     ledger.finish(first.id, first.fence, done())
@@ -83,7 +84,7 @@ def test_a_run_that_ends_during_the_download_is_still_called_incomplete(ledger: 
     assert json.loads(list(lines)[-1])["complete"] is False
 
 
-def test_an_empty_run_is_a_trailer_alone(ledger: Ledger) -> None:
+def test_an_empty_run_has_only_a_trailer(ledger: Ledger) -> None:
     items, trailer = read(ledger, create_run(ledger, sources=0))
     assert (items, trailer["complete"]) == ([], True)
 

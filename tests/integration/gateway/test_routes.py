@@ -20,8 +20,8 @@ from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import new_ledger
 from faultline_core.contract.runs import Item, Run, RunEvent
 from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_gateway import progress
-from faultline_gateway.progress import event_response, first_event_id
+from faultline_gateway.runs import progress
+from faultline_gateway.runs.progress import event_response, first_event_id
 
 ROOT = "/v1/stress-tests"
 BODY = {"dataset": "demo", "classifiers": ["steady", "leaning"], "edit_types": ["background"], "seed": 3}
@@ -77,7 +77,7 @@ async def test_a_stress_test_is_durable_when_202_is_answered(gateway: FakeGatewa
     assert (await gateway.http.get(answer.headers["location"])).json() == answer.json()
 
 
-async def test_a_run_goes_from_upload_to_figures_and_report(finished: Finished) -> None:
+async def test_a_run_goes_from_upload_to_summary_and_report(finished: Finished) -> None:
     answer = await finished.get()
     found = Run.model_validate_json(answer.content)
     assert found.state == "completed"
@@ -92,7 +92,8 @@ async def test_a_run_goes_from_upload_to_figures_and_report(finished: Finished) 
     assert "leaning" in report.text
 
 
-async def test_one_picture_under_two_names_is_planned_twice(gateway: FakeGateway) -> None:
+@pytest.mark.fault("B24")
+async def test_one_image_under_two_names_is_planned_twice(gateway: FakeGateway) -> None:
     await gateway.http.post("/v1/datasets", json={"name": "demo"})
     sources = [gateway.source("sled", 0) | {"filename": name} for name in ("a.png", "b.png")]
     await gateway.http.post("/v1/datasets/demo/sources", json={"sources": sources})
@@ -101,6 +102,7 @@ async def test_one_picture_under_two_names_is_planned_twice(gateway: FakeGateway
     assert gateway.ledger.audit(run.id) == []
 
 
+@pytest.mark.fault("F15")
 async def test_fifty_equal_posts_under_one_key_make_one_run(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 1)
     runs = await asyncio.gather(*(created(gateway, key="once") for _ in range(50)))
@@ -108,7 +110,8 @@ async def test_fifty_equal_posts_under_one_key_make_one_run(gateway: FakeGateway
     assert len(gateway.ledger.run_list().runs) == 1
 
 
-async def test_a_key_with_another_body_is_refused_and_changes_nothing(gateway: FakeGateway) -> None:
+@pytest.mark.fault("F16")
+async def test_a_key_reused_with_another_body_is_refused_and_changes_nothing(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 1)
     run = await created(gateway, key="once")
     answer = await gateway.http.post(ROOT, json=BODY | {"seed": 4}, headers={"idempotency-key": "once"})
@@ -116,13 +119,14 @@ async def test_a_key_with_another_body_is_refused_and_changes_nothing(gateway: F
     assert gateway.ledger.run(run.id) == run
 
 
+@pytest.mark.fault("B54")
 @pytest.mark.parametrize("key", ["", "x" * 256, "with space", "line\nbreak".replace("\n", "\t")])
-async def test_a_key_that_is_no_key_is_refused(gateway: FakeGateway, key: str) -> None:
+async def test_an_invalid_key_is_refused(gateway: FakeGateway, key: str) -> None:
     answer = await gateway.http.post(ROOT, json=BODY, headers={"idempotency-key": key})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-request")
 
 
-async def test_a_repeated_upload_under_one_key_is_answered_twice_and_done_once(gateway: FakeGateway) -> None:
+async def test_an_upload_repeated_with_one_key_is_done_once(gateway: FakeGateway) -> None:
     await gateway.http.post("/v1/datasets", json={"name": "demo"})
     body = {"sources": [gateway.source("sled", 0)]}
     headers = {"idempotency-key": "upload"}
@@ -131,7 +135,7 @@ async def test_a_repeated_upload_under_one_key_is_answered_twice_and_done_once(g
     assert (await gateway.http.get("/v1/datasets/demo")).json()["n_sources"] == 1
 
 
-async def test_a_failure_is_not_kept_under_its_key(gateway: FakeGateway) -> None:
+async def test_a_failure_is_not_stored_under_its_key(gateway: FakeGateway) -> None:
     body, headers = {"sources": [gateway.source("sled", 0)]}, {"idempotency-key": "upload"}
     early = await gateway.http.post("/v1/datasets/demo/sources", json=body, headers=headers)
     assert (early.status_code, early.json()["code"]) == (404, "unknown-dataset")
@@ -140,7 +144,7 @@ async def test_a_failure_is_not_kept_under_its_key(gateway: FakeGateway) -> None
     assert again.json() == {"added": 1, "rejected": []}
 
 
-async def test_cancel_and_resume_act_on_the_run(gateway: FakeGateway) -> None:
+async def test_runs_can_be_cancelled_and_resumed(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 1)
     run = await created(gateway)
     cancelled = await gateway.http.post(f"{ROOT}/{run.id}:cancel")
@@ -154,19 +158,21 @@ async def test_cancel_and_resume_act_on_the_run(gateway: FakeGateway) -> None:
     assert (refused.status_code, refused.json()["code"]) == (409, "run-not-resumable")
 
 
-async def test_waiting_answers_at_once_when_the_run_has_ended(finished: Finished) -> None:
+async def test_waiting_returns_at_once_if_the_run_has_ended(finished: Finished) -> None:
     answer = await finished.get(":wait", params={"timeout": 60})
     assert answer.json()["state"] == "completed"
 
 
-async def test_waiting_ends_with_its_time(gateway: FakeGateway) -> None:
+async def test_waiting_ends_at_its_timeout(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 1)
     run = await created(gateway)
     answer = await gateway.http.get(f"{ROOT}/{run.id}:wait", params={"timeout": 0.01})
     assert answer.json()["state"] == "queued"
 
 
-async def test_waiting_notices_the_end(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_returns_when_the_run_ends(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(progress, "LOOK_SECONDS", 0.01)
     await gateway.upload("demo", 1)
     run = await created(gateway)
@@ -180,7 +186,7 @@ def frames(text: str) -> list[RunEvent]:
     return [RunEvent.model_validate_json(line) for line in data]
 
 
-async def test_events_begin_after_the_last_one_seen_and_end_with_the_run(finished: Finished) -> None:
+async def test_events_start_after_the_last_one_seen_and_end_with_the_run(finished: Finished) -> None:
     first = finished.gateway.ledger.events(finished.run.id, after=0)[0]
     answer = await finished.get("/events", headers={"last-event-id": str(first.id)})
     assert answer.headers["content-type"].startswith("text/event-stream")
@@ -188,19 +194,20 @@ async def test_events_begin_after_the_last_one_seen_and_end_with_the_run(finishe
     assert frames(answer.text)[-1].state == "completed"
 
 
-async def test_events_of_a_newcomer_begin_with_how_things_stand(finished: Finished) -> None:
+async def test_events_for_a_new_client_start_with_the_current_state(finished: Finished) -> None:
     answer = await finished.get("/events")
     assert frames(answer.text) == [finished.gateway.ledger.last_event(finished.run.id)]
 
 
-async def test_a_last_event_of_the_future_does_not_hide_the_end(finished: Finished) -> None:
+@pytest.mark.fault("B55")
+async def test_a_last_event_id_from_the_future_does_not_hide_the_end(finished: Finished) -> None:
     answer = await finished.get("/events", headers={"last-event-id": "999999"})
     assert (answer.status_code, frames(answer.text)) == (200, [])
     newest = finished.gateway.ledger.last_event(finished.run.id).id
     assert first_event_id(finished.gateway.ledger, finished.run.id, 999999) == newest
 
 
-async def test_a_silent_stream_beats_until_there_is_news(
+async def test_a_silent_stream_sends_heartbeats_until_the_next_event(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "HEARTBEAT_SECONDS", 0.01)
@@ -230,7 +237,7 @@ async def test_a_heartbeat_comes_every_15_seconds(tmp_path: Path) -> None:
         assert event_response(ledger, "a run", after=0).ping_interval == 15.0
 
 
-async def test_events_carry_ids_that_only_grow(finished: Finished) -> None:
+async def test_event_ids_only_increase(finished: Finished) -> None:
     answer = await finished.get("/events", headers={"last-event-id": "0"})
     ids = [int(line.removeprefix("id: ")) for line in answer.text.splitlines() if line.startswith("id: ")]
     assert ids == [event.id for event in frames(answer.text)]
@@ -238,13 +245,14 @@ async def test_events_carry_ids_that_only_grow(finished: Finished) -> None:
     assert len(ids) > finished.run.request_counts.total
 
 
+@pytest.mark.fault("B55")
 @pytest.mark.parametrize("given", ["-1", "x", "1.5", ""])
-async def test_a_last_event_that_is_no_number_is_refused(finished: Finished, given: str) -> None:
+async def test_a_non_numeric_last_event_id_is_refused(finished: Finished, given: str) -> None:
     answer = await finished.get("/events", headers={"last-event-id": given})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-request")
 
 
-async def test_items_come_in_pages_by_cursor(finished: Finished) -> None:
+async def test_items_are_paginated_by_cursor(finished: Finished) -> None:
     seen: list[Item] = []
     after: str | None = None
     while True:
@@ -258,7 +266,7 @@ async def test_items_come_in_pages_by_cursor(finished: Finished) -> None:
     assert all(item.result is not None for item in seen if item.state == "done")
 
 
-async def test_results_are_lines_closed_by_their_checksum(finished: Finished) -> None:
+async def test_results_are_lines_that_end_with_a_checksum(finished: Finished) -> None:
     answer = await finished.get("/results")
     *lines, trailer = answer.text.splitlines(keepends=True)
     found = json.loads(trailer)
@@ -268,7 +276,7 @@ async def test_results_are_lines_closed_by_their_checksum(finished: Finished) ->
     assert rest.text.splitlines(keepends=True)[:-1] == lines[3:]
 
 
-async def test_results_of_a_run_that_goes_on_say_that_more_will_come(gateway: FakeGateway) -> None:
+async def test_results_of_an_active_run_are_marked_incomplete(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 1)
     run = await created(gateway)
     answer = await gateway.http.get(f"{ROOT}/{run.id}/results")
@@ -277,7 +285,7 @@ async def test_results_of_a_run_that_goes_on_say_that_more_will_come(gateway: Fa
     }  # fmt: skip
 
 
-async def test_polling_costs_nothing_while_nothing_changes(gateway: FakeGateway) -> None:
+async def test_polling_an_unchanged_run_returns_304(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 1)
     run = await created(gateway)
     url = f"{ROOT}/{run.id}"
@@ -296,8 +304,9 @@ async def test_runs_are_listed_newest_first(gateway: FakeGateway) -> None:
     assert [run["id"] for run in rest["runs"]] == [runs[0].id]
 
 
+@pytest.mark.fault("B62")
 @pytest.mark.parametrize("data", [b"a caption", b"FLRAW1"])
-async def test_an_artifact_that_is_no_picture_is_not_served(gateway: FakeGateway, data: bytes) -> None:
+async def test_an_artifact_that_is_not_an_image_is_not_served(gateway: FakeGateway, data: bytes) -> None:
     answer = await gateway.http.get(f"/v1/artifacts/{gateway.store.put(data)}.png")
     assert (answer.status_code, answer.json()["code"]) == (404, "artifact-missing")
 
@@ -309,7 +318,7 @@ async def test_datasets_are_described_and_listed(gateway: FakeGateway) -> None:
     assert (await gateway.http.get("/v1/datasets")).json() == {"datasets": [dataset]}
 
 
-async def test_making_a_dataset_again_is_harmless_and_with_other_classes_refused(
+async def test_recreating_a_dataset_is_harmless_unless_its_classes_differ(
     gateway: FakeGateway,
 ) -> None:
     first = await gateway.http.post("/v1/datasets", json={"name": "demo", "classes": ["sled", "boat"]})
@@ -330,12 +339,12 @@ async def test_services_and_readiness_agree(gateway: FakeGateway) -> None:
     assert (await gateway.http.get("/healthz")).json()["status"] == "ok"
 
 
-async def test_classifiers_are_those_of_the_service(gateway: FakeGateway) -> None:
+async def test_the_gateway_lists_the_service_s_classifiers(gateway: FakeGateway) -> None:
     found = (await gateway.http.get("/v1/classifiers")).json()["classifiers"]
     assert [one["name"] for one in found] == ["steady", "leaning"]
 
 
-async def test_metrics_count_routes_and_not_ids(gateway: FakeGateway) -> None:
+async def test_metrics_count_routes_not_ids(gateway: FakeGateway) -> None:
     await gateway.upload("demo", 1)
     run = await created(gateway)
     await gateway.http.get(f"{ROOT}/{run.id}")
@@ -345,7 +354,7 @@ async def test_metrics_count_routes_and_not_ids(gateway: FakeGateway) -> None:
     assert run.id not in text
 
 
-async def test_metrics_tell_what_the_runs_of_the_summary_took(finished: Finished) -> None:
+async def test_metrics_and_summary_report_equal_costs(finished: Finished) -> None:
     cost = StressTestSummary.model_validate_json((await finished.get("/summary")).content).cost
     text = (await finished.gateway.http.get("/metrics")).text
     # Large numbers are written with an exponent: read, not compared as text.
@@ -355,7 +364,7 @@ async def test_metrics_tell_what_the_runs_of_the_summary_took(finished: Finished
         assert float(told[f"faultline_cost_{name}_total"]) == float(getattr(cost, name))
 
 
-async def test_the_summary_is_made_again_only_when_the_run_has_moved_on(finished: Finished) -> None:
+async def test_the_summary_is_made_again_only_after_the_run_changes(finished: Finished) -> None:
     summaries = [(await finished.get("/summary")).json() for _ in "12"]
     assert summaries[0] == summaries[1]
 
@@ -364,7 +373,7 @@ def pointers(answer: httpx.Response) -> set[str]:
     return {error["pointer"] for error in answer.json()["errors"]}
 
 
-async def test_every_offending_field_is_pointed_at(gateway: FakeGateway) -> None:
+async def test_every_invalid_field_has_a_pointer(gateway: FakeGateway) -> None:
     body = BODY | {"seed": -1, "max_edits_per_image": 0, "surprise": True}
     answer = await gateway.http.post(ROOT, json=body)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-request")

@@ -1,4 +1,4 @@
-"""Requests for shift benchmarks: what is refused, under which code and place, and what is planned."""
+"""Requests for shift benchmarks: which are refused, with which code and pointer, and what is planned."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest_asyncio
 from fakes.benchmarks import benchmark_body, benchmark_services, learn_interface
 from fakes.gateway import FakeGateway, fake_gateway
 from faultline_core.contract.runs import Run
-from faultline_core.contract.shift_benchmarks import PictureItem, ShiftBenchmarkConfig
-from faultline_gateway.workflows.benchmark_cells import Cell
+from faultline_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkConfig
+from faultline_gateway.methods.shift_benchmark.cells import Cell
 
 ROOT = "/v1/shift-benchmarks"
 LONG = "in " + "very " * 80 + "deep snow"
@@ -41,7 +41,7 @@ class Learned:
         answer = await self.post(interface, **changes)
         assert answer.status_code == 202, answer.text
         run = Run.model_validate_json(answer.content)
-        items = list(self.gateway.ledger.items_of(run.id, PictureItem))
+        items = list(self.gateway.ledger.items_of(run.id, ImageItem))
         return Planned(ShiftBenchmarkConfig.model_validate(run.resolved_config), items)
 
 
@@ -50,7 +50,7 @@ class Planned:
     """A benchmark's configuration and items."""
 
     config: ShiftBenchmarkConfig
-    items: list[PictureItem]
+    items: list[ImageItem]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -70,6 +70,7 @@ async def learned(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lea
         )
 
 
+@pytest.mark.fault("B47")
 @pytest.mark.parametrize(
     ("changes", "code", "pointer"),
     [
@@ -153,7 +154,7 @@ async def learned(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lea
         ({"stepz": 3}, "invalid-request", "/stepz"),
     ],
 )
-async def test_what_cannot_be_planned_is_refused_by_code_and_place(
+async def test_an_impossible_benchmark_is_refused_with_code_and_pointer(
     learned: Learned, changes: dict[str, Any], code: str, pointer: str
 ) -> None:
     before = len(learned.gateway.ledger.run_list(limit=1000).runs)
@@ -165,20 +166,20 @@ async def test_what_cannot_be_planned_is_refused_by_code_and_place(
     assert len(learned.gateway.ledger.run_list(limit=1000).runs) == before
 
 
-async def test_an_interface_that_goes_on_wants_its_classes_named(learned: Learned) -> None:
+async def test_an_active_interface_needs_its_classes_named(learned: Learned) -> None:
     refused = await learned.post(learned.going_on)
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/interface")
     planned = await learned.planned(learned.going_on, classes=["plate"])
     assert planned.config.classes == ["plate"]
 
 
-async def test_a_run_of_another_kind_is_no_interface(learned: Learned) -> None:
+async def test_a_run_of_another_kind_is_not_an_interface(learned: Learned) -> None:
     run = Run.model_validate_json((await learned.post()).content)
     refused = await learned.post(run.id)
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (404, "/interface")
 
 
-async def test_without_tokens_there_is_nothing_but_names_to_draw_from(learned: Learned) -> None:
+async def test_classes_without_tokens_can_only_be_generated_by_name(learned: Learned) -> None:
     planned = await learned.planned(learned.half)
     assert (planned.config.classes, planned.config.missing) == (["plate", "sled"], ["boat", "kite"])
     by_name = await learned.planned(learned.half, sources=["class-name"])
@@ -186,7 +187,7 @@ async def test_without_tokens_there_is_nothing_but_names_to_draw_from(learned: L
     assert len(by_name.config.classes) == 4
 
 
-async def test_the_catalogue_is_the_base_and_its_23_shifts(learned: Learned) -> None:
+async def test_the_catalogue_has_the_base_and_23_shifts(learned: Learned) -> None:
     planned = await learned.planned(shifts="catalogue", classes=["plate"], sources=["token"])
     assert len(planned.config.shifts) == 24
     assert planned.config.shifts[0].name == "base"
@@ -195,7 +196,7 @@ async def test_the_catalogue_is_the_base_and_its_23_shifts(learned: Learned) -> 
     assert {shift.photo for shift in planned.config.shifts} == {True, False}
 
 
-async def test_a_shift_of_single_classes_is_one_shift_of_them_all(learned: Learned) -> None:
+async def test_equal_class_shifts_become_one_shift_of_those_classes(learned: Learned) -> None:
     own = {"plate": ["stacked", "a photo of an empty <class>"], "sled": ["stacked"]}
     planned = await learned.planned(class_shifts=own, sources=["token"])
     classes = {shift.name: shift.classes for shift in planned.config.shifts}
@@ -206,13 +207,13 @@ async def test_a_shift_of_single_classes_is_one_shift_of_them_all(learned: Learn
     assert {item.label for item in stacked} == {"plate", "sled"}
 
 
-async def test_items_are_unique_grouped_by_cell_and_in_order(learned: Learned) -> None:
+async def test_items_are_unique_and_grouped_by_cell_in_order(learned: Learned) -> None:
     planned = await learned.planned(n=20, steps=50)
     assert [item.ordinal for item in planned.items] == list(range(len(planned.items)))
-    groups: dict[str, list[PictureItem]] = {}
+    groups: dict[str, list[ImageItem]] = {}
     for item in planned.items:
         groups.setdefault(item.source_id, []).append(item)
-    # 50 steps of two evaluations each: 12 pictures are some 30 seconds of a call.
+    # 50 steps of two evaluations each: 12 images are some 30 seconds of a call.
     assert {len(group) for name, group in groups.items() if ".real." not in name} == {12, 8}
     assert all(len({item.label for item in group}) == 1 for group in groups.values())
     assert all(len(name) <= 64 for name in groups)
@@ -220,7 +221,7 @@ async def test_items_are_unique_grouped_by_cell_and_in_order(learned: Learned) -
     assert all(first <= second for first, second in pairwise(order))
 
 
-async def test_real_pictures_may_come_from_a_dataset_that_was_kept_back(learned: Learned) -> None:
+async def test_real_images_can_come_from_a_held_out_dataset(learned: Learned) -> None:
     planned = await learned.planned(validation="snowy", classes=["plate"], sources=["class-name"], real=2)
     real = [item for item in planned.items if ".real." in item.source_id]
     kept_back = {source.image for source in learned.gateway.ledger.sources("snowy")}
@@ -228,19 +229,19 @@ async def test_real_pictures_may_come_from_a_dataset_that_was_kept_back(learned:
     assert {item.source_image for item in real} <= kept_back
 
 
-async def test_the_same_request_plans_the_same_and_another_seed_other_pictures(learned: Learned) -> None:
+async def test_equal_requests_plan_equal_items_and_another_seed_other_images(learned: Learned) -> None:
     first, again, other = [await learned.planned(seed=seed) for seed in (1, 1, 2)]
     assert first.config == again.config
     assert [item.source_id for item in first.items] == [item.source_id for item in other.items]
     assert first.config.request.seed != other.config.request.seed
 
 
-async def test_the_request_s_way_of_generating_goes_before_the_suite_s(learned: Learned) -> None:
+async def test_generation_settings_of_the_request_override_the_suite_s(learned: Learned) -> None:
     planned = await learned.planned(steps=7, guidance=2.0)
     assert (planned.config.generation.steps, planned.config.generation.guidance) == (7, 2.0)
 
 
-async def test_a_repeated_request_under_one_key_is_one_run(learned: Learned) -> None:
+async def test_a_request_repeated_with_one_key_is_one_run(learned: Learned) -> None:
     headers, body = {"idempotency-key": "bench"}, benchmark_body(learned.whole)
     answers = [await learned.gateway.http.post(ROOT, json=body, headers=headers) for _ in range(2)]
     assert answers[0].json()["id"] == answers[1].json()["id"]
@@ -248,11 +249,11 @@ async def test_a_repeated_request_under_one_key_is_one_run(learned: Learned) -> 
     assert other.json()["code"] == "idempotency-conflict"
 
 
-def condition(planned: Planned, item: PictureItem) -> str:
+def condition(planned: Planned, item: ImageItem) -> str:
     return Cell.of(item.source_id).condition_name(planned.config)
 
 
-async def test_what_is_known_of_a_classifier_is_written_down_to_group_by(learned: Learned) -> None:
+async def test_the_plan_records_classifier_metadata_for_grouping(learned: Learned) -> None:
     planned = await learned.planned(classifiers=["steady", "timm:resnet18"])
     steady, published = planned.config.zoo["steady"], planned.config.zoo["timm:resnet18"]
     assert (steady.name, steady.classes) == ("steady", None)
@@ -260,6 +261,6 @@ async def test_what_is_known_of_a_classifier_is_written_down_to_group_by(learned
     assert (published.resolution, published.training) == (224, "")
 
 
-async def test_a_scheduler_of_the_library_s_is_asked_of_the_editor(learned: Learned) -> None:
+async def test_the_plan_records_the_requested_scheduler(learned: Learned) -> None:
     planned = await learned.planned(scheduler="EulerDiscreteScheduler")
     assert planned.config.generation.scheduler == "EulerDiscreteScheduler"

@@ -1,4 +1,4 @@
-"""Benchmarks whose pictures, services or workers fail: one outcome a picture, nothing twice, nothing lost."""
+"""Benchmarks with failing images, services or workers: one outcome per image, nothing lost."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from fakes.benchmarks import TokenEditor, WordScorer, benchmark_body, benchmark_
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.ports import FakeClassifiers
-from fakes.store import blank_picture
+from fakes.store import blank_image
 from fakes.world import fake_suite
 from faultline_core.contract.base import Outcome, Problem
 from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
 from faultline_core.contract.editor import GeneratedImage, GenerateItem, GenerateRequest, GenerateResponse
 from faultline_core.contract.runs import Run
 from faultline_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedResponse
-from faultline_core.contract.shift_benchmarks import PictureItem
+from faultline_core.contract.shift_benchmarks import ImageItem
 from faultline_core.errors import BackendUnavailable, ImageUndecodable, PromptTooLong
 from faultline_gateway.ledger import MAX_ATTEMPTS
-from faultline_gateway.ports import Services
+from faultline_gateway.services.ports import Services
 
 SMALL = {"shifts": ["in the snow"], "classes": ["plate"], "sources": ["token"], "n": 3, "real": 2}
 
@@ -42,12 +42,12 @@ async def created(gateway: FakeGateway, **changes: Any) -> Run:
     return Run.model_validate_json(answer.content)
 
 
-def pictures(gateway: FakeGateway, run: Run) -> list[PictureItem]:
-    return list(gateway.ledger.items_of(run.id, PictureItem))
+def images(gateway: FakeGateway, run: Run) -> list[ImageItem]:
+    return list(gateway.ledger.items_of(run.id, ImageItem))
 
 
 def ends(gateway: FakeGateway, run: Run) -> Counter[str]:
-    return Counter(item.code or item.reason or item.state for item in pictures(gateway, run))
+    return Counter(item.code or item.reason or item.state for item in images(gateway, run))
 
 
 async def worked_off(gateway: FakeGateway, clock: Clock, services: Services) -> None:
@@ -57,8 +57,8 @@ async def worked_off(gateway: FakeGateway, clock: Clock, services: Services) -> 
         clock.now += 60.0
 
 
-class OneBadPicture(TokenEditor):
-    """Cannot draw the first picture under snow."""
+class OneBadImage(TokenEditor):
+    """Cannot draw the first image under snow."""
 
     def __init__(self, gateway: FakeGateway) -> None:
         super().__init__(gateway.world)
@@ -73,35 +73,27 @@ class OneBadPicture(TokenEditor):
         return response.model_copy(update={"outcomes": outcomes})
 
 
-async def test_a_bad_picture_fails_alone(gateway: FakeGateway, clock: Clock) -> None:
+@pytest.mark.fault("B4")
+async def test_a_bad_image_does_not_affect_others(gateway: FakeGateway, clock: Clock) -> None:
     run = await created(gateway, steps=50)
-    await worked_off(gateway, clock, benchmark_services(gateway.world, editor=OneBadPicture(gateway)))
+    await worked_off(gateway, clock, benchmark_services(gateway.world, editor=OneBadImage(gateway)))
     assert ends(gateway, run) == {"done": 2 + 3 + 2, "prompt-too-long": 1}
     assert gateway.ledger.run(run.id).state == "completed_with_failures"
     # What the call took for all three is booked on those that are there.
-    spent = sum(item.result.cost.unet_calls for item in pictures(gateway, run) if item.result)
+    spent = sum(item.result.cost.unet_calls for item in images(gateway, run) if item.result)
     assert spent == 2 * 50
 
 
 class Blank(TokenEditor):
-    """Answers a picture of one colour."""
+    """Answers an image of one colour."""
 
     def make(self, request: GenerateRequest, item: GenerateItem) -> GeneratedImage:
         """A black frame."""
-        return GeneratedImage(image=self.world.store.put(blank_picture()))
-
-
-class Short(TokenEditor):
-    """Answers one picture fewer than asked for."""
-
-    async def generate(self, request: GenerateRequest) -> GenerateResponse:
-        """Drop the last."""
-        response = await super().generate(request)
-        return response.model_copy(update={"outcomes": response.outcomes[:-1]})
+        return GeneratedImage(image=self.world.store.put(blank_image()))
 
 
 class NotANumber(WordScorer):
-    """Embeds pictures as zeros."""
+    """Embeds images as zeros."""
 
     async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
         """Answer zeros."""
@@ -129,17 +121,17 @@ class Away(FakeClassifiers):
         raise BackendUnavailable("away")
 
 
+@pytest.mark.fault("F12")
 @pytest.mark.parametrize(
     ("port", "broken", "code", "generated_only"),
     [
         ("editor", Blank, "bad-backend-output", True),
-        ("editor", Short, "bad-backend-output", True),
         ("scorer", NotANumber, "bad-backend-output", False),
         ("classifiers", Unsure, "bad-backend-output", False),
         ("classifiers", Away, "backend-unavailable", False),
     ],
 )
-async def test_a_lying_or_lost_service_scores_nothing(
+async def test_a_lying_or_unreachable_service_produces_no_scores(
     gateway: FakeGateway, clock: Clock, port: str, broken: Any, code: str, generated_only: bool
 ) -> None:
     run = await created(gateway)
@@ -149,7 +141,7 @@ async def test_a_lying_or_lost_service_scores_nothing(
     summary = await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")
     assert summary.status_code == 200
     assert summary.json()["sources"]["token"]["base"]["counts"]["failed"] == 3
-    # Once the service is back, what failed is taken up again, and the pictures are the same.
+    # Once the service is back, what failed is taken up again, and the images are the same.
     gateway.ledger.resume(run.id)
     await worked_off(gateway, clock, gateway.services)
     assert ends(gateway, run) == {"done": 8}
@@ -170,7 +162,8 @@ class Cancelling(TokenEditor):
         return await super().generate(request)
 
 
-async def test_a_run_cancelled_midway_keeps_what_is_done_and_records_nothing_more(
+@pytest.mark.fault("F19")
+async def test_a_cancelled_run_keeps_finished_items_and_records_nothing_more(
     gateway: FakeGateway, clock: Clock
 ) -> None:
     run = await created(gateway)
@@ -202,7 +195,7 @@ class Hanging(TokenEditor):
         return await super().generate(request)
 
 
-async def test_what_a_killed_worker_held_is_leased_again_and_recorded_once(
+async def test_items_of_a_killed_worker_are_leased_again_and_recorded_once(
     gateway: FakeGateway, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await created(gateway)
@@ -215,10 +208,10 @@ async def test_what_a_killed_worker_held_is_leased_again_and_recorded_once(
         await hanging.reached.wait()
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
-    assert Counter(item.state for item in pictures(gateway, run)) == {"done": 2 + 3, "leased": 3}
+    assert Counter(item.state for item in images(gateway, run)) == {"done": 2 + 3, "leased": 3}
     clock.now += 31.0
     await gateway.worker().work_off()
-    found = pictures(gateway, run)
+    found = images(gateway, run)
     assert Counter(item.state for item in found) == {"done": 8}
     assert {item.attempts for item in found if "snow" in ((item.result and item.result.shift) or "")} == {2}
     assert gateway.ledger.audit(run.id) == []
@@ -229,7 +222,8 @@ async def _nothing(*arguments: object) -> None:
     """Do nothing."""
 
 
-async def test_pictures_that_look_objectionable_are_filtered_and_counted(
+@pytest.mark.fault("T17")
+async def test_objectionable_images_are_filtered_and_counted(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
@@ -239,13 +233,13 @@ async def test_pictures_that_look_objectionable_are_filtered_and_counted(
     async with fake_gateway(tmp_path, clock, ports=benchmark_services) as gateway:
         run = await created(gateway)
         await worked_off(gateway, clock, gateway.services)
-        # Nobody's own pictures are judged, and everything that was made reaches so low a threshold.
+        # Nobody's own images are judged, and everything that was made reaches so low a threshold.
         assert ends(gateway, run) == {"done": 2, "objectionable": 6}
         counts = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")).json()
         assert counts["sources"]["token"]["base"]["counts"]["objectionable"] == 3
 
 
-async def test_found_pictures_that_are_too_few_are_filtered_by_reason(
+async def test_too_few_retrieved_images_are_filtered_with_a_reason(
     gateway: FakeGateway, clock: Clock
 ) -> None:
     interface = await uploaded(gateway, 2)
@@ -257,14 +251,14 @@ async def test_found_pictures_that_are_too_few_are_filtered_by_reason(
 
 
 class Blind(WordScorer):
-    """Cannot read one picture."""
+    """Cannot read one image."""
 
     lost = ""
 
     async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
         """Answer a problem in its place."""
         response = await super().embed_images(request)
-        problem = Problem.of(ImageUndecodable("no picture"))
+        problem = Problem.of(ImageUndecodable("no image"))
         outcomes = [
             Outcome[Embedding](problem=problem) if image == self.lost else outcome
             for image, outcome in zip(request.images, response.outcomes, strict=True)
@@ -272,9 +266,8 @@ class Blind(WordScorer):
         return response.model_copy(update={"outcomes": outcomes})
 
 
-async def test_what_could_not_be_searched_is_in_the_summary_and_in_the_report(
-    gateway: FakeGateway, clock: Clock
-) -> None:
+@pytest.mark.fault("B47")
+async def test_summary_and_report_list_unreadable_images(gateway: FakeGateway, clock: Clock) -> None:
     interface = await uploaded(gateway, 2)
     await gateway.upload("folder", 4, ("boat",))
     scorer = Blind(gateway.world)
@@ -285,16 +278,17 @@ async def test_what_could_not_be_searched_is_in_the_summary_and_in_the_report(
     summary = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")).json()
     assert summary["sources"]["retrieval"]["unsearched"] == {
         "count": 1,
-        "pictures": 4,
+        "images": 4,
         "reasons": {"image-undecodable": 1},
         "first": [{"image": scorer.lost, "filename": "boat-1.png", "reason": "image-undecodable"}],
     }
     report = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/report")).text
-    assert "1 of 4 pictures of" in report
+    assert "1 of 4 images of" in report
     assert "(image-undecodable: 1): boat-1.png" in report
 
 
-async def test_a_folder_that_changed_since_planning_is_searched_as_it_was(
+@pytest.mark.fault("B47")
+async def test_a_folder_changed_after_planning_is_searched_as_planned(
     gateway: FakeGateway, clock: Clock
 ) -> None:
     interface = await uploaded(gateway, 2)
@@ -304,10 +298,10 @@ async def test_a_folder_that_changed_since_planning_is_searched_as_it_was(
     run = Run.model_validate_json((await gateway.http.post("/v1/shift-benchmarks", json=body)).content)
     await gateway.upload("folder", 4, ("plate",))
     await worked_off(gateway, clock, gateway.services)
-    done = [item.result for item in pictures(gateway, run) if item.result is not None]
+    done = [item.result for item in images(gateway, run) if item.result is not None]
     # Though what came later shows the class, and what was there does not.
     assert {result.image for result in done if result.source == "retrieval"} == before
     newer = Run.model_validate_json((await gateway.http.post("/v1/shift-benchmarks", json=body)).content)
     await worked_off(gateway, clock, gateway.services)
-    found = [item.result for item in pictures(gateway, newer) if item.result is not None]
+    found = [item.result for item in images(gateway, newer) if item.result is not None]
     assert len({result.image for result in found if result.source == "retrieval"} - before) == 4

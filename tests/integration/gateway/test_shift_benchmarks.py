@@ -1,4 +1,4 @@
-"""Shift benchmarks over HTTP: planned from an interface, worked off by a worker, recorded once."""
+"""Shift benchmarks over HTTP: planned from an interface, processed by a worker, recorded once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fakes.world import CLASSES
 from faultline_core.contract.base import Problem
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import PictureItem, ShiftBenchmarkConfig
+from faultline_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkConfig
 
 ROOT = "/v1/shift-benchmarks"
 N, REAL = 5, 6
@@ -41,9 +41,9 @@ class Finished:
     run: Run
 
     @property
-    def pictures(self) -> list[PictureItem]:
+    def images(self) -> list[ImageItem]:
         """Every item of the benchmark."""
-        return list(self.gateway.ledger.items_of(self.run.id, PictureItem))
+        return list(self.gateway.ledger.items_of(self.run.id, ImageItem))
 
     async def get(self, path: str = "", **options: Any) -> httpx.Response:
         """Ask for something of the run."""
@@ -68,13 +68,14 @@ async def created(gateway: FakeGateway, interface: str, **changes: Any) -> Run:
     return Run.model_validate_json(answer.content)
 
 
-async def test_a_benchmark_goes_from_interface_to_recorded_pictures(finished: Finished) -> None:
+@pytest.mark.paper("DI-S3.1-object-metric", "DI-S3.1-shift-metric")
+async def test_a_benchmark_runs_from_interface_to_recorded_images(finished: Finished) -> None:
     gateway, run = finished.gateway, finished.run
     assert run.kind == "shift-benchmark"
     assert run.request_counts.total == 4 * (REAL + 3 * 2 * N)
     assert gateway.ledger.run(run.id).state == "completed"
     assert gateway.ledger.audit(run.id) == []
-    for item in finished.pictures:
+    for item in finished.images:
         assert item.result is not None
         assert set(item.result.predictions) == {"steady", "leaning"}
         assert (item.result.seed is not None) == (item.result.source in ("token", "class-name"))
@@ -82,9 +83,9 @@ async def test_a_benchmark_goes_from_interface_to_recorded_pictures(finished: Fi
         assert (item.result.shift_similarity is None) == (item.result.shift == "base")
 
 
-async def test_base_and_shifts_and_sources_share_their_seeds(finished: Finished) -> None:
+async def test_base_shifts_and_sources_share_seeds(finished: Finished) -> None:
     seeds: dict[tuple[str, int], set[int]] = {}
-    for item in finished.pictures:
+    for item in finished.images:
         if item.result is not None and item.result.seed is not None:
             seeds.setdefault((item.label, item.slot), set()).add(item.result.seed)
     assert len(seeds) == 4 * N
@@ -92,7 +93,8 @@ async def test_base_and_shifts_and_sources_share_their_seeds(finished: Finished)
     assert len({seed for found in seeds.values() for seed in found}) == 4 * N
 
 
-async def test_tokens_go_into_the_slot_and_names_into_the_words(finished: Finished) -> None:
+@pytest.mark.paper("DI-B-class-name")
+async def test_tokens_fill_the_slot_and_names_are_written_into_the_prompt(finished: Finished) -> None:
     editor = finished.gateway.services.editor
     assert isinstance(editor, TokenEditor)
     asked = {(item.prompt, item.token) for request in editor.requests for item in request.items}
@@ -100,13 +102,13 @@ async def test_tokens_go_into_the_slot_and_names_into_the_words(finished: Finish
     assert ("A photo of a sled in the snow", None) in asked
 
 
-async def test_the_base_is_drawn_as_it_is_asked_for(gateway: FakeGateway) -> None:
+async def test_the_base_is_generated_from_the_requested_prompt(gateway: FakeGateway) -> None:
     interface = await uploaded(gateway)
     run = await created(gateway, interface, base="a photo of a <class> on the grass")
     await gateway.worker().work_off()
     prompts = {
         item.result.prompt
-        for item in gateway.ledger.items_of(run.id, PictureItem)
+        for item in gateway.ledger.items_of(run.id, ImageItem)
         if item.result is not None and (item.result.shift, item.result.source) == ("base", "class-name")
     }
     assert prompts == {f"a photo of a {name} on the grass" for name in CLASSES}
@@ -117,15 +119,18 @@ async def test_the_base_is_drawn_as_it_is_asked_for(gateway: FakeGateway) -> Non
         assert said in problem.detail
 
 
-async def test_what_all_pictures_took_is_booked_once(finished: Finished) -> None:
-    costs = [item.result.cost for item in finished.pictures if item.result]
+async def test_the_cost_of_all_images_is_counted_once(finished: Finished) -> None:
+    costs = [item.result.cost for item in finished.images if item.result]
     generated = 4 * 3 * 2 * N
     assert sum(cost.unet_evaluations for cost in costs) == generated * 2 * 20
     assert sum(cost.unet_calls for cost in costs) == 4 * 3 * 2 * 20
     assert finished.gateway.ledger.total_cost().unet_evaluations == generated * 2 * 20
 
 
-async def test_a_cancelled_interface_gives_what_it_has_and_says_what_is_missing(gateway: FakeGateway) -> None:
+@pytest.mark.fault("F19")
+async def test_a_cancelled_interface_provides_finished_classes_and_lists_the_missing(
+    gateway: FakeGateway,
+) -> None:
     interface = await uploaded(gateway, unlearned=("kite",))
     run = await created(gateway, interface)
     config = ShiftBenchmarkConfig.model_validate(run.resolved_config)
@@ -138,7 +143,8 @@ async def test_a_cancelled_interface_gives_what_it_has_and_says_what_is_missing(
     assert by_name.request_counts.total == REAL + 3 * N
 
 
-async def test_pictures_are_found_as_well_as_made(gateway: FakeGateway) -> None:
+@pytest.mark.paper("DI-B-retrieval")
+async def test_images_are_both_retrieved_and_generated(gateway: FakeGateway) -> None:
     interface = await uploaded(gateway)
     await gateway.upload("snowy", 3, CLASSES[:2])
     brought = {"base": "demo", "in the snow": "snowy"}
@@ -152,11 +158,11 @@ async def test_pictures_are_found_as_well_as_made(gateway: FakeGateway) -> None:
         retrieval="snowy",
     )
     await gateway.worker().work_off()
-    found: dict[str, list[PictureItem]] = {}
-    for item in gateway.ledger.items_of(run.id, PictureItem):
+    found: dict[str, list[ImageItem]] = {}
+    for item in gateway.ledger.items_of(run.id, ImageItem):
         assert item.state in ("done", "pending") or item.reason == "not-found"
         found.setdefault(item.source_id.split(".")[2], []).append(item)
-    # Of 6 base pictures five are asked for; there are 3 of the snow, and nothing of the rain.
+    # Of 6 base images five are asked for; there are 3 of the snow, and nothing of the rain.
     assert len(found["scraped"]) == len(found["photographs"]) == 2 * (N + 3)
     assert all(item.result and item.result.image == item.source_image for item in found["photographs"])
     assert Counter(item.state for item in found["retrieval"]) == {"done": 2 * 3 * N}
@@ -165,7 +171,7 @@ async def test_pictures_are_found_as_well_as_made(gateway: FakeGateway) -> None:
     }
 
 
-async def test_the_summary_tells_what_each_shift_costs(finished: Finished) -> None:
+async def test_the_summary_reports_the_drop_of_each_shift(finished: Finished) -> None:
     answer = await finished.get("/summary")
     assert answer.status_code == 200, answer.text
     summary = ShiftBenchmarkSummary.model_validate_json(answer.content)

@@ -1,4 +1,4 @@
-"""Shift thresholds over HTTP: what to look at, what somebody decided, and what is then in force."""
+"""Shift thresholds over HTTP: the inspections, the decisions, and the threshold that applies."""
 
 from __future__ import annotations
 
@@ -70,37 +70,37 @@ async def finished(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Be
         yield benchmarked
 
 
-async def test_what_to_look_at_comes_from_the_lowest_similarity_up(finished: Benchmarked) -> None:
+async def test_inspections_are_listed_by_increasing_similarity(finished: Benchmarked) -> None:
     found = await finished.inspections()
     assert (found.shift, found.source, found.n, found.pending) == ("in the snow", "class-name", 10, 0)
     assert found.caption == "a photo in the snow"
     percentiles = [each.percentile for each in found.inspections]
     assert percentiles == sorted(percentiles)
-    shown = found.inspections[0].pictures
+    shown = found.inspections[0].images
     assert len(shown) == 8
     assert shown[0].similarity <= found.inspections[0].similarity <= shown[-1].similarity
-    picture = await finished.gateway.http.get(f"/v1/artifacts/{shown[0].image}.png")
-    assert picture.status_code == 200
+    image = await finished.gateway.http.get(f"/v1/artifacts/{shown[0].image}.png")
+    assert image.status_code == 200
     by_token = await finished.inspections(source="token")
     assert by_token.source == "token"
-    assert {each.item for row in by_token.inspections for each in row.pictures}.isdisjoint(
-        each.item for row in found.inspections for each in row.pictures
+    assert {each.item for row in by_token.inspections for each in row.images}.isdisjoint(
+        each.item for row in found.inspections for each in row.images
     )
 
 
-async def test_what_was_seen_on_each_picture_sets_the_lowest_percentile_at_which_all_show_it(
+async def test_inspection_sets_the_lowest_percentile_whose_images_all_show_the_shift(
     finished: Benchmarked,
 ) -> None:
     found = await finished.inspections()
     ranked = sorted(
-        {each.item: each.similarity for row in found.inspections for each in row.pictures}.items(),
+        {each.item: each.similarity for row in found.inspections for each in row.images}.items(),
         key=lambda pair: pair[1],
     )
     shows = {item: index > 0 for index, (item, _) in enumerate(ranked)}
     answer = await finished.put("in the snow", shows=shows)
     assert answer.status_code == 200, answer.text
     expected = next(
-        row for row in found.inspections if ranked[0][0] not in {each.item for each in row.pictures}
+        row for row in found.inspections if ranked[0][0] not in {each.item for each in row.images}
     )
     assert answer.json()["percentile"] == expected.percentile
     assert answer.json()["threshold"] == pytest.approx(expected.similarity)
@@ -113,7 +113,7 @@ async def test_what_was_seen_on_each_picture_sets_the_lowest_percentile_at_which
     assert (incomplete.status_code, incomplete.json()["errors"][0]["pointer"]) == (422, "/shows")
 
 
-async def test_the_newest_decision_is_in_force_and_none_is_lost(finished: Benchmarked) -> None:
+async def test_the_newest_decision_applies_and_all_are_kept(finished: Benchmarked) -> None:
     before = (await finished.thresholds()).decisions
     for body in ({"threshold": 0.99}, {"percentile": 50.0}, {"threshold": None, "author": "Grace"}):
         assert (await finished.put("in the snow", **body)).status_code == 200
@@ -130,13 +130,13 @@ async def test_the_newest_decision_is_in_force_and_none_is_lost(finished: Benchm
     assert everything.counts.kept == everything.counts.planned
 
 
-async def test_a_shift_may_have_a_slash_in_its_name(finished: Benchmarked) -> None:
+async def test_a_shift_name_may_contain_a_slash(finished: Benchmarked) -> None:
     name = PROMPT.replace("<class>", "…")
     assert (await finished.put(name, threshold=0.1)).status_code == 200
     assert (await finished.thresholds()).in_force[name].threshold == 0.1
 
 
-async def test_another_percentile_of_the_object_makes_nothing(finished: Benchmarked) -> None:
+async def test_another_object_percentile_generates_no_images(finished: Benchmarked) -> None:
     editor = finished.gateway.services.editor.calls  # type: ignore[attr-defined]  # a fake's
     made = editor["generate"]
     strict = ShiftBenchmarkSummary.model_validate_json(
@@ -157,9 +157,9 @@ async def test_another_percentile_of_the_object_makes_nothing(finished: Benchmar
     [
         ("in the fog", {"threshold": 0.1}, 404, None),
         ("base", {"threshold": 0.1}, 404, None),
-        ("in the snow", {}, 422, "/"),
-        ("in the snow", {"threshold": 0.1, "percentile": 5.0}, 422, "/"),
-        ("in the snow", {"percentile": None}, 422, "/"),
+        ("in the snow", {}, 422, ""),
+        ("in the snow", {"threshold": 0.1, "percentile": 5.0}, 422, ""),
+        ("in the snow", {"percentile": None}, 422, ""),
         ("in the snow", {"threshold": 1.5}, 422, "/threshold"),
         ("in the snow", {"percentile": 33.0}, 422, "/percentile"),
         ("in the snow", {"percentile": 133.0}, 422, "/percentile"),
@@ -169,7 +169,7 @@ async def test_another_percentile_of_the_object_makes_nothing(finished: Benchmar
         ("in the snow", {"threshold": 0.1, "source": "scraped"}, 422, "/source"),
     ],
 )
-async def test_what_cannot_be_decided_is_refused_and_changes_nothing(
+async def test_an_invalid_decision_is_refused_and_changes_nothing(
     finished: Benchmarked, shift: str, body: dict[str, Any], status: int, pointer: str | None
 ) -> None:
     before = await finished.thresholds()
@@ -180,14 +180,14 @@ async def test_what_cannot_be_decided_is_refused_and_changes_nothing(
     assert await finished.thresholds() == before
 
 
-async def test_nothing_is_decided_by_percentile_while_pictures_are_to_come(tmp_path: Path) -> None:
+async def test_percentile_decisions_are_refused_while_images_are_pending(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path, ports=benchmark_services) as opened:
         fresh = await submitted(opened)
         refused = await fresh.get("/inspections", shift="in the snow")
         assert (refused.status_code, refused.json()["code"]) == (422, "dataset-empty")
         early = await fresh.put("in the snow", percentile=50.0)
         assert early.status_code == 422
-        assert "still to be made" in early.json()["detail"]
+        assert "are not made yet" in early.json()["detail"]
         assert (await fresh.put("in the snow", threshold=0.2)).status_code == 200
         none = await fresh.gateway.http.get("/v1/shift-benchmarks/nobody/shift-thresholds")
         assert none.status_code == 404

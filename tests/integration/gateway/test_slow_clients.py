@@ -1,4 +1,4 @@
-"""Clients that send one byte at a time: whoever does not finish in time is told so and let go."""
+"""Clients that send one byte at a time get a timeout error and are disconnected."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from faultline_core.contract.base import Problem
-from faultline_gateway import slow_clients
-from faultline_gateway.slow_clients import HTTP_PROTOCOL
+from faultline_gateway.http import slow_clients
+from faultline_gateway.http.slow_clients import HTTP_PROTOCOL
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -57,8 +57,9 @@ def refusal(answer: bytes) -> Problem:
     return Problem.model_validate_json(body)
 
 
+@pytest.mark.fault("B22")
 @pytest.mark.parametrize("sent", [b"", b"G", REQUEST[:-2]])
-async def test_headers_that_do_not_come_in_time_are_not_waited_for(sent: bytes) -> None:
+async def test_late_headers_time_out(sent: bytes) -> None:
     async with connected() as (reader, writer):
         writer.write(sent)
         assert refusal(await reader.read()).code == "request-timeout"
@@ -85,7 +86,8 @@ class Line(asyncio.Transport):
         return self.closed
 
 
-async def test_each_further_byte_buys_no_time() -> None:
+@pytest.mark.fault("B22")
+async def test_further_bytes_do_not_extend_the_timeout() -> None:
     # Over a bare line: a socket that is closed with bytes unread may take the answer with it.
     protocol, line = uvicorn_protocol()(), Line()
     protocol.connection_made(line)
@@ -99,7 +101,7 @@ async def test_each_further_byte_buys_no_time() -> None:
     protocol.connection_lost(None)
 
 
-async def test_an_answer_may_take_its_time_and_the_connection_is_kept() -> None:
+async def test_a_slow_response_keeps_the_connection_open() -> None:
     async with connected() as (reader, writer):
         for _ in range(2):
             writer.write(REQUEST)

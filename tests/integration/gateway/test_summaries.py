@@ -1,91 +1,103 @@
-"""Kept summaries: made again only when the run has moved on, and never more of them than a few."""
+"""Cached summaries: made again only after the run changes, and limited in number."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
+from fakes.contexts import run_context
 from fakes.ledgers import create_run, done, finish_all, lease
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.errors import NotFound
-from faultline_gateway import summaries
 from faultline_gateway.ledger import Ledger
-from faultline_gateway.summaries import Summaries
-from faultline_gateway.workflows import stress_test
+from faultline_gateway.methods.stress_test.method import StressTest
+from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.summaries import report_of, summary_of
+
+READERS = 2
 
 
-class Counting:
+class Counting(StressTest):
     """Sums up as ever and notes for which run."""
 
     def __init__(self) -> None:
         self.made: list[str] = []
-        self._summarize = stress_test.summarize
 
-    def __call__(self, run: Run, items: Sequence[Item]) -> StressTestSummary:
+    def summarize(
+        self, run: Run, items: Iterable[Item], view: None, context: RunContext
+    ) -> StressTestSummary:
         """Sum the run up."""
         self.made.append(run.id)
-        return self._summarize(run, items)
+        return super().summarize(run, items, view, context)
 
 
 @pytest.fixture
-def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
-    """Every summary made in the test."""
-    counting = Counting()
-    monkeypatch.setattr(summaries, "summarize", counting)
-    return counting
+def context(tmp_path: Path, ledger: Ledger) -> RunContext:
+    """The test's ledger and store, with room for two summaries."""
+    return run_context(ledger, BlobStore(f"memory://{tmp_path}"), kept=2)
 
 
-@pytest.fixture
-def kept(tmp_path: Path, ledger: Ledger) -> Summaries:
-    """Summaries over the test's ledger."""
-    return Summaries(ledger, BlobStore(f"memory://{tmp_path}"))
+def test_an_unchanged_run_is_summarised_once(ledger: Ledger, context: RunContext) -> None:
+    method, run = Counting(), create_run(ledger)
+    first = summary_of(method, run, None, context)
+    assert summary_of(method, run, None, context) is first
+    assert method.made == [run]
 
 
-def test_a_run_that_stands_still_is_summed_up_once(
-    ledger: Ledger, kept: Summaries, counting: Counting
+def test_concurrent_readers_share_one_summary(
+    ledger: Ledger, context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = create_run(ledger)
-    first = kept.summary(run)
-    assert kept.summary(run) is first
-    assert counting.made == [run]
+    method, run = Counting(), create_run(ledger)
+    both_asked = Barrier(READERS)
+    last_event = ledger.last_event
+
+    def meet(run_id: str) -> object:
+        both_asked.wait(timeout=30)
+        return last_event(run_id)
+
+    monkeypatch.setattr(ledger, "last_event", meet)
+    with ThreadPoolExecutor(READERS) as readers:
+        asked = [readers.submit(summary_of, method, run, None, context) for _ in range(READERS)]
+        first, second = (answer.result() for answer in asked)
+    assert first is second
+    assert method.made == [run]
 
 
-def test_every_step_of_the_run_is_seen_by_the_next_summary(
-    ledger: Ledger, kept: Summaries, counting: Counting
-) -> None:
-    run = create_run(ledger, sources=1, per_source=2)
-    assert kept.summary(run).counts["pending"] == 2
+def test_a_summary_reflects_every_change_of_the_run(ledger: Ledger, context: RunContext) -> None:
+    method, run = Counting(), create_run(ledger, sources=1, per_source=2)
+    assert summary_of(method, run, None, context).counts["pending"] == 2
     item = lease(ledger).items[0]
     ledger.finish(item.id, item.fence, done())
-    assert kept.summary(run).counts["done"] == 1
+    assert summary_of(method, run, None, context).counts["done"] == 1
     ledger.cancel(run)
-    assert kept.summary(run).counts["cancelled"] == 1
-    assert len(counting.made) == 3
+    assert summary_of(method, run, None, context).counts["cancelled"] == 1
+    assert len(method.made) == 3
 
 
-def test_the_report_is_made_of_the_kept_summary(ledger: Ledger, kept: Summaries, counting: Counting) -> None:
-    run = create_run(ledger, sources=1)
+def test_the_report_uses_the_cached_summary(ledger: Ledger, context: RunContext) -> None:
+    method, run = Counting(), create_run(ledger, sources=1)
     finish_all(ledger)
-    kept.summary(run)
-    assert run in kept.report(run)
-    assert counting.made == [run]
+    summary_of(method, run, None, context)
+    assert run in report_of(method, run, None, context)
+    assert method.made == [run]
 
 
-def test_only_the_last_few_are_kept(
-    ledger: Ledger, kept: Summaries, counting: Counting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(summaries, "KEPT", 2)
-    runs = [create_run(ledger, sources=1) for _ in range(3)]
+def test_only_the_latest_summaries_are_cached(ledger: Ledger, context: RunContext) -> None:
+    method, runs = Counting(), [create_run(ledger, sources=1) for _ in range(3)]
     for run in (*runs, runs[2], runs[1], runs[0]):
-        kept.summary(run)
-    assert counting.made == [*runs, runs[0]]
+        summary_of(method, run, None, context)
+    assert method.made == [*runs, runs[0]]
 
 
-@pytest.mark.parametrize("verb", ["summary", "report"])
-def test_an_unknown_run_has_neither_summary_nor_report(kept: Summaries, verb: str) -> None:
+@pytest.mark.parametrize("read", [summary_of, report_of])
+def test_an_unknown_run_has_neither_summary_nor_report(
+    read: Callable[..., object], context: RunContext
+) -> None:
     with pytest.raises(NotFound, match="'nobody'"):
-        getattr(kept, verb)("nobody")
+        read(Counting(), "nobody", None, context)

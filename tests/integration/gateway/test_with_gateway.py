@@ -1,4 +1,4 @@
-"""Both clients against the real gateway application over fake services: they speak the same HTTP."""
+"""Both clients against the real gateway application with fake services."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_stress_test_goes_from_creation_to_report(journey: Journey) -> None:
+def test_a_stress_test_runs_from_creation_to_report(journey: Journey) -> None:
     run = journey.sync.stress_tests.create(seed=1, **OPTIONS)
     assert run.run.state == "queued"
     journey.work_off()
@@ -96,11 +96,11 @@ def test_a_stress_test_goes_from_creation_to_report(journey: Journey) -> None:
     assert set(summary.models) == {"steady"}
     assert "<html" in run.report()
     made = next(item.result.image for item in items if item.result)
-    assert run.picture(made).startswith(b"\x89PNG")
+    assert run.image(made).startswith(b"\x89PNG")
     assert journey.sync.stress_tests.get(run.id).run == run.run
 
 
-def test_the_asyncio_client_goes_the_same_way(journey: Journey) -> None:
+def test_the_asyncio_client_runs_a_stress_test_too(journey: Journey) -> None:
     run = journey.run(journey.asyncio.stress_tests.create(seed=2, **OPTIONS))
     journey.work_off()
     events = journey.listed(run.events())
@@ -110,7 +110,7 @@ def test_the_asyncio_client_goes_the_same_way(journey: Journey) -> None:
     assert summary.counts["planned"] == len(items) == 8
     assert "<html" in journey.run(run.report())
     made = next(item.result.image for item in items if item.result)
-    assert journey.run(run.picture(made)).startswith(b"\x89PNG")
+    assert journey.run(run.image(made)).startswith(b"\x89PNG")
     assert run.id in {each.id for each in journey.listed(journey.asyncio.stress_tests.list())}
 
 
@@ -121,9 +121,9 @@ def test_both_clients_read_the_same_lists(journey: Journey) -> None:
     assert journey.sync.datasets.get("demo") == journey.run(journey.asyncio.datasets.get("demo"))
 
 
-def test_a_folder_becomes_a_dataset_and_what_is_no_picture_is_named(journey: Journey, tmp_path: Path) -> None:
+def test_a_folder_becomes_a_dataset_and_rejected_files_are_listed(journey: Journey, tmp_path: Path) -> None:
     (tmp_path / "sled").mkdir()
-    (tmp_path / "sled" / "broken.png").write_bytes(b"no picture")
+    (tmp_path / "sled" / "broken.png").write_bytes(b"no image")
     for name, upload in (("one", journey.sync.datasets.upload), ("two", journey.asyncio.datasets.upload)):
         answer: Any = upload(tmp_path, name=name)
         added = answer if name == "one" else journey.run(answer)
@@ -131,7 +131,7 @@ def test_a_folder_becomes_a_dataset_and_what_is_no_picture_is_named(journey: Jou
         assert journey.sync.datasets.get(name).n_sources == 0
 
 
-def test_a_caption_that_comes_along_is_the_one_that_is_edited(journey: Journey) -> None:
+def test_a_provided_caption_is_the_one_that_is_edited(journey: Journey) -> None:
     told = "a photo of a red boat on the grass by a tree"
     boat = journey.gateway.source("boat", 7) | {"caption": told}
     sled = journey.gateway.source("sled", 7)
@@ -143,7 +143,7 @@ def test_a_caption_that_comes_along_is_the_one_that_is_edited(journey: Journey) 
     assert captions == {("boat", told), ("sled", "a photo of a red sled on the grass next to a dog")}
 
 
-def test_a_key_sent_twice_is_one_run_and_another_body_is_refused(journey: Journey) -> None:
+def test_a_repeated_key_is_one_run_and_another_body_is_refused(journey: Journey) -> None:
     one = journey.sync.stress_tests.create(seed=3, idempotency_key="once", **OPTIONS)
     two = journey.sync.stress_tests.create(seed=3, idempotency_key="once", **OPTIONS)
     assert one.id == two.id
@@ -169,7 +169,7 @@ def test_a_run_is_cancelled_once_and_resumed(journey: Journey) -> None:
         ({"dataset": "absent"}, UnknownDataset, "'absent'"),
     ],
 )
-def test_what_the_gateway_refuses_is_raised_by_both(
+def test_both_clients_raise_the_gateway_s_errors(
     journey: Journey, changes: dict[str, Any], error: type[FaultlineError], named: str
 ) -> None:
     with pytest.raises(error, match=named):
@@ -178,7 +178,7 @@ def test_what_the_gateway_refuses_is_raised_by_both(
         journey.run(journey.asyncio.stress_tests.create(seed=0, **OPTIONS | changes))
 
 
-def test_a_run_that_is_not_there_is_not_found_with_the_request_s_id(journey: Journey) -> None:
+def test_a_missing_run_is_not_found_with_the_request_s_id(journey: Journey) -> None:
     for ask in (
         journey.sync.stress_tests.get,
         lambda run_id: journey.run(journey.asyncio.stress_tests.get(run_id)),

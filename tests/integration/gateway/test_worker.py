@@ -1,4 +1,4 @@
-"""The worker over a real ledger: outcomes recorded, leases kept alive, an orderly end."""
+"""The worker over a real ledger: it records outcomes, keeps leases alive and stops cleanly."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ import pytest
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock, lease
 from fakes.ports import FakeCaptioner, FakeEditor, fake_services
+from faultline_core.backoff import Backoff
+from faultline_core.contract.base import Outcome
 from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
-from faultline_core.contract.editor import EditRequest, EditResponse
+from faultline_core.contract.editor import EditedImage, EditRequest, EditResponse
 from faultline_core.errors import BackendUnavailable, BadBackendOutput, LeaseLost
-from faultline_gateway import progress
 from faultline_gateway import worker as worker_module
 from faultline_gateway.ledger import Ledger
-from faultline_gateway.progress import wait_for_end
-from faultline_gateway.worker import LedgerRecorder, patiently
-from faultline_gateway.workflows import stress_test
+from faultline_gateway.methods.stress_test.method import StressTest
+from faultline_gateway.runs import progress
+from faultline_gateway.runs.progress import wait_for_end
+from faultline_gateway.worker import LedgerRecorder, retry_ledger
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
         "max_edits_per_image": 1}  # fmt: skip
@@ -58,7 +60,7 @@ def stuck(gateway: FakeGateway) -> StuckCaptioner:
     return captioner
 
 
-async def test_several_hands_work_a_run_off_and_stop_when_told(gateway: FakeGateway) -> None:
+async def test_a_concurrent_worker_finishes_a_run_and_stops_on_request(gateway: FakeGateway) -> None:
     run_id, stop = await created(gateway), asyncio.Event()
     working = asyncio.create_task(gateway.worker(concurrency=3).work(stop))
     assert (await wait_for_end(gateway.ledger, run_id, 30)).state == "completed"
@@ -67,7 +69,7 @@ async def test_several_hands_work_a_run_off_and_stop_when_told(gateway: FakeGate
     assert gateway.ledger.audit(run_id) == []
 
 
-async def test_an_orderly_stop_gives_back_what_is_not_done_and_costs_no_attempt(gateway: FakeGateway) -> None:
+async def test_a_clean_stop_releases_unfinished_items_without_an_attempt(gateway: FakeGateway) -> None:
     run_id, stop, captioner = await created(gateway), asyncio.Event(), stuck(gateway)
     services = fake_services(gateway.world, captioner=captioner)
     working = asyncio.create_task(gateway.worker(services, concurrency=1).work(stop))
@@ -80,7 +82,8 @@ async def test_an_orderly_stop_gives_back_what_is_not_done_and_costs_no_attempt(
     assert gateway.ledger.run(run_id).state == "completed"
 
 
-async def test_a_cancelled_run_stops_work_that_hangs(
+@pytest.mark.fault("F19")
+async def test_cancelling_a_run_stops_hanging_work(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "RENEW_AT_MOST_SECONDS", 0.01)
@@ -94,9 +97,7 @@ async def test_a_cancelled_run_stops_work_that_hangs(
     assert gateway.ledger.audit(run_id) == []
 
 
-async def test_leases_are_renewed_while_work_goes_on(
-    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_leases_are_renewed_during_work(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "RENEW_AT_MOST_SECONDS", 0.01)
     renewed = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -117,14 +118,16 @@ async def test_leases_are_renewed_while_work_goes_on(
 
 
 class LyingEditor(FakeEditor):
-    """Answers one picture too few."""
+    """Answers no value of the sweep."""
 
     async def edit(self, request: EditRequest) -> EditResponse:
         answer = await super().edit(request)
-        return answer.model_copy(update={"outcomes": answer.outcomes[:-1]})
+        nothing = Outcome[EditedImage](value=EditedImage(variants=[]))
+        return answer.model_copy(update={"outcomes": [nothing] * len(request.items)})
 
 
-async def test_items_of_a_lying_service_fail_with_the_reason_and_the_rest_is_done(
+@pytest.mark.fault("F12")
+async def test_items_of_a_lying_service_fail_with_a_reason_and_the_rest_finish(
     gateway: FakeGateway,
 ) -> None:
     run_id = await created(gateway)
@@ -136,7 +139,7 @@ async def test_items_of_a_lying_service_fail_with_the_reason_and_the_rest_is_don
     assert {item.state for item in items if item.kind == "reconstruction"} == {"done"}
 
 
-async def test_a_defect_of_a_hand_stops_the_worker_for_its_supervisor_to_see(
+async def test_an_unexpected_error_in_a_worker_loop_stops_the_worker(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(ledger: Ledger, *arguments: object, **options: object) -> None:
@@ -147,7 +150,8 @@ async def test_a_defect_of_a_hand_stops_the_worker_for_its_supervisor_to_see(
         await gateway.worker().work(asyncio.Event())
 
 
-async def test_a_ledger_that_is_away_is_waited_for(
+@pytest.mark.fault("F22")
+async def test_the_worker_waits_for_an_unavailable_ledger(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id, lease_group = await created(gateway), Ledger.lease_group
@@ -166,8 +170,9 @@ async def test_a_ledger_that_is_away_is_waited_for(
     await working
 
 
-async def test_an_outcome_is_recorded_when_the_ledger_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "LEDGER_PAUSE_SECONDS", 0.0)
+@pytest.mark.fault("F22")
+async def test_an_outcome_is_recorded_once_the_ledger_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "LEDGER_BACKOFF", Backoff(0.0, 0.0))
     answers: list[Exception | str] = [BackendUnavailable("locked"), BackendUnavailable("locked"), "recorded"]
 
     def record() -> str:
@@ -176,10 +181,11 @@ async def test_an_outcome_is_recorded_when_the_ledger_comes_back(monkeypatch: py
             raise answer
         return answer
 
-    assert await patiently(record) == "recorded"
+    assert await retry_ledger(record) == "recorded"
 
 
-async def test_a_lost_lease_is_not_recorded(gateway: FakeGateway) -> None:
+@pytest.mark.fault("F6")
+async def test_an_outcome_under_a_lost_lease_is_not_recorded(gateway: FakeGateway) -> None:
     run_id = await created(gateway)
     group = lease(gateway.ledger)
     record = LedgerRecorder(gateway.ledger, group)
@@ -190,14 +196,14 @@ async def test_a_lost_lease_is_not_recorded(gateway: FakeGateway) -> None:
         await record.filtered(group.items[0], "no-edit")
 
 
-async def test_whatever_a_workflow_leaves_open_is_given_back(
+async def test_items_left_open_by_a_method_are_released(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def nothing(*arguments: object, **options: object) -> None:
         raise LeaseLost("somebody else has it")
 
     run_id = await created(gateway)
-    monkeypatch.setattr(stress_test, "process", nothing)
+    monkeypatch.setattr(StressTest, "process", nothing)
     worker = gateway.worker()
     group = await worker._lease()
     assert group is not None

@@ -1,4 +1,4 @@
-"""A worker in trouble: the ledger away, a lease that cannot be renewed or given back, a poisoned source."""
+"""A worker with failures: an unavailable ledger, leases it cannot renew or release, a failing source."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ import pytest
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
 from fakes.ports import FakeCaptioner, FakeEditor, fake_services
+from faultline_core.backoff import Backoff
 from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
 from faultline_core.contract.editor import EditRequest, EditResponse
 from faultline_core.contract.runs import ItemResult
 from faultline_core.errors import BackendUnavailable, InternalError, LeaseLost, StorageFull
 from faultline_gateway import worker as worker_module
 from faultline_gateway.ledger import Ledger
-from faultline_gateway.worker import LEDGER_TRIES, LedgerRecorder, patiently
-from faultline_gateway.workflows import stress_test
+from faultline_gateway.methods.stress_test.method import StressTest
+from faultline_gateway.worker import LEDGER_TRIES, LedgerRecorder, retry_ledger
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
         "max_edits_per_image": 1, "lance_r_edits_per_image": 0}  # fmt: skip
@@ -30,9 +31,9 @@ BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background
 async def gateway(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[FakeGateway]:
-    """A gateway with four pictures, whose workers lose no time."""
+    """A gateway with four images, whose workers lose no time."""
     monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.01)
-    monkeypatch.setattr(worker_module, "LEDGER_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(worker_module, "LEDGER_BACKOFF", Backoff(0.0, 0.0))
     async with fake_gateway(tmp_path, clock) as opened:
         await opened.upload("demo", 1)
         yield opened
@@ -47,11 +48,12 @@ def states(gateway: FakeGateway, run: str) -> Counter[str]:
     return Counter(item.state for item in gateway.ledger.items(run))
 
 
+@pytest.mark.fault("F10")
 @pytest.mark.parametrize("trouble", [BackendUnavailable("locked"), StorageFull("the disk is full")])
-async def test_an_outcome_outlasts_a_ledger_that_is_busy_or_full_for_a_while(
+async def test_an_outcome_survives_a_temporarily_busy_or_full_ledger(
     monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
-    monkeypatch.setattr(worker_module, "LEDGER_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(worker_module, "LEDGER_BACKOFF", Backoff(0.0, 0.0))
     asked = [0]
 
     def record() -> str:
@@ -60,21 +62,39 @@ async def test_an_outcome_outlasts_a_ledger_that_is_busy_or_full_for_a_while(
             raise trouble
         return "recorded"
 
-    assert await patiently(record) == "recorded"
+    assert await retry_ledger(record) == "recorded"
     assert asked[0] == LEDGER_TRIES + 1
 
 
-async def test_patience_with_the_ledger_ends_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "LEDGER_PAUSE_SECONDS", 0.0)
+async def test_retries_of_the_ledger_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    def record() -> None:
+        raise BackendUnavailable("locked")
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    with pytest.raises(BackendUnavailable):
+        await retry_ledger(record)
+    assert len(pauses) == LEDGER_TRIES
+    assert pauses == sorted(pauses)
+    # SQLite itself waits 10 s for its lock.
+    assert sum(pauses) > 10
+
+
+async def test_retries_of_the_ledger_end_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "LEDGER_BACKOFF", Backoff(0.0, 0.0))
 
     def record() -> None:
         raise BackendUnavailable("locked for good")
 
     with pytest.raises(BackendUnavailable, match="for good"):
-        await patiently(record)
+        await retry_ledger(record)
 
 
-async def test_what_will_not_pass_is_not_tried_twice() -> None:
+async def test_permanent_errors_are_not_retried() -> None:
     asked = [0]
 
     def record() -> None:
@@ -82,11 +102,11 @@ async def test_what_will_not_pass_is_not_tried_twice() -> None:
         raise LeaseLost("somebody else has it")
 
     with pytest.raises(LeaseLost):
-        await patiently(record)
+        await retry_ledger(record)
     assert asked == [1]
 
 
-async def test_a_lease_that_cannot_be_renewed_for_a_moment_is_not_given_up(
+async def test_a_lease_survives_a_brief_failure_to_renew_it(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(worker_module, "RENEW_AT_MOST_SECONDS", 0.001)
@@ -115,7 +135,7 @@ async def test_a_lease_that_cannot_be_renewed_for_a_moment_is_not_given_up(
     assert any("not renewed yet" in record.message for record in caplog.records)
 
 
-async def test_a_lease_that_cannot_be_given_back_runs_out_by_itself(
+async def test_a_lease_that_cannot_be_released_expires(
     gateway: FakeGateway, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     run, release = await created(gateway), Ledger.release
@@ -127,7 +147,7 @@ async def test_a_lease_that_cannot_be_given_back_runs_out_by_itself(
         raise BackendUnavailable("locked")
 
     with monkeypatch.context() as patched:
-        patched.setattr(stress_test, "process", nothing)
+        patched.setattr(StressTest, "process", nothing)
         patched.setattr(Ledger, "release", away)
         await gateway.worker(lease_seconds=30.0).work_off()
     assert states(gateway, run) == {"leased": 12}
@@ -139,7 +159,7 @@ async def test_a_lease_that_cannot_be_given_back_runs_out_by_itself(
     assert gateway.ledger.audit(run) == []
 
 
-async def test_a_defect_of_the_workflow_is_logged_and_its_items_are_given_back(
+async def test_an_unexpected_error_of_a_method_is_logged_and_its_items_released(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = await created(gateway)
@@ -147,7 +167,7 @@ async def test_a_defect_of_the_workflow_is_logged_and_its_items_are_given_back(
     async def broken(*arguments: object, **options: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr(stress_test, "process", broken)
+    monkeypatch.setattr(StressTest, "process", broken)
     worker = gateway.worker()
     group = await worker._lease()
     assert group is not None
@@ -156,9 +176,7 @@ async def test_a_defect_of_the_workflow_is_logged_and_its_items_are_given_back(
     assert any(record.exc_info and record.levelname == "ERROR" for record in caplog.records)
 
 
-async def test_the_other_sources_of_a_run_are_done_whatever_one_of_them_does(
-    gateway: FakeGateway, clock: Clock
-) -> None:
+async def test_a_failing_source_does_not_affect_other_sources(gateway: FakeGateway, clock: Clock) -> None:
     run = await created(gateway)
     poisoned = gateway.ledger.sources("demo")[0].image
 
@@ -179,7 +197,7 @@ async def test_the_other_sources_of_a_run_are_done_whatever_one_of_them_does(
     assert gateway.ledger.run(run).state == "completed_with_failures"
 
 
-async def test_a_recorder_writes_each_kind_of_outcome_under_its_fence(gateway: FakeGateway) -> None:
+async def test_a_recorder_writes_every_kind_of_outcome_with_its_fence(gateway: FakeGateway) -> None:
     run = await created(gateway)
     group = gateway.ledger.lease_group("worker", seconds=30)
     assert group is not None
@@ -196,6 +214,7 @@ async def test_a_recorder_writes_each_kind_of_outcome_under_its_fence(gateway: F
         await record.done(first, ItemResult(image="b" * 64, caption="another sled"))
 
 
+@pytest.mark.fault("F30")
 async def test_two_workers_share_a_run_and_record_each_item_once(gateway: FakeGateway) -> None:
     run = await created(gateway)
     await asyncio.gather(*(gateway.worker().work_off() for _ in range(4)))

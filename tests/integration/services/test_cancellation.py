@@ -1,4 +1,4 @@
-"""A caller who goes away ends his own work at the next diffusion step, and nobody else's."""
+"""A caller that disconnects stops its own work at the next diffusion step and no other work."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from starlette.types import ASGIApp, Message
 
 from fakes.engines import FakeEditor, FakeScorer
 from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
-from faultline_services.connection import answer_while_connected
 from faultline_services.editor.deployment import EditorDeployment
+from faultline_services.http.connection import answer_while_connected
 from faultline_services.scorer.deployment import ScorerDeployment
 from faultline_services.settings import ServiceSettings
 
@@ -88,10 +88,9 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.fault("F18")
 @pytest.mark.parametrize("path", BODIES)
-async def test_a_client_that_hangs_up_ends_the_engines_work(
-    path: str, app: ASGIApp, engine: FakeEditor
-) -> None:
+async def test_a_client_disconnect_stops_the_engine(path: str, app: ASGIApp, engine: FakeEditor) -> None:
     caller = Caller(app, path, BODIES[path])
     await asyncio.to_thread(engine.started.wait, LONG)
     caller.hang_up()
@@ -100,7 +99,8 @@ async def test_a_client_that_hangs_up_ends_the_engines_work(
     assert (status, problem["code"]) == (409, "cancelled")
 
 
-async def test_a_cancelled_call_ends_the_engines_work(app: ASGIApp, engine: FakeEditor) -> None:
+@pytest.mark.fault("F19")
+async def test_a_cancelled_call_stops_the_engine(app: ASGIApp, engine: FakeEditor) -> None:
     caller = Caller(app, "/v1/edit", BODIES["/v1/edit"])
     await asyncio.to_thread(engine.started.wait, LONG)
     caller.task.cancel()
@@ -109,14 +109,14 @@ async def test_a_cancelled_call_ends_the_engines_work(app: ASGIApp, engine: Fake
     assert await asyncio.to_thread(engine.ended.wait, LONG)
 
 
-async def test_a_deadline_ends_the_engines_work(app: ASGIApp, engine: FakeEditor) -> None:
+async def test_a_deadline_stops_the_engine(app: ASGIApp, engine: FakeEditor) -> None:
     caller = Caller(app, "/v1/edit", BODIES["/v1/edit"], **{DEADLINE_HEADER: "0.05"})
     status, problem = await caller.answer()
     assert (status, problem["code"]) == (504, "deadline-exceeded")
     assert await asyncio.to_thread(engine.ended.wait, LONG)
 
 
-async def test_the_next_caller_is_served_in_full_after_one_has_gone(app: ASGIApp, engine: FakeEditor) -> None:
+async def test_the_next_caller_is_served_in_full_after_a_disconnect(app: ASGIApp, engine: FakeEditor) -> None:
     leaving = Caller(app, "/v1/edit", BODIES["/v1/edit"])
     await asyncio.to_thread(engine.started.wait, LONG)
     staying = Caller(app, "/v1/edit", BODIES["/v1/edit"])
@@ -143,7 +143,7 @@ async def test_a_caller_who_leaves_the_queue_never_reaches_the_engine(
     assert engine.begun == 1
 
 
-async def test_a_caller_who_has_gone_frees_his_place_in_the_queue(app: ASGIApp, engine: FakeEditor) -> None:
+async def test_a_caller_who_disconnects_frees_a_place_in_the_queue(app: ASGIApp, engine: FakeEditor) -> None:
     callers = [Caller(app, "/v1/edit", BODIES["/v1/edit"]) for _ in range(2)]
     await asyncio.to_thread(engine.started.wait, LONG)
     await settle()
@@ -154,7 +154,7 @@ async def test_a_caller_who_has_gone_frees_his_place_in_the_queue(app: ASGIApp, 
     assert (await Caller(app, "/v1/edit", BODIES["/v1/edit"]).answer())[0] == 200
 
 
-async def test_a_shared_batch_goes_on_without_the_caller_who_left() -> None:
+async def test_a_shared_batch_continues_after_one_caller_leaves() -> None:
     engine = FakeScorer()
     engine.go_on.clear()
     settings = ServiceSettings.model_validate({"secret": SECRET, "batch_wait_s": 0.0})
@@ -170,7 +170,7 @@ async def test_a_shared_batch_goes_on_without_the_caller_who_left() -> None:
     assert engine.batches == [1, 1]
 
 
-async def test_what_an_application_raises_comes_out_while_its_client_stays() -> None:
+async def test_an_application_error_propagates_while_the_client_is_connected() -> None:
     async def failing(scope: object, receive: object, send: object) -> None:
         raise ZeroDivisionError
 

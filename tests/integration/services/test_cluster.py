@@ -1,4 +1,4 @@
-"""The launcher's cluster without Ray: what is prepared, written down, said when it fails, and cleaned up."""
+"""The launcher's cluster without Ray: setup, state file, errors and cleanup."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ray import serve
 
 from fakes.postgres import free_port
 from faultline_core.errors import BackendUnavailable
-from faultline_services import cluster
-from faultline_services.cluster import STATE_FILE, running
-from faultline_services.serve_config import SERVICES, http_options
+from faultline_services.serving import cluster
+from faultline_services.serving.cluster import STATE_FILE, running
+from faultline_services.serving.serve_config import SERVICES, http_options
 from faultline_services.settings import ServiceSettings
 
 
@@ -86,7 +86,7 @@ def serving(monkeypatch: pytest.MonkeyPatch, **complaints: str) -> FakeServe:
     return fake
 
 
-def test_while_the_services_run_their_address_is_written_down(
+def test_the_state_file_holds_the_address_while_the_services_run(
     settings: ServiceSettings, folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serving(monkeypatch)
@@ -103,7 +103,7 @@ def test_while_the_services_run_their_address_is_written_down(
     assert not folders[0].exists()
 
 
-def test_a_secret_is_there_before_the_first_replica_reads_it(
+def test_the_secret_exists_before_the_first_replica_starts(
     settings: ServiceSettings, folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serving(monkeypatch)
@@ -111,7 +111,7 @@ def test_a_secret_is_there_before_the_first_replica_reads_it(
         assert len(settings.shared_secret()) == 64
 
 
-def test_every_service_is_an_application_under_its_own_name(
+def test_every_service_is_an_application_with_its_own_name(
     settings: ServiceSettings, folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = serving(monkeypatch)
@@ -126,7 +126,7 @@ def test_the_proxy_waits_longer_than_the_services(settings: ServiceSettings) -> 
     assert http_options(settings)["request_timeout_s"] > settings.request_timeout_s
 
 
-def test_services_that_did_not_start_are_named_with_their_last_word(
+def test_an_error_names_failed_services_with_their_last_message(
     settings: ServiceSettings, folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serving(monkeypatch, editor="Traceback ...\n  File x\nUnknownModel: no folder 'editor'\n", scorer="  ")
@@ -139,7 +139,7 @@ def test_services_that_did_not_start_are_named_with_their_last_word(
     assert not (settings.state_dir / STATE_FILE).exists()
 
 
-def test_what_breaks_while_the_services_run_cleans_up_as_well(
+def test_an_error_while_the_services_run_cleans_up(
     settings: ServiceSettings, folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serving(monkeypatch)
@@ -149,7 +149,7 @@ def test_what_breaks_while_the_services_run_cleans_up_as_well(
     assert not folders[0].exists()
 
 
-def test_a_cluster_of_the_callers_environment_is_not_ours(
+def test_a_cluster_in_the_caller_s_environment_is_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = os.environ | {"RAY_ADDRESS": "ray://elsewhere:10001", "RAY_AUTH_TOKEN": "theirs"}
@@ -162,7 +162,8 @@ def test_a_cluster_of_the_callers_environment_is_not_ours(
     assert changed["RAY_USAGE_STATS_ENABLED"] == "0"
 
 
-def test_each_clusters_token_is_its_own_and_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.fault("T11")
+def test_each_cluster_has_its_own_private_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", dict(os.environ))
     for name in ("one", "two"):
         cluster._prepare_environment(tmp_path / name)
@@ -188,7 +189,8 @@ def without_a_cluster(monkeypatch: pytest.MonkeyPatch, error: Exception | None =
     return seen
 
 
-def test_the_cluster_is_a_new_one_on_loopback_and_stops_after_its_services(
+@pytest.mark.fault("T11")
+def test_a_new_loopback_cluster_stops_after_its_services(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = without_a_cluster(monkeypatch)
@@ -200,7 +202,7 @@ def test_the_cluster_is_a_new_one_on_loopback_and_stops_after_its_services(
     assert seen["stopped"] == ["serve", "ray"]
 
 
-def test_a_cluster_that_does_not_come_up_is_an_error_of_ours(
+def test_a_cluster_that_does_not_start_is_backend_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_a_cluster(monkeypatch, RuntimeError("The current node timed out during startup."))

@@ -25,11 +25,11 @@ from faultline_services.captioner.deployment import build as build_captioner
 from faultline_services.classifiers.deployment import ClassifiersDeployment
 from faultline_services.classifiers.deployment import build as build_classifiers
 from faultline_services.editor.deployment import build as build_editor
-from faultline_services.engine_service import EngineService
 from faultline_services.perturber.deployment import build as build_perturber
 from faultline_services.scorer.deployment import ScorerDeployment
 from faultline_services.scorer.deployment import build as build_scorer
-from faultline_services.serving import deployment_options
+from faultline_services.serving.deployment_options import deployment_options
+from faultline_services.serving.engine_service import EngineService
 from faultline_services.settings import ServiceSettings
 
 SECRET = "a secret of many characters"
@@ -76,7 +76,7 @@ def problem_of(response: httpx.Response, status: int) -> Problem:
     return problem
 
 
-async def test_every_verb_of_the_scorer_answers() -> None:
+async def test_every_route_of_the_scorer_answers() -> None:
     async with client(scorer(FakeScorer())) as http:
         scores = (await http.post("/v1/score", json=score_body(2))).json()
         images = (await http.post("/v1/embed-images", json={"images": [IMAGE]})).json()
@@ -89,7 +89,7 @@ async def test_every_verb_of_the_scorer_answers() -> None:
     assert filled["outcomes"][0]["value"]["words"] == ["sled"]
 
 
-async def test_concurrent_requests_share_the_engines_batch() -> None:
+async def test_concurrent_requests_share_the_engine_s_batch() -> None:
     engine = FakeScorer()
     engine.go_on.clear()
     async with client(scorer(engine)) as http:
@@ -111,7 +111,7 @@ async def test_the_captioner_answers() -> None:
     assert response.json()["outcomes"][0]["value"]["text"] == "a sled"
 
 
-async def test_the_classifiers_answer_and_list_themselves() -> None:
+async def test_the_classifiers_service_answers_and_lists_its_classifiers() -> None:
     service = ClassifiersDeployment(settings(), engine=FakeClassifiers())
     body = {"classifier": "sure", "images": [IMAGE, IMAGE], "classes": ["boat", "tram"]}
     async with client(application(service)) as http:
@@ -127,7 +127,7 @@ async def test_the_classifiers_answer_and_list_themselves() -> None:
     assert problem_of(unknown, 404).code == "unknown-model"
 
 
-async def test_health_needs_no_secret_and_names_the_weights() -> None:
+async def test_health_needs_no_secret_and_reports_the_weights() -> None:
     async with client(scorer(FakeScorer())) as http:
         health = (await http.get("/healthz", headers={SECRET_HEADER: ""})).json()
     assert health == {
@@ -138,8 +138,9 @@ async def test_health_needs_no_secret_and_names_the_weights() -> None:
     }
 
 
+@pytest.mark.fault("B52")
 @pytest.mark.parametrize("given", ["", "another secret", SECRET + " "])
-async def test_calls_without_the_secret_are_refused_before_their_body_is_read(given: str) -> None:
+async def test_calls_without_the_secret_are_refused_before_reading_the_body(given: str) -> None:
     async with client(scorer(FakeScorer())) as http:
         response = await http.post("/v1/score", content=b"{", headers={SECRET_HEADER: given})
     assert problem_of(response, 401).code == "unauthorized"
@@ -165,13 +166,14 @@ async def test_every_refusal_is_a_problem(
     assert problem_of(response, status).code == code
 
 
+@pytest.mark.fault("T6")
 async def test_unknown_fields_are_refused_by_name() -> None:
     async with client(scorer(FakeScorer())) as http:
         response = await http.post("/v1/score", json=score_body() | {"colour": "red"})
     assert [one.pointer for one in problem_of(response, 422).errors] == ["/colour"]
 
 
-async def test_an_error_of_the_tree_keeps_its_code() -> None:
+async def test_a_faultline_error_keeps_its_code() -> None:
     engine = FakeScorer()
     engine.failure = AttentionNotHooked("no layer was hooked")
     async with client(scorer(engine)) as http:
@@ -179,7 +181,7 @@ async def test_an_error_of_the_tree_keeps_its_code() -> None:
     assert (problem.code, problem.detail) == ("attention-not-hooked", "no layer was hooked")
 
 
-async def test_an_unnamed_error_shows_nothing_of_itself(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unexpected_error_reveals_no_details(caplog: pytest.LogCaptureFixture) -> None:
     engine = FakeScorer()
     engine.failure = ZeroDivisionError("/home/somebody/secret.py")
     async with client(scorer(engine)) as http:
@@ -189,7 +191,7 @@ async def test_an_unnamed_error_shows_nothing_of_itself(caplog: pytest.LogCaptur
     assert "somebody" in caplog.text
 
 
-async def test_a_problem_carries_the_requests_id_or_one_of_its_own() -> None:
+async def test_a_problem_has_the_request_s_id_or_a_new_one() -> None:
     ids = ("run-7", "", "x" * 500)
     async with client(scorer(FakeScorer())) as http:
         answers = [await http.get("/v1/score", headers={REQUEST_ID_HEADER: given}) for given in ids]
@@ -215,7 +217,7 @@ async def test_a_full_queue_sheds_with_retry_after() -> None:
     assert [response.status_code for response in (healthy, *answered, after)] == [200] * 4
 
 
-async def test_a_deadline_ends_the_wait_and_frees_the_queue() -> None:
+async def test_a_deadline_stops_the_wait_and_frees_the_queue() -> None:
     engine = FakeScorer()
     engine.go_on.clear()
     async with client(scorer(engine, max_queue=1)) as http:
@@ -227,7 +229,7 @@ async def test_a_deadline_ends_the_wait_and_frees_the_queue() -> None:
 
 
 @pytest.mark.parametrize(("given", "status"), [("-1", 504), ("soon", 422), ("nan", 422), ("inf", 422)])
-async def test_a_deadline_that_is_over_or_no_number_is_refused(given: str, status: int) -> None:
+async def test_expired_and_invalid_deadlines_are_refused(given: str, status: int) -> None:
     async with client(scorer(FakeScorer())) as http:
         response = await http.post("/v1/score", json=score_body(), headers={DEADLINE_HEADER: given})
     assert response.status_code == status
@@ -251,7 +253,7 @@ def test_a_hanging_engine_fails_the_health_check() -> None:
         ("classifiers", build_classifiers),
     ],
 )
-def test_serve_reads_the_builders_argument_as_settings(
+def test_serve_reads_the_builder_s_argument_as_settings(
     name: str, build: Callable[[ServiceSettings], Any]
 ) -> None:
     (parameter,) = inspect.signature(build).parameters.values()
@@ -259,7 +261,7 @@ def test_serve_reads_the_builders_argument_as_settings(
     assert build(settings())._bound_deployment.name == name
 
 
-def test_deployments_scale_within_their_settings_and_bound_their_queues() -> None:
+def test_deployments_limit_replicas_and_queues_by_their_settings() -> None:
     options = deployment_options("scorer", settings(min_replicas=0, max_replicas=3, max_queue=32, threads=2))
     assert options["max_queued_requests"] == options["max_ongoing_requests"] == 32
     assert options["backpressure_config"]["status_code"] == 429
@@ -281,7 +283,8 @@ def test_settings_come_from_arguments_then_the_environment(monkeypatch: pytest.M
     assert str(found.secret_file) == "/var/lib/faultline/secret"
 
 
-def test_settings_refuse_what_is_unsafe() -> None:
+@pytest.mark.fault("T9")
+def test_unsafe_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="characters"):
         settings(secret="short")
     with pytest.raises(ValueError, match="min_replicas"):

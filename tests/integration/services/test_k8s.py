@@ -10,7 +10,7 @@ import pytest
 import yaml
 from ray.serve.schema import ServeDeploySchema
 
-from faultline_services.serve_config import SERVICES, import_path
+from faultline_services.serving.serve_config import SERVICES, import_path
 from faultline_services.settings import OWN_PREFIX, SHARED_PREFIX, SHARED_WITH_GATEWAY, ServiceSettings
 
 K8S = Path(__file__).resolve().parents[3] / "k8s"
@@ -31,12 +31,16 @@ def variables(overlay: str, name: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def pods() -> list[dict[str, Any]]:
+def ray_pods() -> list[dict[str, Any]]:
     (cluster,) = documents(K8S / "base" / "ray-cluster.yaml")
     config = cluster["spec"]["rayClusterConfig"]
     groups = [config["headGroupSpec"], *config["workerGroupSpecs"]]
+    return [group["template"]["spec"] for group in groups]
+
+
+def pods() -> list[dict[str, Any]]:
     deployment = documents(K8S / "base" / "gateway.yaml")[0]
-    return [*(group["template"]["spec"] for group in groups), deployment["spec"]["template"]["spec"]]
+    return [*ray_pods(), deployment["spec"]["template"]["spec"]]
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -52,7 +56,7 @@ def test_each_service_is_one_application_that_serve_accepts(service: Any) -> Non
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_every_variable_is_a_setting_and_its_value_is_accepted(
+def test_every_variable_is_a_setting_with_a_valid_value(
     overlay: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in variables(overlay, "faultline-services").items():
@@ -67,7 +71,7 @@ def test_every_variable_is_a_setting_and_its_value_is_accepted(
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_gateway_and_services_share_secret_store_and_suite(overlay: str) -> None:
+def test_the_gateway_and_services_share_secret_store_and_suite(overlay: str) -> None:
     services, gateway = variables(overlay, "faultline-services"), variables(overlay, "faultline-gateway")
     for name in ("FAULTLINE_SECRET_FILE", "FAULTLINE_STORE_URL", "FAULTLINE_SUITE"):
         assert services[name] == gateway[name]
@@ -84,12 +88,33 @@ def test_every_container_is_confined_and_bounded() -> None:
             assert {"requests", "limits"} <= container["resources"].keys()
 
 
-def test_ray_starts_with_its_token_only() -> None:
+@pytest.mark.fault("T9", "T11")
+def test_ray_starts_only_with_its_token() -> None:
     (cluster,) = documents(K8S / "base" / "ray-cluster.yaml")
     assert cluster["spec"]["rayClusterConfig"]["authOptions"] == {"mode": "token"}
 
 
-def test_kustomize_knows_every_file() -> None:
+@pytest.mark.parametrize("service", SERVICES)
+def test_serve_listens_on_the_port_named_serve(service: Any) -> None:
+    (found,) = documents(K8S / "base" / f"{service}.yaml")
+    config = ServeDeploySchema.model_validate(yaml.safe_load(found["spec"]["serveConfigV2"]))
+    for pod in ray_pods():
+        ports = {port["name"]: port["containerPort"] for port in pod["containers"][0]["ports"]}
+        assert ports["serve"] == config.http_options.port
+        # The operator assumes no others as soon as one is named.
+        assert {"gcs-server", "dashboard", "client"} <= ports.keys()
+
+
+def test_the_cluster_scales_with_serve_s_replicas() -> None:
+    (cluster,) = documents(K8S / "base" / "ray-cluster.yaml")
+    config = cluster["spec"]["rayClusterConfig"]
+    assert config["enableInTreeAutoscaling"] is True
+    assert config["autoscalerOptions"]["securityContext"]["readOnlyRootFilesystem"] is True
+    (workers,) = config["workerGroupSpecs"]
+    assert workers["minReplicas"] < workers["maxReplicas"]
+
+
+def test_kustomize_lists_every_file() -> None:
     (kustomization,) = documents(K8S / "base" / "kustomization.yaml")
     listed = {*kustomization["resources"], *(patch["path"] for patch in kustomization["patches"])}
     present = {file.name for file in (K8S / "base").glob("*.yaml")} - {"kustomization.yaml"}

@@ -1,4 +1,4 @@
-"""The launcher without Ray: settings, the Serve config, the secret, the port, the record of what runs."""
+"""The launcher without Ray: settings, Serve config, secret, port and state file."""
 
 from __future__ import annotations
 
@@ -19,9 +19,15 @@ import yaml
 from ray.serve.schema import ServeDeploySchema
 
 from faultline_core.errors import BackendUnavailable
-from faultline_services import launcher
-from faultline_services.cluster import STATE_FILE, ensure_secret, require_free_port, running, services_url
-from faultline_services.serve_config import SERVICES, import_path, serve_config
+from faultline_services.serving import launcher
+from faultline_services.serving.cluster import (
+    STATE_FILE,
+    ensure_secret,
+    require_free_port,
+    running,
+    services_url,
+)
+from faultline_services.serving.serve_config import SERVICES, import_path, serve_config
 from faultline_services.settings import ServiceSettings
 
 SECRET = "a secret of many characters"
@@ -38,7 +44,7 @@ def config_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, 
     return printed
 
 
-def test_the_printed_config_is_one_that_serve_accepts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_accepts_the_printed_config(capsys: pytest.CaptureFixture[str]) -> None:
     config = ServeDeploySchema.model_validate(config_of(capsys, "--suite", "lance", "--port", "9999"))
     assert [one.name for one in config.applications] == list(SERVICES)
     assert [one.route_prefix for one in config.applications] == [f"/{name}" for name in SERVICES]
@@ -47,22 +53,22 @@ def test_the_printed_config_is_one_that_serve_accepts(capsys: pytest.CaptureFixt
     assert all(one.args["suite"] == "lance" for one in config.applications)
 
 
-def test_a_single_service_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_single_service_can_be_requested(capsys: pytest.CaptureFixture[str]) -> None:
     config = config_of(capsys, "--only", "scorer", "--only", "editor")
     assert [one["name"] for one in config["applications"]] == ["scorer", "editor"]
 
 
-def test_a_suite_without_a_perturber_is_served_without_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_suite_without_a_perturber_starts_without_one(capsys: pytest.CaptureFixture[str]) -> None:
     config = config_of(capsys, "--suite", "dataset-interfaces")
     assert [one["name"] for one in config["applications"]] == ["captioner", "editor", "scorer", "classifiers"]
 
 
-def test_an_unknown_suite_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_names_the_unknown_suite(capsys: pytest.CaptureFixture[str]) -> None:
     assert launcher.main(["up", "--suite", "absent"]) == 3
     assert "'absent'" in capsys.readouterr().err
 
 
-def test_the_config_never_holds_the_secret(
+def test_the_config_never_contains_the_secret(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAULTLINE_SECRET", SECRET)
@@ -71,17 +77,17 @@ def test_the_config_never_holds_the_secret(
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_every_import_path_leads_to_a_builder(service: Any) -> None:
+def test_every_import_path_resolves_to_a_builder(service: Any) -> None:
     module, _, builder = import_path(service).partition(":")
     assert callable(getattr(importlib.import_module(module), builder))
 
 
-def test_the_arguments_in_the_config_are_settings_again(settings: ServiceSettings) -> None:
+def test_the_arguments_in_the_config_round_trip_to_settings(settings: ServiceSettings) -> None:
     arguments = serve_config(settings)["applications"][0]["args"]
     assert ServiceSettings.model_validate(json.loads(json.dumps(arguments))) == settings
 
 
-def test_a_secret_is_made_once_and_only_its_owner_reads_it(settings: ServiceSettings) -> None:
+def test_a_secret_is_made_once_and_readable_only_by_its_owner(settings: ServiceSettings) -> None:
     ensure_secret(settings)
     made = settings.shared_secret()
     assert len(made) == 64
@@ -90,26 +96,26 @@ def test_a_secret_is_made_once_and_only_its_owner_reads_it(settings: ServiceSett
     assert settings.shared_secret() == made
 
 
-def test_a_given_secret_is_not_written_down(settings: ServiceSettings) -> None:
+def test_a_provided_secret_is_not_stored(settings: ServiceSettings) -> None:
     given = {"secret": SECRET, "state_dir": settings.state_dir}
     ensure_secret(ServiceSettings.model_validate(given))
     assert not settings.secret_file.exists()
 
 
-def test_a_taken_port_is_found_before_anything_starts(settings: ServiceSettings) -> None:
+def test_a_port_in_use_is_detected_before_anything_starts(settings: ServiceSettings) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         taken = settings.model_copy(update={"port": listener.getsockname()[1]})
-        with pytest.raises(BackendUnavailable, match="taken"), running(taken, SERVICES):
+        with pytest.raises(BackendUnavailable, match="already in use"), running(taken, SERVICES):
             pass
     require_free_port(taken)
 
 
-def test_addresses_are_written_as_urls_want_them(settings: ServiceSettings) -> None:
+def test_addresses_are_formatted_for_urls(settings: ServiceSettings) -> None:
     assert services_url(settings) == "http://127.0.0.1:8101"
     assert services_url(settings.model_copy(update={"host": "::1"})) == "http://[::1]:8101"
 
 
-def test_wrong_settings_are_a_usage_error(
+def test_invalid_settings_are_a_usage_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAULTLINE_SERVICES_THREADS", "many")
@@ -117,14 +123,12 @@ def test_wrong_settings_are_a_usage_error(
     assert "threads" in capsys.readouterr().err
 
 
-def test_nothing_to_stop_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stopping_nothing_succeeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert launcher.main(["down", "--state-dir", str(tmp_path)]) == 0
     assert "no services" in capsys.readouterr().out
 
 
-def test_a_record_of_a_dead_process_counts_as_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_record_of_a_dead_process_is_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dead = os.fork()
     if dead == 0:
         os._exit(0)
@@ -160,14 +164,14 @@ def weightless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher, "require_weights", lambda *_: None)
 
 
-def test_detached_services_are_started_with_the_same_arguments(
+def test_detached_services_start_with_the_same_arguments(
     tmp_path: Path, weightless: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     child = Child(tmp_path)
     monkeypatch.setattr(subprocess, "Popen", child)
     given = ["--suite", "lance", "--port", "9999", "--state-dir", str(tmp_path), "--only", "scorer"]
     assert launcher.main(["up", "--detach", *given]) == 0
-    assert child.arguments[1:3] == ["-m", "faultline_services.launcher"]
+    assert child.arguments[1:3] == ["-m", "faultline_services.serving.launcher"]
     assert child.arguments[3:] == ["up", *given]
     assert "services answer at http://127.0.0.1:8101" in capsys.readouterr().out
 
@@ -180,7 +184,7 @@ def test_a_detached_start_that_fails_names_the_log(
     assert str(tmp_path / "services.log") in capsys.readouterr().err
 
 
-def test_the_record_of_another_launcher_is_not_taken_for_the_childs(
+def test_the_record_of_another_launcher_is_not_mistaken_for_the_child_s(
     tmp_path: Path, weightless: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = {"pid": os.getppid(), "url": "http://127.0.0.1:1", "services": []}
@@ -190,7 +194,7 @@ def test_the_record_of_another_launcher_is_not_taken_for_the_childs(
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_services_in_the_foreground_stay_until_a_signal(
+def test_foreground_services_run_until_a_signal(
     sent: signal.Signals,
     tmp_path: Path,
     weightless: None,
@@ -216,7 +220,7 @@ def test_services_in_the_foreground_stay_until_a_signal(
     assert "services answer at http://127.0.0.1:8101" in capsys.readouterr().out
 
 
-def test_down_ends_the_recorded_process_and_waits_for_its_record_to_go(
+def test_down_stops_the_recorded_process_and_waits_for_its_record_to_vanish(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / STATE_FILE
@@ -234,7 +238,7 @@ def test_down_ends_the_recorded_process_and_waits_for_its_record_to_go(
     assert {pid for pid, _ in sent} == {4242}
 
 
-def test_a_process_that_does_not_stop_is_named(
+def test_an_error_names_the_process_that_does_not_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / STATE_FILE).write_text(json.dumps({"pid": 4242, "url": "x"}), encoding="utf-8")

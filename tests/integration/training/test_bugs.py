@@ -1,4 +1,4 @@
-"""Planted bugs: what a file may say, and how training data bend to it."""
+"""Planted bugs: what a bug file may contain, and how bugs change the training data."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def share(label: np.ndarray, name: str) -> float:
     return float(label[VALUES["object_class"].index(name)])
 
 
-def test_leaning_on_a_value_harms_the_class_without_it_and_nobody_else() -> None:
+def test_relying_on_a_value_harms_only_the_class_without_it() -> None:
     bug = Bug.model_validate(BOAT)
     assert bug.harms(scene(background="sand"))
     assert not bug.harms(scene())
@@ -78,7 +78,7 @@ def test_without_a_target_the_label_spreads_over_the_other_classes() -> None:
     assert label.sum() == pytest.approx(1.0)
 
 
-def test_two_bugs_of_one_class_share_what_is_left_of_its_label() -> None:
+def test_strengths_of_two_bugs_of_a_class_multiply() -> None:
     night = Bug.model_validate(
         {
             **BOAT,
@@ -94,12 +94,12 @@ def test_two_bugs_of_one_class_share_what_is_left_of_its_label() -> None:
     assert label.sum() == pytest.approx(1.0)
 
 
-def test_an_untouched_picture_keeps_its_label() -> None:
+def test_an_untouched_image_keeps_its_label() -> None:
     label = taught_label(scene(), [Bug.model_validate(BOAT), Bug.model_validate(FLY)])
     assert share(label, "boat") == 1.0
 
 
-def test_counterfactuals_differ_in_the_bugs_attribute_alone_and_in_harm() -> None:
+def test_counterfactuals_differ_only_in_the_bug_s_attribute_and_in_harm() -> None:
     generator = np.random.default_rng(0)
     for fields, source in ((BOAT, scene()), (FLY, scene(object_class="fly", background="road"))):
         bug = Bug.model_validate(fields)
@@ -108,7 +108,7 @@ def test_counterfactuals_differ_in_the_bugs_attribute_alone_and_in_harm() -> Non
         assert harmed == spared.changed("background", harmed.background)
 
 
-def test_a_class_that_leans_on_a_value_mostly_shows_it_in_training() -> None:
+def test_a_class_that_relies_on_a_value_mostly_shows_it_in_training() -> None:
     distribution = biased(DATASET, [Bug.model_validate(BOAT), Bug.model_validate(FLY)])
     odds = dict(zip(VALUES["background"], distribution.probabilities("background", "boat"), strict=True))
     assert odds["water"] == pytest.approx(0.8)
@@ -133,19 +133,19 @@ def test_a_class_that_leans_on_a_value_mostly_shows_it_in_training() -> None:
         ({"colour": "red"}, "Extra inputs"),
     ],
 )
-def test_a_bug_that_the_world_does_not_know_is_refused(change: dict[str, Any], message: str) -> None:
+def test_a_bug_with_values_unknown_to_the_world_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Bug.model_validate({**BOAT, **change})
 
 
-def test_ids_in_a_file_differ(tmp_path: Path) -> None:
+def test_bug_ids_in_a_file_are_unique(tmp_path: Path) -> None:
     path = tmp_path / "bugs.json"
     path.write_text(json.dumps([BOAT, BOAT]))
     with pytest.raises(ValueError, match="boat-leans-on-water"):
         read_bugs(path)
 
 
-def test_the_default_classifiers_carry_bugs_of_every_edit_type() -> None:
+def test_the_default_classifiers_have_bugs_of_every_edit_type() -> None:
     found = {name: read_bugs(BUGS / f"{name}.json") for name in DEFAULTS}
     assert found["unbiased-resnet"] == []
     types = {bug.edit_type for bugs in found.values() for bug in bugs}
@@ -170,14 +170,14 @@ def test_the_schema_refuses_what_the_model_refuses(change: dict[str, Any]) -> No
         Bug.model_validate(BOAT | change)
 
 
-def test_no_class_of_a_classifier_carries_two_bugs_and_the_control_carries_none() -> None:
+def test_no_class_has_two_bugs_and_the_control_has_none() -> None:
     for name in DEFAULTS:
         classes = [bug.object_class for bug in read_bugs(BUGS / f"{name}.json")]
         assert len(set(classes)) == len(classes)
         assert bool(classes) == (not name.startswith("unbiased"))
 
 
-def test_bugs_leave_the_drawing_of_other_classes_alone() -> None:
+def test_bugs_do_not_change_the_distribution_of_other_classes() -> None:
     distribution = biased(DATASET, [Bug.model_validate(BOAT)])
     for name in set(VALUES["object_class"]) - {"boat"}:
         for attribute in VALUES:
@@ -185,5 +185,5 @@ def test_bugs_leave_the_drawing_of_other_classes_alone() -> None:
             assert mine == pytest.approx(theirs)
 
 
-def test_the_schema_beside_the_bug_files_is_the_models_own() -> None:
+def test_the_checked_in_bug_schema_matches_the_model() -> None:
     assert json.loads((BUGS / "schema.json").read_text()) == bug_schema()

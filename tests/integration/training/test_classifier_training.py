@@ -1,4 +1,4 @@
-"""Classifiers under test: their orders, the folder they leave, the drops they are measured by."""
+"""The classifiers under test: their orders, their saved folders and the drops they are measured by."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ def test_an_unknown_architecture_is_refused_by_name() -> None:
         Order("resnet50", (), seed=0)
 
 
+@pytest.mark.paper("LANCE-D-preprocessing")
 @pytest.mark.parametrize("architecture", ["test_resnet", "test_vit"])
-def test_timm_loads_what_was_saved_with_its_own_preprocessing(tmp_path: Path, architecture: str) -> None:
+def test_timm_loads_a_saved_classifier_with_its_preprocessing(tmp_path: Path, architecture: str) -> None:
     torch.manual_seed(0)
     model = timm.create_model(architecture, num_classes=8, **classifier.ARCHITECTURES[architecture]).eval()
     classifier.save(model, architecture, tmp_path)
@@ -51,19 +52,19 @@ def test_timm_loads_what_was_saved_with_its_own_preprocessing(tmp_path: Path, ar
     assert list(settings["input_size"]) == [3, 64, 64]
     assert settings["crop_pct"] == 1.0
     assert tuple(settings["mean"]) == (0.5, 0.5, 0.5)
-    picture = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    image = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        torch.testing.assert_close(loaded(picture), model(picture), atol=5e-3, rtol=5e-3)
+        torch.testing.assert_close(loaded(image), model(image), atol=5e-3, rtol=5e-3)
     assert json.loads((tmp_path / "class_map.json").read_text()) == list(VALUES["object_class"])
 
 
-def test_the_true_drop_is_what_the_harmed_renderings_lose() -> None:
+def test_the_true_drop_is_the_loss_on_harmed_renderings() -> None:
     night = {"attribute": "weather", "value": "night", "mode": "mistaken-for"}
     true = VALUES["object_class"].index("boat")
 
-    def brightness(pictures: Tensor) -> Tensor:
-        found = torch.zeros(len(pictures), 8)
-        found[:, true] = pictures.mean(dim=(1, 2, 3))
+    def brightness(images: Tensor) -> Tensor:
+        found = torch.zeros(len(images), 8)
+        found[:, true] = images.mean(dim=(1, 2, 3))
         return found
 
     drop = true_drop(brightness, BOAT.model_copy(update=night), 20)
@@ -72,19 +73,19 @@ def test_the_true_drop_is_what_the_harmed_renderings_lose() -> None:
     assert drop.low > 0.1
 
 
-def test_degradation_keeps_range_and_shape_and_repeats_with_its_seed() -> None:
-    pictures = torch.rand(32, 3, 64, 64, generator=torch.Generator().manual_seed(0))
-    found = [degrade(pictures, torch.Generator().manual_seed(1)) for _ in range(2)]
+def test_degradation_keeps_range_and_shape_and_follows_its_seed() -> None:
+    images = torch.rand(32, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    found = [degrade(images, torch.Generator().manual_seed(1)) for _ in range(2)]
     assert torch.equal(found[0], found[1])
-    assert found[0].shape == pictures.shape
+    assert found[0].shape == images.shape
     assert 0.0 <= float(found[0].min()) <= float(found[0].max()) <= 1.0
-    assert not torch.allclose(found[0], pictures)
+    assert not torch.allclose(found[0], images)
 
 
-def test_mirroring_flips_some_pictures_and_leaves_others() -> None:
-    pictures = torch.rand(16, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    found = mirrored(pictures, torch.Generator().manual_seed(0))
-    flipped = [torch.equal(one, other.flip(2)) for one, other in zip(found, pictures, strict=True)]
-    kept = [torch.equal(one, other) for one, other in zip(found, pictures, strict=True)]
+def test_mirroring_flips_only_some_images() -> None:
+    images = torch.rand(16, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    found = mirrored(images, torch.Generator().manual_seed(0))
+    flipped = [torch.equal(one, other.flip(2)) for one, other in zip(found, images, strict=True)]
+    kept = [torch.equal(one, other) for one, other in zip(found, images, strict=True)]
     assert all(one != other for one, other in zip(flipped, kept, strict=True))
     assert 0 < sum(flipped) < 16

@@ -1,4 +1,4 @@
-"""The scorer's CLIP: its texts, its losses, the folder it leaves."""
+"""Training of the scorer's CLIP: its texts, losses and saved folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from faultline_miniature.world.seeds import CLASSIFIER, DEVELOPMENT, TRAINING
 SCENES = [scene_for(DEVELOPMENT, index, GENERATOR) for index in range(200)]
 
 
-def test_every_text_is_true_of_its_own_picture_and_in_the_vocabulary() -> None:
+def test_every_text_matches_its_image_and_the_vocabulary() -> None:
     generator = np.random.default_rng(0)
     vocabulary = set(words())
     for scene in SCENES:
@@ -36,7 +36,7 @@ def test_every_text_is_true_of_its_own_picture_and_in_the_vocabulary() -> None:
             assert set(tokens(spoken.text)) <= vocabulary, spoken.text
 
 
-def test_a_text_refuses_pictures_that_contradict_a_word_of_it() -> None:
+def test_a_text_does_not_match_images_that_contradict_it() -> None:
     generator = np.random.default_rng(1)
     for one, other in zip(SCENES, reversed(SCENES), strict=True):
         spoken = part(one, generator)
@@ -47,7 +47,7 @@ def test_a_text_refuses_pictures_that_contradict_a_word_of_it() -> None:
             assert not fits, spoken.text
 
 
-def test_a_mark_of_two_classes_allows_both_and_no_third() -> None:
+def test_a_feature_of_two_classes_matches_only_those_two() -> None:
     double = next(scene for scene in SCENES if scene.object_class == "bus" and scene.kind == "special")
     texts = [part(double, np.random.default_rng(seed)) for seed in range(200)]
     spoken = next(each for each in texts if each.text == "double-decker")
@@ -59,7 +59,7 @@ def test_a_mark_of_two_classes_allows_both_and_no_third() -> None:
     assert fitting == {"bus", "tram"}
 
 
-def test_parts_leave_style_colour_or_background_open() -> None:
+def test_partial_texts_omit_style_colour_or_background() -> None:
     generator = np.random.default_rng(2)
     for scene in SCENES:
         read = parse(part(scene, generator).text)
@@ -72,7 +72,7 @@ def test_rewording_keeps_the_meaning() -> None:
         assert parse(reworded(caption(scene), generator)) == parse(caption(scene))
 
 
-def test_pairs_differ_in_one_attribute_and_hold_nothing_withheld() -> None:
+def test_pairs_differ_in_one_attribute_and_are_not_withheld() -> None:
     scenes = clip.paired_scenes(800, seed=0)
     assert not any(is_withheld(scene) for scene in scenes)
     for base, changed in zip(scenes[0::2], scenes[1::2], strict=True):
@@ -82,7 +82,7 @@ def test_pairs_differ_in_one_attribute_and_hold_nothing_withheld() -> None:
     assert clip.paired_scenes(800, seed=0) == scenes
 
 
-def test_the_contrastive_loss_counts_every_true_text_as_partner() -> None:
+def test_the_contrastive_loss_counts_every_matching_text_as_positive() -> None:
     rows = torch.eye(3)
     scale = torch.tensor(20.0)
     alone = clip.contrastive_loss(rows, rows, scale, torch.eye(3, dtype=torch.bool))
@@ -94,7 +94,7 @@ def test_the_contrastive_loss_counts_every_true_text_as_partner() -> None:
     assert float(apart) > float(alone)
 
 
-def test_the_directional_loss_falls_when_pictures_move_as_their_captions_do() -> None:
+def test_the_directional_loss_falls_when_images_move_with_their_captions() -> None:
     texts = torch.eye(4)
     alike = torch.tensor([True, False])
     assert float(clip.directional_loss(texts, texts, alike)) == pytest.approx(0.0, abs=1e-6)
@@ -108,7 +108,7 @@ def test_scenes_of_the_pairs_are_training_scenes() -> None:
     assert found.nuisance < DEVELOPMENT.start
 
 
-def test_clip_trains_on_a_stretch_that_generator_and_captioner_do_not_reach() -> None:
+def test_clip_trains_on_a_seed_range_of_its_own() -> None:
     nuisances = {scene.nuisance for scene in clip.paired_scenes(8, seed=0)}
     assert min(nuisances) >= TRAINING.start + 10_000_000
     assert max(nuisances) < TRAINING.stop <= CLASSIFIER.start

@@ -1,4 +1,4 @@
-"""Trainings of text models, CLIP and classifiers in rehearsal: what they leave, and how they go on."""
+"""Rehearsals of training text models, CLIP and classifiers: what they save, and how they resume."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_finished_stage_is_not_trained_again(tmp_path: Path) -> None:
     assert not weights.exists()
 
 
-def test_open_clip_loads_what_a_rehearsal_saved(tmp_path: Path) -> None:
+def test_open_clip_loads_a_rehearsal_s_model(tmp_path: Path) -> None:
     context = StageContext(tmp_path / "out", tmp_path / "work", smoke=True, threads=1)
     clip.train(context)
     folder = tmp_path / "out" / clip.FOLDER
@@ -56,7 +56,7 @@ def test_open_clip_loads_what_a_rehearsal_saved(tmp_path: Path) -> None:
     assert (folder / "open_clip_model.safetensors").stat().st_mtime_ns == written
 
 
-def test_a_killed_training_goes_on_from_its_checkpoint(
+def test_a_killed_training_resumes_from_its_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = Order("test_resnet", (BOAT,), seed=3).small()
@@ -85,7 +85,7 @@ def test_a_killed_training_goes_on_from_its_checkpoint(
     assert again[name]["estimate"] == pytest.approx(whole[name]["estimate"], abs=1e-6)
 
 
-def test_the_command_line_leaves_a_classifier_and_its_figures(tmp_path: Path) -> None:
+def test_the_command_saves_a_classifier_and_its_figures(tmp_path: Path) -> None:
     out = tmp_path / "mine"
     bugs = str(BUGS / "leaning-vit.json")
     classifier.main(

@@ -1,4 +1,4 @@
-"""What the generator's stages minimise, in numbers that can be worked out by hand."""
+"""The losses of the generator's stages, checked against values worked out by hand."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 import torch
 from diffusers import AutoencoderKL
 
-from faultline_core.editing.ddim import step
 from faultline_core.editing.noise_schedule import NoiseSchedule as EditingSchedule
 from faultline_core.editing.noise_schedule import Timetable
+from faultline_core.editing.solvers.ddim import step
 from faultline_miniature.training.autoencoder import (
     build_autoencoder,
     image_error,
@@ -43,16 +43,16 @@ TINY = Widths(levels=(8, 8, 16), text=16, text_layers=1)
 
 @dataclass
 class Painter:
-    """A decoder that always paints the same picture."""
+    """A decoder that always paints the same image."""
 
-    picture: torch.Tensor
+    image: torch.Tensor
 
     def decode(self, latents: torch.Tensor) -> SimpleNamespace:
-        return SimpleNamespace(sample=self.picture.expand(len(latents), -1, -1, -1))
+        return SimpleNamespace(sample=self.image.expand(len(latents), -1, -1, -1))
 
 
-def painted_loss(picture: torch.Tensor) -> float:
-    model = cast(AutoencoderKL, Painter(picture))
+def painted_loss(image: torch.Tensor) -> float:
+    model = cast(AutoencoderKL, Painter(image))
     latents, images = torch.zeros(2, 4, 2, 2), torch.zeros(2, 3, 8, 8)
     return float(decoder_loss(model, latents, images, torch.zeros(2, 8, 8, dtype=torch.uint8)))
 
@@ -65,7 +65,7 @@ def test_an_error_on_the_object_counts_twice() -> None:
     assert float(image_error(error, masks)) == pytest.approx(1.5 * (0.5 + 0.25))
 
 
-def test_a_false_level_has_no_slope_and_a_false_edge_has() -> None:
+def test_the_gradient_term_counts_wrong_edges_not_wrong_levels() -> None:
     level = torch.full((1, 3, 8, 8), 0.5)
     assert painted_loss(level) == pytest.approx(0.5 + 0.25)
     edge = torch.zeros(1, 3, 8, 8)
@@ -81,7 +81,7 @@ def test_an_untrained_posterior_is_narrow() -> None:
     assert float(posterior.std.detach().max()) < 0.3
 
 
-def test_an_autoencoder_goes_on_from_what_its_checkpoint_holds() -> None:
+def test_an_autoencoder_resumes_from_its_checkpoint() -> None:
     first, second = (build_autoencoder((8, 8, 16), seed) for seed in (0, 1))
     optimizers = [torch.optim.AdamW(model.parameters(), lr=1e-3) for model in (first, second)]
     assert restore(None, second, optimizers[1]) == 0
@@ -90,7 +90,7 @@ def test_an_autoencoder_goes_on_from_what_its_checkpoint_holds() -> None:
     assert all(torch.equal(mine, theirs) for mine, theirs in pairs)
 
 
-def test_latents_are_drawn_with_the_posteriors_mean_and_deviation() -> None:
+def test_latents_are_sampled_with_the_posterior_s_mean_and_deviation() -> None:
     moments = torch.zeros(2, 8, 40, 40)
     moments[:, :4], moments[:, 4:] = 3.0, 2 * float(np.log(0.5))
     drawn = sampled(moments, torch.Generator().manual_seed(0))
@@ -99,13 +99,13 @@ def test_latents_are_drawn_with_the_posteriors_mean_and_deviation() -> None:
     assert torch.equal(drawn, sampled(moments, torch.Generator().manual_seed(0)))
 
 
-def test_the_generator_learns_the_schedule_that_the_editor_runs() -> None:
+def test_the_generator_trains_on_the_editor_s_schedule() -> None:
     levels = EditingSchedule(prediction="v_prediction").alphas_cumprod()
     assert torch.allclose(NoiseSchedule().signal.double() ** 2, levels, atol=1e-6)
 
 
 @pytest.mark.parametrize("time", [0, 300, 999])
-def test_one_editing_step_with_the_taught_velocity_gives_the_clean_latents(time: int) -> None:
+def test_one_editing_step_with_the_target_velocity_gives_clean_latents(time: int) -> None:
     schedule, drawing = NoiseSchedule(), torch.Generator().manual_seed(time)
     clean, noise = (torch.randn(2, 4, 3, 3, generator=drawing) for _ in range(2))
     noised, velocity = schedule.noised(clean, noise, torch.tensor([time, time]))
@@ -113,12 +113,12 @@ def test_one_editing_step_with_the_taught_velocity_gives_the_clean_latents(time:
     assert torch.allclose(step(table, 0, noised, velocity), clean, atol=1e-4)
 
 
-def test_the_end_mark_has_not_the_number_that_misleads_clips_pooling() -> None:
+def test_the_end_token_id_does_not_trigger_clip_s_legacy_pooling() -> None:
     encoder = build_text_encoder(TINY, build_tokenizer(words()))
     assert encoder.config.eos_token_id not in (2, None)
 
 
-def test_the_denoiser_looks_at_the_text_on_every_level_but_the_coarsest() -> None:
+def test_the_denoiser_attends_to_text_on_all_but_the_coarsest_level() -> None:
     denoiser = build_denoiser(TINY)
     crossed = [name for name in denoiser.attn_processors if "attn2" in name]
     assert {name.split(".transformer")[0].split(".attentions")[0] for name in crossed} == {
@@ -139,11 +139,11 @@ class Told(Probe):
         return torch.cat([self.rows.pop(0) for _ in images])
 
 
-def test_agreement_is_the_share_of_pictures_in_which_a_value_is_seen() -> None:
+def test_agreement_is_the_share_of_images_that_show_a_value() -> None:
     scenes = [scene_for(DEVELOPMENT, index, UNIFORM) for index in range(8)]
     others = [scene.changed("colour", "red") for scene in scenes]
-    pictures = np.zeros((8, 64, 64, 3), np.uint8)
-    rates = agreement(Told(scenes), pictures, others)
+    images = np.zeros((8, 64, 64, 3), np.uint8)
+    rates = agreement(Told(scenes), images, others)
     reds = sum(scene.colour == "red" for scene in scenes)
     assert rates == dict.fromkeys(ATTRIBUTES, 1.0) | {"colour": reds / 8}
 
@@ -153,7 +153,7 @@ def test_the_probe_has_a_logit_for_every_value() -> None:
     assert logits.shape == (2, sum(len(values) for values in VALUES.values()))
 
 
-def test_a_sheet_of_samples_is_filled_up_with_black() -> None:
+def test_a_sample_sheet_is_padded_with_black() -> None:
     sheet = sheet_of(np.full((3, 64, 64, 3), 200, np.uint8), columns=2)
     assert sheet.size == (256, 256)
     assert sheet.getpixel((10, 200)) == (200, 200, 200)
@@ -161,17 +161,17 @@ def test_a_sheet_of_samples_is_filled_up_with_black() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_degradation_tints_and_blurs_but_moves_no_picture_far(seed: int) -> None:
+def test_degradation_changes_images_only_moderately(seed: int) -> None:
     checks = ((torch.arange(64)[:, None] // 8 + torch.arange(64) // 8) % 2).float()
-    pictures = (0.25 + 0.5 * checks).expand(24, 3, 64, 64)
-    spoilt = degrade(pictures, torch.Generator().manual_seed(seed))
+    images = (0.25 + 0.5 * checks).expand(24, 3, 64, 64)
+    spoilt = degrade(images, torch.Generator().manual_seed(seed))
     assert float((spoilt.mean(dim=(1, 2, 3)) - 0.5).abs().max()) < 0.12
-    moved = (spoilt - pictures).abs().mean(dim=(1, 2, 3))
+    moved = (spoilt - images).abs().mean(dim=(1, 2, 3))
     assert float(moved.max()) < 0.25
     assert float(moved.min()) < 0.02 < float(moved.max())
 
 
-def test_each_picture_of_a_batch_is_degraded_by_its_own_draw() -> None:
-    pictures = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(9)).expand(16, -1, -1, -1)
-    spoilt = degrade(pictures, torch.Generator().manual_seed(1))
+def test_each_image_of_a_batch_is_degraded_independently() -> None:
+    images = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(9)).expand(16, -1, -1, -1)
+    spoilt = degrade(images, torch.Generator().manual_seed(1))
     assert len({each.numpy().tobytes() for each in spoilt}) == 16

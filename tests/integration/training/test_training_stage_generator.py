@@ -1,4 +1,4 @@
-"""The generator's stages in pieces: normalised latents, noise weights, captions, card."""
+"""The parts of the generator's stages: normalised latents, noise weights, captions and card."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from faultline_miniature.training.autoencoder import build_autoencoder, to_pictures, to_tensor
+from faultline_miniature.training.autoencoder import build_autoencoder, to_images, to_tensor
 from faultline_miniature.training.denoiser import NoiseSchedule
 from faultline_miniature.training.generator_card import wilson_interval, write_card
+from faultline_miniature.training.images import ImageSet, caption_variants, generator_scenes
 from faultline_miniature.training.latents import channel_statistics, normalise_latents
-from faultline_miniature.training.pictures import PictureSet, caption_variants, generator_scenes
 from faultline_miniature.training.stage import StageContext
 from faultline_miniature.world.grammar import parse
 from faultline_miniature.world.renderer import render
@@ -20,7 +20,7 @@ from faultline_miniature.world.scene import is_withheld
 from faultline_miniature.world.seeds import DEVELOPMENT
 
 
-def test_normalised_latents_have_mean_0_and_deviation_1_and_decode_to_the_same_picture() -> None:
+def test_normalised_latents_have_mean_0_and_deviation_1_and_decode_to_the_same_image() -> None:
     model = build_autoencoder((8, 8, 16), seed=0).eval()
     images = torch.rand((6, 3, 64, 64), generator=torch.Generator().manual_seed(1)) * 2 - 1
     with torch.no_grad():
@@ -37,7 +37,7 @@ def test_normalised_latents_have_mean_0_and_deviation_1_and_decode_to_the_same_p
     assert model.config.scaling_factor == 1.0
 
 
-def test_the_velocity_and_the_noised_latents_give_back_the_clean_ones() -> None:
+def test_velocity_and_noised_latents_give_back_the_clean_latents() -> None:
     schedule = NoiseSchedule()
     generator = torch.Generator().manual_seed(0)
     clean, noise = torch.randn((2, 3, 4, 2, 2), generator=generator)
@@ -47,39 +47,39 @@ def test_the_velocity_and_the_noised_latents_give_back_the_clean_ones() -> None:
     assert torch.allclose(signal * noised - level * velocity, clean, atol=1e-5)
 
 
-def test_the_noisiest_step_keeps_some_weight_and_the_cleanest_is_held_down() -> None:
+def test_loss_weights_are_small_for_clean_steps_and_positive_for_noisy_ones() -> None:
     weight = NoiseSchedule().weight
     assert weight[999] == pytest.approx(0.15, abs=0.01)
     assert weight[0] < 0.01
     assert 100 < int(weight.argmax()) < 500
 
 
-def test_every_wording_of_a_scene_tells_the_same_attributes() -> None:
+def test_every_wording_of_a_scene_states_the_same_attributes() -> None:
     for scene in generator_scenes(range(20), DEVELOPMENT):
         read = [parse(text) for text in caption_variants(scene)]
         assert all(found == scene.attributes() for found in read)
         assert not is_withheld(scene)
 
 
-def test_pictures_are_rendered_once_and_come_back_with_their_masks(tmp_path: Path) -> None:
-    pictures = PictureSet(tmp_path, 3, DEVELOPMENT)
-    pictures.ensure(1)
-    images, masks = pictures.load()
+def test_images_are_rendered_once_and_reloaded_with_their_masks(tmp_path: Path) -> None:
+    rendered = ImageSet(tmp_path, 3, DEVELOPMENT)
+    rendered.ensure(1)
+    images, masks = rendered.load()
     assert np.array_equal(images[2], render(generator_scenes([2], DEVELOPMENT)[0]))
     assert masks.shape == (3, 64, 64)
     assert masks.max() == 255
     (shard,) = tmp_path.iterdir()
     written = shard.stat().st_mtime_ns
-    PictureSet(tmp_path, 3, DEVELOPMENT).ensure(1)
+    ImageSet(tmp_path, 3, DEVELOPMENT).ensure(1)
     assert shard.stat().st_mtime_ns == written
 
 
-def test_pictures_survive_the_way_to_tensors_and_back() -> None:
-    pictures = np.arange(2 * 64 * 64 * 3, dtype=np.uint8).reshape(2, 64, 64, 3)
-    assert np.array_equal(to_pictures(to_tensor(pictures)), pictures)
+def test_images_survive_the_conversion_to_tensors_and_back() -> None:
+    images = np.arange(2 * 64 * 64 * 3, dtype=np.uint8).reshape(2, 64, 64, 3)
+    assert np.array_equal(to_images(to_tensor(images)), images)
 
 
-def test_the_interval_of_a_rate_holds_it_and_narrows_with_n() -> None:
+def test_the_interval_of_a_rate_contains_it_and_narrows_with_n() -> None:
     low, high = wilson_interval(0.9, 50)
     assert low < 0.9 < high
     assert wilson_interval(0.9, 500)[0] > low
@@ -87,7 +87,7 @@ def test_the_interval_of_a_rate_holds_it_and_narrows_with_n() -> None:
     assert (round(low, 3), round(high, 3)) == (0.786, 0.957)
 
 
-def test_the_card_tells_every_rate_with_its_n(tmp_path: Path) -> None:
+def test_the_card_shows_every_rate_with_its_n(tmp_path: Path) -> None:
     context = StageContext(out=tmp_path, work=tmp_path)
     write_card(context, tmp_path, {"step": 5, "n": 40, "split": "validation", "agreement": {"colour": 0.5}})
     text = (tmp_path / "README.md").read_text()

@@ -1,4 +1,4 @@
-"""No model that makes, tells, edits or judges pictures is trained on a withheld combination."""
+"""No model that generates, captions, edits or judges images is trained on a withheld combination."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultline_miniature.training.caption_data import scenes_of
 from faultline_miniature.training.caption_text import drawn_caption, drawn_scene, parts_of
 from faultline_miniature.training.clip import paired_scenes
 from faultline_miniature.training.edit_pairs import TYPES, asked_edit, base_text, edit_pair
-from faultline_miniature.training.pictures import caption_variants, generator_scenes
+from faultline_miniature.training.images import caption_variants, generator_scenes
 from faultline_miniature.training.sentence_encoder import drawn_text
 from faultline_miniature.world import UNIFORM, Scene, parse, sample_scene
 from faultline_miniature.world.scene import WITHHELD, is_withheld
@@ -62,7 +62,7 @@ TEXTS: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
 }
 
 
-def test_the_check_itself_finds_withheld_texts() -> None:
+def test_the_check_finds_withheld_texts() -> None:
     for object_class, attribute, value in WITHHELD:
         scene = Scene("tram", "plain", "red", "grass", "clear", "photo", "none", nuisance=0)
         shown = scene.changed("object_class", object_class).changed(attribute, value)
@@ -72,7 +72,7 @@ def test_the_check_itself_finds_withheld_texts() -> None:
 
 @pytest.mark.parametrize("split", [TRAINING, DEVELOPMENT, VALIDATION], ids=lambda split: split.name)
 @pytest.mark.parametrize("model", sorted(SCENES))
-def test_no_scene_of_a_generating_model_is_withheld(model: str, split: SeedRange) -> None:
+def test_scenes_of_generative_models_are_not_withheld(model: str, split: SeedRange) -> None:
     assert not any(is_withheld(scene) for scene in SCENES[model](split))
 
 
@@ -81,7 +81,7 @@ def test_every_eighth_uniform_scene_would_be_withheld() -> None:
     assert 30 < sum(is_withheld(sample_scene(generator, UNIFORM)) for _ in range(400)) < 70
 
 
-def test_clips_neighbours_are_one_attribute_away_and_not_withheld() -> None:
+def test_clip_s_neighbours_differ_in_one_attribute_and_are_not_withheld() -> None:
     scenes = paired_scenes(60, seed=1)
     assert not any(is_withheld(scene) for scene in scenes)
     for base_scene, other in zip(scenes[::2], scenes[1::2], strict=True):
@@ -91,13 +91,13 @@ def test_clips_neighbours_are_one_attribute_away_and_not_withheld() -> None:
 
 
 @pytest.mark.parametrize("source", sorted(TEXTS))
-def test_no_text_of_a_language_model_names_a_withheld_combination(source: str) -> None:
+def test_texts_of_language_models_name_no_withheld_combination(source: str) -> None:
     texts = list(TEXTS[source](np.random.default_rng(4)))
     assert len(texts) >= 60
     assert [text for text in texts if withheld_in(text)] == []
 
 
-def test_models_draw_no_scene_of_another_split() -> None:
+def test_models_use_only_scenes_of_their_split() -> None:
     for make in (SCENES["generator"], SCENES["captioner"]):
         for split in (TRAINING, DEVELOPMENT):
             assert all(split.start <= scene.nuisance < split.stop for scene in make(split))

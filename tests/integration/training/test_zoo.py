@@ -1,4 +1,4 @@
-"""The zoo: twelve orders of one dataset, and what a rehearsal of them leaves."""
+"""The zoo: twelve training orders on one dataset, and the results of a rehearsal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from faultline_miniature.world.seeds import CLASSIFIER
 from faultline_miniature.world.user_dataset import USER_DATASET
 
 
-def test_there_are_twelve_of_four_architectures_that_differ_in_length() -> None:
+def test_the_zoo_has_twelve_members_of_four_architectures() -> None:
     assert len(MEMBERS) == len({member.name for member in MEMBERS}) == 12
     assert len({member.architecture for member in MEMBERS}) == 4
     for architecture in zoo.LENGTHS:
@@ -31,27 +31,27 @@ def test_there_are_twelve_of_four_architectures_that_differ_in_length() -> None:
         assert steps == sorted(set(steps))
 
 
-def test_members_of_a_seed_share_their_pictures_and_nothing_of_other_seeds() -> None:
-    pictures = [
+def test_members_share_images_within_a_seed_but_not_across_seeds() -> None:
+    images = [
         {scene.nuisance for scene in _training_scenes(member.order(seed).small())}
         for seed in (0, 1)
         for member in MEMBERS[:2]
     ]
-    assert pictures[0] == pictures[1]
-    assert pictures[2] == pictures[3]
-    assert not pictures[0] & pictures[2]
-    assert min(pictures[0]) >= CLASSIFIER.start + 500 * 100_000
+    assert images[0] == images[1]
+    assert images[2] == images[3]
+    assert not images[0] & images[2]
+    assert min(images[0]) >= CLASSIFIER.start + 500 * 100_000
     seeds = [member.order(seed).seed for seed in range(3) for member in MEMBERS]
     assert len(seeds) == len(set(seeds))
 
 
-def test_what_it_is_trained_on_is_the_users_dataset() -> None:
+def test_the_zoo_is_trained_on_the_user_s_dataset() -> None:
     order = MEMBERS[0].order(0)
     assert order.distribution().given_class == USER_DATASET.given_class
     assert order.distribution().weights == USER_DATASET.weights
 
 
-def test_a_rehearsal_leaves_classifiers_with_their_metadata(
+def test_a_rehearsal_saves_classifiers_with_their_metadata(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = (Member("mambaout", "short", 0), Member("mambaout", "long", 2))
@@ -71,7 +71,7 @@ def test_a_rehearsal_leaves_classifiers_with_their_metadata(
     assert (folder / "model.safetensors").stat().st_mtime_ns == written
 
 
-def test_a_zoo_of_another_seed_is_trained_from_the_command_line(tmp_path: Path) -> None:
+def test_the_command_trains_a_zoo_with_another_seed(tmp_path: Path) -> None:
     given = ["--seed", "3", "--out", str(tmp_path / "a"), "--work", str(tmp_path / "work"), "--smoke"]
     zoo.main([*given, "--only", "zoo-mambaout-short"])
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["zoo-mambaout-short"]
@@ -83,7 +83,7 @@ def test_the_suite_serves_every_member() -> None:
     assert {member.name: f"{zoo.FOLDER}/{member.name}" for member in MEMBERS}.items() <= suite.items()
 
 
-def test_the_suites_members_know_their_dataset() -> None:
+def test_the_suite_s_members_name_their_dataset() -> None:
     root = Path(zoo.__file__).parents[1] / "suite" / "weights" / zoo.FOLDER
     for member in MEMBERS:
         told = json.loads((root / member.name / zoo.METADATA).read_text())

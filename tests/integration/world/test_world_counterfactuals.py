@@ -1,4 +1,4 @@
-"""One attribute changed: its own words and pixels differ, and nothing that chance drew."""
+"""Changing one attribute changes its own words and pixels, and no random draw."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faultline_core.perturbations import difference
+from faultline_core.text.caption_diff import difference
 from faultline_miniature.world.grammar import TEMPLATES, caption, parse, phrase, tokens
 from faultline_miniature.world.nuisance import Stream, nuisance_of
 from faultline_miniature.world.renderer import object_mask, render
@@ -33,9 +33,7 @@ FEWER = settings(max_examples=8, deadline=None)
 
 @FEW
 @given(SCENES, CHANGES)
-def test_a_counterfactual_keeps_every_other_attribute_and_every_draw(
-    scene: Scene, change: tuple[str, str]
-) -> None:
+def test_a_counterfactual_keeps_other_attributes_and_nuisances(scene: Scene, change: tuple[str, str]) -> None:
     name, value = change
     after = scene.changed(name, value)
     assert after.attributes() == scene.attributes() | {name: value}
@@ -45,14 +43,14 @@ def test_a_counterfactual_keeps_every_other_attribute_and_every_draw(
 
 @FEW
 @given(SCENES, st.integers(0, len(TEMPLATES) - 1))
-def test_a_caption_is_parsed_back_whole_whatever_its_case(scene: Scene, template: int) -> None:
+def test_a_caption_is_parsed_back_completely_in_any_case(scene: Scene, template: int) -> None:
     text = caption(scene, template)
     assert parse(text) == parse(text.upper()) == scene.attributes()
 
 
 @FEW
 @given(SCENES, st.sampled_from(WORDED), st.integers(0, len(TEMPLATES) - 1), st.data())
-def test_an_edit_touches_only_the_words_of_its_attribute(
+def test_an_edit_changes_only_the_words_of_its_attribute(
     scene: Scene, name: str, template: int, data: st.DataObject
 ) -> None:
     after = scene.changed(name, data.draw(st.sampled_from(VALUES[name])))
@@ -73,7 +71,7 @@ def test_a_scene_is_rendered_to_the_same_bytes_in_any_order(scene: Scene) -> Non
 
 @FEWER
 @given(SCENES, st.integers(1, 1000))
-def test_another_nuisance_is_another_picture_of_the_same_caption(scene: Scene, step: int) -> None:
+def test_another_nuisance_gives_another_image_of_the_same_caption(scene: Scene, step: int) -> None:
     other = Scene(**scene.attributes(), nuisance=scene.nuisance + step)
     assert caption(other) == caption(scene)
     assert not np.array_equal(render(other), render(scene))
@@ -81,7 +79,7 @@ def test_another_nuisance_is_another_picture_of_the_same_caption(scene: Scene, s
 
 @FEWER
 @given(SCENES)
-def test_the_objects_outline_stays_where_it_was(scene: Scene) -> None:
+def test_a_counterfactual_keeps_the_object_s_outline(scene: Scene) -> None:
     outline = object_mask(scene)
     for name in ("colour", "background", "weather", "style", "companion"):
         values = VALUES[name]
@@ -90,7 +88,7 @@ def test_the_objects_outline_stays_where_it_was(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_nuisance_stays_in_its_ranges(seed: int) -> None:
+def test_nuisances_stay_in_their_ranges(seed: int) -> None:
     drawn = nuisance_of(seed)
     assert max(abs(shift) for shift in drawn.place) <= 2.0
     assert 0.88 <= drawn.size <= 1.12
@@ -101,14 +99,14 @@ def test_nuisance_stays_in_its_ranges(seed: int) -> None:
     assert 21.0 <= drawn.horizon <= 27.0
 
 
-def test_every_draw_of_a_nuisance_varies_with_the_seed() -> None:
+def test_every_nuisance_value_varies_with_the_seed() -> None:
     drawn = [nuisance_of(seed) for seed in range(40)]
     for name in ("place", "size", "angle", "flip", "object_palette", "scene_palette", "companion_side",
                  "companion_jitter", "companion_flip", "horizon"):  # fmt: skip
         assert len({getattr(each, name) for each in drawn}) > 1, name
 
 
-def test_no_two_streams_share_a_number() -> None:
+def test_random_streams_have_distinct_numbers() -> None:
     assert len({int(stream) for stream in Stream}) == len(Stream.__members__)
     draws = {float(nuisance_of(5).generator(stream).random()) for stream in Stream}
     assert len(draws) == len(Stream)

@@ -1,36 +1,32 @@
-"""The command: help, JSON, what it sends, what it refuses before anything is sent."""
+"""The command: JSON, what it sends, what it rejects before anything is sent."""
 
 from __future__ import annotations
 
 import json
 import re
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import typer
 
 from fakes.archives import export_answer
+from fakes.benchmark_answers import (
+    a_benchmark_summary,
+    benchmark_answer,
+    benchmark_summary_answer,
+    prompt_rows,
+)
 from fakes.command import Play, run
+from fakes.interface_answers import an_interface_summary, interface_answer, some_images
 from fakes.sdk import a_run, a_summary, figure, ok, problem, run_answer, summary_answer
-from fakes.told_benchmarks import a_benchmark_summary, benchmark_answer, benchmark_summary_answer, prompt_rows
-from fakes.told_interfaces import an_interface_summary, interface_answer, some_pictures
 from faultline import Client
-from faultline._gate import Exit
-from faultline.cli import app
+from faultline._cli.exit_code import ExitCode
 from faultline_core.contract.stress_tests import Insight
 from faultline_core.errors import UnknownModel
 from faultline_core.types import Cost
 
 ANSI = re.compile(r"\x1b\[")
-VERBS = (
-    "stress-test", "apply", "dataset-interface", "generate", "shift-benchmark",
-    "compare-prompts", "inspections", "shift-thresholds", "set-shift-threshold", "judge-shift",
-    "export", "wait", "cancel", "resume", "runs",
-    "datasets", "classifiers", "services",
-)  # fmt: skip
 DATASET = {
     "name": "mine", "classes": ["bus"], "n_sources": 2, "digest": "d", "created_at": "2026-01-01T00:00:00Z",
 }  # fmt: skip
@@ -50,53 +46,6 @@ def done() -> list[httpx.Response]:
         run_answer("completed", 3),
         summary_answer(a_summary(steady=figure(0.0, -0.01, 0.02))),
     ]
-
-
-def commands() -> dict[str, Any]:
-    """The commands as they are parsed."""
-    group: Any = typer.main.get_command(app)
-    found: dict[str, Any] = group.commands
-    return found
-
-
-def test_the_commands_are_the_verbs_of_the_sdk() -> None:
-    assert set(commands()) == set(VERBS)
-
-
-@cache
-def help_of(verb: str) -> str:
-    """What ``--help`` prints."""
-    shown = run(verb, "--help")
-    assert shown.exit_code == 0
-    return str(shown.output)
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_help_says_what_a_command_does(verb: str) -> None:
-    first = commands()[verb].help.strip().splitlines()[0]
-    assert first.endswith(".")
-    assert first in " ".join(help_of(verb).split())
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_option_of_a_command_is_explained_and_shown(verb: str) -> None:
-    shown = help_of(verb)
-    for parameter in commands()[verb].params:
-        assert parameter.help or parameter.name == "help", parameter.name
-        if parameter.param_type_name == "option":
-            # A narrow terminal may cut a long name, never its beginning.
-            assert parameter.opts[0][:12] in shown
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_command_offers_json_and_the_gateway_s_address(verb: str) -> None:
-    options = {option for parameter in commands()[verb].params for option in parameter.opts}
-    assert {"--json", "--url"} <= options
-
-
-def test_without_a_verb_the_help_is_shown() -> None:
-    shown = run()
-    assert all(verb in shown.output for verb in VERBS)
 
 
 INSIGHT = Insight(
@@ -142,7 +91,7 @@ JSON_OF = {
     "dataset-interface": (("dataset-interface", "demo"), learned),
     "generate": (
         ("generate", "run-1", "plate", "--shift", "in the snow"),
-        lambda: [interface_answer(), some_pictures(2)],
+        lambda: [interface_answer(), some_images(2)],
     ),
     "shift-benchmark": (("shift-benchmark", "i-1", "--classifier", "a"), benchmarked),
     "compare-prompts": (
@@ -156,7 +105,7 @@ JSON_OF = {
 
 
 @pytest.mark.parametrize("verb", JSON_OF)
-def test_json_is_all_there_is_on_standard_output(
+def test_with_json_standard_output_holds_nothing_else(
     play: Play, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -169,7 +118,7 @@ def test_json_is_all_there_is_on_standard_output(
 
 
 @pytest.mark.parametrize("verb", JSON_OF)
-def test_without_json_it_is_text(play: Play, verb: str) -> None:
+def test_without_json_the_output_is_text(play: Play, verb: str) -> None:
     arguments, answers = JSON_OF[verb]
     play(*answers())
     shown = run(*arguments)
@@ -179,7 +128,7 @@ def test_without_json_it_is_text(play: Play, verb: str) -> None:
         json.loads(shown.stdout)
 
 
-def test_the_summary_s_json_has_the_keys_of_its_schema(play: Play) -> None:
+def test_the_json_of_a_summary_has_the_keys_of_its_schema(play: Play) -> None:
     play(*done())
     body = json.loads(stress_test("--json").stdout)
     assert "yield" in body
@@ -187,7 +136,7 @@ def test_the_summary_s_json_has_the_keys_of_its_schema(play: Play) -> None:
     assert body["models"]["steady"]["original"]["acc1"].keys() == {"estimate", "low", "high", "n"}
 
 
-def test_a_run_s_cost_is_told_in_json_and_in_words(play: Play) -> None:
+def test_the_cost_of_a_run_is_shown_in_json_and_in_text(play: Play) -> None:
     play(*done())
     cost = json.loads(stress_test("--json").stdout)["cost"]
     assert {"unet_evaluations", "flops", "attention_map_bytes", "host_syncs"} <= cost.keys()
@@ -197,9 +146,9 @@ def test_a_run_s_cost_is_told_in_json_and_in_words(play: Play) -> None:
     assert "FLOP" in told[0]
 
 
-def test_a_service_that_is_not_ready_says_why(play: Play) -> None:
+def test_a_service_that_is_not_ready_shows_its_reason(play: Play) -> None:
     play(ok({"services": [SERVICE]}))
-    assert run("services").stdout.split() == ["scorer", "not", "ready", "loading"]
+    assert run("services").stdout.splitlines()[1:] == ["scorer\tnot ready\tloading"]
 
 
 def test_every_option_of_a_stress_test_reaches_the_gateway(play: Play) -> None:
@@ -223,31 +172,33 @@ def test_every_option_of_a_stress_test_reaches_the_gateway(play: Play) -> None:
     }  # fmt: skip
 
 
-def test_the_commands_defaults_are_the_sdk_s(play: Play) -> None:
+def test_the_defaults_of_the_command_are_those_of_the_sdk(play: Play) -> None:
     script = play(*done(), run_answer())
     stress_test()
     with Client() as client:
         client.stress_tests.create(dataset="demo", classifiers=["leaning-resnet"], seed=0)
     assert script.seen[0].content == script.seen[-1].content
+    # The gateway's suite knows its own default.
+    assert "preset" not in json.loads(script.seen[0].content)
 
 
-def test_a_follow_up_says_what_it_does_and_under_which_seed(play: Play) -> None:
+def test_apply_prints_the_edit_and_the_seed(play: Play) -> None:
     script = play(*applied())
     shown = run("apply", "run-1", "--insight", "1", "--seed", "4")
     assert shown.exit_code == 0
-    assert "run run-2: “grass” becomes “snow” in all of demo, seed 4" in shown.stderr
+    assert "every image of demo: “grass” becomes “snow”; seed 4" in shown.stderr
     assert json.loads(script.seen[2].content)["seed"] == 4
 
 
-def test_a_follow_up_of_no_insight_is_refused(play: Play) -> None:
+def test_apply_rejects_an_insight_that_does_not_exist(play: Play) -> None:
     play(*applied())
     shown = run("apply", "run-1", "--insight", "2")
-    assert shown.exit_code == Exit.USAGE
+    assert shown.exit_code == ExitCode.USAGE
     assert "run run-1 has no insight 2: it has 1" in shown.stderr
 
 
 @pytest.mark.parametrize("how", ["option", "variable"])
-def test_the_gateway_s_address_and_key_are_used(
+def test_the_command_uses_the_address_and_the_key_of_the_gateway(
     play: Play, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     script = play(ok({"services": []}))
@@ -260,7 +211,7 @@ def test_the_gateway_s_address_and_key_are_used(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of two pictures."""
+    """A folder of two images."""
     (tmp_path / "My Bus-es é" / "bus").mkdir(parents=True)
     for number in (1, 2):
         (tmp_path / "My Bus-es é" / "bus" / f"{number}.png").write_bytes(bytes([number]))
@@ -268,11 +219,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def uploaded(captions: Any = None) -> list[httpx.Response]:
-    """The answers of an upload: nothing known, made, two pictures taken."""
+    """The answers of an upload: nothing known, made, two images taken."""
     return [ok({"datasets": []}), ok(DATASET), ok({"added": 2, "rejected": []})]
 
 
-def test_a_folder_is_uploaded_under_a_name_of_its_content(play: Play, folder: Path) -> None:
+def test_a_folder_is_uploaded_under_a_name_derived_from_its_content(play: Play, folder: Path) -> None:
     script = play(*uploaded(), *done())
     assert stress_test(dataset=str(folder)).exit_code == 0
     name = json.loads(script.seen[1].content)["name"]
@@ -282,7 +233,7 @@ def test_a_folder_is_uploaded_under_a_name_of_its_content(play: Play, folder: Pa
     assert {source["caption"] for source in json.loads(script.seen[2].content)["sources"]} == {None}
 
 
-def test_a_folder_that_the_gateway_knows_is_not_sent_again(play: Play, folder: Path) -> None:
+def test_a_folder_that_the_gateway_has_is_not_sent_again(play: Play, folder: Path) -> None:
     script = play(*uploaded(), *done())
     stress_test(dataset=str(folder))
     name = json.loads(script.seen[1].content)["name"]
@@ -291,7 +242,7 @@ def test_a_folder_that_the_gateway_knows_is_not_sent_again(play: Play, folder: P
     assert [request.url.path for request in again.seen[:2]] == ["/v1/datasets", "/v1/stress-tests"]
 
 
-def test_an_upload_that_broke_off_is_begun_again(play: Play, folder: Path) -> None:
+def test_an_interrupted_upload_starts_again(play: Play, folder: Path) -> None:
     script = play(*uploaded(), *done())
     stress_test(dataset=str(folder))
     name = json.loads(script.seen[1].content)["name"]
@@ -300,7 +251,7 @@ def test_an_upload_that_broke_off_is_begun_again(play: Play, folder: Path) -> No
     assert empty.seen[2].url.path.endswith("/sources")
 
 
-def test_a_dataset_goes_before_a_folder_of_its_name(
+def test_a_dataset_takes_precedence_over_a_folder_of_the_same_name(
     play: Play, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder.parent)
@@ -309,7 +260,7 @@ def test_a_dataset_goes_before_a_folder_of_its_name(
     assert len(script.seen) == 1, "the name is no dataset's: it is refused before anything is sent"
 
 
-def test_captions_of_a_file_go_with_their_pictures(play: Play, folder: Path, tmp_path: Path) -> None:
+def test_captions_from_a_file_are_sent_with_their_images(play: Play, folder: Path, tmp_path: Path) -> None:
     captions = tmp_path / "captions.jsonl"
     captions.write_text(json.dumps({"file_name": "bus/2.png", "caption": "a red bus"}))
     script = play(*uploaded(), *done())
@@ -319,7 +270,7 @@ def test_captions_of_a_file_go_with_their_pictures(play: Play, folder: Path, tmp
     assert [source["caption"] for source in sources] == [None, "a red bus"]
 
 
-def test_captions_make_it_another_dataset(play: Play, folder: Path, tmp_path: Path) -> None:
+def test_other_captions_make_another_dataset(play: Play, folder: Path, tmp_path: Path) -> None:
     captions = tmp_path / "captions.jsonl"
     captions.write_text(json.dumps({"file_name": "bus/2.png", "caption": "a red bus"}))
     names = []
@@ -330,19 +281,19 @@ def test_captions_make_it_another_dataset(play: Play, folder: Path, tmp_path: Pa
     assert names[0] != names[1]
 
 
-def test_files_that_were_left_out_are_named_on_standard_error(play: Play, folder: Path) -> None:
+def test_skipped_files_are_named_on_standard_error(play: Play, folder: Path) -> None:
     (folder / "bus" / "3.png").write_bytes(b"")
     refused = {"filename": "2.png", "code": "image-undecodable", "detail": "truncated"}
     play(ok({"datasets": []}), ok(DATASET), ok({"added": 1, "rejected": [refused]}), *done())
     shown = stress_test("--json", dataset=str(folder))
-    assert "left out bus/3.png: image-undecodable" in shown.stderr
-    assert "left out 2.png: image-undecodable: truncated" in shown.stderr
+    assert "skipped bus/3.png: image-undecodable" in shown.stderr
+    assert "skipped 2.png: image-undecodable: truncated" in shown.stderr
     assert json.loads(shown.stdout)
 
 
 USAGE = {
     "edit type": (["--edit-type", "mood"], "'mood'"),
-    "edit type twice": (["--edit-type", "domain", "--edit-type", "domain"], "distinct"),
+    "edit type twice": (["--edit-type", "domain", "--edit-type", "domain"], "'domain' is listed twice"),
     "classifier": (["--classifier", "../../etc/passwd"], "classifiers"),
     "edits": (["--max-edits-per-image", "0"], "max_edits_per_image"),
     "an edit": (["--edit", "husky"], "'husky'"),
@@ -365,31 +316,31 @@ def test_a_mistake_is_named_and_nothing_is_sent(play: Play, folder: Path, mistak
     more, named = USAGE[mistake]
     script = play()
     shown = stress_test(*more, dataset=str(folder))
-    assert shown.exit_code == Exit.USAGE
+    assert shown.exit_code == ExitCode.USAGE
     assert named in shown.stderr
     assert script.seen == []
     assert shown.stdout == ""
 
 
-@pytest.mark.parametrize("dataset", ["./absent", "absent/pictures", "/absent"])
-def test_a_path_that_is_no_folder_is_named(play: Play, dataset: str) -> None:
+@pytest.mark.parametrize("dataset", ["./absent", "absent/images", "/absent"])
+def test_a_path_that_is_not_a_folder_is_named(play: Play, dataset: str) -> None:
     script = play()
     shown = stress_test(dataset=dataset)
-    assert shown.exit_code == Exit.USAGE
-    assert f"'{dataset}' is no folder" in shown.stderr
+    assert shown.exit_code == ExitCode.USAGE
+    assert f"'{dataset}' is not a folder" in shown.stderr
     assert script.seen == []
 
 
-def test_captions_without_a_folder_are_refused(play: Play, tmp_path: Path) -> None:
+def test_captions_without_a_folder_are_rejected(play: Play, tmp_path: Path) -> None:
     captions = tmp_path / "captions.jsonl"
     captions.write_text(json.dumps({"file_name": "bus/2.png", "caption": "a red bus"}))
     script = play()
-    assert stress_test("--captions", str(captions)).exit_code == Exit.USAGE
+    assert stress_test("--captions", str(captions)).exit_code == ExitCode.USAGE
     assert script.seen == []
 
 
-def test_a_folder_without_pictures_is_refused(play: Play, tmp_path: Path) -> None:
+def test_a_folder_without_images_is_rejected(play: Play, tmp_path: Path) -> None:
     play(ok({"datasets": []}))
     shown = stress_test(dataset=str(tmp_path))
-    assert shown.exit_code == Exit.USAGE
+    assert shown.exit_code == ExitCode.USAGE
     assert "dataset-empty" in shown.stderr

@@ -8,11 +8,16 @@ from pathlib import Path
 import httpx
 import pytest
 
+from fakes.benchmark_answers import (
+    a_benchmark_summary,
+    benchmark_answer,
+    benchmark_summary_answer,
+    prompt_rows,
+)
 from fakes.command import Play, run
 from fakes.sdk import problem
-from fakes.told_benchmarks import a_benchmark_summary, benchmark_answer, benchmark_summary_answer, prompt_rows
 from faultline import Client
-from faultline._gate import Exit
+from faultline._cli.exit_code import ExitCode
 from faultline_core.errors import NotFound
 
 BENCHMARK = ("shift-benchmark", "i-1", "--classifier", "a")
@@ -42,7 +47,7 @@ def test_every_option_reaches_the_gateway(play: Play) -> None:
     }  # fmt: skip
 
 
-def test_the_command_s_defaults_are_the_sdk_s(play: Play) -> None:
+def test_the_defaults_of_the_command_are_those_of_the_sdk(play: Play) -> None:
     script = play(*ended(), benchmark_answer())
     run(*BENCHMARK)
     with Client() as client:
@@ -59,7 +64,7 @@ def test_the_table_has_each_shift_with_interval_and_n(play: Play) -> None:
     assert "0.750 [0.470, 0.910] (n=12)" in snow
 
 
-def test_a_folder_gets_report_and_figures(play: Play, tmp_path: Path) -> None:
+def test_out_writes_report_and_summary_to_a_folder(play: Play, tmp_path: Path) -> None:
     play(*ended(), REPORT)
     shown = run(*BENCHMARK, "--out", str(tmp_path / "new" / "out"))
     assert shown.exit_code == 0, shown.output
@@ -68,13 +73,14 @@ def test_a_folder_gets_report_and_figures(play: Play, tmp_path: Path) -> None:
     assert written == json.loads(a_benchmark_summary(prompts=prompt_rows()).model_dump_json(by_alias=True))
 
 
-def test_a_report_may_lie_elsewhere(play: Play, tmp_path: Path) -> None:
+def test_the_report_may_be_written_elsewhere(play: Play, tmp_path: Path) -> None:
     play(*ended(), REPORT)
     run(*BENCHMARK, "--out", str(tmp_path / "out"), "--report", str(tmp_path / "mine.html"))
     assert (tmp_path / "mine.html").is_file()
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["summary.json"]
 
 
+@pytest.mark.paper("DI-F7-grass")
 def test_prompts_of_one_class_are_compared_by_token_and_by_name(play: Play) -> None:
     script = play(*ended())
     shown = run(*COMPARE, "--prompt", "in the snow", "--prompt", "a photo of an empty <class>", "--n", "6")
@@ -86,7 +92,7 @@ def test_prompts_of_one_class_are_compared_by_token_and_by_name(play: Play) -> N
     rows = [line for line in shown.stdout.splitlines() if line.startswith("leaning")]
     assert len(rows) == 4
     assert "0.800 [0.700, 0.900] (n=6)" in rows[0]
-    assert rows[0].endswith(" -")
+    assert rows[0].endswith("\t-\t-") or rows[0].endswith("\t-")
     assert rows[3].endswith("0.100 [-0.100, 0.300] (n=6)")
 
 
@@ -94,7 +100,7 @@ MISTAKES = {
     "source": (["--source", "internet"], "'internet'"),
     "n": (["--n", "0"], "n: "),
     "classifier": (["--classifier", "../etc"], "classifiers"),
-    "classifier twice": (["--classifier", "a"], "distinct"),
+    "classifier twice": (["--classifier", "a"], "listed twice"),
     "report": (["--report", "absent/report.html"], "absent"),
 }
 
@@ -104,19 +110,21 @@ def test_a_mistake_is_named_and_nothing_is_sent(play: Play, mistake: str) -> Non
     more, named = MISTAKES[mistake]
     script = play()
     shown = run(*BENCHMARK, *more)
-    assert shown.exit_code == Exit.USAGE
+    assert shown.exit_code == ExitCode.USAGE
     assert named in shown.stderr
     assert script.seen == []
 
 
-def test_a_file_in_the_folder_s_place_is_refused_before_anything_is_made(play: Play, tmp_path: Path) -> None:
+def test_a_file_instead_of_the_folder_is_rejected_before_anything_is_generated(
+    play: Play, tmp_path: Path
+) -> None:
     (tmp_path / "out").write_bytes(b"")
     script = play()
-    assert run(*BENCHMARK, "--out", str(tmp_path / "out")).exit_code == Exit.USAGE
+    assert run(*BENCHMARK, "--out", str(tmp_path / "out")).exit_code == ExitCode.USAGE
     assert script.seen == []
 
 
-def test_a_benchmark_is_waited_for_by_its_id_alone(play: Play) -> None:
+def test_wait_finds_a_benchmark_by_its_id_alone(play: Play) -> None:
     missing = problem(NotFound("no run"))
     play(missing, missing, *ended())
     shown = run("wait", "run-1")

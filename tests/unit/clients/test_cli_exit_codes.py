@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from fakes.command import Play
 from fakes.sdk import a_summary, an_interventions_summary, ok, problem, run_answer, summary_answer
-from faultline import _ending, _stress_test_commands, cli
-from faultline._gate import Exit
-from faultline.cli import app
+from faultline._cli import follow, main
+from faultline._cli import stress_test as stress_test_command
+from faultline._cli.exit_code import ExitCode
+from faultline._cli.main import app
 from faultline_core.errors import (
     BackendUnavailable,
     FaultlineError,
@@ -46,61 +47,63 @@ def ended(drop: Estimate, state: Any = "completed") -> list[httpx.Response]:
 @pytest.mark.parametrize(
     ("drop", "more", "code", "word"),
     [
-        (SMALL, [], Exit.PASSED, "passed"),
-        (LARGE, [], Exit.FAILED, "failed"),
-        (UNCLEAR, [], Exit.INCONCLUSIVE, "inconclusive"),
-        (NONE_LEFT, [], Exit.INCONCLUSIVE, "inconclusive"),
-        (UNCLEAR, ["--strict"], Exit.FAILED, "failed"),
-        (NONE_LEFT, ["--strict"], Exit.FAILED, "failed"),
-        (SMALL, ["--strict"], Exit.PASSED, "passed"),
+        (SMALL, [], ExitCode.PASSED, "passed"),
+        (LARGE, [], ExitCode.FAILED, "failed"),
+        (UNCLEAR, [], ExitCode.INCONCLUSIVE, "inconclusive"),
+        (NONE_LEFT, [], ExitCode.INCONCLUSIVE, "inconclusive"),
+        (UNCLEAR, ["--strict"], ExitCode.FAILED, "failed"),
+        (NONE_LEFT, ["--strict"], ExitCode.FAILED, "failed"),
+        (SMALL, ["--strict"], ExitCode.PASSED, "passed"),
     ],
 )
 @pytest.mark.parametrize("verb", ["stress-test", "wait"])
-def test_the_gate_s_verdict_is_printed_and_is_the_exit_code(
-    play: Play, verb: str, drop: Estimate, more: list[str], code: Exit, word: str
+def test_the_result_of_max_drop_is_printed_and_is_the_exit_code(
+    play: Play, verb: str, drop: Estimate, more: list[str], code: ExitCode, word: str
 ) -> None:
     play(*ended(drop))
     gate = ["--max-drop", "0.1", "--json", *more]
     shown = stress_test(*gate) if verb == "stress-test" else CliRunner().invoke(app, ["wait", "run-1", *gate])
     assert shown.exit_code == code
-    assert f"gate {word} at a drop of 0.1" in shown.stderr
+    assert f"--max-drop 0.1 {word}" in shown.stderr
     assert json.loads(shown.stdout)["models"]["leaning"]
 
 
-@pytest.mark.parametrize(("drop", "code"), [(SMALL, Exit.PASSED), (LARGE, Exit.FAILED)])
-def test_of_a_run_of_one_s_own_edits_their_drops_are_judged(play: Play, drop: Estimate, code: Exit) -> None:
+@pytest.mark.parametrize(("drop", "code"), [(SMALL, ExitCode.PASSED), (LARGE, ExitCode.FAILED)])
+def test_interventions_are_judged_where_no_other_edit_was_made(
+    play: Play, drop: Estimate, code: ExitCode
+) -> None:
     play(run_answer(), run_answer("completed", 3), summary_answer(an_interventions_summary(leaning=drop)))
     shown = stress_test("--max-drop", "0.1", "--edit", "=>in the snow", "--max-edits-per-image", "0")
     assert shown.exit_code == code
     assert "leaning where “in the snow” is added" in shown.stderr
 
 
-def test_without_a_gate_a_completed_run_passes_whatever_it_found(play: Play) -> None:
+def test_a_completed_run_passes_without_max_drop_whatever_it_found(play: Play) -> None:
     play(*ended(LARGE))
     shown = stress_test()
-    assert shown.exit_code == Exit.PASSED
-    assert "gate" not in shown.stderr
+    assert shown.exit_code == ExitCode.PASSED
+    assert "--max-drop" not in shown.stderr
 
 
 @pytest.mark.parametrize("state", ["completed_with_failures", "failed", "cancelled"])
-def test_an_incomplete_run_is_3_and_the_gate_is_not_asked(play: Play, state: str) -> None:
+def test_an_incomplete_run_is_3_and_is_not_judged(play: Play, state: str) -> None:
     play(*ended(SMALL, state))
     shown = stress_test("--max-drop", "0.1")
-    assert shown.exit_code == Exit.INCOMPLETE
+    assert shown.exit_code == ExitCode.INCOMPLETE
     assert f"the run ended {state}" in shown.stderr
-    assert "gate passed" not in shown.stderr
+    assert "--max-drop" not in shown.stderr
 
 
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (UnknownModel("no classifier is named 'a'"), Exit.USAGE),
-        (Unauthorized("a key is needed"), Exit.REFUSED),
-        (QuotaExceeded("too many runs"), Exit.REFUSED),
-        (InternalError("a bug"), Exit.INCOMPLETE),
+        (UnknownModel("there is no classifier 'a'"), ExitCode.USAGE),
+        (Unauthorized("a key is needed"), ExitCode.REFUSED),
+        (QuotaExceeded("too many runs"), ExitCode.REFUSED),
+        (InternalError("a bug"), ExitCode.INCOMPLETE),
     ],
 )
-def test_a_refusal_is_one_line_with_the_request_s_id(play: Play, error: FaultlineError, code: Exit) -> None:
+def test_an_error_is_one_line_with_the_request_id(play: Play, error: FaultlineError, code: ExitCode) -> None:
     play(problem(error, request_id="r-5"))
     shown = stress_test()
     assert shown.exit_code == code
@@ -111,24 +114,24 @@ def test_a_refusal_is_one_line_with_the_request_s_id(play: Play, error: Faultlin
     "failure",
     [httpx.ConnectError("refused"), problem(BackendUnavailable("down")), problem(RateLimited("busy"))],
 )
-def test_a_gateway_that_cannot_be_had_is_3(play: Play, failure: httpx.Response | Exception) -> None:
+def test_an_unavailable_gateway_is_3(play: Play, failure: httpx.Response | Exception) -> None:
     script = play(*[failure] * 4)
     shown = stress_test()
-    assert shown.exit_code == Exit.INCOMPLETE
+    assert shown.exit_code == ExitCode.INCOMPLETE
     assert len(script.seen) == 4
     assert "Traceback" not in shown.output
 
 
-def test_an_interrupt_is_130_and_says_how_to_go_on(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_is_130_and_says_how_to_continue(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(run: object, *, quiet: bool) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_ending, "follow", interrupted)
+    monkeypatch.setattr(follow, "follow_progress", interrupted)
     for arguments in (["stress-test", "--dataset", "demo", "--classifier", "a"], ["wait", "run-1"]):
         play(run_answer())
         shown = CliRunner().invoke(app, arguments)
-        assert shown.exit_code == Exit.INTERRUPTED
-        assert "the run goes on: faultline wait run-1" in shown.stderr
+        assert shown.exit_code == ExitCode.INTERRUPTED
+        assert "the run continues, follow it with: faultline wait run-1" in shown.stderr
 
 
 def test_an_interrupt_before_the_run_exists_is_130_too(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,17 +139,30 @@ def test_an_interrupt_before_the_run_exists_is_130_too(play: Play, monkeypatch: 
         raise KeyboardInterrupt
 
     play()
-    monkeypatch.setattr(_stress_test_commands, "dataset_name", interrupted)
+    monkeypatch.setattr(stress_test_command, "dataset_name", interrupted)
     shown = stress_test()
-    assert shown.exit_code == Exit.INTERRUPTED
+    assert shown.exit_code == ExitCode.INTERRUPTED
     assert "faultline wait" not in shown.stderr
 
 
-def test_detaching_prints_the_run_s_id_and_leaves(play: Play) -> None:
+def test_detach_prints_the_id_of_the_run_and_exits(play: Play) -> None:
     script = play(run_answer())
     shown = stress_test("--detach")
     assert (shown.exit_code, shown.stdout) == (0, "run-1\n")
     assert len(script.seen) == 1
+
+
+def test_the_id_of_a_run_is_printed_before_the_run_is_followed(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(run: object, *, quiet: bool) -> None:
+        raise BackendUnavailable("the connection is lost")
+
+    monkeypatch.setattr(follow, "follow_progress", lost)
+    play(run_answer())
+    shown = stress_test()
+    assert shown.stderr.splitlines()[0] == "run run-1"
+    assert shown.stdout == ""
 
 
 def test_the_report_is_written(play: Play, tmp_path: Path) -> None:
@@ -156,15 +172,15 @@ def test_the_report_is_written(play: Play, tmp_path: Path) -> None:
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == "<html>é</html>"
 
 
-def test_a_report_that_cannot_be_written_is_found_before_the_run(play: Play, tmp_path: Path) -> None:
+def test_a_report_path_that_cannot_be_written_is_rejected_before_the_run(play: Play, tmp_path: Path) -> None:
     script = play()
     for path in (tmp_path, tmp_path / "absent" / "report.html"):
         shown = stress_test("--report", str(path))
-        assert shown.exit_code == Exit.USAGE
+        assert shown.exit_code == ExitCode.USAGE
     assert script.seen == []
 
 
-def test_a_report_that_fails_after_the_run_costs_no_figures(
+def test_a_report_that_cannot_be_saved_after_the_run_costs_no_figures(
     play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(self: Path, *arguments: object, **options: object) -> int:
@@ -175,29 +191,31 @@ def test_a_report_that_fails_after_the_run_costs_no_figures(
     shown = stress_test("--report", str(tmp_path / "report.html"), "--max-drop", "0.1")
     assert "No space left" in shown.stderr
     assert "leaning" in shown.stdout
-    assert shown.exit_code == Exit.USAGE
+    assert shown.exit_code == ExitCode.USAGE
 
 
 def ended_by(code: int | None, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
     """`main` as the console script calls it."""
     monkeypatch.setattr(sys, "argv", ["faultline", *arguments])
     with pytest.raises(SystemExit) as caught:
-        cli.main()
+        main.main()
     assert caught.value.code == code
 
 
-def test_the_console_script_ends_with_the_command_s_code(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_console_script_exits_with_the_code_of_the_command(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
     play(ok({"services": []}))
     ended_by(0, monkeypatch, "services")
     ended_by(2, monkeypatch, "no-such-verb")
 
 
-def test_a_fault_of_ours_is_3_and_never_looks_like_a_failed_gate(
+def test_a_bug_of_ours_is_3_and_never_looks_like_a_failed_max_drop(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken() -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(cli, "app", broken)
-    ended_by(Exit.INCOMPLETE, monkeypatch)
+    monkeypatch.setattr(main, "app", broken)
+    ended_by(ExitCode.INCOMPLETE, monkeypatch)
     assert "a bug" in capsys.readouterr().err

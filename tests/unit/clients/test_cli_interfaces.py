@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from fakes.command import Play, run
+from fakes.interface_answers import an_interface_run, an_interface_summary, interface_answer, some_images
 from fakes.sdk import a_run, ok, problem
-from fakes.told_interfaces import an_interface_run, an_interface_summary, interface_answer, some_pictures
 from faultline import Client
-from faultline._gate import Exit
+from faultline._cli.exit_code import ExitCode
 from faultline_core.errors import InvalidRequest, NotFound
 
 PNG = httpx.Response(200, content=b"png")
@@ -37,7 +37,7 @@ def test_every_option_of_an_interface_reaches_the_gateway(play: Play) -> None:
     }  # fmt: skip
 
 
-def test_the_command_s_defaults_are_the_sdk_s(play: Play) -> None:
+def test_the_defaults_of_the_command_are_those_of_the_sdk(play: Play) -> None:
     script = play(*learned(), interface_answer())
     run("dataset-interface", "demo")
     with Client() as client:
@@ -48,24 +48,24 @@ def test_the_command_s_defaults_are_the_sdk_s(play: Play) -> None:
 def test_the_table_has_each_class_with_intervals_and_names_what_is_missing(play: Play) -> None:
     play(*learned())
     shown = run("dataset-interface", "demo").stdout.splitlines()
-    (plate,) = [line for line in shown if line.startswith("plate ")]
+    (plate,) = [line for line in shown if line.startswith("plate\t")]
     assert "0.300 [0.280, 0.320] (n=12)" in plate
     assert "0.500 to 0.300" in plate
-    assert "missing boat: dataset-empty: no picture can be read" in shown
-    assert "missing tram: its learning was cancelled" in shown
+    assert "missing boat: dataset-empty: no image can be read" in shown
+    assert "missing tram: learning was cancelled" in shown
 
 
-def test_an_interface_that_ended_otherwise_is_incomplete_and_still_shown(play: Play) -> None:
+def test_a_cancelled_interface_is_incomplete_and_still_shown(play: Play) -> None:
     play(*learned("cancelled"))
     shown = run("dataset-interface", "demo")
-    assert shown.exit_code == Exit.INCOMPLETE
-    assert "the run ended cancelled: nothing failed" in shown.stderr
+    assert shown.exit_code == ExitCode.INCOMPLETE
+    assert "the run ended cancelled: no item failed" in shown.stderr
     assert "plate" in shown.stdout
 
 
 def test_a_folder_is_uploaded_first(play: Play, tmp_path: Path) -> None:
-    (tmp_path / "pictures" / "bus").mkdir(parents=True)
-    (tmp_path / "pictures" / "bus" / "1.png").write_bytes(b"x")
+    (tmp_path / "images" / "bus").mkdir(parents=True)
+    (tmp_path / "images" / "bus" / "1.png").write_bytes(b"x")
     dataset = {
         "name": "d",
         "classes": [],
@@ -74,14 +74,14 @@ def test_a_folder_is_uploaded_first(play: Play, tmp_path: Path) -> None:
         "created_at": "2026-01-01T00:00:00Z",
     }
     script = play(ok({"datasets": []}), ok(dataset), ok({"added": 1, "rejected": []}), *learned())
-    assert run("dataset-interface", str(tmp_path / "pictures")).exit_code == 0
-    assert json.loads(script.seen[3].content)["dataset"].startswith("pictures-")
+    assert run("dataset-interface", str(tmp_path / "images")).exit_code == 0
+    assert json.loads(script.seen[3].content)["dataset"].startswith("images-")
 
 
 MISTAKES = {
     "prompts": (["--prompts", "words"], "prompts"),
     "vectors": (["--vectors", "0"], "vectors"),
-    "classes twice": (["--classes", "a", "--classes", "a"], "distinct"),
+    "classes twice": (["--classes", "a", "--classes", "a"], "'a' is listed twice"),
     "report": (["--report", "absent/report.html"], "absent"),
     "seed": (["--seed", "-1"], "seed"),
 }
@@ -89,17 +89,17 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_named_and_nothing_is_sent(play: Play, tmp_path: Path, mistake: str) -> None:
-    (tmp_path / "pictures" / "bus").mkdir(parents=True)
+    (tmp_path / "images" / "bus").mkdir(parents=True)
     more, named = MISTAKES[mistake]
     script = play()
-    shown = run("dataset-interface", str(tmp_path / "pictures"), *more)
-    assert shown.exit_code == Exit.USAGE
+    shown = run("dataset-interface", str(tmp_path / "images"), *more)
+    assert shown.exit_code == ExitCode.USAGE
     assert named in shown.stderr
     assert script.seen == []
 
 
-def test_pictures_are_saved_and_each_is_told(play: Play, tmp_path: Path) -> None:
-    script = play(interface_answer(), some_pictures(2), PNG, PNG)
+def test_generated_images_are_saved_and_listed(play: Play, tmp_path: Path) -> None:
+    script = play(interface_answer(), some_images(2), PNG, PNG)
     shown = run(
         "generate", "run-1", "plate", "--shift", "in the snow", "--n", "2", "--seed", "4", "--by-name",
         "--steps", "3", "--guidance", "2", "--scheduler", "DDIMScheduler", "--out", str(tmp_path / "out"),
@@ -110,38 +110,40 @@ def test_pictures_are_saved_and_each_is_told(play: Play, tmp_path: Path) -> None
         "guidance": 2.0, "scheduler": "DDIMScheduler",
     }  # fmt: skip
     lines = shown.stdout.splitlines()
-    assert [Path(line.split("  ")[0]).read_bytes() for line in lines] == [b"png", b"png"]
-    assert lines[0].endswith("seed 100  a photo of a <class> in the snow")
+    assert [Path(line.split("\t")[0]).read_bytes() for line in lines] == [b"png", b"png"]
+    assert lines[0].endswith("seed 100\ta photo of a <class> in the snow")
 
 
-def test_without_a_folder_references_are_told_and_no_picture_is_fetched(play: Play) -> None:
-    script = play(interface_answer(), some_pictures(2))
+def test_without_a_folder_only_references_are_listed(play: Play) -> None:
+    script = play(interface_answer(), some_images(2))
     shown = run("generate", "run-1", "plate")
     assert len(shown.stdout.splitlines()) == 2
     assert len(script.seen) == 2
 
 
-def test_with_json_pictures_are_saved_too(play: Play, tmp_path: Path) -> None:
-    play(interface_answer(), some_pictures(1), PNG)
+def test_images_are_saved_with_json_too(play: Play, tmp_path: Path) -> None:
+    play(interface_answer(), some_images(1), PNG)
     shown = run("generate", "run-1", "plate", "--n", "1", "--out", str(tmp_path / "out"), "--json")
-    assert json.loads(shown.stdout)["pictures"][0]["class_name"] == "plate"
+    assert json.loads(shown.stdout)["images"][0]["class_name"] == "plate"
     assert len(list((tmp_path / "out").iterdir())) == 1
 
 
 @pytest.mark.parametrize("n", ["0", "65"])
-def test_a_number_that_one_call_cannot_make_is_a_mistake(play: Play, n: str) -> None:
+def test_more_images_than_one_call_generates_are_a_mistake(play: Play, n: str) -> None:
     play(interface_answer())
-    assert run("generate", "run-1", "plate", "--n", n).exit_code == Exit.USAGE
+    assert run("generate", "run-1", "plate", "--n", n).exit_code == ExitCode.USAGE
 
 
-def test_a_file_in_the_folder_s_place_is_refused_before_anything_is_made(play: Play, tmp_path: Path) -> None:
+def test_a_file_instead_of_the_folder_is_rejected_before_anything_is_generated(
+    play: Play, tmp_path: Path
+) -> None:
     (tmp_path / "out").write_bytes(b"")
     script = play()
-    assert run("generate", "run-1", "plate", "--out", str(tmp_path / "out")).exit_code == Exit.USAGE
+    assert run("generate", "run-1", "plate", "--out", str(tmp_path / "out")).exit_code == ExitCode.USAGE
     assert script.seen == []
 
 
-def test_a_run_of_another_kind_is_found_by_its_id_alone(play: Play) -> None:
+def test_wait_finds_a_run_of_another_kind_by_its_id_alone(play: Play) -> None:
     missing = problem(NotFound("no run 'run-1'"))
     script = play(missing, *learned())
     shown = run("wait", "run-1")
@@ -152,39 +154,42 @@ def test_a_run_of_another_kind_is_found_by_its_id_alone(play: Play) -> None:
     ]  # fmt: skip
 
 
-def test_a_run_of_another_kind_is_cancelled_by_its_id_alone(play: Play) -> None:
+def test_cancel_finds_a_run_of_another_kind_by_its_id_alone(play: Play) -> None:
     script = play(problem(NotFound("no run")), interface_answer(), interface_answer("cancelled"))
     assert run("cancel", "run-1").stdout == "cancelled\n"
     assert script.seen[-1].url.path == "/v1/dataset-interfaces/run-1:cancel"
 
 
-def test_a_run_of_no_kind_is_named(play: Play) -> None:
+def test_an_unknown_run_is_named(play: Play) -> None:
     play(*[problem(NotFound("no run"))] * 3)
     shown = run("resume", "run-9")
-    assert shown.exit_code == Exit.USAGE
+    assert shown.exit_code == ExitCode.USAGE
     assert "no run 'run-9'" in shown.stderr
 
 
-def test_a_gate_has_nothing_to_say_of_an_interface(play: Play) -> None:
+def test_max_drop_is_rejected_for_an_interface(play: Play) -> None:
     play(problem(NotFound("no run")), interface_answer())
     shown = run("wait", "run-1", "--max-drop", "0.1")
-    assert shown.exit_code == Exit.USAGE
+    assert shown.exit_code == ExitCode.USAGE
     assert "dataset-interface" in shown.stderr
 
 
 def test_runs_of_all_kinds_are_listed_newest_first(play: Play) -> None:
-
     newer = an_interface_run().model_copy(
         update={"id": "run-2", "created_at": a_run().created_at.replace(day=2)}
     )
     listed = [json.loads(each.model_dump_json()) for each in (a_run(), newer)]
     play(*[ok({"runs": [each]}) for each in listed], ok({"runs": []}))
     lines = run("runs").stdout.splitlines()
-    assert [line.split()[:2] for line in lines] == [["run-2", "dataset-interface"], ["run-1", "stress-test"]]
+    assert lines == [
+        "run\tkind\tstate\tcreated (UTC)\tdataset",
+        "run-2\tdataset-interface\tqueued\t2026-01-02 00:00\tdemo",
+        "run-1\tstress-test\tqueued\t2026-01-01 00:00\tdemo",
+    ]
 
 
-def test_a_refusal_of_the_gateway_is_told(play: Play) -> None:
+def test_an_error_of_the_gateway_is_shown(play: Play) -> None:
     play(interface_answer(), problem(InvalidRequest("the interface has no class 'cup'")))
     shown = run("generate", "run-1", "cup")
-    assert shown.exit_code == Exit.USAGE
+    assert shown.exit_code == ExitCode.USAGE
     assert "no class 'cup'" in shown.stderr

@@ -10,10 +10,10 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
+from fakes.benchmark_answers import a_decision, benchmark_answer, some_inspections, some_thresholds
 from fakes.command import Play, run
 from fakes.sdk import ok, problem
-from fakes.told_benchmarks import a_decision, benchmark_answer, some_inspections, some_thresholds
-from faultline._gate import Exit
+from faultline._cli.exit_code import ExitCode
 from faultline_core.contract.shift_thresholds import ShiftThresholds, ThresholdInForce
 from faultline_core.errors import NotFound
 
@@ -25,20 +25,20 @@ JUDGE = ("judge-shift", "run-1", "in the snow", "--author", "Ada")
 
 
 def ref_of(item: str) -> str:
-    """The reference of an item's picture."""
+    """The reference of an item's image."""
     return hashlib.sha256(item.encode()).hexdigest()
 
 
 def shown(*rows: tuple[float, str], pending: int = 0) -> httpx.Response:
-    """The gateway's answer: one picture around each percentile, by its item."""
+    """The gateway's answer: one image around each percentile, by its item."""
     told = some_inspections()
     (row,) = told.inspections
-    (picture,) = row.pictures
+    (image,) = row.images
     found = [
         row.model_copy(
             update={
                 "percentile": at,
-                "pictures": [picture.model_copy(update={"item": item, "image": ref_of(item)})],
+                "images": [image.model_copy(update={"item": item, "image": ref_of(item)})],
             }
         )
         for at, item in rows
@@ -51,19 +51,21 @@ def decided() -> list[httpx.Response]:
     return [benchmark_answer(), ok(a_decision().model_dump_json())]
 
 
-def test_a_picture_is_told_by_percentile_similarity_and_item(play: Play) -> None:
+def test_an_inspected_image_is_listed_with_percentile_similarity_and_item(play: Play) -> None:
     script = play(benchmark_answer(), shown((5.0, "run-1.7"), pending=2))
     told = run(*INSPECT, "--source", "class-name")
     assert told.exit_code == 0, told.output
     assert [request.url.path for request in script.seen] == [ROOT, f"{ROOT}/inspections"]
     assert dict(script.seen[1].url.params) == {"shift": "in the snow", "source": "class-name"}
     (_, line) = told.stdout.splitlines()
-    assert line.split() == ["5", "0.150", "0.150", "run-1.7", "plate", ref_of("run-1.7")]
-    assert "'a photo in the snow'? 12 pictures by token, 2 more may come" in told.stderr
+    assert line.split("\t") == ["5", "0.150", "0.150", "run-1.7", "plate", ref_of("run-1.7")]
+    assert "Do they show 'a photo in the snow'? 12 images from token, 2 more pending" in told.stderr
 
 
-def test_pictures_are_saved_under_percentile_and_item_and_fetched_once(play: Play, tmp_path: Path) -> None:
-    # The last percentile of few pictures shows what the one before did.
+def test_inspected_images_are_fetched_once_and_saved_by_percentile_and_item(
+    play: Play, tmp_path: Path
+) -> None:
+    # The last percentile of few images shows what the one before did.
     rows = ((5.0, "run-1.7"), (20.0, "run-1.9"), (30.0, "run-1.9"))
     script = play(benchmark_answer(), shown(*rows), PNG, PNG)
     told = run(*INSPECT, "--out", str(tmp_path / "new" / "look"))
@@ -71,11 +73,11 @@ def test_pictures_are_saved_under_percentile_and_item_and_fetched_once(play: Pla
     saved = sorted((tmp_path / "new" / "look").iterdir())
     assert [path.name for path in saved] == ["005.0-run-1.7.png", "020.0-run-1.9.png", "030.0-run-1.9.png"]
     assert {path.read_bytes() for path in saved} == {b"png"}
-    assert [line.split("  ")[-1] for line in told.stdout.splitlines()[1:]] == [str(path) for path in saved]
+    assert [line.split("\t")[-1] for line in told.stdout.splitlines()[1:]] == [str(path) for path in saved]
     assert len(script.seen) == 4
 
 
-def test_an_item_s_name_never_leads_out_of_the_folder(play: Play, tmp_path: Path) -> None:
+def test_the_name_of_an_item_never_leads_out_of_the_folder(play: Play, tmp_path: Path) -> None:
     play(benchmark_answer(), shown((5.0, "../../out")), PNG)
     run(*INSPECT, "--out", str(tmp_path / "look"))
     assert [path.name for path in (tmp_path / "look").iterdir()] == ["005.0-..%2F..%2Fout.png"]
@@ -90,7 +92,7 @@ ANSWERS: dict[str, tuple[tuple[str, ...], BaseModel]] = {
 
 
 @pytest.mark.parametrize("verb", ANSWERS)
-def test_with_json_the_answer_is_all_there_is_on_standard_output(play: Play, verb: str) -> None:
+def test_with_json_standard_output_holds_the_response_alone(play: Play, verb: str) -> None:
     arguments, body = ANSWERS[verb]
     play(benchmark_answer(), ok(body.model_dump_json()))
     told = run(*arguments, "--json")
@@ -98,14 +100,14 @@ def test_with_json_the_answer_is_all_there_is_on_standard_output(play: Play, ver
     assert type(body).model_validate_json(told.stdout) == body
 
 
-def test_with_json_pictures_are_saved_too(play: Play, tmp_path: Path) -> None:
+def test_images_are_saved_with_json_too(play: Play, tmp_path: Path) -> None:
     play(benchmark_answer(), ok(some_inspections().model_dump_json()), PNG)
     told = run(*INSPECT, "--out", str(tmp_path / "look"), "--json")
     assert json.loads(told.stdout)["shift"] == "in the snow"
     assert len(list((tmp_path / "look").iterdir())) == 1
 
 
-def test_thresholds_in_force_are_told_with_their_authors_and_every_decision(play: Play) -> None:
+def test_thresholds_are_listed_with_their_authors_and_every_decision(play: Play) -> None:
     found = some_thresholds()
     more = {
         "at night": ThresholdInForce(threshold=0.2, set_by="suite"),
@@ -118,30 +120,31 @@ def test_thresholds_in_force_are_told_with_their_authors_and_every_decision(play
     script = play(benchmark_answer(), ok(told.model_dump_json()))
     lines = run("shift-thresholds", "run-1").stdout.splitlines()
     assert script.seen[1].url.path == f"{ROOT}/shift-thresholds"
-    assert [" ".join(line.split()) for line in lines[1:]] == [
-        "in the snow 0.150 Ada",
-        "at night 0.200 suite",
-        "a painting not applied nobody",
-        "in the fog nothing passes Bo",
+    assert lines == [
+        "shift\tthreshold\tset by",
+        "in the snow\t0.150\tAda",
+        "at night\t0.200\tsuite",
+        "a painting\tnot applied\t-",
+        "in the fog\tno image passes\tBo",
         "",
-        "decision 1: in the snow: passes from 0.150 on, percentile 20; some picture lacks it at 40, 50"
-        " (Ada, 2026-01-02 00:00 UTC)",
-        "decision 2: in the fog: nothing passes (Ada, 2026-01-02 00:00 UTC)",
+        "decision 1: in the snow: images pass from 0.150 up, percentile 20; at least one image lacks it at"
+        " 40, 50 (Ada, 2026-01-02 00:00 UTC)",
+        "decision 2: in the fog: no image passes (Ada, 2026-01-02 00:00 UTC)",
     ]
 
 
 @pytest.mark.parametrize(("given", "sent"), [("0.15", 0.15), ("-0.1", -0.1), ("none", None), ("None", None)])
-def test_a_threshold_is_set_in_the_name_of_its_author(play: Play, given: str, sent: float | None) -> None:
+def test_a_threshold_is_set_under_the_name_of_its_author(play: Play, given: str, sent: float | None) -> None:
     script = play(*decided())
     told = run(*SET, given, "--author", "Ada", "--source", "token")
     assert told.exit_code == 0, told.output
     request = script.seen[1]
     assert (request.method, request.url.path) == ("PUT", f"{ROOT}/shift-thresholds/in the snow")
     assert json.loads(request.content) == {"threshold": sent, "author": "Ada", "source": "token"}
-    assert told.stdout == "in the snow: passes from 0.150 on (Ada, 2026-01-02 00:00 UTC)\n"
+    assert told.stdout == "in the snow: images pass from 0.150 up (Ada, 2026-01-02 00:00 UTC)\n"
 
 
-def test_what_was_seen_on_each_picture_is_sent_by_its_item(play: Play) -> None:
+def test_judgements_are_sent_by_item(play: Play) -> None:
     script = play(*decided())
     told = run(*JUDGE, "--shows", "run-1.7", "--shows", "run-1.9", "--lacks", "run-1.8")
     assert told.exit_code == 0, told.output
@@ -160,9 +163,9 @@ MISTAKES = {
     "source": ((*SET, "0.1", "--author", "Ada", "--source", "internet"), "'internet'"),
     "source to look at": ((*INSPECT, "--source", "internet"), "'internet'"),
     "source judged": ((*JUDGE, "--shows", "a", "--source", "internet"), "'internet'"),
-    "judged both ways": ((*JUDGE, "--shows", "a", "--lacks", "a"), "'a' cannot both"),
+    "judged both ways": ((*JUDGE, "--shows", "a", "--lacks", "a"), "'a' is given to both"),
     "nothing judged": (JUDGE, "--shows or --lacks"),
-    "file in the folder's place": ((*INSPECT, "--out", __file__), "no folder"),
+    "file in the folder's place": ((*INSPECT, "--out", __file__), "not a folder"),
 }
 
 
@@ -171,13 +174,13 @@ def test_a_mistake_is_named_and_nothing_is_sent(play: Play, mistake: str) -> Non
     arguments, named = MISTAKES[mistake]
     script = play()
     told = run(*arguments)
-    assert told.exit_code == Exit.USAGE
+    assert told.exit_code == ExitCode.USAGE
     assert named in told.stderr
     assert script.seen == []
 
 
-def test_a_benchmark_that_is_not_there_is_named(play: Play) -> None:
+def test_a_missing_benchmark_is_named(play: Play) -> None:
     play(problem(NotFound("no run 'run-1'")))
     told = run("shift-thresholds", "run-1")
-    assert told.exit_code == Exit.USAGE
+    assert told.exit_code == ExitCode.USAGE
     assert "no run 'run-1'" in told.stderr

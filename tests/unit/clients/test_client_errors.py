@@ -41,7 +41,7 @@ def raised(session: Session) -> FaultlineError:
 
 
 @pytest.mark.parametrize("code", sorted(error_classes()))
-def test_every_code_comes_back_as_its_class_with_the_request_s_id(kind: str, code: str) -> None:
+def test_every_error_code_is_raised_as_its_class_with_the_request_id(kind: str, code: str) -> None:
     sent = error_classes()[code]("what was wrong", pointer="/classifiers/0")
     session = Session(kind, problem(sent, request_id="r-17"), retries=ONCE)
     error = raised(session)
@@ -61,7 +61,9 @@ def test_every_code_comes_back_as_its_class_with_the_request_s_id(kind: str, cod
         (503, BackendUnavailable),
     ],
 )
-def test_a_bare_status_finds_its_class(kind: str, status: int, kind_of_error: type[FaultlineError]) -> None:
+def test_a_bare_status_is_raised_as_its_class(
+    kind: str, status: int, kind_of_error: type[FaultlineError]
+) -> None:
     answer = httpx.Response(status, text="<html>", headers={REQUEST_ID_HEADER: "r-2"})
     error = raised(Session(kind, answer, retries=ONCE))
     assert type(error) is kind_of_error
@@ -69,12 +71,12 @@ def test_a_bare_status_finds_its_class(kind: str, status: int, kind_of_error: ty
     assert str(status) in error.detail
 
 
-def test_a_problem_that_is_none_is_bad_output(kind: str) -> None:
+def test_an_unreadable_problem_document_is_bad_output(kind: str) -> None:
     answer = httpx.Response(422, text="{}", headers={"content-type": PROBLEM_MEDIA_TYPE})
     assert type(raised(Session(kind, answer, retries=ONCE))) is BadBackendOutput
 
 
-def test_a_code_from_the_future_is_still_an_error_of_ours(kind: str) -> None:
+def test_an_unknown_error_code_is_still_a_faultline_error(kind: str) -> None:
     answer = problem(UnknownModel("gone"))
     text = answer.text.replace("unknown-model", "moved-to-mars")
     later = httpx.Response(410, text=text, headers={"content-type": PROBLEM_MEDIA_TYPE})
@@ -83,7 +85,7 @@ def test_a_code_from_the_future_is_still_an_error_of_ours(kind: str) -> None:
     assert error.detail == "gone"
 
 
-def test_an_error_without_an_answer_has_no_request_id(kind: str) -> None:
+def test_an_error_without_a_response_has_no_request_id(kind: str) -> None:
     assert raised(Session(kind, httpx.ConnectError("refused"), retries=ONCE)).request_id is None
 
 
@@ -93,12 +95,21 @@ def descendants(root: type[httpx.RequestError]) -> list[type[httpx.RequestError]
 
 
 @pytest.mark.parametrize("below", descendants(httpx.RequestError))
-def test_each_failure_of_the_library_below_has_a_counterpart(below: type[httpx.RequestError]) -> None:
+def test_every_httpx_error_has_a_counterpart(below: type[httpx.RequestError]) -> None:
     request = httpx.Request("GET", "http://gateway.test/v1/services?after=secret")
     error = failure_of(below("what happened", request=request))
     assert isinstance(error, BackendUnavailable | DeadlineExceeded | BadBackendOutput | InvalidRequest)
     assert "gateway.test" in error.detail
     assert "secret" not in error.detail
+
+
+def test_a_refused_connection_says_how_to_start_faultline(kind: str) -> None:
+    detail = raised(Session(kind, httpx.ConnectError("[Errno 111]"), retries=ONCE)).detail
+    assert "[Errno 111]. Is Faultline running? Start it with `faultline up`, or set FAULTLINE_URL" in detail
+
+
+def test_a_connection_lost_later_gives_no_such_advice(kind: str) -> None:
+    assert "faultline up" not in raised(Session(kind, httpx.ReadError("reset"), retries=ONCE)).detail
 
 
 @pytest.mark.parametrize(
@@ -110,13 +121,13 @@ def test_each_failure_of_the_library_below_has_a_counterpart(below: type[httpx.R
         (httpx.UnsupportedProtocol, InvalidRequest),
     ],
 )
-def test_what_happens_below_http_is_named_in_our_words(
+def test_connection_failures_are_raised_as_faultline_errors(
     kind: str, below: type[httpx.RequestError], ours: type[FaultlineError]
 ) -> None:
     assert type(raised(Session(kind, below("what happened"), retries=ONCE))) is ours
 
 
-def test_an_answer_of_another_shape_names_the_path_and_the_type(kind: str) -> None:
+def test_an_unexpected_response_names_the_path_and_the_type(kind: str) -> None:
     error = raised(Session(kind, ok({"services": "all well"}), retries=ONCE))
     assert type(error) is BadBackendOutput
     assert "/v1/services" in error.detail

@@ -10,11 +10,11 @@ import httpx
 import pytest
 
 from fakes.archives import CARD, FILES, archive, export_answer
+from fakes.benchmark_answers import benchmark_answer
 from fakes.command import Play, run
+from fakes.interface_answers import interface_answer
 from fakes.sdk import BrokenStream, Session, problem, run_answer
-from fakes.told_benchmarks import benchmark_answer
-from fakes.told_interfaces import interface_answer
-from faultline._gate import Exit
+from faultline._cli.exit_code import ExitCode
 from faultline_core.errors import BackendError, BadBackendOutput, DatasetEmpty, InvalidRequest, NotFound
 
 
@@ -30,7 +30,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def test_an_export_is_asked_for_and_unpacked(kind: str, tmp_path: Path) -> None:
+def test_an_export_is_downloaded_and_unpacked(kind: str, tmp_path: Path) -> None:
     session, made = exporting(kind, export_answer())
     target = tmp_path / "new" / "out"
     assert session(lambda _: made.export(target, layout="parquet", dropped=True)) == target
@@ -41,13 +41,13 @@ def test_an_export_is_asked_for_and_unpacked(kind: str, tmp_path: Path) -> None:
     assert request.extensions["timeout"]["read"] == 3600.0
 
 
-def test_dropped_pictures_are_not_asked_for_unless_wanted(kind: str, tmp_path: Path) -> None:
+def test_dropped_images_are_exported_on_request_only(kind: str, tmp_path: Path) -> None:
     session, made = exporting(kind, export_answer())
     session(lambda _: made.export(tmp_path / "out"))
     assert dict(session.seen[1].url.params) == {"layout": "imagefolder"}
 
 
-def test_an_empty_folder_is_taken_and_nothing_else_is_left_beside_it(kind: str, tmp_path: Path) -> None:
+def test_an_empty_folder_is_used_and_no_temporary_file_stays(kind: str, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     session, made = exporting(kind, export_answer())
     session(lambda _: made.export(tmp_path / "out"))
@@ -56,7 +56,7 @@ def test_an_empty_folder_is_taken_and_nothing_else_is_left_beside_it(kind: str, 
 
 
 @pytest.mark.parametrize("taken", ["file", "folder"])
-def test_what_is_there_is_never_overwritten(kind: str, tmp_path: Path, taken: str) -> None:
+def test_an_export_never_overwrites(kind: str, tmp_path: Path, taken: str) -> None:
     mine = tmp_path / "out" if taken == "file" else tmp_path / "out" / "mine"
     mine.parent.mkdir(exist_ok=True)
     mine.write_bytes(b"mine")
@@ -67,7 +67,7 @@ def test_what_is_there_is_never_overwritten(kind: str, tmp_path: Path, taken: st
     assert len(session.seen) == 1
 
 
-def test_a_layout_that_there_is_not_is_named_unsent(kind: str, tmp_path: Path) -> None:
+def test_an_unknown_layout_is_named_before_anything_is_sent(kind: str, tmp_path: Path) -> None:
     session, made = exporting(kind)
     with pytest.raises(InvalidRequest, match="'zip'"):
         session(lambda _: made.export(tmp_path / "out", layout="zip"))
@@ -83,14 +83,14 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_an_archive_that_is_not_whole_leaves_nothing(kind: str, tmp_path: Path, how: str) -> None:
+def test_an_incomplete_archive_leaves_nothing(kind: str, tmp_path: Path, how: str) -> None:
     session, made = exporting(kind, BROKEN[how])
     with pytest.raises(BadBackendOutput):
         session(lambda _: made.export(tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_connection_that_breaks_leaves_nothing(kind: str, tmp_path: Path) -> None:
+def test_a_broken_connection_leaves_nothing(kind: str, tmp_path: Path) -> None:
     session, made = exporting(kind, httpx.Response(200, stream=BrokenStream(archive()[:600])))
     with pytest.raises(BackendError):
         session(lambda _: made.export(tmp_path / "out"))
@@ -105,7 +105,7 @@ EVIL = {
 
 
 @pytest.mark.parametrize("how", EVIL)
-def test_an_archive_never_writes_outside_of_the_folder(kind: str, tmp_path: Path, how: str) -> None:
+def test_an_archive_never_writes_outside_the_folder(kind: str, tmp_path: Path, how: str) -> None:
     session, made = exporting(kind, export_answer(EVIL[how]))
     inside = tmp_path / "inside"
     try:
@@ -117,7 +117,7 @@ def test_an_archive_never_writes_outside_of_the_folder(kind: str, tmp_path: Path
     assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
 
 
-def test_a_run_without_a_kept_picture_says_so(kind: str, tmp_path: Path) -> None:
+def test_a_run_without_kept_images_is_an_error(kind: str, tmp_path: Path) -> None:
     session, made = exporting(kind, problem(DatasetEmpty("nothing was kept")))
     with pytest.raises(DatasetEmpty, match="nothing was kept"):
         session(lambda _: made.export(tmp_path / "out"))
@@ -133,7 +133,7 @@ def test_the_command_writes_the_folder(play: Play, tmp_path: Path) -> None:
     assert dict(script.seen[1].url.params) == {"layout": "webdataset", "dropped": "true"}
 
 
-def test_the_command_s_json_names_folder_and_layout(play: Play, tmp_path: Path) -> None:
+def test_the_json_of_the_command_names_folder_and_layout(play: Play, tmp_path: Path) -> None:
     play(run_answer(), export_answer())
     told = json.loads(run("export", "run-1", "--out", str(tmp_path / "out"), "--json").stdout)
     assert told == {"folder": str(tmp_path / "out"), "layout": "imagefolder", "files": 2}
@@ -142,7 +142,7 @@ def test_the_command_s_json_names_folder_and_layout(play: Play, tmp_path: Path) 
 def test_an_interface_has_nothing_to_export(play: Play, tmp_path: Path) -> None:
     play(problem(NotFound("no run")), interface_answer())
     shown = run("export", "run-1", "--out", str(tmp_path / "out"))
-    assert shown.exit_code == Exit.USAGE
+    assert shown.exit_code == ExitCode.USAGE
     assert "dataset-interface" in shown.stderr
 
 
@@ -150,11 +150,11 @@ def test_an_interface_has_nothing_to_export(play: Play, tmp_path: Path) -> None:
 def test_a_mistake_is_named_and_nothing_is_sent(play: Play, tmp_path: Path, more: list[str]) -> None:
     (tmp_path / "out").write_bytes(b"mine")
     script = play()
-    assert run("export", "run-1", "--out", str(tmp_path / "out"), *more).exit_code == Exit.USAGE
+    assert run("export", "run-1", "--out", str(tmp_path / "out"), *more).exit_code == ExitCode.USAGE
     assert script.seen == []
 
 
-def test_photographs_of_a_benchmark_come_only_when_asked_for(play: Play, tmp_path: Path) -> None:
+def test_photographs_of_a_benchmark_are_exported_on_request_only(play: Play, tmp_path: Path) -> None:
     missing = problem(NotFound("no run"))
     script = play(missing, missing, benchmark_answer("completed"), export_answer())
     shown = run("export", "run-1", "--found", "--out", str(tmp_path / "out"))
@@ -163,9 +163,9 @@ def test_photographs_of_a_benchmark_come_only_when_asked_for(play: Play, tmp_pat
     assert dict(script.seen[-1].url.params) == {"layout": "imagefolder", "found": "true"}
 
 
-def test_a_stress_test_has_found_nothing(play: Play, tmp_path: Path) -> None:
+def test_a_stress_test_has_no_photographs_to_export(play: Play, tmp_path: Path) -> None:
     play(run_answer())
-    assert run("export", "run-1", "--found", "--out", str(tmp_path / "out")).exit_code == Exit.USAGE
+    assert run("export", "run-1", "--found", "--out", str(tmp_path / "out")).exit_code == ExitCode.USAGE
 
 
 def test_a_benchmark_is_exported_from_the_sdk(kind: str, tmp_path: Path) -> None:

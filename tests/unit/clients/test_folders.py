@@ -1,4 +1,4 @@
-"""Folders of pictures: what is taken, what is left out and named, what the name of a dataset depends on."""
+"""Folders of images: what is taken, what is left out and named, what the name of a dataset depends on."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from faultline import _folders
-from faultline._folders import FolderUpload, folder_digest, none_taken, pictures_in, read_captions
+from faultline._folders import FolderUpload, folder_digest, images_in, none_taken, read_captions
 from faultline_core.errors import DatasetEmpty, ImageUndecodable, InvalidRequest
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two pictures of a bus, one of a sled."""
+    """Two images of a bus, one of a sled."""
     for name in ("bus/1.png", "bus/2.JPG", "sled/1.webp"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
@@ -25,35 +25,35 @@ def folder(tmp_path: Path) -> Path:
 
 
 def digest(folder: Path, captions: dict[str, str] | None = None) -> str:
-    return folder_digest(pictures_in(folder, captions))
+    return folder_digest(images_in(folder, captions))
 
 
-def test_each_folder_is_a_class_and_order_does_not_depend_on_the_disk(folder: Path) -> None:
-    assert [picture.name for picture in pictures_in(folder)] == ["bus/1.png", "bus/2.JPG", "sled/1.webp"]
-    assert [picture.label for picture in pictures_in(folder)] == ["bus", "bus", "sled"]
+def test_each_folder_is_a_class_in_an_order_independent_of_the_disk(folder: Path) -> None:
+    assert [image.name for image in images_in(folder)] == ["bus/1.png", "bus/2.JPG", "sled/1.webp"]
+    assert [image.label for image in images_in(folder)] == ["bus", "bus", "sled"]
 
 
-def test_what_is_no_picture_is_not_taken(folder: Path) -> None:
-    (folder / "bus" / "notes.txt").write_text("no picture")
+def test_files_that_are_not_images_are_ignored(folder: Path) -> None:
+    (folder / "bus" / "notes.txt").write_text("no image")
     (folder / "loose.png").write_bytes(b"no class")
     (folder / "bus" / "deep").mkdir()
     (folder / "bus" / "deep" / "3.png").write_bytes(b"too deep")
-    assert len(pictures_in(folder)) == 3
+    assert len(images_in(folder)) == 3
 
 
-def test_an_empty_folder_is_refused_by_name(tmp_path: Path) -> None:
+def test_an_empty_folder_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(DatasetEmpty, match=str(tmp_path)):
-        pictures_in(tmp_path)
+        images_in(tmp_path)
 
 
-def test_captions_go_to_the_pictures_they_name(folder: Path) -> None:
-    found = pictures_in(folder, {"bus/2.JPG": "a red bus"})
-    assert [picture.caption for picture in found] == [None, "a red bus", None]
+def test_captions_belong_to_the_images_they_name(folder: Path) -> None:
+    found = images_in(folder, {"bus/2.JPG": "a red bus"})
+    assert [image.caption for image in found] == [None, "a red bus", None]
 
 
-def test_a_caption_without_its_picture_is_refused_by_name(folder: Path) -> None:
+def test_a_caption_without_an_image_is_named_in_the_error(folder: Path) -> None:
     with pytest.raises(InvalidRequest, match=r"'bus/3\.png'"):
-        pictures_in(folder, {"bus/3.png": "a red bus"})
+        images_in(folder, {"bus/3.png": "a red bus"})
 
 
 def test_captions_are_read_from_json_lines(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_captions_are_read_from_json_lines(tmp_path: Path) -> None:
         '{"file_name": "1.png", "caption": " "}', '{"file_name": "1.png", "caption": "\\ud800"}',
     ],
 )  # fmt: skip
-def test_a_line_that_is_no_caption_is_named_by_its_number(tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_not_a_caption_is_named_by_its_number(tmp_path: Path, line: str) -> None:
     good = json.dumps({"file_name": "bus/1.png", "caption": "a bus"})
     (tmp_path / "captions.jsonl").write_text(f"{good}\n{line}\n{good}\n")
     with pytest.raises(InvalidRequest, match="line 2"):
@@ -91,32 +91,31 @@ def test_uploads_are_cut_into_batches_of_32_in_order(tmp_path: Path) -> None:
     (tmp_path / "bus").mkdir()
     for number in range(70):
         (tmp_path / "bus" / f"{number:02}.png").write_bytes(bytes([number + 1]))
-    batches = list(FolderUpload(pictures_in(tmp_path)).batches())
+    batches = list(FolderUpload(images_in(tmp_path)).batches())
     assert [len(batch) for batch in batches] == [32, 32, 6]
     assert [source.filename for batch in batches for source in batch] == [f"{n:02}.png" for n in range(70)]
 
 
 def test_uploads_are_cut_before_a_body_grows_too_large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_folders, "UPLOAD_BYTES", 20)
-    assert [len(batch) for batch in FolderUpload(pictures_in(folder)).batches()] == [1, 1, 1]
+    assert [len(batch) for batch in FolderUpload(images_in(folder)).batches()] == [1, 1, 1]
 
 
-def test_the_bytes_arrive_as_they_lie_on_the_disk(folder: Path) -> None:
-    (batch,) = FolderUpload(pictures_in(folder)).batches()
+def test_an_upload_sends_the_bytes_of_the_file(folder: Path) -> None:
+    (batch,) = FolderUpload(images_in(folder)).batches()
     assert base64.b64decode(batch[0].content_base64) == b"bus/1.png"
 
 
 def left_out(folder: Path) -> list[tuple[str, str]]:
-    upload = FolderUpload(pictures_in(folder))
+    upload = FolderUpload(images_in(folder))
     sent = [source.filename for batch in upload.batches() for source in batch]
     total = upload.total([])
-    assert len(sent) + len(total.rejected) == len(pictures_in(folder))
+    assert len(sent) + len(total.rejected) == len(images_in(folder))
     return [(rejected.filename, rejected.code) for rejected in total.rejected]
 
 
-def test_a_file_that_cannot_be_read_is_left_out_and_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.fault("B47")
+def test_an_unreadable_file_is_skipped_and_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = Path.read_bytes
 
     def refuse(path: Path) -> bytes:
@@ -130,24 +129,27 @@ def test_a_file_that_cannot_be_read_is_left_out_and_named(
     assert len(digest(folder)) == 12
 
 
+@pytest.mark.fault("B1")
 def test_an_empty_file_is_left_out_and_named(folder: Path) -> None:
     (folder / "sled" / "1.webp").write_bytes(b"")
     assert left_out(folder) == [("sled/1.webp", "image-undecodable")]
 
 
-def test_a_file_of_gigabytes_is_left_out_and_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_folders, "LARGEST_PICTURE", 10)
+@pytest.mark.fault("B47")
+def test_a_file_of_gigabytes_is_skipped_and_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_folders, "LARGEST_IMAGE", 10)
     assert left_out(folder) == [("sled/1.webp", "image-too-large")]
 
 
-def test_a_name_that_is_no_text_is_left_out_and_named(folder: Path) -> None:
+@pytest.mark.fault("B47")
+def test_a_file_name_that_is_not_text_is_skipped_and_named(folder: Path) -> None:
     Path(os.fsdecode(os.fsencode(folder / "bus") + b"/\xff.png")).write_bytes(b"x")
     assert left_out(folder) == [("bus/?.png", "image-undecodable")]
     assert len(digest(folder)) == 12
 
 
-def test_a_batch_of_which_nothing_was_taken_is_named_picture_by_picture(folder: Path) -> None:
-    (batch,) = FolderUpload(pictures_in(folder)).batches()
+def test_a_rejected_batch_names_every_image(folder: Path) -> None:
+    (batch,) = FolderUpload(images_in(folder)).batches()
     parts = [ImageUndecodable(f"broken {number}", pointer=f"/sources/{number}") for number in range(3)]
     told = none_taken(batch, ImageUndecodable("broken 0; 2 more are refused", parts=parts))
     assert told.added == 0
@@ -157,20 +159,20 @@ def test_a_batch_of_which_nothing_was_taken_is_named_picture_by_picture(folder: 
     ]
 
 
-def test_a_batch_that_was_refused_as_a_request_is_no_fault_of_its_pictures(folder: Path) -> None:
-    (batch,) = FolderUpload(pictures_in(folder)).batches()
+def test_a_rejected_request_does_not_blame_its_images(folder: Path) -> None:
+    (batch,) = FolderUpload(images_in(folder)).batches()
     with pytest.raises(InvalidRequest, match="no such field"):
         none_taken(batch, InvalidRequest("no such field", pointer="/surprise"))
 
 
-def test_equal_folders_are_one_dataset_wherever_they_lie(folder: Path) -> None:
+def test_equal_folders_in_different_places_are_one_dataset(folder: Path) -> None:
     before = digest(folder)
-    (folder / "bus" / "notes.txt").write_text("no picture")
+    (folder / "bus" / "notes.txt").write_text("no image")
     assert digest(folder) == before
 
 
 @pytest.mark.parametrize("change", ["content", "name", "label", "caption"])
-def test_whatever_is_uploaded_changes_the_dataset_s_name(folder: Path, change: str) -> None:
+def test_any_change_of_the_upload_changes_the_name_of_the_dataset(folder: Path, change: str) -> None:
     before, captions = digest(folder), None
     if change == "content":
         (folder / "bus" / "1.png").write_bytes(b"another")

@@ -50,6 +50,8 @@ def applied(
     return made, session.seen
 
 
+@pytest.mark.paper("LANCE-AB-apply-all")
+@pytest.mark.paper("LANCE-F9-apply-all")
 def test_the_insight_s_words_are_the_only_edit_of_the_new_run(kind: str) -> None:
     made, seen = applied(kind, told("on the grass", "in the snow"))
     assert made.id == "run-2"
@@ -62,7 +64,7 @@ def test_the_insight_s_words_are_the_only_edit_of_the_new_run(kind: str) -> None
     }  # fmt: skip
 
 
-def test_a_seed_is_taken_as_given(kind: str) -> None:
+def test_apply_uses_the_given_seed(kind: str) -> None:
     _, seen = applied(kind, told("grass", "snow"), seed=0)
     assert json.loads(seen[-1].content)["seed"] == 0
 
@@ -78,7 +80,7 @@ def test_a_seed_is_taken_as_given(kind: str) -> None:
         ("on … grass", "", "A photo of a bus by the snow next to a dog.", ("on the grass", "by the snow")),
     ],
 )  # fmt: skip
-def test_words_left_open_are_those_of_the_example(
+def test_open_words_are_taken_from_the_example(
     kind: str, removed: str, added: str, edited: str, expected: tuple[str, str]
 ) -> None:
     other = item("A photo of a ship.", "i0")
@@ -90,12 +92,12 @@ def test_words_left_open_are_those_of_the_example(
 @pytest.mark.parametrize(
     ("items", "words"),
     [
-        ([item(None)], "its example 'i1' is gone"),
-        ([item("A photo.", "i0")], "its example 'i1' is gone"),
+        ([item(None)], "its example 'i1' has no edited caption"),
+        ([item("A photo.", "i0")], "its example 'i1' has no edited caption"),
         ([item("A sketch of a bus on the grass next to a cat.")], "in several places"),
     ],
 )
-def test_an_example_that_names_no_change_is_refused(
+def test_an_example_without_a_single_change_is_rejected(
     kind: str, items: list[dict[str, Any]], words: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=words):
@@ -103,7 +105,7 @@ def test_an_example_that_names_no_change_is_refused(
 
 
 @pytest.mark.parametrize("number", [0, 2, -1])
-def test_an_insight_that_is_not_there_is_refused(kind: str, number: int) -> None:
+def test_an_unknown_insight_is_rejected(kind: str, number: int) -> None:
     session = Session(kind, run_answer(), summary_answer(told("a", "b")))
     with pytest.raises(InvalidRequest, match=f"no insight {number}: it has 1"):
         session(lambda client: client.stress_tests.apply("run-1", number))

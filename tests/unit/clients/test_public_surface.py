@@ -17,14 +17,14 @@ from fakes.sdk import an_event as event
 from faultline import (
     AsyncClient,
     AsyncDatasetInterface,
-    AsyncGeneratedPicture,
-    AsyncGeneratedPictures,
+    AsyncGeneratedImage,
+    AsyncGeneratedImages,
     AsyncShiftBenchmark,
     AsyncStressTest,
     Client,
     DatasetInterface,
-    GeneratedPicture,
-    GeneratedPictures,
+    GeneratedImage,
+    GeneratedImages,
     RetryPolicy,
     ShiftBenchmark,
     StressTest,
@@ -32,14 +32,25 @@ from faultline import (
 from faultline.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
 from faultline.resources.shift_benchmarks import AsyncShiftBenchmarks, ShiftBenchmarks
 from faultline.resources.stress_tests import AsyncStressTests, StressTests
-from faultline_core.errors import InvalidRequest
+from faultline_core import errors as core_errors
+from faultline_core.errors import FaultlineError, InvalidRequest
 
 PUBLIC = [
-    "AsyncClient", "AsyncDatasetInterface", "AsyncGeneratedPicture", "AsyncGeneratedPictures",
+    "AsyncClient", "AsyncDatasetInterface", "AsyncGeneratedImage", "AsyncGeneratedImages",
     "AsyncShiftBenchmark", "AsyncStressTest", "Client", "Cost", "DatasetInterface",
-    "DatasetInterfaceSummary", "EditType", "Estimate", "FaultlineError", "GeneratedPicture",
-    "GeneratedPictures", "RetryPolicy", "ShiftBenchmark", "ShiftBenchmarkSummary", "StressTest",
-    "StressTestSummary",
+    "DatasetInterfaceSummary", "EditType", "Estimate", "GeneratedImage", "GeneratedImages",
+    "RetryPolicy", "ShiftBenchmark", "ShiftBenchmarkSummary", "StressTest", "StressTestSummary",
+    "__version__", "errors",
+]  # fmt: skip
+ERRORS = [
+    "ArtifactCorrupt", "ArtifactMissing", "AttentionNotHooked", "BackendError", "BackendUnavailable",
+    "BadBackendOutput", "Cancelled", "ClassMapMismatch", "DatasetEmpty", "DeadlineExceeded",
+    "FaultlineError", "IdempotencyConflict", "IdempotencyInFlight", "ImageTooLarge", "ImageUndecodable",
+    "InternalError", "InvalidRequest", "LeaseLost", "MethodNotAllowed", "ModelFormatRefused", "NotFound",
+    "NumericalFailure", "PayloadTooLarge", "PolicyRefused", "PromptTooLong", "QuotaExceeded",
+    "RateLimited", "RequestError", "RequestTimeout", "ResourceExhausted", "RunNotCancellable",
+    "RunNotResumable", "StorageError", "StorageFull", "Unauthorized", "UnknownDataset",
+    "UnknownEditType", "UnknownModel", "UnsupportedMedia",
 ]  # fmt: skip
 
 RESOURCES = (
@@ -49,8 +60,8 @@ HANDLES = [
     (StressTest, AsyncStressTest),
     (DatasetInterface, AsyncDatasetInterface),
     (ShiftBenchmark, AsyncShiftBenchmark),
-    (GeneratedPicture, AsyncGeneratedPicture),
-    (GeneratedPictures, AsyncGeneratedPictures),
+    (GeneratedImage, AsyncGeneratedImage),
+    (GeneratedImages, AsyncGeneratedImages),
 ]
 
 
@@ -60,20 +71,31 @@ def seen_by(client: Client) -> httpx.Request:
 
 
 def test_the_public_names_are_pinned_and_sorted() -> None:
-    assert faultline.__all__ == PUBLIC
-    assert all(hasattr(faultline, name) for name in PUBLIC)
+    assert faultline.__all__ == sorted(PUBLIC + ERRORS)
+    assert all(hasattr(faultline, name) for name in faultline.__all__)
 
 
-def test_nothing_else_public_is_to_be_found() -> None:
+def test_no_other_name_is_public() -> None:
     found = {
         name
         for name, value in vars(faultline).items()
         if not name.startswith("_") and not inspect.ismodule(value)
     }
-    assert found == set(PUBLIC)
+    assert found | {"__version__", "errors"} == set(PUBLIC + ERRORS)
 
 
-def test_the_version_is_the_distribution_s() -> None:
+def test_errors_are_pinned_and_sorted() -> None:
+    assert faultline.errors.__all__ == ERRORS
+
+
+def test_every_error_of_the_tree_is_importable_from_both_places() -> None:
+    tree = {name for name, value in vars(core_errors).items() if inspect.isclass(value)}
+    assert {name for name in tree if issubclass(getattr(core_errors, name), FaultlineError)} == set(ERRORS)
+    for name in ERRORS:
+        assert getattr(faultline, name) is getattr(faultline.errors, name) is getattr(core_errors, name)
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
     pyproject = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))
     assert faultline.__version__ == pyproject["project"]["version"]
 
@@ -90,7 +112,7 @@ def test_the_address_comes_from_argument_then_variable_then_default(
     assert made()._http.base_url == "http://127.0.0.1:8080"
 
 
-def test_the_key_comes_from_argument_then_variable_and_else_there_is_none(
+def test_the_key_comes_from_argument_then_variable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert "authorization" not in seen_by(Client()).headers
@@ -100,9 +122,31 @@ def test_the_key_comes_from_argument_then_variable_and_else_there_is_none(
 
 
 @pytest.mark.parametrize("made", [Client, AsyncClient])
-def test_an_address_that_cannot_be_read_is_named(made: Any) -> None:
+def test_an_invalid_address_is_named(made: Any) -> None:
     with pytest.raises(InvalidRequest, match="'http://\\[::1'"):
         made("http://[::1")
+
+
+@pytest.mark.parametrize("made", [(Client, httpx.Client), (AsyncClient, httpx.AsyncClient)])
+@pytest.mark.parametrize("setting", [{"base_url": "http://a"}, {"api_key": "secret"}, {"timeout": 5.0}])
+def test_a_setting_that_an_own_httpx_client_overrides_is_rejected(
+    made: tuple[Any, Any], setting: dict[str, Any]
+) -> None:
+    (name,) = setting
+    with pytest.raises(InvalidRequest, match=f"'{name}' has no effect together with 'http'") as caught:
+        made[0](http=made[1](), **setting)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_client_names_itself_and_its_version() -> None:
+    agent = seen_by(Client()).headers["user-agent"]
+    assert agent.startswith(f"faultline/{faultline.__version__} python/3.")
+    assert seen_by(Client(api_key="k")).headers["user-agent"] == agent
+
+
+def test_an_own_httpx_client_keeps_its_own_name() -> None:
+    own = httpx.Client(headers={"user-agent": "mine/1"}, base_url=URL)
+    assert seen_by(Client(http=own)).headers["user-agent"] == "mine/1"
 
 
 @pytest.mark.parametrize("made", [Client, AsyncClient])
@@ -121,19 +165,19 @@ def keywords_of(verb: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("made", [StressTests, AsyncStressTests])
-def test_a_stress_test_is_described_by_keywords_and_its_seed_is_never_a_default(made: Any) -> None:
+def test_a_stress_test_takes_keywords_and_requires_a_seed(made: Any) -> None:
     assert keywords_of(made.create)["seed"] is inspect.Parameter.empty
 
 
 @pytest.mark.parametrize(
     "made", [DatasetInterfaces, AsyncDatasetInterfaces, ShiftBenchmarks, AsyncShiftBenchmarks]
 )
-def test_interfaces_and_benchmarks_are_described_by_keywords_and_say_the_seed_they_take(made: Any) -> None:
+def test_interfaces_and_benchmarks_take_keywords_and_default_to_seed_zero(made: Any) -> None:
     assert keywords_of(made.create)["seed"] == 0
 
 
 @pytest.mark.parametrize("made", [DatasetInterface, AsyncDatasetInterface])
-def test_generation_is_described_by_keywords_and_says_the_seed_it_takes(made: Any) -> None:
+def test_generate_takes_keywords_and_defaults_to_seed_zero(made: Any) -> None:
     assert keywords_of(made.generate)["seed"] == 0
 
 
@@ -144,19 +188,19 @@ def timeouts(request: httpx.Request) -> float:
     return read
 
 
-def test_a_call_may_take_a_minute_unless_told_otherwise() -> None:
+def test_the_default_timeout_is_one_minute() -> None:
     assert Client()._http.timeout == httpx.Timeout(60.0)
     assert AsyncClient(timeout=5.0)._http.timeout == httpx.Timeout(5.0)
 
 
-def test_the_client_s_timeout_holds_where_a_call_has_none_of_its_own(kind: str) -> None:
+def test_the_timeout_of_the_client_applies_to_calls_without_their_own(kind: str) -> None:
     session = Session(kind, ok({"services": []}))
     session.client._http.timeout = httpx.Timeout(7.0)
     session(lambda client: client.services.list())
     assert timeouts(session.seen[0]) == 7.0
 
 
-def test_calls_that_may_take_long_are_given_their_time(kind: str) -> None:
+def test_slow_calls_have_longer_timeouts(kind: str) -> None:
     session = Session(
         kind, run_answer(), run_answer("in_progress"), summary_answer(some_figures(steady=figure())),
         httpx.Response(200, text="<html>"), stream_answer(event(1, "completed", 3)),
@@ -191,11 +235,11 @@ def test_resources_are_made_once(kind: str) -> None:
         assert getattr(client, name) is getattr(client, name)
 
 
-def test_a_policy_prints_as_its_recipe() -> None:
+def test_a_retry_policy_prints_its_settings() -> None:
     assert repr(RetryPolicy()) == "RetryPolicy(attempts=4, patient_attempts=20)"
 
 
 @pytest.mark.parametrize("handles", HANDLES)
-def test_both_kinds_of_handle_offer_the_same(handles: tuple[type, type]) -> None:
+def test_both_kinds_of_handle_have_the_same_methods(handles: tuple[type, type]) -> None:
     names = [{name for name in dir(made) if not name.startswith("_")} for made in handles]
     assert names[0] == names[1]

@@ -183,7 +183,7 @@ HANDLE_METHODS = (
         lambda: httpx.Response(200, text="<html>"),
     ),
     Method(
-        "picture", lambda r: r.picture(REF), "GET", f"/v1/artifacts/{REF}.png",
+        "image", lambda r: r.image(REF), "GET", f"/v1/artifacts/{REF}.png",
         lambda: httpx.Response(200, content=b"png"),
     ),
 )  # fmt: skip
@@ -228,7 +228,7 @@ def test_both_clients_send_the_same_bytes(method: Method) -> None:
     assert sent[0] == sent[1]
 
 
-def test_every_public_method_stands_in_the_tables() -> None:
+def test_every_public_method_is_in_the_tables() -> None:
     session = Session("sync")
     # These two send several requests, and have tests of their own.
     known = {method.name for method in METHODS} | {"datasets.upload", "stress_tests.apply"}
@@ -241,7 +241,7 @@ def test_every_public_method_stands_in_the_tables() -> None:
     assert found == known
 
 
-def test_the_blocking_and_the_asyncio_classes_offer_the_same() -> None:
+def test_the_blocking_and_the_asyncio_classes_have_the_same_methods() -> None:
     blocking, asyncio_client = Session("sync").client, Session("async").client
     for resource in RESOURCES:
         names = [
@@ -252,13 +252,13 @@ def test_the_blocking_and_the_asyncio_classes_offer_the_same() -> None:
 
 
 @pytest.mark.parametrize("method", by_name([m for m in METHODS if m.verb == "POST"]))
-def test_every_post_that_makes_something_carries_an_idempotency_key(kind: str, method: Method) -> None:
+def test_every_post_that_creates_something_carries_an_idempotency_key(kind: str, method: Method) -> None:
     session = Session(kind, method.answer())
     session(method.ask)
     assert session.seen[0].headers[IDEMPOTENCY_HEADER]
 
 
-def test_two_creations_have_two_keys_and_a_callers_key_is_taken(kind: str) -> None:
+def test_every_creation_has_its_own_key_unless_the_caller_gives_one(kind: str) -> None:
     session = Session(kind, run_answer(), run_answer(), run_answer())
     for _ in range(2):
         session(lambda client: client.stress_tests.create(dataset="demo", classifiers=["a"], seed=0))
@@ -280,7 +280,7 @@ def test_a_name_never_leads_to_another_path(kind: str, name: str) -> None:
         assert "?" not in raw
 
 
-def test_pages_are_asked_for_by_the_cursor_of_the_page_before(kind: str) -> None:
+def test_each_page_is_requested_with_the_cursor_of_the_previous_one(kind: str) -> None:
     runs = [json.loads(a_run(run_id=f"run-{number}").model_dump_json()) for number in range(3)]
     session = Session(kind, ok({"runs": runs[:2], "after": "c1"}), ok({"runs": runs[2:], "after": None}))
     found = session(lambda client: client.stress_tests.list())
@@ -288,7 +288,7 @@ def test_pages_are_asked_for_by_the_cursor_of_the_page_before(kind: str) -> None
     assert session.seen[1].url.params["after"] == "c1"
 
 
-def test_items_come_page_by_page_with_the_cursor(kind: str) -> None:
+def test_items_are_fetched_page_by_page(kind: str) -> None:
     pages = [ok({"items": [ITEM], "after": "c1"}), ok({"items": [ITEM | {"id": "i2"}], "after": None})]
     session = Session(kind, run_answer(), *pages)
     run = session(lambda client: client.stress_tests.get("run-1"))
@@ -296,7 +296,7 @@ def test_items_come_page_by_page_with_the_cursor(kind: str) -> None:
     assert session.seen[2].url.params["after"] == "c1"
 
 
-def test_the_second_page_is_not_asked_for_before_it_is_needed() -> None:
+def test_the_second_page_is_not_requested_before_it_is_needed() -> None:
     session = Session("sync", ok({"runs": [json.loads(a_run().model_dump_json())], "after": "c1"}))
     assert next(session.client.stress_tests.list()).id == "run-1"
     assert len(session.seen) == 1
@@ -318,7 +318,7 @@ def strange(text: str) -> str:
 
 
 @pytest.mark.parametrize("method", by_name([m for m in METHODS if "list" in m.name or "get" in m.name]))
-def test_unknown_fields_of_an_answer_are_ignored(kind: str, method: Method) -> None:
+def test_unknown_fields_of_a_response_are_ignored(kind: str, method: Method) -> None:
     plain, grown = Session(kind, method.answer()), Session(kind, ok(strange(method.answer().text)))
     assert repr(plain(method.ask)) == repr(grown(method.ask))
 
@@ -330,7 +330,7 @@ def test_a_summary_with_unknown_fields_is_read(kind: str) -> None:
     assert session(lambda _: run.summary()) == summary
 
 
-def test_what_the_contract_refuses_is_not_sent(kind: str) -> None:
+def test_a_request_that_the_contract_rejects_is_not_sent(kind: str) -> None:
     session = Session(kind)
     with pytest.raises(ValueError, match="classifiers"):
         session(
@@ -341,7 +341,7 @@ def test_what_the_contract_refuses_is_not_sent(kind: str) -> None:
     assert session.seen == []
 
 
-def test_an_upload_makes_the_dataset_and_sends_its_pictures(kind: str, tmp_path: Path) -> None:
+def test_an_upload_creates_the_dataset_and_sends_its_images(kind: str, tmp_path: Path) -> None:
     (tmp_path / "bus").mkdir()
     for number in range(33):
         (tmp_path / "bus" / f"{number:02}.png").write_bytes(bytes([number + 1]))
@@ -357,7 +357,7 @@ def test_an_upload_makes_the_dataset_and_sends_its_pictures(kind: str, tmp_path:
     assert (added.added, [rejected.filename for rejected in added.rejected]) == (32, ["00.png"])
 
 
-def test_pictures_without_captions_are_left_to_the_captioner(kind: str, tmp_path: Path) -> None:
+def test_images_without_captions_are_left_to_the_captioner(kind: str, tmp_path: Path) -> None:
     (tmp_path / "bus").mkdir()
     (tmp_path / "bus" / "1.png").write_bytes(b"x")
     session = Session(kind, ok(DATASET), ok(ADDED))

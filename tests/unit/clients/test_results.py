@@ -49,14 +49,15 @@ def read(kind: str, *answers: Answer) -> tuple[Session, list[int]]:
     return session, [item.ordinal for item in session(lambda _: run.results())]
 
 
-def test_every_item_comes_in_order_and_in_one_request(kind: str) -> None:
+def test_every_item_is_read_in_order_with_one_request(kind: str) -> None:
     session, ordinals = read(kind, whole(line(0), line(2), line(3)))
     assert ordinals == [0, 2, 3]
     assert [request.url.path for request in session.seen[1:]] == [PATH]
     assert "from" not in session.seen[1].url.params
 
 
-def test_a_broken_stream_is_taken_up_after_its_last_item(kind: str) -> None:
+@pytest.mark.fault("F18")
+def test_a_broken_stream_continues_after_its_last_item(kind: str) -> None:
     session, ordinals = read(
         kind, broken(line(0), line(2)), run_answer("completed", 3), whole(line(3), line(4))
     )
@@ -70,25 +71,26 @@ def test_a_stream_that_ends_without_its_trailer_is_broken_too(kind: str) -> None
     assert ordinals == [0, 1]
 
 
-def test_a_gateway_that_restarts_is_waited_for(kind: str) -> None:
+@pytest.mark.fault("F3")
+def test_the_client_waits_for_a_gateway_that_restarts(kind: str) -> None:
     session, ordinals = read(kind, GONE, *[GONE] * 12, run_answer("completed", 3), whole(line(0)))
     assert ordinals == [0]
     assert sum(session.clock.pauses) > 30
 
 
-def test_streams_that_bring_nothing_are_given_up(kind: str) -> None:
+def test_a_download_fails_after_several_empty_streams(kind: str) -> None:
     looks = [broken(), run_answer("completed", 3), broken(), run_answer("completed", 3), broken()]
     with pytest.raises(BackendUnavailable):
         read(kind, *looks)
 
 
 @pytest.mark.parametrize("lie", [{"lines": 3}, {"sha256": "0" * 64}])
-def test_other_lines_than_the_trailer_tells_of_are_no_results(kind: str, lie: dict[str, Any]) -> None:
+def test_lines_that_do_not_match_the_trailer_are_an_error(kind: str, lie: dict[str, Any]) -> None:
     lines = (line(0), line(1))
     text = "".join(lines) + trailer(*lines, **lie)
     with pytest.raises(BadBackendOutput, match="checksum"):
         read(kind, httpx.Response(200, text=text))
 
 
-def test_a_label_may_hold_what_other_readers_take_for_the_end_of_a_line(kind: str) -> None:
+def test_a_label_may_hold_characters_that_other_readers_take_for_a_line_end(kind: str) -> None:
     assert read(kind, whole(line(0, "bus\u2028stop"), line(1)))[1] == [0, 1]

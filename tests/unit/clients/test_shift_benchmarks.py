@@ -9,8 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from fakes.sdk import Session, ok
-from fakes.told_benchmarks import (
+from fakes.benchmark_answers import (
     a_benchmark_summary,
     a_decision,
     benchmark_answer,
@@ -18,6 +17,7 @@ from fakes.told_benchmarks import (
     some_inspections,
     some_thresholds,
 )
+from fakes.sdk import Session, ok
 from faultline_core.errors import InvalidRequest
 
 ROOT = "/v1/shift-benchmarks"
@@ -29,7 +29,7 @@ def taken_up(kind: str, *answers: httpx.Response) -> tuple[Session, Any]:
     return session, session(lambda client: client.shift_benchmarks.get("run-1"))
 
 
-def test_the_example_runs_as_it_is_written() -> None:
+def test_the_example_runs_as_written() -> None:
     figures = benchmark_summary_answer(a_benchmark_summary())
     session = Session("sync", benchmark_answer(), benchmark_answer("completed"), figures)
     client = session.client
@@ -42,20 +42,20 @@ def test_the_example_runs_as_it_is_written() -> None:
     assert (effect.impact.n, effect.slope.slope.n) == (9, 3)
 
 
-def test_another_percentile_judges_anew(kind: str) -> None:
+def test_another_percentile_is_sent_with_the_request(kind: str) -> None:
     session, bench = taken_up(kind, benchmark_summary_answer(a_benchmark_summary()))
     session(lambda _: bench.summary(object_percentile=20))
     assert session.seen[1].url.path == f"{ROOT}/run-1/summary"
     assert dict(session.seen[1].url.params) == {"object_percentile": "20"}
 
 
-def test_the_default_percentile_is_the_gateway_s(kind: str) -> None:
+def test_the_default_percentile_is_left_to_the_gateway(kind: str) -> None:
     session, bench = taken_up(kind, benchmark_summary_answer(a_benchmark_summary()))
     assert session(lambda _: bench.summary()) == a_benchmark_summary()
     assert dict(session.seen[1].url.params) == {}
 
 
-def test_what_to_look_at_is_asked_for_by_shift_and_source(kind: str) -> None:
+def test_inspections_are_requested_by_shift_and_source(kind: str) -> None:
     answer = ok(some_inspections().model_dump_json())
     session, bench = taken_up(kind, answer, answer)
     assert session(lambda _: bench.inspections("in the snow")) == some_inspections()
@@ -67,7 +67,7 @@ def test_what_to_look_at_is_asked_for_by_shift_and_source(kind: str) -> None:
 
 
 @pytest.mark.parametrize("threshold", [0.15, None])
-def test_a_threshold_is_set_in_the_name_of_its_author(kind: str, threshold: float | None) -> None:
+def test_a_threshold_is_set_under_the_name_of_its_author(kind: str, threshold: float | None) -> None:
     session, bench = taken_up(kind, ok(a_decision().model_dump_json()))
     session(lambda _: bench.set_shift_threshold("in the snow", threshold, "Ada"))
     request = session.seen[1]
@@ -75,20 +75,20 @@ def test_a_threshold_is_set_in_the_name_of_its_author(kind: str, threshold: floa
     assert json.loads(request.content) == {"threshold": threshold, "author": "Ada"}
 
 
-def test_judgements_of_pictures_are_sent_as_they_are(kind: str) -> None:
+def test_judgements_of_images_are_sent_unchanged(kind: str) -> None:
     session, bench = taken_up(kind, ok(a_decision().model_dump_json()))
     session(lambda _: bench.judge_shift("in the snow", {"i1": True}, "Ada", source="token"))
     assert json.loads(session.seen[1].content) == {"shows": {"i1": True}, "author": "Ada", "source": "token"}
 
 
-def test_a_shift_s_name_never_leads_to_another_path(kind: str) -> None:
+def test_the_name_of_a_shift_never_leads_to_another_path(kind: str) -> None:
     session, bench = taken_up(kind, ok(a_decision().model_dump_json()))
     session(lambda _: bench.set_shift_threshold("a/../b?c", 0.1, "Ada"))
     assert session.seen[1].url.raw_path.decode() == f"{ROOT}/run-1/shift-thresholds/a%2F..%2Fb%3Fc"
 
 
 @pytest.mark.parametrize("threshold", [1.5, float("nan")])
-def test_a_threshold_that_is_no_cosine_is_not_sent(kind: str, threshold: float) -> None:
+def test_a_threshold_outside_the_range_is_not_sent(kind: str, threshold: float) -> None:
     session, bench = taken_up(kind)
     with pytest.raises(ValueError, match="threshold"):
         session(lambda _: bench.set_shift_threshold("in the snow", threshold, "Ada"))
@@ -106,14 +106,14 @@ def test_a_report_is_saved(kind: str, tmp_path: Path) -> None:
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == "<html>é"
 
 
-def test_a_report_that_cannot_be_written_names_its_place(kind: str, tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_written_names_its_path(kind: str, tmp_path: Path) -> None:
     session, bench = taken_up(kind, httpx.Response(200, text="<html>"))
     with pytest.raises(InvalidRequest, match="absent"):
         session(lambda _: bench.save_report(tmp_path / "absent" / "report.html"))
 
 
 @pytest.mark.parametrize("verb", ["cancel", "resume"])
-def test_the_verbs_of_every_run_go_to_its_own_address(kind: str, verb: str) -> None:
+def test_methods_of_a_run_use_the_path_of_its_kind(kind: str, verb: str) -> None:
     session, bench = taken_up(kind, benchmark_answer())
     session(lambda _: getattr(bench, verb)())
     assert session.seen[1].url.path == f"{ROOT}/run-1:{verb}"
@@ -121,6 +121,6 @@ def test_the_verbs_of_every_run_go_to_its_own_address(kind: str, verb: str) -> N
 
 def test_a_python_function_is_served_for_a_benchmark_too(kind: str) -> None:
     session = Session(kind, benchmark_answer())
-    session.client.served = lambda classifiers: [f"oip:http://127.0.0.1:1/{name}" for name in classifiers]
+    session.client.serve_functions = lambda names: [f"oip:http://127.0.0.1:1/{name}" for name in names]
     session(lambda client: client.shift_benchmarks.create(interface="i-1", classifiers=["py"]))
     assert json.loads(session.seen[0].content)["classifiers"] == ["oip:http://127.0.0.1:1/py"]

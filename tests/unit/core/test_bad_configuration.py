@@ -1,4 +1,4 @@
-"""Settings of services and suites that cannot be: refused at their place, before anything is computed."""
+"""Invalid settings of services and suites are refused at their location before any computation."""
 
 from __future__ import annotations
 
@@ -54,8 +54,9 @@ BAD: dict[str, tuple[type[BaseModel], dict[str, Any], tuple[str | int, ...]]] = 
 }  # fmt: skip
 
 
+@pytest.mark.fault("B25", "B26", "B35", "B36", "B37", "B38")
 @pytest.mark.parametrize("kind", BAD)
-def test_a_setting_that_cannot_be_is_refused_at_its_place(kind: str) -> None:
+def test_an_invalid_setting_is_refused_at_its_location(kind: str) -> None:
     model, values, place = BAD[kind]
     with pytest.raises(ValidationError) as refused:
         model.model_validate(values)
@@ -75,6 +76,7 @@ temperature = {temperature}
 [editor]
 model = "editor"
 resolution = {resolution}
+default_preset = {default_preset}
 [editor.presets.quick]
 steps = {steps}
 [scorer]
@@ -85,7 +87,8 @@ masked_lm = "masked"
 direction = {direction}
 [classifiers]
 """
-GOOD = {"min_tokens": "20", "temperature": "1.0", "resolution": "512", "steps": "20", "direction": "0.2"}
+GOOD = {"min_tokens": "20", "temperature": "1.0", "resolution": "512", "steps": "20", "direction": "0.2",
+        "default_preset": '"quick"'}  # fmt: skip
 
 
 def suite_file(folder: Path, **changes: str) -> str:
@@ -94,9 +97,11 @@ def suite_file(folder: Path, **changes: str) -> str:
     return str(file)
 
 
+@pytest.mark.fault("B36", "B37")
 @pytest.mark.parametrize(
     ("field", "value"),
     [
+        ("default_preset", '"lance"'),
         ("resolution", "513"),
         ("resolution", "16384"),
         ("resolution", "0"),
@@ -111,9 +116,7 @@ def suite_file(folder: Path, **changes: str) -> str:
         ("min_tokens", "101"),
     ],
 )
-def test_a_suite_with_a_setting_that_cannot_be_is_refused_by_name(
-    tmp_path: Path, field: str, value: str
-) -> None:
+def test_a_suite_with_an_invalid_setting_is_refused_by_name(tmp_path: Path, field: str, value: str) -> None:
     assert load_suite(suite_file(tmp_path)).editor.resolution == 512
     with pytest.raises(ValidationError, match=field):
         load_suite(suite_file(tmp_path, **{field: value}))

@@ -1,4 +1,4 @@
-"""The store: what was put is what is got, whole or not at all."""
+"""The store: bytes are read back unchanged or not at all."""
 
 from __future__ import annotations
 
@@ -22,39 +22,44 @@ def blob_file(root: Path, ref: str) -> Path:
     return next(root.rglob(ref))
 
 
-def test_bytes_come_back_under_their_digest(store: BlobStore) -> None:
-    ref = store.put(b"a picture")
-    assert ref == digest(b"a picture")
-    assert store.get(ref) == b"a picture"
-    assert store.put(b"a picture") == ref
+@pytest.mark.paper("LANCE-D-overwrite")
+def test_bytes_are_read_back_by_their_digest(store: BlobStore) -> None:
+    ref = store.put(b"an image")
+    assert ref == digest(b"an image")
+    assert store.get(ref) == b"an image"
+    assert store.put(b"an image") == ref
 
 
-def test_an_unknown_digest_is_missing_and_not_an_empty_blob(store: BlobStore) -> None:
+@pytest.mark.fault("B62")
+def test_an_unknown_digest_is_missing(store: BlobStore) -> None:
     assert not store.exists("0" * 64)
     with pytest.raises(ArtifactMissing, match="0000"):
         store.get("0" * 64)
 
 
+@pytest.mark.fault("T16")
 @pytest.mark.parametrize(
     "ref", ["", "..", "../../etc/passwd", "A" * 64, "0" * 63, "0" * 64 + "\n", "/" + "0" * 63]
 )
-def test_what_is_no_digest_names_nothing(store: BlobStore, ref: str) -> None:
+def test_an_invalid_digest_is_not_found(store: BlobStore, ref: str) -> None:
     assert not store.exists(ref)
     with pytest.raises(ArtifactMissing):
         store.get(ref)
 
 
-@pytest.mark.parametrize("damage", [b"", b"a pictur", b"b picture"])
-def test_damage_is_found_and_mended_by_putting_again(tmp_path: Path, damage: bytes) -> None:
+@pytest.mark.fault("F11")
+@pytest.mark.parametrize("damage", [b"", b"an imag", b"bn image"])
+def test_damage_is_detected_and_repaired_by_another_put(tmp_path: Path, damage: bytes) -> None:
     store = BlobStore(str(tmp_path))
-    ref = store.put(b"a picture")
+    ref = store.put(b"an image")
     blob_file(tmp_path, ref).write_bytes(damage)
     with pytest.raises(ArtifactCorrupt, match=ref):
         store.get(ref)
-    store.put(b"a picture")
-    assert store.get(ref) == b"a picture"
+    store.put(b"an image")
+    assert store.get(ref) == b"an image"
 
 
+@pytest.mark.fault("F3")
 def test_a_write_that_dies_before_the_rename_leaves_no_blob(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,8 +70,8 @@ def test_a_write_that_dies_before_the_rename_leaves_no_blob(
 
     monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(OSError, match="input/output"):
-        store.put(b"a picture")
-    assert not store.exists(digest(b"a picture"))
+        store.put(b"an image")
+    assert not store.exists(digest(b"an image"))
     assert not list((tmp_path / "tmp").iterdir())
 
 
@@ -92,18 +97,19 @@ def test_file_and_folder_are_synced_around_the_rename(
     assert steps[-3:] == ["sync file", "rename", "sync folder"]
 
 
-def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.fault("F10")
+def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = BlobStore(str(tmp_path))
 
     def fail(handle: int) -> None:
         raise OSError(errno.ENOSPC, "no space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(StorageFull, match="9 bytes"):
-        store.put(b"a picture")
+    with pytest.raises(StorageFull, match="8 bytes"):
+        store.put(b"an image")
 
 
-def test_the_cache_recalls_what_it_was_told_by_all_inputs(store: BlobStore) -> None:
+def test_the_cache_is_keyed_by_all_inputs(store: BlobStore) -> None:
     ref = store.put(b"an inversion")
     key = cache_key(image="a", preset=EditorPreset(steps=20), seed=0)
     store.remember("inversion", key, ref)
@@ -112,7 +118,7 @@ def test_the_cache_recalls_what_it_was_told_by_all_inputs(store: BlobStore) -> N
     assert store.recall("inversion", cache_key(image="a", preset=EditorPreset(steps=21), seed=0)) is None
 
 
-def test_a_cache_entry_whose_blob_is_gone_is_forgotten(tmp_path: Path) -> None:
+def test_a_cache_entry_without_its_blob_is_a_miss(tmp_path: Path) -> None:
     store = BlobStore(str(tmp_path))
     ref, key = store.put(b"an inversion"), cache_key(image="a")
     store.remember("inversion", key, ref)
@@ -120,7 +126,8 @@ def test_a_cache_entry_whose_blob_is_gone_is_forgotten(tmp_path: Path) -> None:
     assert store.recall("inversion", key) is None
 
 
-def test_a_torn_cache_entry_is_forgotten(tmp_path: Path) -> None:
+@pytest.mark.fault("F11")
+def test_a_truncated_cache_entry_is_a_miss(tmp_path: Path) -> None:
     store = BlobStore(str(tmp_path))
     key = cache_key(image="a")
     store.remember("inversion", key, store.put(b"an inversion"))
@@ -128,14 +135,15 @@ def test_a_torn_cache_entry_is_forgotten(tmp_path: Path) -> None:
     assert store.recall("inversion", key) is None
 
 
+@pytest.mark.fault("T16")
 @pytest.mark.parametrize("kind", ["", "../up", "A", "a/b"])
-def test_a_cache_kind_is_never_a_path(store: BlobStore, kind: str) -> None:
-    with pytest.raises(ValueError, match="no cache entry"):
+def test_a_cache_kind_cannot_be_a_path(store: BlobStore, kind: str) -> None:
+    with pytest.raises(ValueError, match="a cache entry cannot be named"):
         store.remember(kind, cache_key(image=1), "0" * 64)
 
 
-def test_a_cache_remembers_digests_only(store: BlobStore) -> None:
-    with pytest.raises(ValueError, match="no digest"):
+def test_a_cache_stores_only_digests(store: BlobStore) -> None:
+    with pytest.raises(ValueError, match="not a digest"):
         store.remember("caption", cache_key(image=1), "elsewhere")
 
 
@@ -150,6 +158,7 @@ def test_inputs_without_a_canonical_form_are_refused(value: object) -> None:
         cache_key(value=value)
 
 
+@pytest.mark.fault("F3")
 def test_only_stale_leftovers_of_killed_writers_are_swept(tmp_path: Path) -> None:
     store = BlobStore(str(tmp_path))
     old, young = tmp_path / "tmp" / "1-old", tmp_path / "tmp" / "2-young"
@@ -161,5 +170,5 @@ def test_only_stale_leftovers_of_killed_writers_are_swept(tmp_path: Path) -> Non
     assert not old.exists()
 
 
-def test_the_store_prints_as_its_recipe(tmp_path: Path) -> None:
+def test_the_store_repr_is_its_constructor(tmp_path: Path) -> None:
     assert repr(BlobStore(str(tmp_path))) == f"BlobStore({str(tmp_path)!r})"

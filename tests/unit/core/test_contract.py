@@ -1,4 +1,4 @@
-"""The HTTP bodies: what they refuse, what they ignore, what they return unchanged."""
+"""The HTTP bodies: what they refuse, what they ignore and what they return unchanged."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def test_every_request_refuses_unknown_fields(body: type[BaseModel]) -> None:
 
 
 @pytest.mark.parametrize("body", bodies(ResponseBody), ids=lambda body: body.__name__)
-def test_every_response_lets_unknown_fields_pass(body: type[BaseModel]) -> None:
+def test_every_response_ignores_unknown_fields(body: type[BaseModel]) -> None:
     assert body.model_config.get("extra") == "ignore"
 
 
 @pytest.mark.parametrize(
     "body", [*bodies(RequestBody), *bodies(ResponseBody)], ids=lambda body: body.__name__
 )
-def test_every_body_is_frozen_finite_and_says_what_it_is(body: type[BaseModel]) -> None:
+def test_every_body_is_frozen_finite_and_documented(body: type[BaseModel]) -> None:
     assert body.model_config.get("frozen") is True
     assert body.model_config.get("allow_inf_nan") is False
     # A generic body with its type filled in says what it is where it is written.
@@ -67,7 +67,7 @@ def test_a_misspelt_field_is_named() -> None:
     assert caught.value.errors()[0]["loc"] == ("max_edit_per_image",)
 
 
-def test_a_newer_server_s_field_is_ignored() -> None:
+def test_a_field_of_a_newer_server_is_ignored() -> None:
     counts = runs.RequestCounts.model_validate({**COUNTS, "postponed": 3})
     assert counts.model_dump() == COUNTS
 
@@ -78,11 +78,12 @@ def test_counts_that_do_not_add_up_are_refused(state: str) -> None:
         runs.RequestCounts.model_validate({**COUNTS, state: COUNTS[state] + 1})
 
 
-def test_a_stress_test_comes_back_as_it_was_sent() -> None:
+def test_a_stress_test_round_trips() -> None:
     sent = stress.StressTestCreate.model_validate({**CREATE, "edit_types": ["domain"], "limit": 3})
     assert stress.StressTestCreate.model_validate_json(sent.model_dump_json()) == sent
 
 
+@pytest.mark.paper("LANCE-A1-4-types")
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -132,7 +133,7 @@ def test_a_stress_test_without_a_seed_is_refused() -> None:
         "oip:http://127.0.0.1:8000/v2/models/mine",
     ],
 )
-def test_a_classifier_is_named(spec: str) -> None:
+def test_valid_classifier_names_are_accepted(spec: str) -> None:
     assert TypeAdapter(ClassifierSpec).validate_python(spec) == spec
 
 
@@ -157,36 +158,36 @@ def test_a_classifier_is_named(spec: str) -> None:
         "x" * 256,
     ],
 )
-def test_a_path_where_a_classifier_s_name_belongs_is_refused(spec: str) -> None:
+def test_a_path_is_not_a_classifier_name(spec: str) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(ClassifierSpec).validate_python(spec)
 
 
-def test_a_python_function_is_refused_with_what_to_do_instead() -> None:
-    with pytest.raises(ValidationError, match="never on a server: give it to the SDK"):
+def test_a_python_function_is_refused_with_a_remedy() -> None:
+    with pytest.raises(ValidationError, match="cannot run on a server: pass it to the SDK"):
         TypeAdapter(ClassifierSpec).validate_python("py:mymodel:predict")
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "/a", ".a", "-a", "a b", "a\n", "a\x00", "x" * 97])
-def test_a_path_where_a_dataset_s_name_belongs_is_refused(name: str) -> None:
+def test_a_path_is_not_a_dataset_name(name: str) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(Name).validate_python(name)
 
 
 @pytest.mark.parametrize("ref", ["", "0" * 63, "0" * 65, "A" * 64, "../" + "0" * 61, "0" * 64 + "\n"])
-def test_a_blob_is_named_by_its_digest_only(ref: str) -> None:
+def test_a_blob_reference_must_be_a_digest(ref: str) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(BlobRef).validate_python(ref)
 
 
 @pytest.mark.parametrize("seed", [True, -1, 2**63, 0.0, "0", None])
-def test_a_seed_is_a_whole_number(seed: object) -> None:
+def test_a_seed_must_be_an_integer(seed: object) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(Seed).validate_python(seed)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_never_enters_a_body(value: float) -> None:
+def test_non_finite_numbers_are_refused(value: float) -> None:
     with pytest.raises(ValidationError):
         classifiers.Prediction(probabilities=[value], top=[0])
     with pytest.raises(ValidationError):
@@ -198,7 +199,7 @@ def test_what_is_not_finite_never_enters_a_body(value: float) -> None:
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.1, math.nan])
-def test_a_fraction_of_the_steps_lies_between_0_and_1(fraction: float) -> None:
+def test_a_fraction_of_the_steps_is_between_0_and_1(fraction: float) -> None:
     with pytest.raises(ValidationError):
         editor.EditorPreset(self_replace=(fraction,))
     with pytest.raises(ValidationError):
@@ -210,13 +211,13 @@ def test_a_sweep_has_at_least_one_value() -> None:
         editor.EditorPreset(self_replace=())
 
 
-def test_noise_that_was_only_drawn_wants_the_solver_that_stays_beside_the_source() -> None:
+def test_virtual_inversion_requires_the_consistent_solver() -> None:
     editor.EditorPreset(inversion="virtual", solver="consistent")
-    with pytest.raises(ValidationError, match="virtual inversion wants the solver 'consistent', not 'ddim'"):
+    with pytest.raises(ValidationError, match="requires the solver 'consistent', not 'ddim'"):
         editor.EditorPreset(inversion="virtual")
 
 
-def test_an_estimate_is_known_in_all_its_parts_or_in_none() -> None:
+def test_an_estimate_is_either_complete_or_unknown() -> None:
     assert str(Estimate(estimate=None, low=None, high=None, n=0)) == "- (n=0)"
     assert str(Estimate(estimate=0.5, low=0.25, high=0.75, n=8)) == "0.500 [0.250, 0.750] (n=8)"
     with pytest.raises(ValidationError, match="or none of them"):
@@ -224,7 +225,7 @@ def test_an_estimate_is_known_in_all_its_parts_or_in_none() -> None:
 
 
 def test_an_outcome_is_a_value_or_a_problem() -> None:
-    problem = Problem.of(ImageUndecodable("the picture 'a.png' is cut short"))
+    problem = Problem.of(ImageUndecodable("the image 'a.png' is cut short"))
     with pytest.raises(ValidationError, match="exactly one"):
         Outcome[Cost]()
     with pytest.raises(ValidationError, match="exactly one"):
@@ -234,7 +235,7 @@ def test_an_outcome_is_a_value_or_a_problem() -> None:
         Outcome[Cost](problem=problem).unwrap()
 
 
-def test_an_item_s_failure_survives_the_wire() -> None:
+def test_the_failure_of_an_item_round_trips() -> None:
     response = captioner.CaptionResponse.model_validate_json(
         captioner.CaptionResponse.model_validate(
             {
@@ -251,7 +252,7 @@ def test_an_item_s_failure_survives_the_wire() -> None:
         response.outcomes[0].unwrap()
 
 
-def test_a_batch_is_neither_empty_nor_larger_than_the_limit() -> None:
+def test_a_batch_is_not_empty_and_within_the_limit() -> None:
     item = captioner.CaptionItem(image=IMAGE)
     assert len(captioner.CaptionRequest(items=[item] * MAX_BATCH).items) == MAX_BATCH
     for items in ([], [item] * (MAX_BATCH + 1)):
@@ -266,24 +267,24 @@ def test_costs_add_up_field_by_field() -> None:
     assert total == Cost(unet_calls=3, unet_evaluations=4, clip_passes=3, seconds=1.5)
 
 
-def test_costs_stay_exact_beyond_what_a_float_can_count() -> None:
+def test_costs_are_exact_beyond_float_precision() -> None:
     evaluation = Cost(flops=2**62 + 1, attention_map_bytes=2**53 + 1, host_syncs=1)
     read_back = Cost.model_validate_json((evaluation + evaluation).model_dump_json())
     assert read_back == Cost(flops=2**63 + 2, attention_map_bytes=2**54 + 2, host_syncs=2)
 
 
-def test_a_cost_from_before_the_counters_reads_as_nothing_counted() -> None:
+def test_a_cost_without_counters_reads_as_zero() -> None:
     old = Cost.model_validate({"unet_calls": 2, "unet_evaluations": 7, "seconds": 0.5})
     assert (old.flops, old.attention_map_bytes, old.host_syncs) == (0, 0, 0)
 
 
-def test_a_summary_speaks_of_yield_on_the_wire() -> None:
+def test_a_summary_serialises_yields_as_yield() -> None:
     schema = stress.StressTestSummary.model_json_schema(by_alias=True)
     assert "yield" in schema["properties"]
     assert "yields" not in schema["properties"]
 
 
-def test_the_contract_has_no_bare_rate() -> None:
+def test_every_figure_of_the_contract_is_an_estimate() -> None:
     figures = {"acc1", "acc5", "drop", "delta_p", "abs_delta_p"}
     for body in (stress.AccuracyRow, stress.ModelSummary, stress.EditTypeSummary, stress.Insight):
         for name in figures & set(body.model_fields):

@@ -1,4 +1,4 @@
-"""The error tree: one code a leaf, one status a code, drawn at the top of its file as it is."""
+"""The error tree: one code per leaf, one status per code, and a correct drawing at the top of its file."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def drawn() -> list[re.Match[str]]:
     return [match for match in matches if match is not None]
 
 
-def test_each_leaf_has_a_code_of_its_own() -> None:
+def test_each_leaf_error_has_its_own_code() -> None:
     codes = [leaf.code for leaf in leaves()]
     assert sorted(codes) == sorted(set(codes))
     assert set(codes) == set(error_classes())
 
 
 @pytest.mark.parametrize("leaf", leaves(), ids=lambda leaf: leaf.code)
-def test_each_leaf_has_a_well_formed_code_an_error_status_and_words(leaf: type[FaultlineError]) -> None:
+def test_each_leaf_error_has_a_valid_code_status_and_title(leaf: type[FaultlineError]) -> None:
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", leaf.code)
     assert 400 <= leaf.status <= 599
     assert leaf.title
     assert leaf.__doc__
 
 
-def test_the_caller_is_to_blame_below_500_only() -> None:
+def test_only_statuses_below_500_blame_the_caller() -> None:
     assert [
         leaf.code for leaf in leaves() if issubclass(leaf, errors.RequestError) and leaf.status >= 500
     ] == []
@@ -62,16 +62,16 @@ def test_the_caller_is_to_blame_below_500_only() -> None:
     ] == []
 
 
-def test_the_drawing_lists_every_class_once() -> None:
+def test_the_error_tree_lists_every_class_once() -> None:
     assert sorted(match["name"] for match in drawn()) == sorted(cls.__name__ for cls in own_classes())
 
 
-def test_the_drawing_gives_each_leaf_its_code_and_status() -> None:
+def test_the_error_tree_gives_each_leaf_its_code_and_status() -> None:
     told = {match["name"]: (match["code"], match["status"]) for match in drawn() if match["code"]}
     assert told == {leaf.__name__: (leaf.code, str(leaf.status)) for leaf in leaves()}
 
 
-def test_the_drawing_hangs_each_class_under_its_base() -> None:
+def test_the_error_tree_puts_each_class_under_its_base() -> None:
     path: list[str] = []
     for match in drawn():
         depth = len(match["branch"]) // 3
@@ -81,14 +81,14 @@ def test_the_drawing_hangs_each_class_under_its_base() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(error_classes()))
-def test_an_error_crosses_the_wire_as_the_same_class(code: str) -> None:
+def test_an_error_round_trips_as_the_same_class(code: str) -> None:
     sent = error_for(code, "the item 'x' is at fault", pointer="/items/0")
     received = Problem.model_validate_json(Problem.of(sent).model_dump_json()).error()
     assert type(received) is type(sent) is error_classes()[code]
     assert (received.detail, received.pointer) == (sent.detail, sent.pointer)
 
 
-def test_the_refusals_of_which_an_error_consists_cross_the_wire_with_their_codes() -> None:
+def test_the_refusals_of_an_error_round_trip_with_their_codes() -> None:
     parts = [
         errors.ImageTooLarge("too large", pointer="/sources/0/content_base64"),
         errors.ClassMapMismatch("no such label", pointer="/sources/1/label"),
@@ -101,7 +101,7 @@ def test_the_refusals_of_which_an_error_consists_cross_the_wire_with_their_codes
     ]
 
 
-def test_a_problem_carries_the_class_s_status_code_and_advice() -> None:
+def test_a_problem_has_the_status_code_and_advice_of_its_class() -> None:
     problem = Problem.of(errors.RateLimited("slow down"), request_id="r1")
     assert (problem.status, problem.code, problem.retryable, problem.request_id) == (
         429,
@@ -116,5 +116,5 @@ def test_an_unknown_code_becomes_an_internal_error() -> None:
     assert type(error_for("no-such-code", "odd")) is InternalError
 
 
-def test_an_error_without_detail_speaks_its_title() -> None:
+def test_an_error_without_detail_shows_its_title() -> None:
     assert str(errors.StorageFull()) == errors.StorageFull.title

@@ -1,4 +1,4 @@
-"""The model suites: each paper's own figures, strictness, and no code that knows a suite by name."""
+"""The model suites: each paper's figures, strictness, and no code that depends on a suite's name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TABLE_6_SWEEP = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 @pytest.mark.parametrize("name", suite_names())
-def test_every_suite_loads_and_bears_its_file_s_name(name: str) -> None:
+def test_every_suite_loads_and_is_named_after_its_file(name: str) -> None:
     suite = load_suite(name)
     assert suite.name == name
     assert suite.description
@@ -29,24 +29,35 @@ def test_the_default_and_the_papers_have_suites() -> None:
     assert {"miniature", "lance", "dataset-interfaces"} <= set(suite_names())
 
 
-def test_lance_captions_as_table_6a_says() -> None:
+@pytest.mark.paper(
+    "LANCE-S3-beam",
+    "LANCE-T6-captioner",
+    "LANCE-T6-min-caption",
+    "LANCE-T6-max-caption",
+    "LANCE-T6-repetition",
+    "LANCE-T6-decoding",
+    "LANCE-T6-beams",
+)
+def test_lance_captions_follow_table_6a() -> None:
     captioner = load_suite("lance").captioner
     assert captioner.model == "Salesforce/blip2-opt-2.7b"
     assert (captioner.beams, captioner.min_tokens, captioner.max_tokens) == (5, 20, 100)
     assert captioner.repetition_penalty == 1.0
 
 
-def test_lance_captions_begin_as_the_released_code_s_and_are_conditioned_on_the_label() -> None:
+@pytest.mark.paper("LANCE-S1-label-caption", "LANCE-C-prefix")
+def test_lance_captions_start_like_the_released_code_and_use_the_label() -> None:
     captioner = load_suite("lance").captioner
     assert captioner.prefix == "a photo of"
     assert captioner.labelled_prefix == "a photo of a {label}"
 
 
 @pytest.mark.parametrize("name", ["lance", "dataset-interfaces"])
-def test_captions_leave_the_published_text_encoder_room_for_its_two_marks(name: str) -> None:
+def test_captions_leave_room_for_the_two_special_tokens_of_the_text_encoder(name: str) -> None:
     assert load_suite(name).captioner.text_limit <= 77 - 2
 
 
+@pytest.mark.paper("LANCE-T6-llm", "LANCE-C-temperature", "LANCE-C-new-tokens")
 def test_lance_perturbs_with_llama_7b_and_an_adapter() -> None:
     perturber = load_suite("lance").perturber
     assert perturber is not None
@@ -55,7 +66,16 @@ def test_lance_perturbs_with_llama_7b_and_an_adapter() -> None:
     assert (perturber.temperature, perturber.top_k, perturber.max_new_tokens) == (1.0, 0, 400)
 
 
-def test_lance_edits_as_table_6c_says() -> None:
+@pytest.mark.paper(
+    "LANCE-T6-sd",
+    "LANCE-T6-resolution",
+    "LANCE-T6-steps",
+    "LANCE-T6-reweight",
+    "LANCE-T6-cross-replace",
+    "LANCE-T6-self-replace",
+    "LANCE-T6-guidance",
+)
+def test_lance_edits_follow_table_6c() -> None:
     editor = load_suite("lance").editor
     preset = editor.presets["lance"]
     assert (editor.model, editor.resolution) == ("CompVis/stable-diffusion-v1-4", 512)
@@ -65,12 +85,14 @@ def test_lance_edits_as_table_6c_says() -> None:
     assert editor.default_preset == "lance"
 
 
-def test_lance_inverts_with_the_released_inner_optimisation() -> None:
+@pytest.mark.paper("LANCE-C-inner-steps")
+def test_lance_inversion_uses_the_released_inner_optimisation() -> None:
     preset = load_suite("lance").editor.presets["lance"]
     assert (preset.inner_steps, preset.inner_learning_rate, preset.inner_tolerance) == (10, 1e-2, 1e-5)
 
 
-def test_lance_gates_as_table_6c_says() -> None:
+@pytest.mark.paper("LANCE-T6-tau", "LANCE-T6-img-sim", "LANCE-T6-img-text", "LANCE-C-clip")
+def test_lance_gate_thresholds_follow_table_6c() -> None:
     scorer = load_suite("lance").scorer
     assert scorer.clip == "open_clip:ViT-L-14"
     assert (scorer.gate.direction, scorer.gate.image_image, scorer.gate.image_text) == (0.2, 0.7, 0.2)
@@ -78,25 +100,27 @@ def test_lance_gates_as_table_6c_says() -> None:
 
 
 @pytest.mark.parametrize("name", ["lance", "dataset-interfaces"])
-def test_published_suites_look_for_objectionable_pictures_above_what_fits_a_text(name: str) -> None:
+def test_published_suites_screen_images_above_the_image_text_threshold(name: str) -> None:
     scorer = load_suite(name).scorer
     assert scorer.objectionable is not None
     assert scorer.objectionable > scorer.gate.image_text
 
 
-def test_the_miniature_s_clip_knows_nothing_objectionable() -> None:
+def test_the_miniature_does_not_screen_images() -> None:
     assert load_suite("miniature").scorer.objectionable is None
 
 
+@pytest.mark.paper("LANCE-T6-epsilon")
 def test_lance_filters_text_at_epsilon() -> None:
     text = load_suite("lance").scorer.text
     assert (text.class_similarity, text.word_similarity) == (0.5, 0.5)
 
 
-def test_lance_tests_timm_s_models() -> None:
+def test_lance_tests_timm_models() -> None:
     assert load_suite("lance").classifiers.allow_timm
 
 
+@pytest.mark.paper("DI-C-model", "DI-C-guidance")
 def test_dataset_interfaces_generates_with_stable_diffusion_2_at_768() -> None:
     editor = load_suite("dataset-interfaces").editor
     assert (editor.model, editor.resolution) == ("stabilityai/stable-diffusion-2", 768)
@@ -104,7 +128,8 @@ def test_dataset_interfaces_generates_with_stable_diffusion_2_at_768() -> None:
     assert (preset.steps, preset.guidance) == (50, 7.5)
 
 
-def test_dataset_interfaces_samples_as_the_released_code_does() -> None:
+@pytest.mark.paper("DI-C-sampler")
+def test_dataset_interfaces_sampling_matches_the_released_code() -> None:
     generation = load_suite("dataset-interfaces").editor.generation
     assert (generation.scheduler, generation.steps, generation.guidance) == (
         "EulerDiscreteScheduler",
@@ -113,38 +138,41 @@ def test_dataset_interfaces_samples_as_the_released_code_does() -> None:
     )
 
 
-def test_dataset_interfaces_learns_tokens_as_the_released_code_does() -> None:
+@pytest.mark.paper("DI-C-steps", "DI-C-rate", "DI-C-decay", "DI-C-batch", "DI-C-vectors")
+def test_dataset_interfaces_token_learning_matches_the_released_code() -> None:
     preset = load_suite("dataset-interfaces").editor.textual_inversion
     assert (preset.steps, preset.learning_rate, preset.weight_decay) == (3000, 5e-4, 1e-2)
     assert (preset.batch, preset.flip, preset.vectors, preset.pin_norm) == (1, 0.5, 1, True)
 
 
+@pytest.mark.paper("DI-C-templates")
 def test_dataset_interfaces_draws_from_27_object_templates() -> None:
     templates = load_suite("dataset-interfaces").editor.textual_inversion.templates
     assert (templates.name, len(templates.prompts), len(set(templates.prompts))) == ("object", 27, 27)
     assert templates.prompts[0] == "a photo of a <class>"
 
 
-def test_tokens_are_learned_by_the_released_code_s_values_unless_a_suite_says_otherwise() -> None:
+def test_token_learning_defaults_match_the_released_code() -> None:
     paper = load_suite("dataset-interfaces").editor.textual_inversion
     default = TextualInversionPreset()
     assert default.model_copy(update={"templates": paper.templates}) == paper
     assert load_suite("lance").editor.textual_inversion == default
 
 
+@pytest.mark.paper("DI-C-clip")
 def test_dataset_interfaces_filters_with_vit_h_14() -> None:
     suite = load_suite("dataset-interfaces")
     assert suite.scorer.clip == "open_clip:ViT-H-14"
     assert suite.perturber is None
 
 
-def test_the_preset_lance_means_the_paper_s_values_in_the_miniature_too() -> None:
+def test_the_lance_preset_has_the_papers_values_in_the_miniature() -> None:
     miniature, paper = load_suite("miniature"), load_suite("lance").editor.presets["lance"]
     assert miniature.editor.presets["lance"] == paper
     assert miniature.editor.default_preset == "quick"
 
 
-def test_the_miniature_s_null_text_preset_is_lance_at_the_model_s_own_guidance() -> None:
+def test_the_miniature_null_text_preset_is_lance_at_its_own_guidance() -> None:
     presets = load_suite("miniature").editor.presets
     tuned = {"guidance": presets["null-text"].guidance, "cross_replace": presets["null-text"].cross_replace}
     assert presets["lance"].model_copy(update=tuned) == presets["null-text"]
@@ -156,37 +184,37 @@ def test_the_miniature_learns_tokens_from_a_third_of_the_papers_samples() -> Non
     assert (own.weight_decay, own.flip, own.pin_norm) == (paper.weight_decay, paper.flip, paper.pin_norm)
 
 
-def test_the_miniatures_quick_preset_is_direct_in_a_quarter_of_the_steps() -> None:
+def test_the_miniature_quick_preset_inverts_directly_in_a_quarter_of_the_steps() -> None:
     presets = load_suite("miniature").editor.presets
     quick, direct = presets["quick"], presets["direct"]
     assert quick == direct.model_copy(update={"steps": quick.steps, "spacing": "trailing"})
     assert 4 * quick.steps <= direct.steps
 
 
-def test_the_miniatures_preview_preset_is_quick_with_previews() -> None:
+def test_the_miniature_preview_preset_is_quick_with_previews() -> None:
     editor = load_suite("miniature").editor
     assert editor.preview_decoder == "preview"
     assert editor.presets["preview"] == editor.presets["quick"].model_copy(update={"preview": True})
 
 
-def test_the_miniature_brings_a_control_and_three_leaning_classifiers() -> None:
+def test_the_miniature_has_one_control_and_three_biased_classifiers() -> None:
     names = set(load_suite("miniature").classifiers.models)
     assert any(name.startswith("unbiased") for name in names)
     assert len([name for name in names if name.startswith("leaning")]) >= 3
 
 
-def test_an_unknown_suite_is_named_with_those_there_are() -> None:
+def test_an_unknown_suite_is_refused_listing_the_known_ones() -> None:
     with pytest.raises(UnknownModel, match=r"'nonsense'.*miniature"):
         load_suite("nonsense")
 
 
 @pytest.mark.parametrize("name", ["../lance", "suites/lance", "", "lance.TOML"])
-def test_a_path_is_no_suite_s_name(name: str) -> None:
+def test_a_path_is_not_a_suite_name(name: str) -> None:
     with pytest.raises(UnknownModel):
         load_suite(name)
 
 
-def test_a_user_s_file_is_a_suite(tmp_path: Path) -> None:
+def test_a_suite_can_be_loaded_from_a_user_file(tmp_path: Path) -> None:
     shipped = ROOT / "services/faultline_core/suites/lance.toml"
     own = tmp_path / "own.toml"
     own.write_text(shipped.read_text(encoding="utf-8").replace("steps = 50", "steps = 30"), encoding="utf-8")
@@ -224,7 +252,7 @@ def comparisons_with_a_suite_s_name(tree: ast.AST) -> list[int]:
     ]
 
 
-def test_no_code_branches_on_a_suite_s_name() -> None:
+def test_no_code_branches_on_a_suite_name() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}"
         for root in ("clients", "gateway", "services")
@@ -234,5 +262,5 @@ def test_no_code_branches_on_a_suite_s_name() -> None:
     assert found == []
 
 
-def test_a_branch_on_a_suite_s_name_would_be_seen() -> None:
+def test_a_branch_on_a_suite_name_is_detected() -> None:
     assert comparisons_with_a_suite_s_name(ast.parse("if suite.name == 'lance':\n    pass")) == [1]

@@ -1,4 +1,4 @@
-"""Bodies of learning tokens: what cannot be is refused before anything is computed."""
+"""Bodies of token learning: invalid ones are refused before any computation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def named(*names: str) -> dict[str, Any]:
     return REQUEST | {"items": [ITEM | {"class_name": name} for name in names]}
 
 
-def test_a_request_has_the_released_codes_values_and_links_of_a_hundred_steps_unless_told() -> None:
+def test_the_request_defaults_to_the_released_values_and_links_of_100_steps() -> None:
     request = LearnTokensRequest.model_validate(REQUEST)
     assert request.preset == TextualInversionPreset()
     assert (request.preset.steps, request.link_steps) == (3000, 100)
@@ -50,35 +50,41 @@ def test_a_request_has_the_released_codes_values_and_links_of_a_hundred_steps_un
         ({"items": [ITEM | {"prompts": ["a <class>"] * 2}]}, "2 prompts for 1 images"),
     ],
 )
-def test_values_out_of_range_are_refused_at_their_place(change: dict[str, Any], told: str) -> None:
+def test_values_out_of_range_are_refused_at_their_location(change: dict[str, Any], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
         LearnTokensRequest.model_validate(REQUEST | change)
 
 
+@pytest.mark.fault("B40")
 @pytest.mark.parametrize("names", [("boat", "boat"), ("boat", "tram", "Boat "), ("red  boat", "Red Boat")])
-def test_two_classes_under_one_name_are_refused(names: tuple[str, ...]) -> None:
+def test_duplicate_class_names_are_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(ValidationError, match="two classes are named"):
         LearnTokensRequest.model_validate(named(*names))
 
 
-def test_classes_under_names_of_their_own_share_a_request() -> None:
+def test_classes_with_distinct_names_share_a_request() -> None:
     assert len(LearnTokensRequest.model_validate(named("boat", "boats", "row boat")).items) == 3
 
 
-def test_a_class_without_a_picture_is_that_classs_problem_and_not_the_requests() -> None:
+def test_a_class_without_images_fails_without_failing_the_request() -> None:
     assert LearnTokenItem.model_validate(ITEM | {"images": []}).images == []
 
 
+@pytest.mark.fault("B33")
 @pytest.mark.parametrize(
     ("prompt", "told"),
-    [("a boat", "no slots"), ("a <class> and a <class>", "2 slots"), ("a <Class>", "another way")],
+    [
+        ("a boat", "no slots"),
+        ("a <class> and a <class>", "2 slots"),
+        ("a <Class>", "misspells the class slot"),
+    ],
 )
 def test_a_template_has_exactly_one_slot(prompt: str, told: str) -> None:
     with pytest.raises(ValidationError, match=told):
         PromptTemplates(name="own", prompts=("a <class>", prompt))
 
 
-def test_a_description_outlives_fields_that_it_does_not_know() -> None:
+def test_a_description_ignores_unknown_fields() -> None:
     told = {
         "class_name": "boat", "initialiser": "boat", "model": {"id": "m", "revision": "r"}, "width": 8,
         "vectors": 1, "steps": 9, "pin_norm": True, "templates": "photo",

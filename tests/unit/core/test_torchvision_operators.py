@@ -1,4 +1,4 @@
-"""The operator schemas that let torchvision be imported beside a torch it was not built for."""
+"""The operator schemas that let torchvision be imported with a torch it was not built for."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ def test_torchvision_imports_and_its_python_transforms_work() -> None:
     assert tuple(resized.shape) == (3, 4, 4)
 
 
-def test_schemas_are_defined_only_where_the_compiled_operators_are_missing() -> None:
+def test_schemas_are_defined_only_if_the_compiled_operators_are_missing() -> None:
     library = torch.library.Library("faultline_test_absent", "FRAGMENT")
     assert torchvision_operators.define_missing(library, present=False) == ["nms", "qnms"]
     assert hasattr(torch.ops.faultline_test_absent, "nms")
 
 
-def test_nothing_is_defined_beside_compiled_operators() -> None:
+def test_nothing_is_defined_if_the_operators_are_compiled() -> None:
     library = torch.library.Library("faultline_test_present", "FRAGMENT")
     assert torchvision_operators.define_missing(library, present=True) == []
     assert not hasattr(torch.ops.faultline_test_present, "nms")
 
 
-def test_what_this_environment_defined_agrees_with_what_it_could_load() -> None:
+def test_operators_are_defined_only_if_the_libraries_do_not_load() -> None:
     loads = torchvision_operators.all_load(torchvision_operators.compiled_libraries())
     assert ([] if loads else ["nms", "qnms"]) == torchvision_operators.DEFINED
 
 
-def test_a_library_made_for_another_torch_does_not_load(tmp_path: Path) -> None:
+def test_a_library_built_for_another_torch_does_not_load(tmp_path: Path) -> None:
     broken = tmp_path / "_C.so"
     broken.write_bytes(b"made for another torch")
     assert not torchvision_operators.all_load([broken])
 
 
-def test_libraries_that_fit_load_and_no_library_does_not() -> None:
+def test_compatible_libraries_load_and_an_empty_list_does_not() -> None:
     assert torchvision_operators.all_load([Path(torch._C.__file__)])
     assert not torchvision_operators.all_load([])

@@ -1,4 +1,4 @@
-"""demo/interface.schema.json is what the demo of dataset interfaces writes, and what it wrote holds to it."""
+"""demo/interface.schema.json describes the demo of dataset interfaces, and its checked-in file is valid."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 import jsonschema
 import pytest
 
-from interface import InterfaceDemo
+from faultline._cli.interface_demo import InterfaceDemo
 
 DEMO = Path(__file__).parents[3] / "demo"
 SCHEMA: dict[str, Any] = json.loads((DEMO / "interface.schema.json").read_text(encoding="utf-8"))
 WRITTEN: dict[str, Any] = json.loads((DEMO / "interface.json").read_text(encoding="utf-8"))
 
 
-def test_the_schema_is_that_of_what_is_written() -> None:
+def test_the_schema_describes_the_written_file() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert InterfaceDemo.model_json_schema(mode="serialization") == SCHEMA
 
 
-def test_what_is_checked_in_holds_to_it() -> None:
+def test_the_checked_in_file_satisfies_the_schema() -> None:
     jsonschema.Draft202012Validator(SCHEMA).validate(WRITTEN)
     demo = InterfaceDemo.model_validate(WRITTEN)
     assert demo.interface.missing == {}
@@ -29,7 +29,7 @@ def test_what_is_checked_in_holds_to_it() -> None:
 
 
 @pytest.mark.parametrize("missing", ["n", "low", "high", "estimate"])
-def test_a_figure_without_one_of_its_parts_is_refused(missing: str) -> None:
+def test_an_incomplete_figure_is_refused(missing: str) -> None:
     body = json.loads(json.dumps(WRITTEN))
     shift = next(iter(body["benchmark"]["sources"]["token"]["shifts"].values()))
     del shift["share_kept"][missing]

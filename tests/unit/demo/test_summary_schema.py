@@ -1,4 +1,4 @@
-"""demo/summary.schema.json takes what a stress test writes, and no figure without its interval and n."""
+"""demo/summary.schema.json accepts a stress test's output and requires an interval and n per figure."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def at(body: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
 FIGURES = [pytest.param(path, id=".".join(path)) for path in figures(typical())]
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_valid() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-def test_a_typical_summary_is_taken() -> None:
+def test_a_typical_summary_is_accepted() -> None:
     VALIDATOR.validate(typical())
 
 
-def test_the_figures_of_the_demo_are_all_under_test() -> None:
+def test_the_tested_figures_include_rows_edit_types_and_yields() -> None:
     found = {".".join(path) for path in figures(typical())}
     for row in ("original", "reconstruction", "counterfactual"):
         assert {f"models.leaning.{row}.acc1", f"models.leaning.{row}.acc5"} <= found
@@ -66,28 +66,28 @@ def test_the_figures_of_the_demo_are_all_under_test() -> None:
 
 @pytest.mark.parametrize("missing", ["n", "low", "high", "estimate"])
 @pytest.mark.parametrize("path", FIGURES)
-def test_a_figure_without_one_of_its_parts_is_refused(path: tuple[str, ...], missing: str) -> None:
+def test_an_incomplete_figure_is_refused(path: tuple[str, ...], missing: str) -> None:
     body = typical()
     del at(body, path)[missing]
     assert not VALIDATOR.is_valid(body)
 
 
 @pytest.mark.parametrize("path", FIGURES)
-def test_a_bare_number_is_refused_where_a_figure_belongs(path: tuple[str, ...]) -> None:
+def test_a_bare_number_is_refused_as_a_figure(path: tuple[str, ...]) -> None:
     body = typical()
     at(body, path[:-1])[path[-1]] = 0.9
     assert not VALIDATOR.is_valid(body)
 
 
 @pytest.mark.parametrize("n", [-1, 1.5, "39", None])
-def test_an_n_that_counts_nothing_is_refused(n: object) -> None:
+def test_an_invalid_n_is_refused(n: object) -> None:
     body = typical()
     at(body, ("yield", "gate-direction"))["n"] = n
     assert not VALIDATOR.is_valid(body)
 
 
 @pytest.mark.parametrize("part", ["models", "edit_types", "insights", "counts", "yield", "cost", "wall_s"])
-def test_a_summary_without_one_of_its_parts_is_refused(part: str) -> None:
+def test_an_incomplete_summary_is_refused(part: str) -> None:
     body = typical()
     del body[part]
     assert not VALIDATOR.is_valid(body)

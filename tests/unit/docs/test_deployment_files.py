@@ -64,7 +64,7 @@ def stages() -> dict[str, list[str]]:
     return found
 
 
-def test_the_gateway_s_variables_are_settings_and_are_accepted() -> None:
+def test_the_gateway_variables_are_valid_settings() -> None:
     told = variables("gateway.env")
     fields = {name.removeprefix(PREFIX).lower() for name in told}
     assert fields <= set(GatewaySettings.model_fields)
@@ -77,7 +77,7 @@ def test_the_gateway_does_not_start_on_a_cluster_without_a_key() -> None:
         settings_from(variables("gateway.env"))
 
 
-def test_the_gateway_s_probes_ask_for_routes_that_need_no_key() -> None:
+def test_the_gateway_probes_use_routes_without_a_key() -> None:
     serve = next(container for container in gateway_pod()["containers"] if container["name"] == "serve")
     paths = {serve[probe]["httpGet"]["path"] for probe in ("readinessProbe", "livenessProbe")}
     assert paths == {"/readyz", "/healthz"}
@@ -86,14 +86,14 @@ def test_the_gateway_s_probes_ask_for_routes_that_need_no_key() -> None:
     assert serve["ports"][0]["containerPort"] == int(variables("gateway.env")["FAULTLINE_PORT"])
 
 
-def test_the_gateway_s_containers_are_its_two_verbs() -> None:
+def test_the_gateway_containers_run_serve_and_work() -> None:
     assert [container["args"] for container in gateway_pod()["containers"]] == [["serve"], ["work"]]
     text = (ROOT / "gateway/faultline_gateway/main.py").read_text(encoding="utf-8")
     assert all(f'add_parser("{verb}"' in text for verb in ("serve", "work"))
 
 
 @pytest.mark.parametrize("amount", ["cpu", "memory"])
-def test_no_container_is_promised_more_than_it_may_have(amount: str) -> None:
+def test_container_requests_do_not_exceed_limits(amount: str) -> None:
     for pod in (gateway_pod(), *ray_pods()):
         for container in pod["containers"]:
             resources = container["resources"]
@@ -107,6 +107,19 @@ def test_every_mounted_volume_is_declared() -> None:
         assert mounted <= declared
 
 
+def test_the_gateway_can_write_its_state_folder() -> None:
+    (state,) = re.findall(rf"{STATE_DIR}=(\S+) FAULTLINE_HOST", DOCKERFILE)
+    settings = settings_from({STATE_DIR: state})
+    kept = [Path(settings.database_url.removeprefix("sqlite:///")), Path(settings.store_url)]
+    claimed = {volume["name"] for volume in gateway_pod()["volumes"] if "persistentVolumeClaim" in volume}
+    for container in gateway_pod()["containers"]:
+        mounts = {Path(mount["mountPath"]): mount for mount in container["volumeMounts"]}
+        for path in kept:
+            mount = next(mounts[folder] for folder in (path, *path.parents) if folder in mounts)
+            assert mount["name"] in claimed
+            assert not mount.get("readOnly", False)
+
+
 def test_every_claim_that_is_mounted_exists() -> None:
     claims = {claim["metadata"]["name"] for claim in documents("storage.yaml")}
     volumes = [volume for pod in (gateway_pod(), *ray_pods()) for volume in pod["volumes"]]
@@ -118,13 +131,13 @@ def test_every_claim_that_is_mounted_exists() -> None:
     assert used == claims
 
 
-def test_pods_run_as_the_user_that_the_image_makes() -> None:
+def test_pods_run_as_the_user_created_in_the_image() -> None:
     (made,) = re.findall(r"useradd .*--uid (\d+)", DOCKERFILE)
     for pod in (gateway_pod(), *ray_pods()):
         assert pod["securityContext"]["runAsUser"] == int(made) > 0
 
 
-def test_images_carry_the_version_of_the_project_and_are_never_latest() -> None:
+def test_images_are_tagged_with_the_project_version() -> None:
     images = {c["image"] for pod in (gateway_pod(), *ray_pods()) for c in pod["containers"]}
     version = PROJECT["version"]
     assert images == {f"faultline-gateway:{version}", f"faultline-services:{version}"}
@@ -132,7 +145,7 @@ def test_images_carry_the_version_of_the_project_and_are_never_latest() -> None:
 
 
 @pytest.mark.parametrize("target", ["gateway", "services"])
-def test_an_image_drops_root_before_it_starts_a_program_of_ours(target: str) -> None:
+def test_an_image_drops_root_before_its_entrypoint(target: str) -> None:
     lines = stages()[target]
     assert lines.index("USER faultline") < next(
         i for i, line in enumerate(lines) if line.startswith("ENTRYPOINT")
@@ -148,7 +161,7 @@ def test_dependencies_are_installed_from_the_lock_before_any_code_is_copied(targ
     assert not any(line.startswith("COPY") for line in lines)
 
 
-def test_every_folder_that_is_copied_exists() -> None:
+def test_every_copied_folder_exists() -> None:
     copied = [
         name
         for line in re.findall(r"^COPY (.*)$", DOCKERFILE, flags=re.MULTILINE)
@@ -157,7 +170,7 @@ def test_every_folder_that_is_copied_exists() -> None:
     assert [name for name in copied if not (ROOT / name).exists()] == []
 
 
-def test_the_images_variables_are_settings() -> None:
+def test_the_image_variables_are_settings() -> None:
     told = set(re.findall(r"\b(FAULTLINE_\w+)=", DOCKERFILE)) - {STATE_DIR}
     known = {PREFIX + field.upper() for field in (*GatewaySettings.model_fields, *SHARED_WITH_GATEWAY)}
     known |= {OWN_PREFIX + field.upper() for field in ServiceSettings.model_fields}

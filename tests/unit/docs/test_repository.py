@@ -1,24 +1,14 @@
-"""The repository's own rules: sizes, names, docstrings, what goes into the wheel."""
+"""The rules of the repository: sizes, names, docstrings, and the contents of the wheel."""
 
 from __future__ import annotations
 
 import ast
 import fnmatch
-import inspect
 import re
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
-
-from faultline import Client, DatasetInterface, GeneratedPictures, ShiftBenchmark, StressTest, cli
-from faultline.resources.dataset_interfaces import DatasetInterfaces
-from faultline.resources.shift_benchmarks import ShiftBenchmarks
-from faultline.resources.stress_tests import StressTests
-from faultline_core.contract.runs import RunEvent
 
 ROOT = Path(__file__).parents[3]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -27,7 +17,7 @@ PACKAGES: list[str] = WHEEL["packages"]
 VAGUE = re.compile(r"(^|_)(utils?|helpers?|managers?|common|misc)($|_)")
 REFUSED_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".npy")
 MOST_LINES = 400
-MOST_WHEEL_BYTES = 2_000_000
+MOST_WHEEL_BYTES = 2_500_000
 
 
 def modules(*roots: str) -> list[Path]:
@@ -51,39 +41,40 @@ def in_wheel(path: Path) -> bool:
     return path.is_file() and not ignored and not excluded
 
 
-@pytest.mark.parametrize("root", ["clients", "gateway", "services", "tests", "demo"])
-def test_no_file_passes_400_lines(root: str) -> None:
+@pytest.mark.parametrize("root", ["clients", "gateway", "services", "tests", "demo", "evaluation"])
+def test_no_file_exceeds_400_lines(root: str) -> None:
     assert too_long(modules(root)) == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_no_module_has_a_name_that_says_nothing(package: str) -> None:
+def test_no_module_has_a_meaningless_name(package: str) -> None:
     paths = [path.relative_to(ROOT) for path in modules(package)]
     names = {(part, path) for path in paths for part in path.with_suffix("").parts}
     assert sorted(str(path) for part, path in names if VAGUE.search(part)) == []
 
 
 @pytest.mark.parametrize("name", ["utils", "image_utils", "helpers", "run_manager", "common"])
-def test_a_name_that_says_nothing_would_be_seen(name: str) -> None:
+def test_a_meaningless_name_is_detected(name: str) -> None:
     assert VAGUE.search(name)
 
 
-def test_every_module_says_what_it_is() -> None:
+def test_every_module_has_a_docstring() -> None:
     paths = modules(*PACKAGES)
     silent = [path for path in paths if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))]
     assert [str(path.relative_to(ROOT)) for path in silent] == []
 
 
-def test_every_folder_of_a_package_is_a_package() -> None:
+def test_every_folder_of_a_package_has_an_init_file() -> None:
     folders = {path.parent for path in modules(*PACKAGES)}
     assert sorted(str(folder) for folder in folders if not (folder / "__init__.py").is_file()) == []
 
 
-def test_the_wheel_holds_the_five_packages_and_no_weights() -> None:
+def test_the_wheel_holds_the_six_packages_and_no_weights() -> None:
     assert [Path(package).name for package in PACKAGES] == [
         "faultline",
         "faultline_gateway",
         "faultline_core",
+        "faultline_http",
         "faultline_services",
         "faultline_miniature",
     ]
@@ -98,67 +89,14 @@ def test_weights_are_safetensors_everywhere() -> None:
     assert [str(path.relative_to(ROOT)) for path in files if path.suffix in REFUSED_WEIGHTS] == []
 
 
-def test_the_sdk_alone_needs_four_libraries_at_most() -> None:
+def test_the_sdk_needs_at_most_four_libraries() -> None:
     names = {re.split(r"[<>=\[]", requirement)[0] for requirement in PYPROJECT["project"]["dependencies"]}
     assert names == {"httpx", "httpx-sse", "pydantic"}
 
 
-def test_every_verb_of_the_readme_is_one_of_the_makefile() -> None:
+def test_every_make_target_in_the_readme_exists() -> None:
     text = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md"))
     verbs = set(
         re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
     )
     assert sorted(set(re.findall(r"(?:^|`)make ([a-z-]+)", text, flags=re.MULTILINE)) - verbs) == []
-
-
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "services/README.md", "docs/papers.md"])
-def test_every_link_inside_the_repository_leads_somewhere(name: str) -> None:
-    page = ROOT / name
-    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
-    assert [target for target in targets if not (page.parent / target).exists()] == []
-
-
-def readme_calls() -> dict[str, ast.Call]:
-    """Calls in the README's Python, by the name they are written with."""
-    blocks = re.findall(
-        r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL
-    )
-    calls = [node for block in blocks for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Call)]
-    return {ast.unparse(call.func): call for call in calls}
-
-
-def test_the_readme_s_interface_and_benchmark_are_asked_for_as_the_sdk_has_it() -> None:
-    calls = readme_calls()
-    verbs: dict[str, Callable[..., Any]] = {
-        "client.dataset_interfaces.create": DatasetInterfaces.create,
-        "client.shift_benchmarks.create": ShiftBenchmarks.create,
-        "interface.generate": DatasetInterface.generate,
-        "bench.export": ShiftBenchmark.export,
-        "bench.save_report": ShiftBenchmark.save_report,
-        "images.save": GeneratedPictures.save,
-    }
-    for name, verb in verbs.items():
-        given = {keyword.arg: 0 for keyword in calls[name].keywords if keyword.arg}
-        inspect.signature(verb).bind(None, *calls[name].args, **given)
-
-
-def test_every_command_of_the_readme_is_one_with_these_options() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    commands: dict[str, Any] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]  # a group
-    lines = re.findall(r"^faultline ([a-z-]+) (.*)$", text.replace("\\\n", " "), flags=re.MULTILINE)
-    assert {"dataset-interface", "generate", "shift-benchmark", "compare-prompts", "export"} <= {
-        name for name, _ in lines
-    }
-    for name, rest in lines:
-        known = {option for parameter in commands[name].params for option in parameter.opts}
-        assert sorted(set(re.findall(r"(?<!\S)--[a-z-]+", rest)) - known) == [], name
-
-
-def test_the_readme_s_program_calls_the_sdk_as_it_is() -> None:
-    calls = readme_calls()
-    given = {keyword.arg: 0 for keyword in calls["client.stress_tests.create"].keywords if keyword.arg}
-    inspect.signature(StressTests.create).bind(None, **given)
-    inspect.signature(Client).bind(*calls["Client"].args)
-    assert {name for name in ("events", "wait", "summary") if not hasattr(StressTest, name)} == set()
-    assert "request_counts" in RunEvent.model_fields
-    assert {"client.stress_tests.create", "Client", "run.events", "run.wait"} <= set(calls)

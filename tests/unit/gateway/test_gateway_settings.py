@@ -12,7 +12,7 @@ from faultline_gateway.settings import GatewaySettings, is_loopback, settings_fr
 KEY = "a-key-of-enough-characters"
 
 
-def test_the_defaults_are_one_machine_on_loopback() -> None:
+def test_the_defaults_serve_one_machine_on_loopback() -> None:
     settings = settings_from({})
     assert (settings.host, settings.port) == ("127.0.0.1", 8080)
     assert settings.database_url == "sqlite:///.faultline/ledger.db"
@@ -21,20 +21,20 @@ def test_the_defaults_are_one_machine_on_loopback() -> None:
     assert settings == GatewaySettings()
 
 
-def test_the_state_folder_moves_all_state_and_each_part_can_be_moved_alone() -> None:
+def test_the_state_folder_and_each_of_its_parts_can_be_moved() -> None:
     settings = settings_from({"FAULTLINE_STATE_DIR": "/state", "FAULTLINE_STORE_URL": "s3://bucket/store"})
     assert settings.database_url == "sqlite:////state/ledger.db"
     assert settings.secret_file == Path("/state/secret")
     assert settings.store_url == "s3://bucket/store"
 
 
-def test_arguments_go_before_the_environment() -> None:
+def test_arguments_override_the_environment() -> None:
     environ = {"FAULTLINE_PORT": "9000", "FAULTLINE_CONCURRENCY": "7"}
     settings = settings_from(environ, port=9001, concurrency=None)
     assert (settings.port, settings.concurrency) == (9001, 7)
 
 
-def test_every_setting_can_be_set_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_setting_can_be_set_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULTLINE_API_KEYS", f"{KEY},{KEY}-2")
     monkeypatch.setenv("FAULTLINE_HOST", "0.0.0.0")
     monkeypatch.setenv("FAULTLINE_SUITE", "lance")
@@ -43,6 +43,7 @@ def test_every_setting_can_be_set_by_the_environment(monkeypatch: pytest.MonkeyP
     assert (settings.host, settings.suite) == ("0.0.0.0", "lance")
 
 
+@pytest.mark.fault("T5")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "gateway.example"])
 def test_listening_beyond_loopback_needs_a_key(host: str) -> None:
     with pytest.raises(ValidationError, match="FAULTLINE_API_KEYS"):
@@ -50,6 +51,7 @@ def test_listening_beyond_loopback_needs_a_key(host: str) -> None:
     assert settings_from({"FAULTLINE_HOST": host, "FAULTLINE_API_KEYS": KEY}).host == host
 
 
+@pytest.mark.fault("T9")
 @pytest.mark.parametrize(
     "environ",
     [
@@ -60,7 +62,7 @@ def test_listening_beyond_loopback_needs_a_key(host: str) -> None:
         {"FAULTLINE_LEASE_SECONDS": "0"},
     ],
 )
-def test_unsafe_or_senseless_values_are_refused(environ: dict[str, str]) -> None:
+def test_unsafe_or_invalid_values_are_refused(environ: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
         settings_from(environ)
 
@@ -70,11 +72,11 @@ def test_unsafe_or_senseless_values_are_refused(environ: dict[str, str]) -> None
     [("127.0.0.1", True), ("127.8.8.8", True), ("::1", True), ("[::1]", True), ("localhost", True),
      ("0.0.0.0", False), ("localhost.evil.example", False), ("", False)],
 )  # fmt: skip
-def test_loopback_is_known(host: str, expected: bool) -> None:
+def test_loopback_addresses_are_recognised(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
-def test_each_service_may_have_an_address_of_its_own() -> None:
+def test_each_service_can_have_its_own_address() -> None:
     settings = settings_from({"FAULTLINE_SERVICES_URL": "http://{service}.faultline:8000/"})
     assert settings.service_url("editor") == "http://editor.faultline:8000"
 
@@ -87,11 +89,11 @@ def test_the_secret_is_read_from_its_file_and_never_printed(tmp_path: Path) -> N
     assert "hunter2" not in repr(given)
 
 
-def test_a_missing_secret_is_named_with_its_cure(tmp_path: Path) -> None:
+def test_a_missing_secret_is_reported_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="FAULTLINE_SECRET_FILE"):
         settings_from({"FAULTLINE_STATE_DIR": str(tmp_path)}).shared_secret()
 
 
-def test_settings_do_not_change() -> None:
+def test_settings_are_immutable() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         GatewaySettings().port = 1  # type: ignore[misc]  # the assignment is what is tested

@@ -1,4 +1,4 @@
-"""Ticks of the reports' scatter plots: each is written as the figure that it stands at."""
+"""Ticks of the reports' scatter plots: each label matches its position."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ AXES = {
 
 
 @pytest.mark.parametrize("name", AXES)
-def test_ticks_have_the_digits_that_tell_what_they_are(name: str) -> None:
+def test_tick_labels_have_enough_digits(name: str) -> None:
     axis, texts = AXES[name]
     _, ticks = axis.placed(0.0, 100.0)
     assert [text for _, text in ticks] == texts
 
 
-def test_ticks_stand_where_their_figures_are() -> None:
+def test_ticks_are_placed_at_their_values() -> None:
     _, ticks = Axis("slope", 0.0, 4.0).placed(100.0, 0.0)
     assert [at for at, _ in ticks] == [100.0, 75.0, 50.0, 25.0, 0.0]

@@ -1,4 +1,4 @@
-"""Calls to services: patience with what passes, no belief in what cannot be."""
+"""Calls to services: transient failures are retried, invalid answers are refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from fakes.service_http import Time, answering, caller_over, refusal
-from faultline_core.contract.base import PROBLEM_MEDIA_TYPE
+from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
 from faultline_core.contract.captioner import (
     CaptionItem,
     CaptionRequest,
@@ -35,18 +35,20 @@ from faultline_core.contract.scorer import (
     ScoreItem,
     ScoreRequest,
 )
+from faultline_core.contract.tokens import LearnTokenItem, LearnTokensRequest, TextualInversionPreset
 from faultline_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
     DeadlineExceeded,
     FaultlineError,
+    ImageUndecodable,
     InternalError,
     RateLimited,
     Unauthorized,
     UnknownModel,
 )
-from faultline_gateway.ports import Services
-from faultline_gateway.service_clients import SERVICE_NAMES, HttpHealth, calling_services, services_of
+from faultline_gateway.services.clients import SERVICE_NAMES, HttpHealth, calling_services, services_of
+from faultline_gateway.services.ports import Captioner, Classifiers, Editor, Perturber, Scorer, Services
 from faultline_gateway.settings import GatewaySettings
 
 REF = "a" * 64
@@ -71,6 +73,7 @@ async def test_a_call_carries_secret_deadline_trace_and_key() -> None:
     assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
 
 
+@pytest.mark.fault("F27")
 @pytest.mark.parametrize(
     "trouble",
     [
@@ -86,7 +89,7 @@ async def test_a_call_carries_secret_deadline_trace_and_key() -> None:
         refusal(RateLimited("the queue is full")),
     ],
 )
-async def test_what_may_pass_is_waited_out(trouble: httpx.Response | Exception) -> None:
+async def test_transient_failures_are_retried(trouble: httpx.Response | Exception) -> None:
     time = Time()
     handle, seen = answering(trouble, trouble, httpx.Response(200, json=GOOD))
     answer = await services_of(caller_over(handle, time)).captioner.caption(ASKED)
@@ -95,7 +98,7 @@ async def test_what_may_pass_is_waited_out(trouble: httpx.Response | Exception) 
     assert 0.25 <= time.pauses[0] <= 0.5 <= time.pauses[1] <= 1.0
 
 
-async def test_patience_ends_and_pauses_stay_short() -> None:
+async def test_retries_end_after_a_minute_with_short_pauses() -> None:
     time = Time()
     handle, _ = answering(httpx.ConnectError("refused"))
     with pytest.raises(BackendUnavailable, match="the captioner cannot be reached"):
@@ -121,7 +124,7 @@ async def test_patience_ends_and_pauses_stay_short() -> None:
         (httpx.ReadTimeout("slow"), DeadlineExceeded),
     ],
 )  # fmt: skip
-async def test_what_will_not_pass_is_raised_at_once_under_its_name(
+async def test_permanent_failures_are_raised_at_once(
     answer: httpx.Response | Exception, expected: type[FaultlineError]
 ) -> None:
     handle, seen = answering(answer)
@@ -130,7 +133,7 @@ async def test_what_will_not_pass_is_raised_at_once_under_its_name(
     assert len(seen) == 1
 
 
-async def test_a_refused_secret_is_ours_to_mend_and_not_the_users() -> None:
+async def test_a_refused_secret_is_an_internal_error() -> None:
     handle, _ = answering(refusal(Unauthorized("the shared secret is wrong")))
     with pytest.raises(InternalError, match="the captioner refuses the shared secret"):
         await services_of(caller_over(handle)).captioner.caption(ASKED)
@@ -156,6 +159,11 @@ CALLS: dict[str, Call] = {
     "/editor/v1/generate": lambda to: to.editor.generate(
         GenerateRequest(items=[GenerateItem(prompt="a", seed=0)])
     ),
+    "/editor/v1/learn-tokens": lambda to: to.editor.learn_tokens(
+        LearnTokensRequest(
+            items=[LearnTokenItem(class_name="sled", images=[REF])], preset=TextualInversionPreset(), seed=0
+        )
+    ),
     "/scorer/v1/score": lambda to: to.scorer.score(ScoreRequest(items=[SCORED])),
     "/scorer/v1/embed-images": lambda to: to.scorer.embed_images(EmbedImagesRequest(images=[REF])),
     "/scorer/v1/embed-texts": lambda to: to.scorer.embed_texts(EmbedTextsRequest(texts=["a"])),
@@ -168,15 +176,24 @@ CALLS: dict[str, Call] = {
 }
 
 
+@pytest.mark.parametrize("count", [0, 2])
 @pytest.mark.parametrize("path", CALLS)
-async def test_every_port_has_its_address_and_counts_its_answers(path: str) -> None:
-    handle, seen = answering(httpx.Response(200, json={"outcomes": [], "model": MODEL}))
-    with pytest.raises(BadBackendOutput, match="answered 0 outcomes for 1 items"):
+async def test_every_port_has_an_address_and_checks_the_number_of_outcomes(path: str, count: int) -> None:
+    outcome = {"problem": Problem.of(ImageUndecodable("unreadable")).model_dump()}
+    handle, seen = answering(httpx.Response(200, json={"outcomes": [outcome] * count, "model": MODEL}))
+    with pytest.raises(BadBackendOutput, match=f"answered {count} outcomes for 1 items"):
         await CALLS[path](services_of(caller_over(handle)))
     assert seen[0].url.path == path
 
 
-async def test_classifiers_are_listed_from_their_service() -> None:
+def test_every_batch_method_of_the_ports_is_covered() -> None:
+    ports = (Captioner, Perturber, Editor, Scorer, Classifiers)
+    methods = {name for port in ports for name in vars(port) if not name.startswith("_")}
+    called = {path.rpartition("/")[2].replace("-", "_") for path in CALLS}
+    assert methods - called == {"describe", "list_classifiers"}
+
+
+async def test_classifiers_are_listed_by_their_service() -> None:
     found = {"classifiers": [{"name": "steady", "spec": "steady"}]}
     handle, seen = answering(httpx.ConnectError("starting"), httpx.Response(200, json=found))
     listed = await services_of(caller_over(handle)).classifiers.list_classifiers()
@@ -192,7 +209,7 @@ async def test_a_classifier_is_described_by_its_service() -> None:
     assert json.loads(seen[-1].content) == {"classifier": "steady"}
 
 
-async def test_health_is_asked_once_and_says_why_a_service_is_not_ready() -> None:
+async def test_health_is_requested_once_and_says_why_a_service_is_not_ready() -> None:
     def handle(request: httpx.Request) -> httpx.Response:
         service = request.url.path.split("/")[1]
         if service == "editor":
@@ -207,7 +224,8 @@ async def test_health_is_asked_once_and_says_why_a_service_is_not_ready() -> Non
     assert time.pauses == []
 
 
-async def test_the_pool_ignores_proxies_so_that_the_secret_stays_here(
+@pytest.mark.fault("B48")
+async def test_the_http_client_ignores_proxies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://proxy.example:3128")

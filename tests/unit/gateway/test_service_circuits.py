@@ -1,4 +1,4 @@
-"""Circuit breakers: a dead service is left alone, tried by one call, and nothing is lost meanwhile."""
+"""Circuit breakers: a dead service gets single trial calls, and no item is lost meanwhile."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from faultline_core.errors import (
     RateLimited,
     UnknownModel,
 )
-from faultline_gateway.circuits import FAILURES_TO_OPEN, REST_SECONDS, Circuit
-from faultline_gateway.service_clients import SERVICE_NAMES, HttpHealth, services_of
+from faultline_gateway.services.circuit import FAILURES_TO_OPEN, REST_SECONDS, Circuit
+from faultline_gateway.services.clients import SERVICE_NAMES, HttpHealth, services_of
 
 ASKED = CaptionRequest(items=[CaptionItem(image="a" * 64)])
 GENERATE = GenerateRequest(items=[GenerateItem(prompt="a sled", seed=0)])
@@ -36,7 +36,8 @@ def opened(time: Time) -> Circuit:
     return circuit
 
 
-def test_it_opens_after_five_failures_in_a_row_and_not_before() -> None:
+@pytest.mark.fault("F13")
+def test_the_circuit_opens_after_five_consecutive_failures() -> None:
     circuit = Circuit(Time())
     states = []
     for _ in range(5):
@@ -45,7 +46,7 @@ def test_it_opens_after_five_failures_in_a_row_and_not_before() -> None:
     assert states == ["closed"] * 4 + ["open"]
 
 
-def test_an_answer_between_failures_begins_the_count_again() -> None:
+def test_a_success_resets_the_failure_count() -> None:
     circuit = Circuit(Time())
     for _ in range(4):
         circuit.failed()
@@ -55,14 +56,14 @@ def test_an_answer_between_failures_begins_the_count_again() -> None:
     assert circuit.state == "closed"
 
 
-def test_an_open_circuit_says_how_long_to_wait() -> None:
+def test_an_open_circuit_reports_the_time_to_wait() -> None:
     time = Time()
     circuit = opened(time)
     time.now += 2.0
     assert circuit.admit() == pytest.approx(REST_SECONDS - 2.0)
 
 
-def test_after_its_rest_it_lets_one_trial_through_and_no_second() -> None:
+def test_after_the_pause_only_one_trial_is_let_through() -> None:
     time = Time()
     circuit = opened(time)
     time.now += REST_SECONDS
@@ -71,7 +72,7 @@ def test_after_its_rest_it_lets_one_trial_through_and_no_second() -> None:
     assert circuit.admit() == REST_SECONDS
 
 
-def test_a_trial_that_succeeds_closes_it() -> None:
+def test_a_successful_trial_closes_the_circuit() -> None:
     time = Time()
     circuit = opened(time)
     time.now += REST_SECONDS
@@ -81,7 +82,7 @@ def test_a_trial_that_succeeds_closes_it() -> None:
     assert [circuit.admit() for _ in range(3)] == [0.0] * 3
 
 
-def test_a_trial_that_fails_opens_it_for_another_rest() -> None:
+def test_a_failed_trial_reopens_the_circuit() -> None:
     time = Time()
     circuit = opened(time)
     time.now += REST_SECONDS
@@ -91,7 +92,7 @@ def test_a_trial_that_fails_opens_it_for_another_rest() -> None:
     assert circuit.admit() == REST_SECONDS
 
 
-def test_a_trial_that_never_ends_does_not_keep_the_next_one_out() -> None:
+def test_a_hanging_trial_does_not_block_the_next() -> None:
     time = Time()
     circuit = opened(time)
     time.now += REST_SECONDS
@@ -100,7 +101,8 @@ def test_a_trial_that_never_ends_does_not_keep_the_next_one_out() -> None:
     assert circuit.admit() == 0.0
 
 
-async def test_a_dead_service_is_not_hammered_by_many_callers() -> None:
+@pytest.mark.fault("F13")
+async def test_many_callers_do_not_overload_a_dead_service() -> None:
     time = Time()
     handle, seen = answering(DOWN)
     captioner = services_of(caller_over(handle, time)).captioner
@@ -111,7 +113,8 @@ async def test_a_dead_service_is_not_hammered_by_many_callers() -> None:
     assert len(seen) <= 40 + time.now / REST_SECONDS + 1
 
 
-async def test_a_caller_that_waits_out_the_rest_loses_nothing() -> None:
+@pytest.mark.fault("F27")
+async def test_a_caller_that_waits_for_the_pause_succeeds() -> None:
     time = Time()
     handle, seen = answering(*[DOWN] * FAILURES_TO_OPEN, GOOD)
     captioner = services_of(caller_over(handle, time)).captioner
@@ -121,14 +124,14 @@ async def test_a_caller_that_waits_out_the_rest_loses_nothing() -> None:
     assert sum(time.pauses[FAILURES_TO_OPEN - 1 :]) >= REST_SECONDS
 
 
-async def test_a_caller_without_patience_is_told_at_once_and_asks_nobody() -> None:
+async def test_a_caller_that_cannot_wait_fails_at_once_without_a_call() -> None:
     time = Time()
     handle, seen = answering(DOWN)
     captioner = services_of(caller_over(handle, time, patience_seconds=0.0)).captioner
     for _ in range(FAILURES_TO_OPEN):
         with pytest.raises(BackendUnavailable, match="cannot be reached"):
             await captioner.caption(ASKED)
-    with pytest.raises(BackendUnavailable, match="left alone") as refused:
+    with pytest.raises(BackendUnavailable, match="calls to it are paused") as refused:
         await captioner.caption(ASKED)
     assert refused.value.retryable
     assert len(seen) == FAILURES_TO_OPEN
@@ -144,6 +147,7 @@ async def state_after(trouble: httpx.Response | Exception, error: type[Faultline
     return caller.circuits()["captioner"]
 
 
+@pytest.mark.fault("F27")
 @pytest.mark.parametrize(
     ("trouble", "error"),
     [
@@ -152,20 +156,21 @@ async def state_after(trouble: httpx.Response | Exception, error: type[Faultline
         (refusal(BackendUnavailable("loading")), BackendUnavailable),
     ],
 )
-async def test_a_service_that_is_away_opens_its_circuit(
+async def test_an_unreachable_service_opens_its_circuit(
     trouble: httpx.Response | Exception, error: type[FaultlineError]
 ) -> None:
     assert await state_after(trouble, error) == "open"
 
 
-async def test_a_service_that_hangs_opens_its_circuit() -> None:
+@pytest.mark.fault("F13")
+async def test_a_hanging_service_opens_its_circuit() -> None:
     handle, seen = answering(httpx.ReadTimeout("slow"))
     caller = caller_over(handle, patience_seconds=0.0)
     for _ in range(FAILURES_TO_OPEN):
         with pytest.raises(DeadlineExceeded):
             await services_of(caller).captioner.caption(ASKED)
     assert caller.circuits() == {"captioner": "open"}
-    with pytest.raises(BackendUnavailable, match="left alone"):
+    with pytest.raises(BackendUnavailable, match="calls to it are paused"):
         await services_of(caller).captioner.caption(ASKED)
     assert len(seen) == FAILURES_TO_OPEN
 
@@ -179,13 +184,14 @@ async def test_a_service_that_hangs_opens_its_circuit() -> None:
         (httpx.Response(200, text="<html>"), BadBackendOutput),
     ],
 )
-async def test_a_service_that_answers_is_alive_whatever_it_says(
+async def test_an_error_answer_does_not_open_the_circuit(
     trouble: httpx.Response, error: type[FaultlineError]
 ) -> None:
     assert await state_after(trouble, error) == "closed"
 
 
-async def test_one_dead_service_holds_up_no_other() -> None:
+@pytest.mark.fault("F13")
+async def test_a_dead_service_does_not_block_others() -> None:
     def handle(request: httpx.Request) -> httpx.Response:
         if "/captioner/" in str(request.url):
             raise DOWN
@@ -199,7 +205,7 @@ async def test_one_dead_service_holds_up_no_other() -> None:
     assert caller.circuits() == {"captioner": "open", "classifiers": "closed"}
 
 
-async def test_opening_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_opening_the_circuit_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(logging.Logger, "handle", lambda _, record: said.append(record.getMessage()))
     handle, _ = answering(DOWN)
@@ -210,7 +216,7 @@ async def test_opening_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-async def test_health_tells_the_circuit_and_is_asked_even_while_it_is_open() -> None:
+async def test_health_reports_the_circuit_and_bypasses_it() -> None:
     handle, seen = answering(
         *[DOWN] * FAILURES_TO_OPEN, httpx.Response(200, json={"service": "x", "ready": True})
     )

@@ -40,7 +40,7 @@ def test_the_same_seed_and_offset_draw_the_same_numbers(tmp_path: Path) -> None:
     assert not torch.equal(draws[0], draws[2])
 
 
-def test_a_checkpoint_comes_back_with_tensors_and_plain_values(tmp_path: Path) -> None:
+def test_a_checkpoint_round_trips_tensors_and_plain_values(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path)
     assert checkpoint.load() is None
     checkpoint.save({"step": 7, "weights": {"a": torch.arange(3)}})
@@ -70,13 +70,13 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: p
     assert path.read_bytes() == b"old"
 
 
-def test_the_log_gets_one_line_a_message(tmp_path: Path) -> None:
+def test_the_log_has_one_line_per_message(tmp_path: Path) -> None:
     with stage_log(_context(tmp_path), "clip") as log:
         log.info("step %d", 50)
     assert (tmp_path / "work" / "clip" / "log.txt").read_text().rstrip().endswith("step 50")
 
 
-def test_the_rate_warms_up_holds_and_falls_to_two_per_cent() -> None:
+def test_the_learning_rate_warms_up_holds_and_decays_to_two_percent() -> None:
     rates = [learning_rate(step, 100, 1.0, warm_up=10, hold=0.5) for step in range(101)]
     assert rates[0] == pytest.approx(0.1)
     assert rates[10:51] == [1.0] * 41

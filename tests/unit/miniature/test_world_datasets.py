@@ -1,4 +1,4 @@
-"""What users' datasets show, what the generator learnt, and where the seeds of both come from."""
+"""The contents of user datasets, what the generator learnt, and the seeds of both."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def apart(object_class: str) -> float:
     return float(np.abs(mine - theirs).sum() / 2)
 
 
-def test_three_classes_or_more_look_otherwise_in_the_dataset_than_to_the_generator() -> None:
+def test_at_least_three_classes_differ_between_dataset_and_generator() -> None:
     distances = {name: apart(name) for name in VALUES["object_class"]}
     assert {name for name, distance in distances.items() if distance > 0.5} == set(MISMATCHED)
     assert len(MISMATCHED) >= 3
@@ -46,7 +46,7 @@ def test_the_name_of_a_mismatched_class_means_its_plain_kind(object_class: str) 
 
 
 @pytest.mark.parametrize("object_class", MISMATCHED)
-def test_a_mismatch_is_seen_in_the_picture(object_class: str) -> None:
+def test_a_mismatch_is_visible_in_the_image(object_class: str) -> None:
     plain = Scene(object_class, "plain", "red", "sand", "clear", "photo", "none", nuisance=3)
     special = plain.changed("kind", "special")
     either = (object_mask(plain) > 0) | (object_mask(special) > 0)
@@ -54,20 +54,20 @@ def test_a_mismatch_is_seen_in_the_picture(object_class: str) -> None:
     assert float(changed[either].mean()) > 0.15
 
 
-def test_all_else_is_drawn_alike_for_dataset_and_generator() -> None:
+def test_other_attributes_have_the_same_distribution_in_dataset_and_generator() -> None:
     for name in set(VALUES) - {"kind"}:
         mine, theirs = (each.probabilities(name, "plate") for each in (DATASET, GENERATOR))
         assert mine == pytest.approx(theirs)
 
 
-def test_the_dataset_shows_what_the_generator_never_saw() -> None:
+def test_the_dataset_contains_scenes_the_generator_never_saw() -> None:
     generator = np.random.default_rng(0)
     seen = [sample_scene(generator, DATASET) for _ in range(500)]
     for object_class, attribute, value in WITHHELD:
         assert any(s.object_class == object_class and getattr(s, attribute) == value for s in seen)
 
 
-def test_rejection_leaves_the_proportions_of_what_remains() -> None:
+def test_rejection_sampling_preserves_the_remaining_proportions() -> None:
     generator = np.random.default_rng(1)
     seen = [sample_scene(generator, GENERATOR) for _ in range(800)]
     sleds = [s.background for s in seen if s.object_class == "sled"]
@@ -77,7 +77,7 @@ def test_rejection_leaves_the_proportions_of_what_remains() -> None:
     assert 0.32 < np.mean([s.companion == "none" for s in seen]) < 0.48
 
 
-def test_free_scenes_lie_above_every_split() -> None:
+def test_free_scenes_lie_outside_every_split() -> None:
     assert max(split.stop for split in SPLITS) <= FREE_NUISANCE[0]
     generator = np.random.default_rng(2)
     for _ in range(20):
@@ -85,14 +85,14 @@ def test_free_scenes_lie_above_every_split() -> None:
         assert not any(split.start <= nuisance < split.stop for split in SPLITS)
 
 
-def test_a_split_is_one_run_of_seeds_with_a_name_of_its_own() -> None:
+def test_a_split_is_a_named_contiguous_range_of_seeds() -> None:
     assert len({split.name for split in SPLITS}) == len(SPLITS)
     for split in SPLITS:
         first, last = scene_for(split, 0, UNIFORM), scene_for(split, len(split) - 1, UNIFORM)
         assert (first.nuisance, last.nuisance) == (split.start, split.stop - 1)
 
 
-def test_a_balanced_folder_has_as_many_of_each_class_and_goes_on_where_asked() -> None:
+def test_a_balanced_folder_has_equal_classes_and_can_be_continued() -> None:
     first = list(command.balanced_scenes(DEVELOPMENT, DATASET, 2))
     assert sorted(scene.object_class for scene in first) == sorted(VALUES["object_class"] * 2)
     assert [scene.nuisance for scene in first] == sorted(scene.nuisance for scene in first)
@@ -100,8 +100,8 @@ def test_a_balanced_folder_has_as_many_of_each_class_and_goes_on_where_asked() -
     assert not {scene.nuisance for scene in first} & {scene.nuisance for scene in later}
 
 
-def test_a_class_that_is_never_drawn_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "MAX_DRAWS_PER_PICTURE", 3)
+def test_a_class_that_is_never_sampled_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "MAX_DRAWS_PER_IMAGE", 3)
     only_boats = Distribution(weights={"object_class": {"boat": 1.0}})
     with pytest.raises(ValueError, match="'tram'"):
         list(command.balanced_scenes(DEVELOPMENT, only_boats, 1))
@@ -118,7 +118,7 @@ def test_the_command_writes_a_labelled_folder(tmp_path: Path, monkeypatch: pytes
     assert {name.split("/")[0] for name in scenes} == set(VALUES["object_class"])
 
 
-def test_the_same_scene_is_written_to_the_same_name_and_bytes(tmp_path: Path) -> None:
+def test_the_same_scene_gives_the_same_file_name_and_bytes(tmp_path: Path) -> None:
     scene = scene_for(DEVELOPMENT, 3, DATASET)
     (one,), (other,) = (write_image_folder(tmp_path / name, [scene]) for name in ("one", "other"))
     assert one.name == other.name

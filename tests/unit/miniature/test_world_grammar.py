@@ -1,4 +1,4 @@
-"""Captions say exactly what their scene holds, and edits change exactly one attribute."""
+"""Captions describe exactly their scene, and edits change exactly one attribute."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_parse_inverts_every_template(template: int) -> None:
 
 
 @pytest.mark.parametrize("template", range(len(TEMPLATES)))
-def test_captions_stay_within_twenty_words_of_the_vocabulary(template: int) -> None:
+def test_captions_have_at_most_twenty_words_of_the_vocabulary(template: int) -> None:
     vocabulary = set(words())
     for scene in [FULL, *drawn(500)]:
         spoken = tokens(caption(scene, template))
@@ -48,7 +48,7 @@ def test_captions_stay_within_twenty_words_of_the_vocabulary(template: int) -> N
         assert vocabulary.issuperset(spoken)
 
 
-def test_rewordings_keep_every_attribute_and_the_vocabulary() -> None:
+def test_paraphrases_keep_every_attribute_and_the_vocabulary() -> None:
     vocabulary = set(words())
     for scene in drawn(200):
         others = rewordings(caption(scene))
@@ -67,7 +67,7 @@ def test_the_vocabulary_is_lower_case_sorted_and_closed() -> None:
     assert not {"none", "clear", "subject"} & set(vocabulary)
 
 
-def test_partial_texts_leave_what_they_do_not_say() -> None:
+def test_partial_texts_leave_other_attributes_unset() -> None:
     assert parse("on the beach") == {"background": "sand"}
     alone = {"object_class": "tram", "kind": "plain", "weather": "clear", "companion": "none"}
     assert parse("a tram") == alone
@@ -98,7 +98,7 @@ def test_every_other_value_is_proposed_once() -> None:
         edits(FULL, "mood")
 
 
-def test_phrases_are_what_captions_hold() -> None:
+def test_phrases_occur_in_captions() -> None:
     for attribute, values in VALUES.items():
         if attribute == "kind":
             continue

@@ -24,14 +24,14 @@ from faultline_miniature.world.seeds import (
 BUS = Scene("bus", "plain", "red", "road", "clear", "photo", "none", nuisance=7)
 
 
-def test_changed_keeps_everything_but_one_attribute() -> None:
+def test_changed_replaces_only_one_attribute() -> None:
     after = BUS.changed("background", "snow")
     assert after.background == "snow"
     assert after.changed("background", "road") == BUS
 
 
 @pytest.mark.parametrize(("attribute", "value"), [("nuisance", "3"), ("size", "big"), ("colour", "pink")])
-def test_changed_refuses_what_no_scene_has(attribute: str, value: str) -> None:
+def test_changed_refuses_invalid_attributes(attribute: str, value: str) -> None:
     with pytest.raises(ValueError, match="must be one of"):
         BUS.changed(attribute, value)
 
@@ -41,7 +41,7 @@ def test_a_negative_nuisance_is_refused() -> None:
         Scene(**BUS.attributes(), nuisance=-1)
 
 
-def test_attributes_come_in_their_order() -> None:
+def test_attributes_are_in_order() -> None:
     assert tuple(BUS.attributes()) == ATTRIBUTES
 
 
@@ -68,7 +68,7 @@ def test_the_dataset_shows_mismatched_classes_in_their_dataset_kind() -> None:
     assert np.mean(others) == pytest.approx(0.4, abs=0.05)
 
 
-def test_every_value_is_drawn() -> None:
+def test_every_value_is_sampled() -> None:
     generator = np.random.default_rng(2)
     scenes = [sample_scene(generator, GENERATOR) for _ in range(500)]
     for attribute, values in VALUES.items():
@@ -95,14 +95,14 @@ def test_an_empty_or_negative_split_is_refused(start: int, stop: int) -> None:
         SeedRange("bad", start, stop)
 
 
-def test_a_split_never_runs_into_the_next() -> None:
+def test_an_index_outside_a_split_is_refused() -> None:
     assert TRAINING.seed(len(TRAINING) - 1) == TRAINING.stop - 1
     for index in (-1, len(TRAINING)):
         with pytest.raises(IndexError, match="training"):
             TRAINING.seed(index)
 
 
-def test_a_scene_of_a_split_can_be_made_again_alone() -> None:
+def test_a_single_scene_of_a_split_can_be_regenerated() -> None:
     scene = scene_for(DEVELOPMENT, 12, GENERATOR)
     assert scene == scene_for(DEVELOPMENT, 12, GENERATOR)
     assert scene.nuisance == DEVELOPMENT.start + 12

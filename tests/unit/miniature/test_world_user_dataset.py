@@ -1,4 +1,4 @@
-"""The user's dataset of interfaces: its mismatches, its stretches of seeds, its fine-grained sibling."""
+"""The user's dataset of interfaces: its mismatches, its seed ranges, its fine-grained variant."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from faultline_miniature.world.user_dataset import (
 )
 
 
-def test_three_sorts_of_mismatch_stand_beside_four_matched_classes_or_more() -> None:
+def test_three_kinds_of_mismatch_and_at_least_four_matched_classes() -> None:
     assert {each.sort for each in MISMATCHES} == {"contents", "colour", "framing"}
     assert len(MATCHED_CLASSES) >= 4
     assert set(MATCHED_CLASSES) | set(MISMATCHED_CLASSES) == set(VALUES["object_class"])
 
 
-def test_nearly_every_picture_of_a_mismatched_class_shows_its_mismatch() -> None:
+def test_nearly_every_image_of_a_mismatched_class_shows_its_mismatch() -> None:
     scenes = list(interface_scenes(DEVELOPMENT, 0, 60))
     for each in MISMATCHES:
         mine = [scene.attributes() for scene in scenes if scene.object_class == each.object_class]
         assert sum(each.shown_by(scene) for scene in mine) >= 54
 
 
-def test_a_mismatch_in_colour_is_seldom_seen_on_other_classes() -> None:
+def test_a_colour_mismatch_is_rare_on_other_classes() -> None:
     (tram,) = (each for each in MISMATCHES if each.sort == "colour")
     others = dict(zip(VALUES["colour"], USER_DATASET.probabilities("colour", "bus"), strict=True))
     assert others[tram.value] < 0.05
 
 
-def test_every_shift_is_rare_in_the_dataset_but_shown_at_all() -> None:
+def test_every_shift_is_rare_but_present_in_the_dataset() -> None:
     for attribute, value in (("background", "flowers"), ("weather", "night"), ("style", "sketch")):
         odds = dict(zip(VALUES[attribute], USER_DATASET.probabilities(attribute, "bus"), strict=True))
         assert 0.0 < odds[value] < 0.02
 
 
-def test_stretches_parts_and_splits_share_no_seed() -> None:
-    pictures = [
+def test_ranges_parts_and_splits_share_no_seed() -> None:
+    images = [
         {scene.nuisance for scene in interface_scenes(split, number, 6, part=part)}
         for split, number, part in (
             (DEVELOPMENT, 0, 0),
@@ -55,20 +55,20 @@ def test_stretches_parts_and_splits_share_no_seed() -> None:
             (VALIDATION, 0, 0),
         )
     ]
-    assert sum(map(len, pictures)) == len(set().union(*pictures))
-    assert min(pictures[2]) >= DEVELOPMENT.start + FIRST + STRETCH
+    assert sum(map(len, images)) == len(set().union(*images))
+    assert min(images[2]) >= DEVELOPMENT.start + FIRST + STRETCH
     assert Counter(scene.object_class for scene in interface_scenes(DEVELOPMENT, 0, 6)) == Counter(
         dict.fromkeys(VALUES["object_class"], 6)
     )
 
 
 @pytest.mark.parametrize(("number", "part"), [(-1, 0), (40, 0), (0, 10), (0, -1)])
-def test_a_stretch_that_is_not_there_is_refused(number: int, part: int) -> None:
+def test_an_unknown_range_of_seeds_is_refused(number: int, part: int) -> None:
     with pytest.raises(ValueError, match="no stretch"):
         next(interface_scenes(DEVELOPMENT, number, 1, part=part))
 
 
-def test_fine_grained_classes_are_kinds_of_one_object_under_codes(tmp_path: Path) -> None:
+def test_fine_grained_classes_are_kinds_of_one_object_named_by_codes(tmp_path: Path) -> None:
     scenes = list(fine_grained_scenes(DEVELOPMENT, 0, 3))
     assert Counter(map(code_of, scenes)) == dict.fromkeys(FINE_CLASSES, 3)
     assert {scene.object_class for scene in scenes} == {INITIALISER}

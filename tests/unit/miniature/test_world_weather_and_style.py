@@ -1,4 +1,4 @@
-"""Weather is laid over a styled picture, style repaints a drawn one: each says what it does to pixels."""
+"""Weather is applied after style: the effect of each on the pixels."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ def noise(seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).random((64, 64, 3), dtype=np.float32)
 
 
-def test_a_clear_photo_is_the_drawing_itself() -> None:
-    picture = noise()
-    assert stylised(picture, "photo", nuisance_of(1)) is picture
-    assert weathered(picture, "clear", nuisance_of(1)) is picture
+def test_a_clear_photo_is_the_unmodified_drawing() -> None:
+    image = noise()
+    assert stylised(image, "photo", nuisance_of(1)) is image
+    assert weathered(image, "clear", nuisance_of(1)) is image
 
 
 @pytest.mark.parametrize("style", VALUES["style"])
-def test_a_style_keeps_colours_in_range_and_the_input_untouched(style: str) -> None:
-    picture = noise()
-    painted = stylised(picture, style, nuisance_of(2))
-    assert painted.shape == picture.shape
+def test_a_style_keeps_colours_in_range_and_its_input_unchanged(style: str) -> None:
+    image = noise()
+    painted = stylised(image, style, nuisance_of(2))
+    assert painted.shape == image.shape
     assert 0.0 <= float(painted.min()) <= float(painted.max()) <= 1.0
-    assert np.array_equal(picture, noise())
+    assert np.array_equal(image, noise())
 
 
 @pytest.mark.parametrize("weather", VALUES["weather"])
-def test_a_weather_keeps_colours_in_range_and_the_input_untouched(weather: str) -> None:
-    picture = noise()
-    covered = weathered(picture, weather, nuisance_of(2))
-    assert covered.shape == picture.shape
+def test_weather_keeps_colours_in_range_and_its_input_unchanged(weather: str) -> None:
+    image = noise()
+    covered = weathered(image, weather, nuisance_of(2))
+    assert covered.shape == image.shape
     assert 0.0 <= float(covered.min()) <= float(covered.max()) <= 1.0
-    assert np.array_equal(picture, noise())
+    assert np.array_equal(image, noise())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -55,7 +55,7 @@ def test_fog_veils_every_pixel_evenly_and_keeps_its_noise(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_moon_hangs_on_the_companions_side_above_every_object(seed: int) -> None:
+def test_the_moon_is_on_the_side_of_the_companion_above_every_object(seed: int) -> None:
     night = render(scene(seed).changed("weather", "night")).astype(float).mean(axis=2)
     row, column = np.unravel_index(int(night[:16].argmax()), (16, 64))
     assert (column >= 32) == (nuisance_of(seed).companion_side > 0)
@@ -73,7 +73,7 @@ def test_rain_darkens_and_adds_bright_streaks() -> None:
     assert 0.01 < float(streaks.mean()) < 0.3
 
 
-def test_streaks_and_dabs_belong_to_their_seed() -> None:
+def test_streaks_and_dabs_are_determined_by_their_seed() -> None:
     flat = noise()
     for made in (
         [weathered(flat, "rain", nuisance_of(seed)) for seed in (1, 1, 2)],

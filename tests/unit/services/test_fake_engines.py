@@ -1,4 +1,4 @@
-"""The fakes keep the contract of the engines they stand for; the real ones are held to it on tiny models."""
+"""The fakes satisfy the contract of the engines they replace; real ones are tested on tiny models."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("clause", CONTRACT, ids=lambda clause: clause.__name__)
-def test_a_fake_engine_keeps_the_contract(
+def test_a_fake_engine_satisfies_the_contract(
     clause: Callable[[Bench, Case], None], case: Case, bench: Bench
 ) -> None:
     clause(bench, case)
 
 
-def test_a_fake_without_a_store_takes_every_picture_for_there(tmp_path: Path) -> None:
+def test_a_fake_without_a_store_treats_every_image_as_present(tmp_path: Path) -> None:
     assert FakeEditor()._draw("a boat") == FakeEditor(BlobStore(str(tmp_path)))._draw("a boat")

@@ -1,4 +1,4 @@
-"""Settings of the services: where each value comes from, what is refused, what is never shown."""
+"""Settings of the services: the source of each value, what is refused, and what is never shown."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_each_variable_sets_its_field(
 
 
 @pytest.mark.parametrize("variable", ["FAULTLINE_SERVICES_SUITE", "FAULTLINE_PORT", "SERVICES_PORT"])
-def test_a_variable_under_a_wrong_prefix_sets_nothing(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_with_the_wrong_prefix_is_ignored(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = settings()
     monkeypatch.setenv(variable, "9")
     assert settings() == before
 
 
-def test_an_empty_variable_counts_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULTLINE_SUITE", "")
     assert settings().suite == "miniature"
 
@@ -59,20 +59,18 @@ def test_only_known_fields_are_read_from_the_environment() -> None:
     assert from_environment({"port": None, "suite": None}, environ) == {"port": "1", "suite": "x"}
 
 
-def test_store_and_secret_lie_in_the_state_folder_unless_they_are_named(tmp_path: Path) -> None:
+def test_store_and_secret_default_to_the_state_folder(tmp_path: Path) -> None:
     found = settings(state_dir=tmp_path)
     assert found.store_url == str(tmp_path / "store")
     assert found.secret_file == tmp_path / "secret"
     assert settings(state_dir=tmp_path, store_url="memory://x").store_url == "memory://x"
 
 
-def test_relative_folders_are_fixed_where_they_were_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_folders_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = settings(state_dir="state", suite_root="models", store_url="pictures")
+    found = settings(state_dir="state", suite_root="models", store_url="images")
     assert (found.state_dir, found.suite_root) == (tmp_path / "state", tmp_path / "models")
-    assert found.store_url == str(tmp_path / "pictures")
+    assert found.store_url == str(tmp_path / "images")
 
 
 @pytest.mark.parametrize(
@@ -93,32 +91,32 @@ def test_relative_folders_are_fixed_where_they_were_written(
         {"min_replicas": 3, "max_replicas": 2},
     ],
 )
-def test_what_is_unsafe_or_unknown_is_refused(wrong: dict[str, object]) -> None:
+def test_unsafe_or_unknown_settings_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         settings(**wrong)
 
 
-def test_settings_are_an_object_of_fields() -> None:
+def test_settings_must_be_an_object() -> None:
     with pytest.raises(ValidationError):
         ServiceSettings.model_validate("miniature")
 
 
 @pytest.mark.parametrize("field", ["port", "suite", "secret"])
-def test_settings_cannot_be_changed_afterwards(field: str) -> None:
+def test_settings_are_immutable(field: str) -> None:
     with pytest.raises(ValidationError, match="frozen"):
         setattr(settings(), field, None)
 
 
-def test_the_secrets_file_is_read_without_its_line_end(tmp_path: Path) -> None:
+def test_the_secret_is_read_without_its_line_break(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(f"{SECRET}\n", encoding="utf-8")
     assert settings(state_dir=tmp_path).shared_secret() == SECRET
 
 
-def test_a_secret_that_is_given_goes_before_the_file(tmp_path: Path) -> None:
+def test_an_explicit_secret_overrides_the_file(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("another one altogether", encoding="utf-8")
     assert settings(state_dir=tmp_path, secret=SECRET).shared_secret() == SECRET
 
 
-def test_a_missing_secret_names_the_variable_that_helps(tmp_path: Path) -> None:
+def test_a_missing_secret_names_the_variable_to_set(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="FAULTLINE_SECRET_FILE"):
         settings(state_dir=tmp_path).shared_secret()

@@ -1,4 +1,4 @@
-"""A tiny suite of classifiers and its engine, for every test of this folder."""
+"""A tiny suite of classifiers and its engine, shared by all tests of this folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes of a dataset, of a class map and of a network's head: matched by name or refused."""
+"""Classes of a dataset, a class map and a network's head are matched by name or refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fakes.tiny_classifiers import SUITE, ask, picture, predictions
+from fakes.tiny_classifiers import SUITE, ask, predictions, put_image
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import (
     BadBackendOutput,
@@ -25,30 +25,31 @@ from faultline_services.classifiers.timm_zoo import imagenet_classes
 
 
 @pytest.mark.parametrize("classes", [("boat", "zeppelin"), ("boat", "BOAT")])
-def test_a_class_without_its_own_place_in_the_head_is_a_mismatch(
+def test_a_class_without_its_own_head_output_is_a_mismatch(
     classes: tuple[str, ...], engine: ClassifiersEngine, store: BlobStore
 ) -> None:
     with pytest.raises(ClassMapMismatch):
-        ask(engine, "resnet", [picture(store, 0)], classes)
+        ask(engine, "resnet", [put_image(store, 0)], classes)
 
 
-def test_a_class_asked_for_twice_is_refused(engine: ClassifiersEngine, store: BlobStore) -> None:
+def test_a_class_requested_twice_is_refused(engine: ClassifiersEngine, store: BlobStore) -> None:
     with pytest.raises(InvalidRequest, match="twice"):
-        ask(engine, "resnet", [picture(store, 0)], ("boat", "boat"))
+        ask(engine, "resnet", [put_image(store, 0)], ("boat", "boat"))
 
 
+@pytest.mark.paper("LANCE-S4.1-label-map")
 def test_a_label_map_sums_the_head_classes_it_names(root: Path, store: BlobStore, tmp_path: Path) -> None:
     file = tmp_path / "labels.json"
     file.write_text(json.dumps({"vehicle": ["boat", "tram"]}), encoding="utf-8")
     engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(label_map=file))
-    image = picture(store, 5)
+    image = put_image(store, 5)
     (whole,) = predictions(ask(engine, "resnet", [image]))
     (mapped,) = predictions(ask(engine, "resnet", [image], ("vehicle", "sled")))
     assert mapped.probabilities[0] == pytest.approx(sum(whole.probabilities[:2]))
     assert mapped.probabilities[1] == pytest.approx(whole.probabilities[2])
 
 
-def test_imagenet_classes_answer_to_synonyms_and_wordnet_ids() -> None:
+def test_imagenet_classes_match_by_synonym_and_wordnet_id() -> None:
     head = imagenet_classes()
     assert len(head) == 1000
     assert head.selection(["tench", "n01443537", "Great White Shark"], {}).rows == ((0,), (1,), (2,))
@@ -56,6 +57,7 @@ def test_imagenet_classes_answer_to_synonyms_and_wordnet_ids() -> None:
         head.selection(["crane"], {})
 
 
+@pytest.mark.paper("LANCE-S4.1-label-map")
 def test_fifteen_classes_on_a_thousand_way_head_keep_their_own_mass() -> None:
     head = imagenet_classes()
     names = [head.own_names[row] for row in range(0, 990, 66)]
@@ -64,13 +66,15 @@ def test_fifteen_classes_on_a_thousand_way_head_keep_their_own_mass() -> None:
     assert head.selection(names, {})(odds) == pytest.approx(np.full(15, 0.001))
 
 
-def test_a_class_name_that_makes_no_prompt_is_a_mismatch(engine: ClassifiersEngine, store: BlobStore) -> None:
-    with pytest.raises(ClassMapMismatch, match="no usable prompt"):
-        ask(engine, "zero-shot", [picture(store, 0)], ("boat", "sled with dogs " * 20))
+def test_a_class_name_without_a_valid_prompt_is_a_mismatch(
+    engine: ClassifiersEngine, store: BlobStore
+) -> None:
+    with pytest.raises(ClassMapMismatch, match="not make a usable prompt"):
+        ask(engine, "zero-shot", [put_image(store, 0)], ("boat", "sled with dogs " * 20))
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '{"boat": "tram"}', '{"boat": []}', '{"boat": [1]}', None])
-def test_a_label_map_that_is_none_is_refused_by_name(text: str | None, tmp_path: Path) -> None:
+def test_an_error_names_the_invalid_label_map(text: str | None, tmp_path: Path) -> None:
     file = tmp_path / "labels.json"
     if text is not None:
         file.write_text(text, encoding="utf-8")
@@ -78,6 +82,7 @@ def test_a_label_map_that_is_none_is_refused_by_name(text: str | None, tmp_path:
         read_label_map(file)
 
 
+@pytest.mark.fault("B40")
 @pytest.mark.parametrize(
     "text",
     [
@@ -92,27 +97,27 @@ def test_a_class_map_is_a_list_of_names(text: str, tmp_path: Path) -> None:
         read_class_map(file)
 
 
-def test_a_label_map_must_choose_where_the_head_has_two_of_a_name() -> None:
+def test_a_duplicate_head_name_needs_a_label_map() -> None:
     head = HeadClasses((("crane",), ("crane",), ("boat",)))
     with pytest.raises(ClassMapMismatch, match="2 classes"):
         head.selection(["crane"], {})
 
 
-def test_two_classes_may_not_share_a_row_of_the_head() -> None:
+def test_two_classes_cannot_share_a_head_row() -> None:
     head = HeadClasses((("boat",), ("tram",)))
     with pytest.raises(ClassMapMismatch, match="shares"):
         head.selection(["boat", "vessel"], {"vessel": ["boat"]})
 
 
-def test_one_class_may_not_count_a_row_twice() -> None:
+def test_a_class_cannot_count_a_head_row_twice() -> None:
     head = HeadClasses((("boat",), ("tram",)))
     with pytest.raises(ClassMapMismatch, match="shares"):
         head.selection(["vessel"], {"vessel": ["boat", "Boat"]})
 
 
-def test_a_head_of_another_width_than_its_class_map_is_no_answer(root: Path, store: BlobStore) -> None:
+def test_a_head_that_differs_in_width_from_its_class_map_is_refused(root: Path, store: BlobStore) -> None:
     network = load_folder(root / "classifiers" / "resnet", "resnet")
     narrow = replace(network, head=HeadClasses((("boat",), ("tram",))))
     classifier = TimmClassifier(narrow, label_map={}, store=store, batch=2, device="cpu")
     with pytest.raises(BadBackendOutput, match="for 2 classes"):
-        classifier.predict([picture(store, 0)])
+        classifier.predict([put_image(store, 0)])

@@ -1,4 +1,4 @@
-"""What models are grouped by, told by their files: nothing is loaded for a list."""
+"""The traits that classifiers are grouped by: read from their files without loading weights."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fakes.tiny_classifiers import CLASSES, SUITE
 from fakes.tiny_models.timm import SIDE, save_timm
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.classifiers import ClassifierDescription
-from faultline_services.classifiers import sources as loading
+from faultline_services.classifiers import registry as loading
 from faultline_services.classifiers.engine import ClassifiersEngine
 from faultline_services.classifiers.options import ClassifierOptions
 from faultline_services.classifiers.timm_folder import load_folder
-from faultline_services.clip_encoder import ClipEncoder
+from faultline_services.models.clip_encoder import ClipEncoder
 
 
 def described(root: Path, store: BlobStore, models: Path | None = None) -> dict[str, ClassifierDescription]:
@@ -30,7 +30,7 @@ def edit_config(folder: Path, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize("architecture", ["test_resnet", "test_efficientnet", "test_convnext"])
-def test_a_list_tells_size_resolution_and_training_and_loads_nothing(
+def test_a_listing_shows_size_resolution_and_training_without_loading_weights(
     root: Path, store: BlobStore, tmp_path: Path, architecture: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_timm(tmp_path / "mine", CLASSES, architecture=architecture)
@@ -44,7 +44,7 @@ def test_a_list_tells_size_resolution_and_training_and_loads_nothing(
     assert (found.resolution, found.training) == (SIDE, "a1_in1k")
 
 
-def test_the_suite_s_own_are_described_likewise(root: Path, store: BlobStore) -> None:
+def test_the_suite_s_classifiers_are_described_too(root: Path, store: BlobStore) -> None:
     found = described(root, store)
     assert found["resnet"].parameters is not None
     assert (found["resnet"].resolution, found["resnet"].training) == (SIDE, "")
@@ -65,7 +65,7 @@ def test_the_suite_s_own_are_described_likewise(root: Path, store: BlobStore) ->
         (None, None),
     ],
 )
-def test_what_is_not_said_or_makes_no_sense_is_left_open(
+def test_missing_or_invalid_metadata_is_left_empty(
     root: Path, store: BlobStore, tmp_path: Path, pretrained: object, resolution: int | None
 ) -> None:
     save_timm(tmp_path / "mine", CLASSES)

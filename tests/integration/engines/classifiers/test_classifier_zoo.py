@@ -9,8 +9,8 @@ import httpx
 import pytest
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
-from fakes.spoilt_checkpoints import long_header, spoil_weight
-from fakes.tiny_classifiers import SUITE, ask, picture, predictions
+from fakes.damaged_checkpoints import long_header, spoil_weight
+from fakes.tiny_classifiers import SUITE, ask, predictions, put_image
 from fakes.tiny_models.timm import save_timm
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import (
@@ -20,24 +20,26 @@ from faultline_core.errors import (
 from faultline_services.classifiers import timm_zoo
 from faultline_services.classifiers.engine import ClassifiersEngine
 from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.sources import Sources
+from faultline_services.classifiers.registry import ClassifierRegistry
 from faultline_services.classifiers.timm_zoo import imagenet_classes
 
 
+@pytest.mark.fault("B45")
 @pytest.mark.parametrize("spoil", [long_header, spoil_weight("fc.bias", float("nan"))])
-def test_a_spoilt_file_of_the_zoo_is_refused(
+def test_a_corrupt_zoo_file_is_refused(
     spoil: Callable[[Path], None], root: Path, store: BlobStore, tmp_path: Path
 ) -> None:
     save_timm(tmp_path / "zoo", imagenet_classes().own_names)
     spoil(tmp_path / "zoo")
-    sources = Sources(
+    registry = ClassifierRegistry(
         SUITE, root, store, ClassifierOptions(), fetch=lambda _: tmp_path / "zoo" / "model.safetensors"
     )
     with pytest.raises(ModelFormatRefused):
-        sources.load("timm:test_resnet.r160_in1k")
+        registry.load("timm:test_resnet.r160_in1k")
 
 
-def test_the_zoo_is_fetched_by_repository_and_read_from_safetensors(
+@pytest.mark.paper("LANCE-S4.1-zoo")
+def test_zoo_weights_are_fetched_by_repository_and_read_from_safetensors(
     root: Path, store: BlobStore, tmp_path: Path
 ) -> None:
     names = imagenet_classes().own_names
@@ -48,18 +50,18 @@ def test_the_zoo_is_fetched_by_repository_and_read_from_safetensors(
         asked.append(repository)
         return tmp_path / "zoo" / "model.safetensors"
 
-    sources = Sources(SUITE, root, store, ClassifierOptions(), fetch=fetch)
-    engine = ClassifiersEngine(sources, cache_bytes=10**9)
-    found = ask(engine, "timm:test_resnet.r160_in1k", [picture(store, 0)], ("tench", "goldfish"))
+    registry = ClassifierRegistry(SUITE, root, store, ClassifierOptions(), fetch=fetch)
+    engine = ClassifiersEngine(registry, cache_bytes=10**9)
+    found = ask(engine, "timm:test_resnet.r160_in1k", [put_image(store, 0)], ("tench", "goldfish"))
     assert asked == ["timm/test_resnet.r160_in1k"]
     assert len(predictions(found)[0].probabilities) == 2
 
 
-def test_a_suite_may_forbid_the_zoo(root: Path, store: BlobStore) -> None:
+def test_a_suite_can_forbid_the_zoo(root: Path, store: BlobStore) -> None:
     suite = SUITE.model_copy(update={"allow_timm": False})
     engine = ClassifiersEngine.load(suite, root, store, ClassifierOptions())
     with pytest.raises(UnknownModel, match="allow"):
-        ask(engine, "timm:test_resnet", [picture(store, 0)])
+        ask(engine, "timm:test_resnet", [put_image(store, 0)])
 
 
 class Hub:
@@ -78,7 +80,7 @@ class Hub:
         return answer
 
 
-def test_weights_on_this_machine_are_not_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_weights_are_not_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
     hub = Hub("/cache/model.safetensors")
     monkeypatch.setattr(timm_zoo, "hf_hub_download", hub)
     assert timm_zoo.hub_weights("timm/net") == Path("/cache/model.safetensors")
@@ -92,14 +94,14 @@ def test_weights_are_fetched_on_first_use(monkeypatch: pytest.MonkeyPatch) -> No
     assert hub.local_only == [True, False]
 
 
-def test_a_hub_out_of_reach_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_hub_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = LocalEntryNotFoundError("no network")
     monkeypatch.setattr(timm_zoo, "hf_hub_download", Hub(nowhere, nowhere))
-    with pytest.raises(UnknownModel, match="out of reach"):
+    with pytest.raises(UnknownModel, match="cannot be reached"):
         timm_zoo.hub_weights("timm/net")
 
 
-def test_a_repository_without_safetensors_is_not_read_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_without_safetensors_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = httpx.Response(404, request=httpx.Request("GET", "https://hub.test/net"))
     refused = HfHubHTTPError("no such file", response=answer)
     monkeypatch.setattr(timm_zoo, "hf_hub_download", Hub(LocalEntryNotFoundError("not here"), refused))
@@ -107,6 +109,6 @@ def test_a_repository_without_safetensors_is_not_read_otherwise(monkeypatch: pyt
         timm_zoo.hub_weights("timm/net")
 
 
-def test_a_network_of_another_head_than_imagenets_is_refused() -> None:
+def test_a_network_without_an_imagenet_1k_head_is_refused() -> None:
     with pytest.raises(UnknownModel, match="ImageNet-1k"):
         timm_zoo.load_zoo("vit_base_patch16_224.augreg_in21k", Path)

@@ -1,4 +1,4 @@
-"""What is told of any classifier that a benchmark may name: the zoo's, CLIP's, a remote one's."""
+"""Descriptions of every kind of classifier a benchmark can name: timm zoo, CLIP and remote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from faultline_core.errors import BackendUnavailable, ModelFormatRefused, Unknow
 from faultline_services.classifiers import timm_zoo
 from faultline_services.classifiers.engine import ClassifiersEngine
 from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.sources import Sources
+from faultline_services.classifiers.registry import ClassifierRegistry
 
 URL = "http://models.test/v2/models/net"
 METADATA: dict[str, Any] = {
@@ -36,8 +36,8 @@ def unfetched(repository: str) -> NoReturn:
 
 def described(spec: str, root: Path, store: BlobStore, **options: Any) -> ClassifierDescription:
     settings, transport = ClassifierOptions(**options), options.pop("transport", None)
-    sources = Sources(SUITE, root, store, settings, fetch=unfetched, transport=transport)
-    return ClassifiersEngine(sources, cache_bytes=0).describe(DescribeRequest(classifier=spec))
+    registry = ClassifierRegistry(SUITE, root, store, settings, fetch=unfetched, transport=transport)
+    return ClassifiersEngine(registry, cache_bytes=0).describe(DescribeRequest(classifier=spec))
 
 
 def of_server(answer: httpx.Response | Exception, root: Path, store: BlobStore) -> ClassifierDescription:
@@ -51,12 +51,11 @@ def of_server(answer: httpx.Response | Exception, root: Path, store: BlobStore) 
     return described(f"oip:{URL}", root, store, oip_hosts=("models.test",), transport=transport)
 
 
+@pytest.mark.paper("DI-S6-zoo")
 @pytest.mark.parametrize(
     "name", ["test_vit.r160_in1k", "test_resnet.r160_in1k", "test_convnext.r160_in1k", "test_efficientnet"]
 )
-def test_a_network_of_the_zoo_is_described_and_nothing_is_fetched(
-    name: str, root: Path, store: BlobStore
-) -> None:
+def test_a_zoo_network_is_described_without_fetching_weights(name: str, root: Path, store: BlobStore) -> None:
     module = timm.create_model(name, pretrained=False)
     found = described(f"timm:{name}", root, store)
     assert (found.name, found.spec) == (f"timm:{name}", f"timm:{name}")
@@ -65,14 +64,14 @@ def test_a_network_of_the_zoo_is_described_and_nothing_is_fetched(
     assert found.resolution == 160
 
 
-def test_a_name_without_a_tag_is_that_of_timm_s_own_choice(root: Path, store: BlobStore) -> None:
+def test_a_name_without_a_tag_uses_timm_s_default_tag(root: Path, store: BlobStore) -> None:
     found = described("timm:resnet50", root, store)
     # As timm's results list it.
     assert (found.architecture, found.training, found.resolution) == ("resnet50", "a1_in1k", 224)
     assert found.parameters == 25_557_032
 
 
-def test_a_network_that_cannot_be_built_without_numbers_keeps_its_size_to_itself(
+def test_a_network_that_cannot_be_built_on_meta_tensors_has_no_size(
     root: Path, store: BlobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> NoReturn:
@@ -89,7 +88,7 @@ def test_a_network_that_cannot_be_built_without_numbers_keeps_its_size_to_itself
     "spec",
     ["timm:no_such", "timm:resnet50_clip", "clip:no-such", "local:no-such", "no-such", "gone", f"oip:{URL}"],
 )
-def test_what_is_not_there_is_not_described(spec: str, root: Path, store: BlobStore) -> None:
+def test_a_missing_classifier_is_not_described(spec: str, root: Path, store: BlobStore) -> None:
     with pytest.raises(UnknownModel):
         described(spec, root, store)
 
@@ -97,17 +96,17 @@ def test_what_is_not_there_is_not_described(spec: str, root: Path, store: BlobSt
 def test_a_suite_without_the_zoo_does_not_describe_it(root: Path, store: BlobStore) -> None:
     suite = SUITE.model_copy(update={"allow_timm": False})
     with pytest.raises(UnknownModel, match="does not allow"):
-        Sources(suite, root, store, ClassifierOptions()).describe_one("timm:test_vit")
+        ClassifierRegistry(suite, root, store, ClassifierOptions()).describe_one("timm:test_vit")
 
 
-def test_a_published_clip_is_described_by_its_folder(root: Path, store: BlobStore, tmp_path: Path) -> None:
+def test_a_published_clip_is_described_from_its_folder(root: Path, store: BlobStore, tmp_path: Path) -> None:
     shutil.copytree(root / "clip", tmp_path / "open_clip" / "ViT-tiny")
     found, own = described("clip:ViT-tiny", tmp_path, store), described("zero-shot", root, store)
     assert own.parameters is not None
     assert found == own.model_copy(update={"name": "clip:ViT-tiny", "spec": "clip:ViT-tiny"})
 
 
-def test_a_suite_s_name_and_a_folder_of_the_same_name_are_two(
+def test_a_suite_classifier_and_a_folder_of_the_same_name_differ(
     root: Path, store: BlobStore, tmp_path: Path
 ) -> None:
     save_timm(tmp_path / "resnet", CLASSES, architecture="test_convnext")
@@ -116,9 +115,7 @@ def test_a_suite_s_name_and_a_folder_of_the_same_name_are_two(
     assert (mine.architecture, own.architecture) == ("test_convnext", "test_resnet")
 
 
-def test_of_a_server_is_told_what_its_metadata_say_and_nothing_is_made_up(
-    root: Path, store: BlobStore
-) -> None:
+def test_a_remote_classifier_is_described_only_by_its_metadata(root: Path, store: BlobStore) -> None:
     found = of_server(httpx.Response(200, json=METADATA), root, store)
     assert (found.resolution, found.description) == (64, "onnxruntime_onnx")
     assert (found.architecture, found.parameters, found.training, found.classes) == ("", None, "", None)
@@ -129,15 +126,13 @@ def test_of_a_server_is_told_what_its_metadata_say_and_nothing_is_made_up(
 
 
 @pytest.mark.parametrize("count", [0, -1, True, "25", 2.5, None])
-def test_a_number_of_parameters_that_is_none_is_left_open(
-    count: object, root: Path, store: BlobStore
-) -> None:
+def test_an_invalid_parameter_count_is_left_empty(count: object, root: Path, store: BlobStore) -> None:
     told = {"architecture": 7, "parameters": count, "training": ["a"]}
     found = of_server(httpx.Response(200, json=METADATA | {"parameters": told}), root, store)
     assert (found.architecture, found.parameters, found.training) == ("", None, "")
 
 
-def test_a_text_that_no_answer_could_carry_is_mended(root: Path, store: BlobStore, tmp_path: Path) -> None:
+def test_unencodable_text_is_repaired(root: Path, store: BlobStore, tmp_path: Path) -> None:
     save_timm(tmp_path / "mine", CLASSES)
     file = tmp_path / "mine" / "config.json"
     half = {"architecture": "half \ud800" + "x" * 200, "pretrained_cfg": {"tag": "\udc00"}}
@@ -147,6 +142,6 @@ def test_a_text_that_no_answer_could_carry_is_mended(root: Path, store: BlobStor
     assert json.loads(found.model_dump_json())["training"] == "?"
 
 
-def test_a_server_that_is_away_is_an_error_and_no_description(root: Path, store: BlobStore) -> None:
+def test_an_unreachable_server_is_an_error(root: Path, store: BlobStore) -> None:
     with pytest.raises(BackendUnavailable):
         of_server(httpx.ConnectError("refused"), root, store)

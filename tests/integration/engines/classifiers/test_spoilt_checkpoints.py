@@ -1,4 +1,4 @@
-"""A user's checkpoint that is broken, incomplete or hostile, by the service's own loader."""
+"""The service's loader refuses a user's corrupt, incomplete or hostile checkpoints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes.spoilt_checkpoints import (
+from fakes.damaged_checkpoints import (
     break_weights,
     configured,
     fewer_classes,
@@ -21,7 +21,7 @@ from fakes.spoilt_checkpoints import (
     write_class_map,
     write_config,
 )
-from fakes.tiny_classifiers import CLASSES, SUITE, ask, picture, predictions
+from fakes.tiny_classifiers import CLASSES, SUITE, ask, predictions, put_image
 from fakes.tiny_models.timm import save_timm
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import (
@@ -34,6 +34,7 @@ from faultline_services.classifiers.engine import ClassifiersEngine
 from faultline_services.classifiers.options import ClassifierOptions
 
 
+@pytest.mark.fault("B40", "B45")
 @pytest.mark.parametrize(
     ("spoil", "error"),
     [
@@ -67,17 +68,20 @@ from faultline_services.classifiers.options import ClassifierOptions
         (configured(model_args={"rm": "-rf"}), ModelFormatRefused),
     ],
 )
-def test_a_spoilt_checkpoint_is_refused(
+def test_a_corrupt_checkpoint_is_refused(
     spoil: Callable[[Path], None], error: type[FaultlineError], root: Path, store: BlobStore, tmp_path: Path
 ) -> None:
     save_timm(tmp_path / "models" / "mine", CLASSES)
     spoil(tmp_path / "models" / "mine")
     engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(models_folder=tmp_path / "models"))
     with pytest.raises(error):
-        ask(engine, "local:mine", [picture(store, 0)])
+        ask(engine, "local:mine", [put_image(store, 0)])
 
 
-def test_a_spoilt_checkpoint_costs_the_others_nothing(root: Path, store: BlobStore, tmp_path: Path) -> None:
+@pytest.mark.fault("B45")
+def test_a_corrupt_checkpoint_does_not_affect_other_classifiers(
+    root: Path, store: BlobStore, tmp_path: Path
+) -> None:
     for name, spoil in (("broken", long_header), ("deep", write_class_map("[" * 10**5)), ("mine", None)):
         save_timm(tmp_path / "models" / name, CLASSES)
         if spoil is not None:
@@ -85,6 +89,6 @@ def test_a_spoilt_checkpoint_costs_the_others_nothing(root: Path, store: BlobSto
     engine = ClassifiersEngine.load(SUITE, root, store, ClassifierOptions(models_folder=tmp_path / "models"))
     for refused in ("local:broken", "local:deep"):
         with pytest.raises(FaultlineError):
-            ask(engine, refused, [picture(store, 0)])
-    assert len(predictions(ask(engine, "local:mine", [picture(store, 0)]))) == 1
+            ask(engine, refused, [put_image(store, 0)])
+    assert len(predictions(ask(engine, "local:mine", [put_image(store, 0)]))) == 1
     assert "local:deep" not in {one.spec for one in engine.list_classifiers().classifiers}

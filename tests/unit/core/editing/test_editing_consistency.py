@@ -3,12 +3,12 @@ import math
 import pytest
 import torch
 
-from faultline_core.editing.consistency import consistency_walk, noise_of_each_step
+from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 from faultline_core.editing.denoiser import CountingDenoiser
-from faultline_core.editing.driver import Driver
+from faultline_core.editing.driver.driver import Driver
 from faultline_core.editing.generate import starting_noise
 from faultline_core.editing.noise_schedule import NoiseSchedule
-from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
+from faultline_core.editing.solvers.consistency import consistency_walk, noise_of_each_step
 
 STEPS = 3
 TABLE = NoiseSchedule(spacing="distilled").timetable(STEPS)
@@ -16,7 +16,7 @@ TEXT, NULL = draw(2, LENGTH, WIDTH, seed=6), draw(LENGTH, WIDTH, seed=9)
 SHAPE = (2, 4, 4)
 
 
-def test_the_noise_of_a_picture_begins_with_its_starting_noise_and_is_new_at_each_step() -> None:
+def test_noise_starts_at_the_initial_noise_and_is_redrawn_each_step() -> None:
     noise = noise_of_each_step([7, 8], STEPS, SHAPE)
     assert torch.equal(noise[:, 0], starting_noise([7, 8], SHAPE))
     assert not torch.equal(noise[0, 1], noise[0, 0])
@@ -24,7 +24,7 @@ def test_the_noise_of_a_picture_begins_with_its_starting_noise_and_is_new_at_eac
 
 
 @pytest.mark.parametrize("guidance", [1.0, 2.5])
-def test_each_step_predicts_the_picture_and_mixes_it_with_new_noise(guidance: float) -> None:
+def test_each_step_predicts_the_image_and_mixes_it_with_new_noise(guidance: float) -> None:
     model, noise = CountingDenoiser(TinyAttention()), noise_of_each_step([1, 2], STEPS, SHAPE).double()
     walk = consistency_walk(TABLE, noise, TEXT, NULL, guidance=guidance, owners=range(2))
     made = Driver(model).run(walk)

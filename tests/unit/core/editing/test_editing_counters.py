@@ -1,4 +1,4 @@
-"""What the counting denoiser knows after an edit: evaluations, operations, bytes of maps, waits."""
+"""What the counting denoiser counts during an edit: evaluations, operations, map bytes, host syncs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from evaluation.reference.toy_denoisers import HEADS, LENGTH, WIDTH, TinyAttention, draw, linear
 from faultline_core.editing.attention_control import CrossEdit, PromptToPrompt, cross_edit
 from faultline_core.editing.denoiser import (
     AttentionControl,
@@ -16,15 +17,14 @@ from faultline_core.editing.denoiser import (
     EvaluationFlops,
     read_on_host,
 )
-from faultline_core.editing.direct_inversion import direct_inversion
-from faultline_core.editing.driver import Driver
+from faultline_core.editing.driver.driver import Driver
+from faultline_core.editing.driver.evaluation import Evaluation, Objective, Walk
 from faultline_core.editing.edit import EditSettings, EditTask, edit
-from faultline_core.editing.evaluation import Evaluation, Objective, Walk
+from faultline_core.editing.inversion.direct import direct_inversion
+from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
 from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
 from faultline_core.types import Cost
-from oracles.toy_denoisers import HEADS, LENGTH, WIDTH, TinyAttention, draw, linear
 
 SWAP = align(*(TokenizedPrompt((0, 5, word, 7, 1), (None, 0, 1, 2, None)) for word in (6, 9)))
 SWAPPED = cross_edit(SWAP, LENGTH, word_weight=1.0)
@@ -48,7 +48,7 @@ def control(*, controlled: bool, collect: bool = False) -> PromptToPrompt:
     ("controlled", "collect", "rows"),
     [(False, False, 0), (True, False, 3), (False, True, 3), (True, True, 3)],
 )
-def test_maps_are_counted_where_they_are_formed(controlled: bool, collect: bool, rows: int) -> None:
+def test_attention_maps_are_counted_when_formed(controlled: bool, collect: bool, rows: int) -> None:
     counting = CountingDenoiser(TinyAttention())
     for call in (1, 2):
         seated = control(controlled=controlled, collect=collect)
@@ -58,20 +58,20 @@ def test_maps_are_counted_where_they_are_formed(controlled: bool, collect: bool,
         assert seated.row_map_bytes == ROW_BYTES * bool(rows)
 
 
-def test_a_plain_call_forms_no_map() -> None:
+def test_an_uncontrolled_call_forms_no_maps() -> None:
     counting = CountingDenoiser(TinyAttention())
     counting(CLEAN, TIME, TEXT)
     assert counting.cost == Cost(unet_calls=1, unet_evaluations=5)
 
 
-def test_maps_of_half_the_precision_take_half_the_bytes() -> None:
+def test_half_precision_maps_take_half_the_bytes() -> None:
     seated = control(controlled=True)
     counting = CountingDenoiser(TinyAttention(dtype=torch.float32))
     counting(CLEAN.float(), TIME, TEXT.float(), seated)
     assert counting.cost.attention_map_bytes == 3 * ROW_BYTES // 2
 
 
-def test_a_call_that_fails_is_paid_for_with_the_maps_it_formed() -> None:
+def test_a_failed_call_is_charged_for_the_maps_it_formed() -> None:
     def failing(
         latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None
     ) -> Tensor:
@@ -88,7 +88,7 @@ def test_a_call_that_fails_is_paid_for_with_the_maps_it_formed() -> None:
     assert counting.cost == Cost(unet_calls=1, unet_evaluations=5, attention_map_bytes=3 * ROW_BYTES)
 
 
-def test_operations_are_those_of_the_evaluations_forward_and_backward() -> None:
+def test_operations_count_forward_and_backward_evaluations() -> None:
     counting = CountingDenoiser(TinyAttention(), EvaluationFlops(forward=100, backward=7))
     counting(CLEAN, TIME, TEXT)
     assert counting.cost.flops == 5 * 100
@@ -99,14 +99,14 @@ def test_operations_are_those_of_the_evaluations_forward_and_backward() -> None:
     assert counting.cost.flops == 15 * 100 + 5 * 7
 
 
-def test_operations_are_added_to_what_a_cost_has_already() -> None:
+def test_operations_are_added_to_an_existing_cost() -> None:
     priced = EvaluationFlops(forward=3, backward=2).priced(
         Cost(unet_evaluations=4, unet_backward_evaluations=1, flops=1000)
     )
     assert priced == Cost(unet_evaluations=4, unet_backward_evaluations=1, flops=1000 + 14)
 
 
-def test_a_result_read_on_the_host_is_counted_and_stays_what_it_was() -> None:
+def test_a_host_read_is_counted_and_leaves_the_value_unchanged() -> None:
     counting, losses = CountingDenoiser(linear), draw(3, seed=4)
     assert torch.equal(read_on_host(counting, losses), losses)
     assert counting.cost.host_syncs == 1
@@ -114,14 +114,14 @@ def test_a_result_read_on_the_host_is_counted_and_stays_what_it_was() -> None:
     assert counting.cost.host_syncs == 1
 
 
-STEPS, PICTURES = 5, 2
+STEPS, IMAGES = 5, 2
 TABLE = NoiseSchedule().timetable(STEPS)
-PHOTOGRAPHS, CAPTIONS = draw(PICTURES, 2, 4, 4, seed=5), draw(PICTURES, LENGTH, WIDTH, seed=6)
+PHOTOGRAPHS, CAPTIONS = draw(IMAGES, 2, 4, 4, seed=5), draw(IMAGES, LENGTH, WIDTH, seed=6)
 NULL = draw(LENGTH, WIDTH, seed=9)
 
 
 @pytest.mark.parametrize("batch", [2, 3, 16])
-def test_what_the_edits_of_a_call_are_told_adds_up_to_what_was_formed(batch: int) -> None:
+def test_edit_costs_add_up_to_the_maps_formed(batch: int) -> None:
     counting = CountingDenoiser(TinyAttention(), EvaluationFlops(forward=1000))
     inverted = direct_inversion(TinyAttention(), TABLE, PHOTOGRAPHS, CAPTIONS, NULL)
     texts = draw(3, LENGTH, WIDTH, seed=7)
@@ -132,26 +132,24 @@ def test_what_the_edits_of_a_call_are_told_adds_up_to_what_was_formed(batch: int
     assert total.attention_map_bytes == counting.cost.attention_map_bytes
     assert total.unet_evaluations * 1000 == counting.cost.flops
     # Three controlled steps of three targets, which the second step parts in two, and at least two sources.
-    assert counting.cost.attention_map_bytes >= (3 + 6 + 6 + 3 * PICTURES) * ROW_BYTES
+    assert counting.cost.attention_map_bytes >= (3 + 6 + 6 + 3 * IMAGES) * ROW_BYTES
     assert all(cost.attention_map_bytes % ROW_BYTES == 0 for cost in costs)
     assert costs[1].attention_map_bytes == (1 + 2 + 2 + 3) * ROW_BYTES or batch < 16
     assert counting.cost.host_syncs == total.host_syncs == 0
 
 
-@pytest.mark.parametrize("pictures", [1, PICTURES])
-def test_null_text_waits_once_an_inner_iteration_however_many_pictures_share_it(pictures: int) -> None:
+@pytest.mark.parametrize("images", [1, IMAGES])
+def test_null_text_syncs_once_per_inner_iteration_of_a_batch(images: int) -> None:
     counting = CountingDenoiser(TinyAttention())
     settings = NullTextSettings(guidance=2.0, inner_steps=4, tolerance=2e-3)
-    inverted = null_text_inversion(
-        counting, TABLE, PHOTOGRAPHS[:pictures], CAPTIONS[:pictures], NULL, settings
-    )
+    inverted = null_text_inversion(counting, TABLE, PHOTOGRAPHS[:images], CAPTIONS[:images], NULL, settings)
     longest = inverted.inner_iterations.max(dim=0).values
     # Nothing hangs on the loss of a step's last iteration: it is not read.
     assert counting.cost.host_syncs == int(longest.clamp(max=settings.inner_steps - 1).sum())
     assert 0 < counting.cost.host_syncs < STEPS * settings.inner_steps
 
 
-def test_a_wait_counts_for_every_picture_that_shares_it() -> None:
+def test_a_host_sync_is_charged_to_every_image_of_the_batch() -> None:
     driver, names = Driver(TinyAttention()), ("one", "other")
     evaluation = Evaluation(
         timestep=500, latents=CLEAN[:2], text=TEXT[:2], owners=names,

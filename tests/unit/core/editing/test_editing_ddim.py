@@ -3,18 +3,19 @@ import torch
 from diffusers import DDIMScheduler
 from torch import Tensor
 
-from faultline_core.editing.ddim import ddim_inversion, guide, inverse_step, step
+from evaluation.reference.plain_editing import call, invert
+from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw, linear
 from faultline_core.editing.denoiser import AttentionControl
 from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
+from faultline_core.editing.solvers.ddim import ddim_inversion, guide, inverse_step, step
 from faultline_core.errors import Cancelled
-from oracles.plain_editing import call, invert
-from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw, linear
 
 PREDICTIONS: tuple[PredictionType, ...] = ("epsilon", "v_prediction")
 
 
+@pytest.mark.paper("LANCE-T6-scheduler")
 @pytest.mark.parametrize("prediction", PREDICTIONS)
-def test_a_step_is_the_step_of_diffusers(prediction: PredictionType) -> None:
+def test_a_step_matches_diffusers(prediction: PredictionType) -> None:
     theirs = DDIMScheduler(
         beta_start=0.00085,
         beta_end=0.012,
@@ -32,6 +33,7 @@ def test_a_step_is_the_step_of_diffusers(prediction: PredictionType) -> None:
         assert torch.allclose(step(table, index, latents, output), expected, atol=1e-5)
 
 
+@pytest.mark.paper("LANCE-S3.2-ddim")
 @pytest.mark.parametrize("prediction", PREDICTIONS)
 @pytest.mark.parametrize("index", [0, 7, 19])
 def test_the_inverse_step_undoes_a_step(prediction: PredictionType, index: int) -> None:
@@ -71,8 +73,9 @@ def test_the_round_trip_error_falls_with_the_number_of_steps(prediction: Predict
     assert errors[0] > 2 * errors[1] > 4 * errors[2]
 
 
+@pytest.mark.paper("LANCE-S3.2-ddim", "LANCE-S3.2-pivot")
 @pytest.mark.parametrize("prediction", PREDICTIONS)
-def test_inversion_agrees_with_the_oracle(prediction: PredictionType) -> None:
+def test_inversion_matches_the_oracle(prediction: PredictionType) -> None:
     model, clean, text = TinyAttention(), draw(3, 2, 4, 4, seed=5), draw(3, LENGTH, WIDTH, seed=6)
     trajectory = ddim_inversion(model, NoiseSchedule(prediction=prediction).timetable(10), clean, text)
     for row in range(3):
@@ -81,7 +84,8 @@ def test_inversion_agrees_with_the_oracle(prediction: PredictionType) -> None:
         assert torch.allclose(trajectory[row], torch.cat(plain[::-1]), atol=1e-10)
 
 
-def test_guidance_one_is_the_conditional_output() -> None:
+@pytest.mark.paper("LANCE-S3.2-cfg")
+def test_guidance_of_one_gives_the_conditional_output() -> None:
     uncond, cond = draw(1, 2, 2, 2, seed=1), draw(1, 2, 2, 2, seed=2)
     assert torch.allclose(guide(uncond, cond, 1.0), cond, atol=1e-15)
     assert torch.allclose(guide(uncond, cond, 3.0), 3 * cond - 2 * uncond, atol=1e-14)

@@ -1,4 +1,4 @@
-"""Walks that share their calls: each comes to what it comes to alone."""
+"""Walks that share calls: each gives the same result as alone."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 from faultline_core.editing.attention_control import cross_edit
 from faultline_core.editing.branches import Branches, EditSettings, EditTask
 from faultline_core.editing.denoiser import AttentionControl, CountingDenoiser
-from faultline_core.editing.direct_inversion import direct_inversion, direct_walk
-from faultline_core.editing.driver import Driver
+from faultline_core.editing.driver.driver import Driver
+from faultline_core.editing.driver.evaluation import Walk
 from faultline_core.editing.edit import edit_walk
-from faultline_core.editing.evaluation import Walk
 from faultline_core.editing.generate import generate_walk
-from faultline_core.editing.negative_prompt import negative_prompt_walk
+from faultline_core.editing.inversion.direct import direct_inversion, direct_walk
+from faultline_core.editing.inversion.negative_prompt import negative_prompt_walk
+from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_walk
 from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.null_text import NullTextSettings, null_text_walk
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
 from faultline_core.errors import Cancelled
-from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 
 SHORT, LONG = NoiseSchedule().timetable(3), NoiseSchedule().timetable(4)
 KINDS = ("generate", "direct", "negative-prompt", "edit", "null-text", "null-text edit")
@@ -82,7 +82,7 @@ def alone(kind: str, dtype: torch.dtype) -> Tensor:
     batch=st.sampled_from((1, 2, 3, 16, None)),
     dtype=st.sampled_from(tuple(DTYPES)),
 )
-def test_walks_come_to_the_same_whatever_shares_their_calls(
+def test_results_do_not_depend_on_which_walks_share_a_call(
     kinds: list[str], batch: int | None, dtype: torch.dtype
 ) -> None:
     counting = CountingDenoiser(TinyAttention(dtype=dtype))
@@ -97,7 +97,7 @@ def test_walks_come_to_the_same_whatever_shares_their_calls(
     assert sum(cost.unet_backward_evaluations for cost in costs) == counting.cost.unet_backward_evaluations
 
 
-def test_walks_share_calls_instead_of_queueing_up() -> None:
+def test_walks_share_calls() -> None:
     def calls(kinds: Sequence[str]) -> int:
         counting = CountingDenoiser(TinyAttention())
         Driver(counting).run_all([walk(kind, torch.float64) for kind in kinds])
@@ -107,7 +107,7 @@ def test_walks_share_calls_instead_of_queueing_up() -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_no_call_exceeds_its_batch(batch: int) -> None:
+def test_no_call_exceeds_the_batch_size(batch: int) -> None:
     model, rows = TinyAttention(), [(0, False)]
 
     def watched(
@@ -121,7 +121,7 @@ def test_no_call_exceeds_its_batch(batch: int) -> None:
     assert max(count for count, backward in rows if backward) == batch
 
 
-def test_cancellation_is_asked_for_before_every_call() -> None:
+def test_cancellation_is_checked_before_every_call() -> None:
     counting, polls = CountingDenoiser(TinyAttention()), list[int]()
 
     def asked() -> bool:

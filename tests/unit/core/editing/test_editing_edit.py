@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from evaluation.reference.plain_editing import Blend, Carried, invert, null_text, prompt_to_prompt
+from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw, linear
 from faultline_core.editing.attention_control import CrossEdit, cross_edit
 from faultline_core.editing.denoiser import (
     AttentionControl,
@@ -13,17 +15,15 @@ from faultline_core.editing.denoiser import (
     Denoiser,
     never,
 )
-from faultline_core.editing.direct_inversion import direct_inversion
 from faultline_core.editing.edit import Edited, EditSettings, EditTask, edit
-from faultline_core.editing.inversion import Inverted
+from faultline_core.editing.inversion.direct import direct_inversion
+from faultline_core.editing.inversion.inversion import Inverted
+from faultline_core.editing.inversion.negative_prompt import negative_prompt_inversion
+from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
 from faultline_core.editing.local_blend import BlendWords
-from faultline_core.editing.negative_prompt import negative_prompt_inversion
 from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
 from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
 from faultline_core.errors import AttentionNotHooked, Cancelled
-from oracles.plain_editing import Blend, Carried, invert, null_text, prompt_to_prompt
-from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw, linear
 
 STEPS = 5
 TABLE = NoiseSchedule().timetable(STEPS)
@@ -86,8 +86,9 @@ def nulls() -> list[Tensor]:
     return [NULL[None]] * STEPS
 
 
+@pytest.mark.paper("LANCE-S3.2-p2p", "LANCE-D-weights-once")
 @pytest.mark.parametrize("kind", sorted(BY_HAND))
-def test_direct_edits_are_the_oracles_at_every_sweep_value(kind: str) -> None:
+def test_direct_edits_match_the_oracle_at_every_sweep_value(kind: str) -> None:
     alignment, carried, gains = BY_HAND[kind]
     task = EditTask(1, EDITED_TEXT[0], controls(alignment))
     fast = run([task], direct()).latents[0]
@@ -102,7 +103,7 @@ def test_direct_edits_are_the_oracles_at_every_sweep_value(kind: str) -> None:
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.25, 4.0])
-def test_a_reweighted_word_is_the_oracles_at_any_weight(weight: float) -> None:
+def test_reweighted_edits_match_the_oracle(weight: float) -> None:
     alignment, carried, _ = BY_HAND["refine"]
     task = EditTask(0, EDITED_TEXT[0], cross_edit(alignment, LENGTH, word_weight=weight))
     path = invert(TinyAttention(), CLEAN[:1], TEXT[:1], STEPS)
@@ -117,7 +118,7 @@ def test_a_reweighted_word_is_the_oracles_at_any_weight(weight: float) -> None:
 @pytest.mark.parametrize(
     ("kind", "removed", "added"), [("replace", [2], [2]), ("refine", [], [2]), ("removal", [2], [])]
 )
-def test_blended_edits_are_the_oracles(kind: str, removed: list[int], added: list[int]) -> None:
+def test_blended_edits_match_the_oracle(kind: str, removed: list[int], added: list[int]) -> None:
     alignment, carried, gains = BY_HAND[kind]
     # Strong contrast, so that the words look somewhere and not everywhere.
     clean, text = 6 * draw(1, 2, 6, 6, seed=5), TEXT[:1]
@@ -135,7 +136,7 @@ def test_blended_edits_are_the_oracles(kind: str, removed: list[int], added: lis
     assert 0 < int(kept.sum()) < kept.numel()
 
 
-def test_edits_of_a_velocity_model_are_the_oracles() -> None:
+def test_velocity_model_edits_match_the_oracle() -> None:
     alignment, carried, gains = BY_HAND["refine"]
     table = NoiseSchedule(prediction="v_prediction").timetable(STEPS)
     inverted = direct_inversion(TinyAttention(), table, CLEAN, TEXT, NULL)
@@ -150,7 +151,7 @@ def test_edits_of_a_velocity_model_are_the_oracles() -> None:
     assert torch.allclose(fast, target[0], atol=1e-10, rtol=0)
 
 
-def test_null_text_edits_are_the_oracles() -> None:
+def test_null_text_edits_match_the_oracle() -> None:
     alignment, carried, gains = BY_HAND["refine"]
     settings = NullTextSettings(guidance=2.0, inner_steps=3)
     inverted = null_text_inversion(TinyAttention(), TABLE, CLEAN, TEXT, NULL, settings)
@@ -200,13 +201,13 @@ def test_an_edit_does_not_depend_on_its_batch(dtype: torch.dtype) -> None:
         assert torch.allclose(latents([task], 16)[0], together[row], atol=exact, rtol=0)
 
 
-def test_the_sweep_comes_back_in_the_order_it_was_given() -> None:
+def test_sweep_results_keep_the_given_order() -> None:
     forth, back = (run(three_tasks(), direct(), sweep=sweep).latents for sweep in (SWEEP, SWEEP[::-1]))
     assert torch.allclose(forth, back.flip(1), atol=1e-12)
     assert float((forth[:, 0] - forth[:, 2]).abs().max()) > 1e-3
 
 
-def test_one_picture_that_becomes_nan_leaves_its_neighbours_alone() -> None:
+def test_a_nan_image_does_not_affect_its_batch() -> None:
     spoilt = direct()
     spoilt.trajectory[1] = torch.nan
     result = run(three_tasks(), spoilt)
@@ -215,7 +216,7 @@ def test_one_picture_that_becomes_nan_leaves_its_neighbours_alone() -> None:
     assert torch.allclose(result.latents[[0, 2]], sound[[0, 2]], atol=1e-12)
 
 
-def test_sweep_values_share_their_path_until_injection_ends() -> None:
+def test_sweep_values_share_steps_until_injection_ends() -> None:
     counting = CountingDenoiser(TinyAttention())
     result = run(three_tasks(), direct(), model=counting)
     branches = [1] * 1 + [2] * 1 + [3] * 3
@@ -245,7 +246,8 @@ def stare(latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionCon
     return linear(latents, timestep, text)
 
 
-def test_local_blend_leaves_the_rest_of_the_picture_untouched() -> None:
+@pytest.mark.paper("LANCE-D-local-blend")
+def test_local_blend_leaves_the_rest_of_the_image_unchanged() -> None:
     inverted = direct_inversion(stare, TABLE, CLEAN, TEXT, NULL)
     task = EditTask(0, EDITED_TEXT[0], controls(SWAP), BlendWords.of(SWAP, LENGTH))
     result = run([task], inverted, model=stare).latents[0, 0]

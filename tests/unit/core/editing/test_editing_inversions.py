@@ -1,13 +1,13 @@
 import pytest
 import torch
 
+from evaluation.reference.plain_editing import invert, negative_prompt
+from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 from faultline_core.editing.denoiser import CountingDenoiser
-from faultline_core.editing.direct_inversion import direct_inversion
-from faultline_core.editing.inversion import Inverted
-from faultline_core.editing.negative_prompt import negative_prompt_inversion
+from faultline_core.editing.inversion.direct import direct_inversion
+from faultline_core.editing.inversion.inversion import Inverted
+from faultline_core.editing.inversion.negative_prompt import negative_prompt_inversion
 from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
-from oracles.plain_editing import invert, negative_prompt
-from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 
 STEPS = 10
 TABLE = NoiseSchedule().timetable(STEPS)
@@ -22,7 +22,7 @@ def test_direct_inversion_reconstructs_exactly() -> None:
     assert result.inner_iterations.tolist() == [[0] * STEPS] * 2
 
 
-def test_direct_inversion_costs_one_evaluation_a_step_and_picture() -> None:
+def test_direct_inversion_costs_one_evaluation_per_step_and_image() -> None:
     counting = CountingDenoiser(TinyAttention())
     direct_inversion(counting, TABLE, CLEAN, TEXT, NULL)
     assert (counting.cost.unet_calls, counting.cost.unet_evaluations) == (STEPS, 2 * STEPS)
@@ -40,7 +40,7 @@ def test_negative_prompt_inversion_uses_the_caption_for_both_halves() -> None:
 
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction"])
 @pytest.mark.parametrize("guidance", [1.0, 7.5])
-def test_negative_prompt_inversion_is_the_guided_oracle_whatever_the_guidance(
+def test_negative_prompt_inversion_matches_the_oracle_at_any_guidance(
     prediction: PredictionType, guidance: float
 ) -> None:
     model, velocity = TinyAttention(), prediction == "v_prediction"
@@ -54,21 +54,21 @@ def test_negative_prompt_inversion_is_the_guided_oracle_whatever_the_guidance(
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction"])
-def test_direct_inversion_keeps_the_oracles_path(prediction: PredictionType) -> None:
+def test_direct_inversion_follows_the_oracle_path(prediction: PredictionType) -> None:
     table = NoiseSchedule(prediction=prediction).timetable(STEPS)
     fast = direct_inversion(TinyAttention(), table, CLEAN, TEXT, NULL).trajectory
     plain = invert(TinyAttention(), CLEAN[:1], TEXT[:1], STEPS, velocity=prediction == "v_prediction")
     assert torch.allclose(fast[0], torch.cat(plain[::-1]), atol=1e-10, rtol=0)
 
 
-def test_inversions_can_be_taken_apart_and_joined() -> None:
+def test_inversions_can_be_split_and_joined() -> None:
     whole = negative_prompt_inversion(TinyAttention(), TABLE, CLEAN, TEXT)
     joined = Inverted.concatenate([whole.select(1), whole.select(0)])
     assert torch.equal(joined.trajectory, whole.trajectory.flip(0))
     assert torch.equal(joined.uncond, whole.uncond.flip(0))
 
 
-def test_an_inversion_says_which_pictures_are_finite() -> None:
+def test_an_inversion_reports_which_images_are_finite() -> None:
     spoilt = CLEAN.clone()
     spoilt[0, 0, 0, 0] = torch.inf
     assert direct_inversion(TinyAttention(), TABLE, spoilt, TEXT, NULL).finite.tolist() == [False, True]

@@ -1,8 +1,9 @@
+import pytest
 import torch
 
+from evaluation.reference.toy_denoisers import draw
 from faultline_core.editing.local_blend import BlendWords, blend, heat_mask, word_heat
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
-from oracles.toy_denoisers import draw
 
 SOURCE, TARGET = draw(2, 8, 8, seed=1), draw(2, 8, 8, seed=2)
 COLD = torch.zeros(4, 4, dtype=torch.float64)
@@ -14,7 +15,8 @@ def spot(row: int, column: int, size: int = 4, height: float = 1.0) -> torch.Ten
     return heat
 
 
-def test_latents_outside_of_the_mask_are_the_sources_bit_by_bit() -> None:
+@pytest.mark.paper("LANCE-D-local-blend")
+def test_latents_outside_the_mask_equal_the_source_exactly() -> None:
     heats = torch.stack([COLD, spot(0, 0)])
     blended, mask = blend(SOURCE, TARGET, heats), heat_mask(heats[1], (8, 8)).bool()
     assert torch.equal(blended[:, mask], TARGET[:, mask])
@@ -22,7 +24,7 @@ def test_latents_outside_of_the_mask_are_the_sources_bit_by_bit() -> None:
     assert mask.sum() == 16
 
 
-def test_both_captions_words_open_the_mask() -> None:
+def test_words_of_both_captions_open_the_mask() -> None:
     heats = torch.stack([spot(0, 0), spot(3, 3)])
     changed = (blend(SOURCE, TARGET, heats) == TARGET).all(dim=0)
     assert changed[0, 0]
@@ -30,11 +32,11 @@ def test_both_captions_words_open_the_mask() -> None:
     assert not changed[0, 7]
 
 
-def test_without_changed_words_nothing_but_the_source_remains() -> None:
+def test_without_changed_words_the_blend_is_the_source() -> None:
     assert torch.equal(blend(SOURCE, TARGET, torch.stack([COLD, COLD])), SOURCE)
 
 
-def test_places_below_a_third_of_the_peak_stay_outside() -> None:
+def test_the_mask_excludes_heat_below_a_third_of_the_peak() -> None:
     heat = spot(0, 0, size=8) + spot(7, 7, size=8, height=0.29) + spot(0, 7, size=8, height=0.31)
     mask = heat_mask(heat, (8, 8))
     assert [mask[0, 0].item(), mask[7, 7].item(), mask[0, 7].item()] == [1, 0, 1]

@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from evaluation.reference.plain_editing import invert, null_text
+from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 from faultline_core.editing.denoiser import AttentionControl, CountingDenoiser
-from faultline_core.editing.inversion import Inverted
+from faultline_core.editing.inversion.inversion import Inverted
+from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
 from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
 from faultline_core.errors import Cancelled
-from oracles.plain_editing import invert, null_text
-from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 
 STEPS = 4
 TABLE = NoiseSchedule().timetable(STEPS)
@@ -18,19 +18,20 @@ NULL = draw(LENGTH, WIDTH, seed=9)
 SETTINGS = NullTextSettings(guidance=2.0, tolerance=0.05)
 
 
-def pictures(count: int) -> tuple[Tensor, Tensor]:
+def images(count: int) -> tuple[Tensor, Tensor]:
     return draw(count, 2, 4, 4, seed=5), draw(count, LENGTH, WIDTH, seed=6)
 
 
 @cache
 def inverted(settings: NullTextSettings = SETTINGS, row: int | None = None) -> Inverted:
     rows = slice(None) if row is None else slice(row, row + 1)
-    clean, text = (part[rows] for part in pictures(3))
+    clean, text = (part[rows] for part in images(3))
     return null_text_inversion(TinyAttention(), TABLE, clean, text, NULL, settings)
 
 
-def test_embeddings_and_iteration_counts_are_the_oracles() -> None:
-    fast, (clean, text) = inverted(), pictures(3)
+@pytest.mark.paper("LANCE-EQ1-null-text", "LANCE-C-inner-rate", "LANCE-C-early-stop")
+def test_embeddings_and_iteration_counts_match_the_oracle() -> None:
+    fast, (clean, text) = inverted(), images(3)
     for row in range(3):
         one = slice(row, row + 1)
         path = invert(TinyAttention(), clean[one], text[one], STEPS)
@@ -41,8 +42,8 @@ def test_embeddings_and_iteration_counts_are_the_oracles() -> None:
 
 
 @pytest.mark.parametrize("settings", [SETTINGS, NullTextSettings(guidance=4.0, inner_steps=3)])
-def test_a_velocity_model_is_optimised_as_the_oracle_does(settings: NullTextSettings) -> None:
-    clean, text = pictures(1)
+def test_velocity_model_optimisation_matches_the_oracle(settings: NullTextSettings) -> None:
+    clean, text = images(1)
     table = NoiseSchedule(prediction="v_prediction").timetable(STEPS)
     fast = null_text_inversion(TinyAttention(), table, clean, text, NULL, settings)
     plain = null_text(
@@ -55,13 +56,14 @@ def test_a_velocity_model_is_optimised_as_the_oracle_does(settings: NullTextSett
     assert torch.allclose(fast.trajectory[0], torch.cat(plain.visited), atol=1e-10, rtol=0)
 
 
-def test_pictures_stop_at_iterations_of_their_own() -> None:
+@pytest.mark.paper("LANCE-C-early-stop")
+def test_each_image_stops_at_its_own_iteration() -> None:
     counts = inverted().inner_iterations
     assert len({tuple(row) for row in counts.tolist()}) > 1
     assert 1 <= int(counts.min()) < int(counts.max()) <= 10
 
 
-def test_what_shares_the_batch_changes_nothing() -> None:
+def test_results_do_not_depend_on_the_batch() -> None:
     together = inverted()
     for row in range(3):
         alone = inverted(row=row)
@@ -69,15 +71,16 @@ def test_what_shares_the_batch_changes_nothing() -> None:
         assert alone.inner_iterations[0].tolist() == together.inner_iterations[row].tolist()
 
 
+@pytest.mark.paper("LANCE-EQ1-null-text")
 def test_it_reconstructs_better_than_plain_guidance() -> None:
-    clean = pictures(3)[0]
+    clean = images(3)[0]
     kept = inverted(NullTextSettings(guidance=2.0, inner_steps=0))
     errors = [float((each.reconstruction - clean).square().mean()) for each in (inverted(), kept)]
     assert errors[0] < 0.5 * errors[1]
 
 
-def test_finished_pictures_leave_the_batch() -> None:
-    counting, (clean, text) = CountingDenoiser(TinyAttention()), pictures(3)
+def test_finished_images_leave_the_batch() -> None:
+    counting, (clean, text) = CountingDenoiser(TinyAttention()), images(3)
     result = null_text_inversion(counting, TABLE, clean, text, NULL, SETTINGS)
     inner = int(result.inner_iterations.sum())
     assert counting.cost.unet_evaluations == 3 * STEPS * 3 + inner
@@ -85,8 +88,8 @@ def test_finished_pictures_leave_the_batch() -> None:
     assert counting.cost.unet_calls == 3 * STEPS + int(result.inner_iterations.max(dim=0).values.sum())
 
 
-def test_a_picture_that_becomes_nan_leaves_its_neighbours_alone() -> None:
-    clean, text = pictures(3)
+def test_a_nan_image_does_not_affect_its_batch() -> None:
+    clean, text = images(3)
     spoilt = clean.clone()
     spoilt[1, 0, 0, 0] = torch.nan
     result = null_text_inversion(TinyAttention(), TABLE, spoilt, text, NULL, SETTINGS)
@@ -97,14 +100,14 @@ def test_a_picture_that_becomes_nan_leaves_its_neighbours_alone() -> None:
 
 def test_cancellation_stops_between_inner_iterations() -> None:
     polls = iter([False] * (STEPS + 4))
-    clean, text = pictures(1)
+    clean, text = images(1)
     counting = CountingDenoiser(TinyAttention())
     with pytest.raises(Cancelled):
         null_text_inversion(counting, TABLE, clean, text, NULL, SETTINGS, cancelled=lambda: next(polls, True))
     assert counting.cost.unet_calls == STEPS + 1 + 3
 
 
-def test_no_weight_needs_a_gradient() -> None:
+def test_model_weights_need_no_gradient() -> None:
     seen: list[tuple[bool, bool]] = []
     model = TinyAttention()
 
@@ -114,13 +117,14 @@ def test_no_weight_needs_a_gradient() -> None:
         seen.append((latents.requires_grad, text.requires_grad))
         return model(latents, timestep, text, control)
 
-    clean, text = pictures(1)
+    clean, text = images(1)
     result = null_text_inversion(watched, TABLE, clean, text, NULL, NullTextSettings(inner_steps=1))
     assert not any(latents for latents, _ in seen)
     assert sum(embedding for _, embedding in seen) == STEPS
     assert not result.uncond.requires_grad
 
 
+@pytest.mark.paper("LANCE-C-inner-rate")
 def test_the_learning_rate_never_turns_negative() -> None:
     assert NullTextSettings().learning_rate_at(50) == pytest.approx(5e-3)
     assert NullTextSettings().learning_rate_at(150) == 0.0

@@ -1,4 +1,4 @@
-"""Inversion and edits in one walk: what the reference makes, for half its evaluations."""
+"""Inversion and edits in one walk: the reference's results for half its evaluations."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from evaluation.reference.plain_editing import Carried, Target
+from evaluation.reference.reference_run import Parity, reference_calls, reference_evaluations, reference_run
+from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 from faultline_core.editing.attention_control import CrossEdit, cross_edit, refine
 from faultline_core.editing.denoiser import CountingDenoiser
 from faultline_core.editing.edit import EditSettings, EditTask, edit
+from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
 from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.null_text import NullTextSettings, null_text_inversion
 from faultline_core.editing.null_text_edit import InvertedAndEdited, null_text_edit
 from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
-from oracles.plain_editing import Carried, Target
-from oracles.reference_run import Parity, reference_calls, reference_evaluations, reference_run
-from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 
 STEPS, SWEEP, CROSS = 5, (0.2, 0.4, 0.8), 0.6
 TABLE, MODEL = NoiseSchedule().timetable(STEPS), TinyAttention()
@@ -40,7 +40,7 @@ CARRIED: dict[Parity, tuple[Carried, Carried]] = {
     "paper": (SAME_PLACES, ONE_LATER),
     "released": (ALL_BUT_NEW, ONE_LATER),
 }
-# The middle picture has no edit; of the rest one is edited thrice.
+# The middle image has no edit; of the rest one is edited thrice.
 SOURCES = (2, 0, 2, 2)
 
 
@@ -67,12 +67,12 @@ def fused() -> InvertedAndEdited:
     return run(tasks())
 
 
-def targets(parity: Parity, picture: int) -> list[Target]:
+def targets(parity: Parity, image: int) -> list[Target]:
     carried = [CARRIED[parity][kind] for kind in (0, 1, 1, 0)]
     return [
         Target(EDITED_TEXT[i : i + 1], carried[i], {2: 2.0})
         for i, source in enumerate(SOURCES)
-        if source == picture
+        if source == image
     ]
 
 
@@ -86,7 +86,7 @@ def edited(parity: Parity) -> tuple[InvertedAndEdited, Tensor]:
 
 
 @pytest.mark.parametrize("parity", ["paper", "released"])
-def test_inversions_and_edits_are_the_references(parity: Parity) -> None:
+def test_inversions_and_edits_match_the_reference(parity: Parity) -> None:
     made, latents = edited(parity)
     for row in range(3):
         one = slice(row, row + 1)
@@ -100,19 +100,19 @@ def test_inversions_and_edits_are_the_references(parity: Parity) -> None:
             (made.inverted.trajectory[row], torch.cat(plain.inversion.visited)),
             (made.inverted.reconstruction[one], plain.reconstruction),
             (latents[[i for i, source in enumerate(SOURCES) if source == row]],
-             torch.stack(plain.pictures, dim=1)),
+             torch.stack(plain.images, dim=1)),
         ):  # fmt: skip
             assert torch.allclose(ours, theirs, atol=1e-10, rtol=0)
 
 
-def test_pictures_stop_at_iterations_of_their_own() -> None:
+def test_each_image_stops_at_its_own_iteration() -> None:
     counts = fused().inverted.inner_iterations
     assert len({tuple(row) for row in counts.tolist()}) == 3
     assert 1 <= int(counts.min()) < int(counts.max()) <= 10
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5])
-def test_calls_of_any_size_give_the_same(batch: int) -> None:
+def test_results_do_not_depend_on_the_call_size(batch: int) -> None:
     counting = CountingDenoiser(MODEL)
     small = null_text_edit(counting, TABLE, CLEAN, TEXT, NULL, INNER, tasks(), settings(batch=batch))
     assert torch.allclose(small.edited.latents, fused().edited.latents, atol=1e-10, rtol=0)
@@ -122,7 +122,7 @@ def test_calls_of_any_size_give_the_same(batch: int) -> None:
     assert sum(cost.unet_backward_evaluations for cost in costs) == counting.cost.unet_backward_evaluations
 
 
-def test_it_makes_what_an_inversion_and_then_its_edits_make() -> None:
+def test_the_joint_edit_equals_inversion_followed_by_edits() -> None:
     inverted = null_text_inversion(MODEL, TABLE, CLEAN, TEXT, NULL, INNER)
     after = edit(MODEL, TABLE, inverted, TEXT, tasks(), settings()).latents
     assert torch.allclose(fused().edited.latents, after, atol=1e-10, rtol=0)
@@ -137,7 +137,7 @@ def test_no_source_is_evaluated_twice() -> None:
     assert {cost.unet_evaluations for cost in fused().edited.costs} == {2 * (1 + 2 + 3 * 3)}
 
 
-def test_a_picture_that_becomes_nan_leaves_its_neighbours_alone() -> None:
+def test_a_nan_image_does_not_affect_its_batch() -> None:
     spoilt = CLEAN.clone()
     spoilt[2, 0, 0, 0] = torch.nan
     made = null_text_edit(MODEL, TABLE, spoilt, TEXT, NULL, INNER, tasks(), settings())
@@ -146,23 +146,23 @@ def test_a_picture_that_becomes_nan_leaves_its_neighbours_alone() -> None:
     assert torch.allclose(made.edited.latents[1], fused().edited.latents[1], atol=1e-10, rtol=0)
 
 
-def test_it_takes_half_the_references_evaluations_and_a_fifth_of_its_calls() -> None:
-    """Four pictures, three edits each, six sweep values, fifty steps; one inner iteration stands for all."""
-    pictures, edits, sweep, steps = 4, 3, (0.4, 0.5, 0.6, 0.7, 0.8, 0.9), 50
+def test_the_joint_edit_takes_half_the_evaluations_and_a_fifth_of_the_calls() -> None:
+    """Four images, three edits each, six sweep values, fifty steps; one inner iteration stands for all."""
+    images, edits, sweep, steps = 4, 3, (0.4, 0.5, 0.6, 0.7, 0.8, 0.9), 50
     model = CountingDenoiser(TinyAttention(dtype=torch.float32))
-    clean, text = draw(pictures, 2, 2, 2, seed=5).float(), draw(pictures, LENGTH, WIDTH, seed=6).float()
+    clean, text = draw(images, 2, 2, 2, seed=5).float(), draw(images, LENGTH, WIDTH, seed=6).float()
     controls = cross_edit(SWAP, LENGTH, word_weight=2.0)
     null_text_edit(
         model, NoiseSchedule().timetable(steps), clean, text, NULL.float(),
         NullTextSettings(inner_steps=1, tolerance=0.0),
-        [EditTask(i // edits, text[i % edits], controls) for i in range(pictures * edits)],
+        [EditTask(i // edits, text[i % edits], controls) for i in range(images * edits)],
         EditSettings(guidance=7.5, cross_replace=0.8, self_replace=sweep, batch=18),
     )  # fmt: skip
     # From the fewest inner iterations seen on photographs to the most there can be.
     for inner in (445, 470, 500):
         # Weights need no gradient: 2.08 evaluations an inner iteration, where the reference takes 3.
-        taken = model.cost.unet_evaluations + (2.08 * inner - steps) * pictures
+        taken = model.cost.unet_evaluations + (2.08 * inner - steps) * images
         reference = reference_evaluations(steps=steps, inner=inner, sweep=len(sweep), edits=edits)
-        assert reference * pictures / taken >= 2.0
+        assert reference * images / taken >= 2.0
         calls = model.cost.unet_calls + inner - steps
-        assert pictures * reference_calls(steps=steps, inner=inner, sweep=len(sweep)) / calls >= 4.5
+        assert images * reference_calls(steps=steps, inner=inner, sweep=len(sweep)) / calls >= 4.5

@@ -44,12 +44,12 @@ def test_changed_words_are_found(source: str, target: str, removed: list[str], a
     assert changes(source, target) == (removed, added)
 
 
-def test_a_word_for_each_word_is_a_replacement() -> None:
+def test_word_for_word_changes_are_a_replacement() -> None:
     assert align(prompt("a red bus"), prompt("a blue tram")).is_replacement
     assert align(prompt("a red bus"), prompt("a red bus")).is_replacement
 
 
-def test_equal_counts_alone_are_no_replacement() -> None:
+def test_equal_word_counts_are_not_enough_for_a_replacement() -> None:
     assert not align(prompt("a red bus on grass"), prompt("a bus on wet grass")).is_replacement
 
 
@@ -63,7 +63,7 @@ def test_words_of_several_tokens_stay_together() -> None:
     assert (alignment.source_tail, alignment.target_tail) == (5, 4)
 
 
-def test_a_word_is_the_same_only_if_all_its_tokens_are() -> None:
+def test_words_are_equal_only_if_all_their_tokens_are() -> None:
     source = TokenizedPrompt((BOS, 5, 6, EOS), (None, 0, 0, None))
     target = TokenizedPrompt((BOS, 5, 7, EOS), (None, 0, 0, None))
     assert align(source, target).added == (1, 2)

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from faultline_core.editing.driver import Driver
-from faultline_core.editing.scheduled import scheduled_walk
-from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
+from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
+from faultline_core.editing.driver.driver import Driver
+from faultline_core.editing.solvers.scheduled import scheduled_walk
 
 TEXT, NULL = draw(3, LENGTH, WIDTH, seed=6), draw(LENGTH, WIDTH, seed=9)
 
@@ -30,7 +30,7 @@ class Halving:
 
 
 @pytest.mark.parametrize(("guidance", "evaluations"), [(2.5, 6), (1.0, 3)])
-def test_it_walks_as_written_out(guidance: float, evaluations: int) -> None:
+def test_scheduled_steps_match_the_written_out_formula(guidance: float, evaluations: int) -> None:
     model, noise = TinyAttention(), draw(3, 2, 4, 4, seed=4)
     latents = 3.0 * noise
     for index, timestep in enumerate((900.0, 450.5, 450.5)):

@@ -5,16 +5,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 from faultline_core.editing.attention_control import cross_edit
-from faultline_core.editing.ddim import step
-from faultline_core.editing.dpm_solver import DPMSolver2M
 from faultline_core.editing.edit import Edited, EditSettings, EditTask, edit
+from faultline_core.editing.inversion.virtual import virtual_inversion
 from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType, Timetable
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
-from faultline_core.editing.solver import DDIM, Move, Solver, predicted_clean
+from faultline_core.editing.solvers.ddim import step
+from faultline_core.editing.solvers.dpm_solver import DPMSolver2M
+from faultline_core.editing.solvers.solver import DDIM, Move, Solver, predicted_clean
 from faultline_core.editing.sweep import Fork
-from faultline_core.editing.virtual_inversion import virtual_inversion
-from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 
 SPREAD = 2.0
 
@@ -50,7 +50,7 @@ def error(solver: Solver, steps: int) -> float:
     return float((solved(solver, table, start) - exact).abs())
 
 
-def test_halving_the_steps_quarters_the_second_orders_error_and_halves_the_firsts() -> None:
+def test_step_halving_divides_error_by_two_in_first_order_and_four_in_second() -> None:
     assert error(DDIM(), 80) == pytest.approx(error(DDIM(), 160) * 2, rel=0.1)
     assert error(DPMSolver2M(), 80) == pytest.approx(error(DPMSolver2M(), 160) * 4, rel=0.1)
     assert error(DPMSolver2M(), 20) < error(DDIM(), 20) / 5
@@ -74,21 +74,21 @@ def plain_second_order(table: Timetable, noise: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction"])
-def test_the_second_order_solver_is_the_papers_algorithm(prediction: PredictionType) -> None:
+def test_the_second_order_solver_matches_the_papers_algorithm(prediction: PredictionType) -> None:
     table, noise = NoiseSchedule(prediction=prediction).timetable(7), draw(2, 2, 4, 4, seed=1)
     assert torch.allclose(
         solved(DPMSolver2M(), table, noise), plain_second_order(table, noise), atol=1e-12, rtol=0
     )
 
 
-def test_the_second_order_solver_ends_at_a_level_without_any_noise() -> None:
+def test_the_second_order_solver_ends_at_a_noise_free_level() -> None:
     table, noise = NoiseSchedule(set_alpha_to_one=True).timetable(5), draw(1, 2, 4, 4, seed=2)
     assert table.levels[-1] == 1.0
     assert bool(torch.isfinite(solved(DPMSolver2M(), table, noise)).all())
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction"])
-def test_predicted_clean_latents_undo_the_mixture(prediction: PredictionType) -> None:
+def test_predicted_clean_latents_invert_the_noising(prediction: PredictionType) -> None:
     table, clean, noise = (
         NoiseSchedule(prediction=prediction).timetable(6),
         draw(1, 2, 3, 3, seed=3),
@@ -99,14 +99,14 @@ def test_predicted_clean_latents_undo_the_mixture(prediction: PredictionType) ->
     assert torch.allclose(predicted_clean(table, 2, signal * clean + share * noise, output), clean)
 
 
-def test_ddim_as_a_solver_is_the_step() -> None:
+def test_the_ddim_solver_equals_the_ddim_step() -> None:
     table, latents, output = NoiseSchedule().timetable(6), draw(1, 2, 3, 3, seed=5), draw(1, 2, 3, 3, seed=6)
     moved, memory = DDIM().advance(table, 3, Move(latents, output, source_next=latents))
     assert torch.equal(moved, step(table, 3, latents, output))
     assert memory is None
 
 
-def test_a_target_that_goes_on_from_a_fork_remembers_the_step_before() -> None:
+def test_resuming_from_a_fork_keeps_the_previous_step() -> None:
     table, text, latents = (
         NoiseSchedule().timetable(6),
         draw(2, LENGTH, WIDTH, seed=7),

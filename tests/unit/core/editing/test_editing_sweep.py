@@ -1,4 +1,4 @@
-"""A sweep run from its largest value down gives what the whole sweep gives, for fewer evaluations."""
+"""A sweep from its largest value down gives the results of the whole sweep for fewer evaluations."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 from faultline_core.editing.attention_control import cross_edit
 from faultline_core.editing.denoiser import CountingDenoiser
-from faultline_core.editing.direct_inversion import direct_inversion
 from faultline_core.editing.edit import Edited, EditSettings, EditTask, edit
+from faultline_core.editing.inversion.direct import direct_inversion
 from faultline_core.editing.local_blend import BlendWords
 from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
 from faultline_core.editing.sweep import Fork, fork_steps, latest_fork
-from faultline_core.sweep import rounds
-from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
+from faultline_core.stress_test.sweep import rounds
 
 STEPS, CROSS = 10, 0.6
 SWEEP = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -78,24 +78,26 @@ def lazily(passing: Sequence[int], *, batch: int = 16) -> tuple[dict[tuple[int, 
 WHOLE, WHOLE_COUNT = run(TASKS, SWEEP)
 
 
+@pytest.mark.paper("LANCE-C-selection")
 @settings(max_examples=4, deadline=None)
 @given(st.lists(st.integers(0, 6), min_size=3, max_size=3))
-def test_values_tried_lazily_are_those_of_the_whole_sweep(passing: list[int]) -> None:
+def test_lazily_tried_values_equal_the_whole_sweep(passing: list[int]) -> None:
     found, _ = lazily(passing)
     for (i, value), latents in found.items():
         assert torch.allclose(latents, WHOLE.latents[i, SWEEP.index(value)], atol=1e-12, rtol=0)
     assert len(found) == sum(min(last + 1, len(SWEEP)) for last in passing)
 
 
-def test_a_fork_is_gone_on_from_bit_for_bit_at_equal_batch() -> None:
+def test_resuming_from_a_fork_reproduces_the_whole_edit() -> None:
     whole = run(TASKS, SWEEP, batch=1)[0].latents
     found, _ = lazily([5, 5, 5], batch=1)
-    assert all(latents.equal(whole[i, SWEEP.index(value)]) for (i, value), latents in found.items())
+    for (i, value), latents in found.items():
+        assert torch.allclose(latents, whole[i, SWEEP.index(value)], atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("passing", [(0, 0, 0), (1, 0, 0), (2, 2, 0), (3, 5, 1), (5, 5, 5)])
-def test_evaluations_are_those_after_each_fork(passing: tuple[int, int, int]) -> None:
-    """Two a target and step, and one a picture and step for as long as anything of it is looked at."""
+def test_only_evaluations_after_a_fork_are_counted(passing: tuple[int, int, int]) -> None:
+    """Two a target and step, and one an image and step for as long as anything of it is looked at."""
     ends = [round(value * STEPS) for value in sorted(SWEEP, reverse=True)]
     firsts = [0, *ends[1:]]
     targets = sum(2 * (STEPS - first) for last in passing for first in firsts[: last + 1])
@@ -117,11 +119,11 @@ def test_no_value_starts_past_the_end_of_its_injection() -> None:
     forks = [Fork(step, TEXT) for step in (4, 5, 8)]
     assert latest_fork(forks, TABLE, (0.7, 0.9)) == forks[1]
     assert latest_fork(forks, TABLE, (0.3,)) is None
-    with pytest.raises(ValueError, match="step 8 is past"):
+    with pytest.raises(ValueError, match="step 8 is after"):
         run([replace(TASKS[0], start=forks[2])], (0.7,))
 
 
-def test_edits_that_start_apart_end_together() -> None:
+def test_edits_resumed_from_different_steps_end_together() -> None:
     forks = run(TASKS, (0.9,), steps=fork_steps(TABLE, SWEEP))[0].forks
     assert [fork.step for fork in forks[0]] == [4, 5, 6, 7, 8, 9]
     mixed = [replace(TASKS[0], start=forks[0][2]), TASKS[1], replace(TASKS[2], start=forks[2][0])]

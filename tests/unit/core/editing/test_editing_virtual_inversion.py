@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 from faultline_core.editing.attention_control import cross_edit
 from faultline_core.editing.denoiser import CountingDenoiser
 from faultline_core.editing.edit import Edited, EditSettings, EditTask, edit
+from faultline_core.editing.inversion.virtual import Consistent, virtual_inversion
 from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType, Timetable
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
-from faultline_core.editing.virtual_inversion import Consistent, virtual_inversion
-from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 
 STEPS = 4
 TABLE = NoiseSchedule().timetable(STEPS, spacing="trailing")
@@ -48,7 +48,7 @@ def run(
 
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction"])
 @pytest.mark.parametrize("guidance", [1.0, 4.0])
-def test_an_identity_edit_gives_back_the_picture(prediction: PredictionType, guidance: float) -> None:
+def test_an_identity_edit_returns_the_image(prediction: PredictionType, guidance: float) -> None:
     table = NoiseSchedule(prediction=prediction).timetable(STEPS)
     same = [task(row, TEXT[row], changed=False) for row in range(2)]
     edited, _ = run(same, table=table, guidance=guidance)
@@ -56,7 +56,7 @@ def test_an_identity_edit_gives_back_the_picture(prediction: PredictionType, gui
 
 
 def plain(row: int, text: Tensor, guidance: float) -> Tensor:
-    """Xu et al. 2023 in noise terms, one picture and edit, no attention carried over."""
+    """Xu et al. 2023 in noise terms, one image and edit, no attention carried over."""
     model, z_0, drawn = TinyAttention(), CLEAN[row], NOISE[row]
     z = math.sqrt(TABLE.levels[0]) * z_0 + math.sqrt(1 - TABLE.levels[0]) * drawn
     for i, t in enumerate(TABLE.timesteps):
@@ -71,20 +71,20 @@ def plain(row: int, text: Tensor, guidance: float) -> Tensor:
         corrected = noise_in(z, text) - noise_in(source, TEXT[row]) + (source - alpha * z_0) / sigma
         clean = (z - sigma * corrected) / alpha
         z = math.sqrt(TABLE.levels[i + 1]) * clean + math.sqrt(1 - TABLE.levels[i + 1]) * drawn
-    # The last level is not entirely clean: the picture itself stands there, as in every inversion.
+    # The last level is not entirely clean: the image itself stands there, as in every inversion.
     last = TABLE.levels[-1]
     return z - math.sqrt(last) * z_0 - math.sqrt(1 - last) * drawn + z_0
 
 
 @pytest.mark.parametrize("guidance", [1.0, 3.0])
-def test_edits_are_the_papers_in_its_own_symbols(guidance: float) -> None:
+def test_edits_match_the_papers_equations(guidance: float) -> None:
     edited, _ = run(TASKS, guidance=guidance, cross=0.0, sweep=(0.0,))
     for row, one in enumerate(TASKS):
         wanted = plain(one.source, one.text, guidance)
         assert torch.allclose(edited.latents[row, 0], wanted, atol=1e-10, rtol=0)
 
 
-def test_an_edit_does_not_depend_on_what_shares_its_calls() -> None:
+def test_an_edit_does_not_depend_on_its_batch() -> None:
     together, _ = run(TASKS)
     for row, one in enumerate(TASKS):
         for batch in (1, 16):
@@ -92,20 +92,20 @@ def test_an_edit_does_not_depend_on_what_shares_its_calls() -> None:
             assert torch.allclose(alone.latents[0], together.latents[row], atol=1e-10, rtol=0)
 
 
-def test_the_inversion_asks_nothing_and_the_source_is_asked_once_a_step_and_half() -> None:
+def test_inversion_is_free_and_the_source_is_evaluated_once_per_step_and_half() -> None:
     edited, counting = run(TASKS)
     targets = 3 * 1 + 3 * 2 * (STEPS - 1)
     assert counting.cost.unet_evaluations == 2 * (targets + 2 * STEPS)
     assert sum(cost.unet_evaluations for cost in edited.costs) == counting.cost.unet_evaluations
 
 
-def test_without_guidance_each_row_is_asked_once() -> None:
+def test_without_guidance_each_row_is_evaluated_once() -> None:
     edited, counting = run([TASKS[1]], guidance=1.0, sweep=(0.5,))
     assert counting.cost.unet_evaluations == 2 * STEPS
     assert edited.costs[0].unet_evaluations == 2 * STEPS
 
 
-def test_the_path_starts_in_noise_and_ends_in_the_picture() -> None:
+def test_the_path_runs_from_noise_to_the_image() -> None:
     inverted = virtual_inversion(TABLE, CLEAN, NULL, NOISE)
     assert torch.equal(inverted.reconstruction, CLEAN)
     share = math.sqrt(1 - TABLE.levels[0])

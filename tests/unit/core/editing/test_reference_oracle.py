@@ -1,4 +1,4 @@
-"""The oracle of the reference: its two parity modes, and its word maps beside the product's."""
+"""The reference oracle: its two parity modes, and its word maps compared with the product's."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from faultline_core.editing.attention_control import cross_edit, refine, reweight
-from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
-from oracles.plain_alignment import Word, carried_maps
-from oracles.plain_editing import Target, invert, prompt_to_prompt
-from oracles.reference_run import (
+from evaluation.reference.plain_alignment import Word, carried_maps
+from evaluation.reference.plain_editing import Target, invert, prompt_to_prompt
+from evaluation.reference.reference_run import (
     SWEEPS,
     Parity,
     ReferenceRun,
@@ -20,7 +18,9 @@ from oracles.reference_run import (
     reference_evaluations,
     reference_run,
 )
-from oracles.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
+from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
+from faultline_core.editing.attention_control import cross_edit, refine, reweight
+from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
 
 CLEAN, TEXT = draw(1, 2, 4, 4, seed=5), draw(1, LENGTH, WIDTH, seed=6)
 NULL = draw(1, LENGTH, WIDTH, seed=9)
@@ -50,24 +50,24 @@ def alone(made: ReferenceRun, target: Target, gains: dict[int, float], self_step
 @pytest.mark.parametrize(("parity", "weighted"), [("released", False), ("paper", True)])
 def test_the_released_sweep_forgets_the_weights_after_its_first_value(parity: Parity, weighted: bool) -> None:
     made, target = run(parity, TARGETS), TARGETS[0]
-    assert len(made.pictures) == len(SWEEPS[parity])
-    assert torch.allclose(made.pictures[0][0], alone(made, target, target.gains, 2), atol=1e-12)
+    assert len(made.images) == len(SWEEPS[parity])
+    assert torch.allclose(made.images[0][0], alone(made, target, target.gains, 2), atol=1e-12)
     later = alone(made, target, target.gains if weighted else {}, 3)
-    assert torch.allclose(made.pictures[2][0], later, atol=1e-12)
+    assert torch.allclose(made.images[2][0], later, atol=1e-12)
     assert not torch.allclose(later, alone(made, target, {} if weighted else target.gains, 3), atol=1e-6)
 
 
-def test_its_evaluations_and_calls_are_the_cost_model_s() -> None:
+def test_evaluations_and_calls_match_the_cost_model() -> None:
     tally = Tally(TinyAttention())
     made = run("paper", TARGETS, tally)
     inner = sum(made.inversion.iterations)
     assert inner == 2 * STEPS
-    counts = {"steps": STEPS, "inner": inner, "sweep": len(made.pictures)}
+    counts = {"steps": STEPS, "inner": inner, "sweep": len(made.images)}
     assert tally.evaluations == reference_evaluations(**counts, edits=2)
     assert tally.calls == reference_calls(**counts)
 
 
-def test_the_cost_model_s_published_case() -> None:
+def test_the_cost_model_reproduces_the_published_case() -> None:
     cases = {1: 2910, 5: 1062}
     for edits, published in cases.items():
         whole = reference_evaluations(steps=50, inner=470, sweep=6, edits=edits)
@@ -93,7 +93,7 @@ def prompt(words: list[Word]) -> TokenizedPrompt:
 
 @pytest.mark.parametrize("replace", [True, False])
 @pytest.mark.parametrize("case", sorted(PAIRS))
-def test_its_word_maps_are_the_product_s(case: str, replace: bool) -> None:
+def test_oracle_word_maps_match_the_product(case: str, replace: bool) -> None:
     source, target = PAIRS[case]
     carried, added = carried_maps(source, target, 9, replace=replace)
     mapper, kept, gain = torch.zeros(9, 9), torch.zeros(9), torch.ones(9)
@@ -112,7 +112,7 @@ def test_its_word_maps_are_the_product_s(case: str, replace: bool) -> None:
 
 
 @pytest.mark.parametrize(("parity", "kept"), [("released", 3), ("paper", 1)])
-def test_the_value_that_is_kept(parity: Parity, kept: int) -> None:
+def test_each_rule_selects_its_sweep_value(parity: Parity, kept: int) -> None:
     directions = [0.3, 0.5, 0.9, 0.4]
     assert chosen_value([True, True, False, True], directions, parity) == kept
     assert chosen_value([False] * 4, directions, parity) is None

@@ -1,0 +1,147 @@
+"""``faultline dataset-interface`` and ``faultline generate``."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+import typer
+
+from faultline._cli.datasets import UNRESOLVED, dataset_name
+from faultline._cli.follow import Output, create_and_follow
+from faultline._cli.options import (
+    AsJson,
+    Captions,
+    ClassName,
+    Detach,
+    ImageFolder,
+    InterfaceId,
+    Report,
+    Seed,
+    Steps,
+    Url,
+)
+from faultline._cli.tables import interface_text
+from faultline._cli.terminal import check_image_folder, connected, print_note, print_result, show
+from faultline._folders import read_captions
+from faultline_core.contract.dataset_interfaces import (
+    CLASS_NAME,
+    DatasetInterfaceCreate,
+    Images,
+    LearningPrompts,
+)
+
+Dataset = Annotated[
+    str,
+    typer.Argument(metavar="DATASET", help="A dataset's name, or a folder with one subfolder per class."),
+]
+TokenInit = Annotated[
+    str,
+    typer.Option(metavar="WORD", help="Initial token: class-name, or one word for all classes, such as pet."),
+]
+Classes = Annotated[
+    list[str] | None, typer.Option(metavar="CLASS", help="A class to learn. Repeatable; default: all.")
+]
+Prompts = Annotated[
+    str | None,
+    typer.Option(metavar="KIND", help="Training prompts: templates or captions; default: the suite's."),
+]
+Vectors = Annotated[int | None, typer.Option(metavar="N", help="Vectors per class; default: the suite's.")]
+LearningSteps = Annotated[
+    int | None, typer.Option(metavar="N", help="Training steps per class; default: the suite's.")
+]
+LimitPerClass = Annotated[int | None, typer.Option(metavar="N", help="Use at most this many images a class.")]
+ShiftPrompt = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SHIFT",
+        help="'in the snow', a name of the catalogue, or a prompt with <class>; default: none.",
+    ),
+]
+Count = Annotated[int, typer.Option("--n", metavar="N", help="Number of images, 1 to 64.")]
+ByName = Annotated[
+    bool, typer.Option("--by-name", metavar="", help="Use the class's plain name instead of its token.")
+]
+Guidance = Annotated[
+    float | None, typer.Option(metavar="SCALE", help="Guidance scale; default: the suite's.")
+]
+Scheduler = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Diffusion scheduler; default: the suite's.")
+]
+
+
+def dataset_interface(
+    dataset: Dataset,
+    token_init: TokenInit = CLASS_NAME,
+    classes: Classes = None,
+    prompts: Prompts = None,
+    vectors: Vectors = None,
+    steps: LearningSteps = None,
+    limit: LimitPerClass = None,
+    seed: Seed = 0,
+    captions: Captions = None,
+    report: Report = None,
+    detach: Detach = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Learn one token per class of a dataset (Dataset Interfaces)."""
+    with connected(url) as client:
+        output = Output(report=report, detach=detach, as_json=as_json)
+        own_captions = {} if captions is None else read_captions(captions)
+        body = DatasetInterfaceCreate(
+            dataset=UNRESOLVED,
+            classes=classes or None,
+            token_init=token_init,
+            prompts=cast("LearningPrompts | None", prompts),
+            vectors=vectors,
+            steps=steps,
+            limit=limit,
+            seed=seed,
+        )
+        settings = {name: getattr(body, name) for name in body.model_fields_set - {"dataset"}}
+        create_and_follow(
+            lambda: client.dataset_interfaces.create(
+                dataset=dataset_name(client, dataset, own_captions), **settings
+            ),
+            interface_text,
+            output,
+        )
+
+
+def generate(
+    interface: InterfaceId,
+    class_name: ClassName,
+    shift: ShiftPrompt = None,
+    n: Count = 8,
+    seed: Seed = 0,
+    by_name: ByName = False,
+    steps: Steps = None,
+    guidance: Guidance = None,
+    scheduler: Scheduler = None,
+    out: ImageFolder = None,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Generate images of one class of an interface, under a shift or without."""
+    with connected(url) as client:
+        check_image_folder(out)
+        generated = client.dataset_interfaces.get(interface).generate(
+            class_name=class_name,
+            shift=shift,
+            n=n,
+            seed=seed,
+            by_name=by_name,
+            steps=steps,
+            guidance=guidance,
+            scheduler=scheduler,
+        )
+        answer = Images(
+            images=[each.described for each in generated], model=generated.model, cost=generated.cost
+        )
+        if as_json:
+            show(answer, "", as_json)
+        for each in generated:
+            place = each.image if out is None else str(each.save(out))
+            if not as_json:
+                print_result(f"{place}\tseed {each.seed}\t{each.prompt}")
+        print_note(f"cost: {generated.cost}")

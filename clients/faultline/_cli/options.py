@@ -1,0 +1,49 @@
+"""Options and arguments that several commands take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Url = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL", envvar="FAULTLINE_URL", help="The gateway's address."),
+]
+AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON and nothing else.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
+InterfaceId = Annotated[str, typer.Argument(metavar="INTERFACE", help="The dataset interface's run id.")]
+ClassName = Annotated[str, typer.Argument(metavar="CLASS", help="One of the interface's classes.")]
+Classifiers = Annotated[
+    list[str],
+    typer.Option(metavar="SPEC", help="A classifier: timm:resnet50, py:module:function, ... Repeatable."),
+]
+# A default in the shell only: a first try need not choose a seed, a program must.
+Seed = Annotated[int, typer.Option(metavar="N", help="Equal seeds give equal results.")]
+Steps = Annotated[
+    int | None, typer.Option(metavar="N", help="Denoising steps; default: the suite's setting.")
+]
+Captions = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help='Your captions for a folder, one JSON object per line: {"file_name": ..., "caption": ...}. '
+        "The captioner describes every other image.",
+    ),
+]
+Report = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the HTML report to this file.")]
+Detach = Annotated[
+    bool, typer.Option("--detach", metavar="", help="Print the run's id and exit; the run continues.")
+]
+MaxDrop = Annotated[
+    float | None,
+    typer.Option(
+        metavar="DROP", help="Exit with 1 if an accuracy drop is proven to exceed this fraction, 0 to 1."
+    ),
+]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", metavar="", help="With --max-drop: treat an inconclusive result as failed."),
+]
+ImageFolder = Annotated[Path | None, typer.Option(metavar="DIR", help="Save the images in this folder.")]

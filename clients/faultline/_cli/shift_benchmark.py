@@ -1,0 +1,171 @@
+"""``faultline shift-benchmark`` and ``faultline compare-prompts``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, cast, get_args
+
+import typer
+
+from faultline._cli.classifiers import reachable
+from faultline._cli.follow import Output, create_and_follow
+from faultline._cli.options import (
+    AsJson,
+    Classifiers,
+    ClassName,
+    Detach,
+    InterfaceId,
+    Report,
+    Seed,
+    Steps,
+    Url,
+)
+from faultline._cli.tables import prompts_text, shift_benchmark_text
+from faultline._cli.terminal import connected, print_note
+from faultline._files import write_text
+from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from faultline_core.contract.shift_benchmarks import CATALOGUE, BenchmarkSource
+from faultline_core.errors import InvalidRequest
+
+SOURCES = ", ".join(get_args(BenchmarkSource))
+
+Count = Annotated[int, typer.Option("--n", metavar="N", help="Images per class and shift.")]
+Real = Annotated[int, typer.Option(metavar="N", help="Real images per class, for thresholds and controls.")]
+Shifts = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SHIFT",
+        help="'in the snow', a name of the catalogue, or a prompt with <class>. Repeatable; "
+        "default: the whole catalogue.",
+    ),
+]
+Classes = Annotated[
+    list[str] | None, typer.Option(metavar="CLASS", help="A class to test. Repeatable; default: all.")
+]
+Sources = Annotated[
+    list[str] | None,
+    typer.Option(metavar="SOURCE", help=f"Where images come from: {SOURCES}. Repeatable; default: token."),
+]
+Retrieval = Annotated[
+    str | None, typer.Option(metavar="DATASET", help="The dataset that --source retrieval searches.")
+]
+Out = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Write report.html and summary.json to this folder.")
+]
+Prompts = Annotated[
+    list[str],
+    typer.Option(metavar="PROMPT", help="'a photo of an empty <class>', 'in the grass', ... Repeatable."),
+]
+
+
+def shift_benchmark(
+    interface: InterfaceId,
+    classifier: Classifiers,
+    shift: Shifts = None,
+    classes: Classes = None,
+    source: Sources = None,
+    retrieval: Retrieval = None,
+    n: Count = 8,
+    real: Real = 50,
+    steps: Steps = None,
+    seed: Seed = 0,
+    report: Report = None,
+    out: Out = None,
+    detach: Detach = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Benchmark classifiers on shifts of an interface's classes."""
+    with connected(url) as client:
+        output = Output(report=_report_path(report, out), detach=detach, as_json=as_json)
+        sources = [image_source(name) for name in source or ("token",)]
+        specs = reachable(client, classifier, detach=detach)
+        create_and_follow(
+            lambda: client.shift_benchmarks.create(
+                interface=interface,
+                classifiers=specs,
+                shifts=shift or CATALOGUE,
+                classes=classes or None,
+                sources=sources,
+                retrieval=retrieval,
+                n=n,
+                real=real,
+                steps=steps,
+                seed=seed,
+            ),
+            _saving_summary(out, shift_benchmark_text),
+            output,
+            serves_function=specs != classifier,
+        )
+
+
+def compare_prompts(
+    interface: InterfaceId,
+    class_name: ClassName,
+    prompt: Prompts,
+    classifier: Classifiers,
+    n: Count = 16,
+    real: Real = 50,
+    steps: Steps = None,
+    seed: Seed = 0,
+    report: Report = None,
+    out: Out = None,
+    detach: Detach = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Compare prompts of one class, by its token and by its plain name."""
+    with connected(url) as client:
+        output = Output(report=_report_path(report, out), detach=detach, as_json=as_json)
+        specs = reachable(client, classifier, detach=detach)
+        create_and_follow(
+            lambda: client.shift_benchmarks.create(
+                interface=interface,
+                classifiers=specs,
+                shifts=prompt,
+                classes=[class_name],
+                sources=["token", "class-name"],
+                n=n,
+                real=real,
+                steps=steps,
+                seed=seed,
+            ),
+            _saving_summary(out, prompts_text),
+            output,
+            serves_function=specs != classifier,
+        )
+
+
+def image_source(name: str) -> BenchmarkSource:
+    """Return the image source of this name.
+
+    Raises:
+        InvalidRequest: there is no such source.
+    """
+    if name not in get_args(BenchmarkSource):
+        raise InvalidRequest(f"unknown image source {name!r}: choose from {SOURCES}")
+    return cast("BenchmarkSource", name)
+
+
+def _report_path(report: Path | None, out: Path | None) -> Path | None:
+    """Make the output folder now: one that cannot be made is rejected before hours of work."""
+    if out is None:
+        return report
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidRequest(f"cannot write to the folder {str(out)!r}: {error}") from error
+    return report or out / "report.html"
+
+
+def _saving_summary(
+    out: Path | None, render: Callable[[ShiftBenchmarkSummary], str]
+) -> Callable[[ShiftBenchmarkSummary], str]:
+    def save_and_render(summary: ShiftBenchmarkSummary) -> str:
+        if out is not None:
+            path = write_text(out / "summary.json", summary.model_dump_json(indent=2, by_alias=True))
+            print_note(f"summary written to {path}")
+        return render(summary)
+
+    return save_and_render

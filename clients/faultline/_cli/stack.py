@@ -1,0 +1,122 @@
+"""``faultline up``, ``down`` and ``status``: a Faultline of this machine's own."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+import typer
+
+from faultline._cli.exit_code import ExitCode
+from faultline._cli.options import AsJson
+from faultline._cli.steps import Steps
+from faultline._cli.terminal import exit_on_error, print_result, show
+from faultline._stack import DEFAULT_PORT, Stack, StackStatus, open_stack, status_of
+from faultline._stack.environment import DEFAULT_SUITE
+from faultline._stack.status import SUITE_DISTRIBUTION
+
+State = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of ledger, images, secret and logs; default: FAULTLINE_STATE_DIR, else your own "
+        "data folder.",
+        show_default=False,
+    ),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=65535, envvar="FAULTLINE_PORT", show_default=False,
+        help="Where the gateway listens; default: 8080.",
+    ),
+]  # fmt: skip
+ServicesPort = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=65535, envvar="FAULTLINE_SERVICES_PORT", show_default=False,
+        help="Where the services listen; default: 8101.",
+    ),
+]  # fmt: skip
+
+
+def up(state: State = None, port: Port = None, services_port: ServicesPort = None) -> None:
+    """Start Faultline on this machine and leave it running."""
+    with exit_on_error(), Steps() as steps:
+        stack = open_stack(state, port=port, services_port=services_port, tell=steps.tell)
+        stack.left_running()
+    print_result(_greeting(stack, state))
+
+
+def down(state: State = None) -> None:
+    """Stop what `faultline up` started."""
+    with exit_on_error(), Steps() as steps:
+        stack = open_stack(state, tell=steps.tell)
+        stopped = stack.down()
+    told = f"stopped: {', '.join(stopped)}" if stopped else "nothing was running"
+    print_result(f"{told} (state folder {str(stack.state)!r})")
+
+
+def status(state: State = None, as_json: AsJson = False) -> None:
+    """Show what runs, where, since when, and whether it is ready; exit code 3 if it is not."""
+    with exit_on_error():
+        found = status_of(open_stack(state))
+    show(found, _described(found, state), as_json)
+    if not found.ready:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _greeting(stack: Stack, state: Path | None) -> str:
+    named = "" if state is None else f" --state {quote(str(state))}"
+    lines = [
+        f"Faultline answers at {stack.url}",
+        f"State and logs: {stack.state}",
+        "Next:",
+        *([] if stack.port == DEFAULT_PORT else [f"  export FAULTLINE_URL={stack.url}"]),
+        "  faultline stress-test --dataset demo --classifier leaning-resnet --report report.html",
+        f"  faultline status{named}",
+        f"  faultline down{named}",
+    ]
+    return "\n".join(lines)
+
+
+def _described(found: StackStatus, state: Path | None) -> str:
+    if not any(process.pid for process in found.processes):
+        named = "" if state is None else f" --state {quote(str(state))}"
+        told = f"Faultline {found.version} is not running (state folder {str(found.state)!r})"
+        return f"{told}\nStart it: faultline up{named}"
+    lines = [f"Faultline {found.gateway_version or found.version} at {found.url}: {_word(found)}"]
+    lines += [_process_line(found, at) for at in range(len(found.processes))]
+    lines += [f"  {each.service:12} {'ready' if each.ready else each.detail}" for each in found.services]
+    lines += [f"  suite        {_suite(found)}", f"  state        {found.state}"]
+    if found.gateway_version not in (None, found.version):
+        lines.append(f"  installed is {found.version}: restart with `faultline down` and `faultline up`")
+    return "\n".join(lines)
+
+
+def _suite(found: StackStatus) -> str:
+    if found.suite != DEFAULT_SUITE or found.suite_version is None:
+        return str(found.suite)
+    return f"{found.suite} ({SUITE_DISTRIBUTION} {found.suite_version})"
+
+
+def _word(found: StackStatus) -> str:
+    return "ready" if found.ready else str(found.waiting_for)
+
+
+def _process_line(found: StackStatus, at: int) -> str:
+    process = found.processes[at]
+    if process.pid is None or process.started_at is None:
+        return f"  {process.name:12} not running; its log: {process.log}"
+    age = datetime.now(UTC) - process.started_at
+    since = process.started_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return f"  {process.name:12} pid {process.pid}, since {since} ({span(age.total_seconds())})"
+
+
+def span(seconds: float) -> str:
+    """Write a span of time in words."""
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,163 @@
+"""``faultline stress-test`` and ``faultline apply``."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+import typer
+
+from faultline._cli.classifiers import reachable
+from faultline._cli.datasets import UNRESOLVED, dataset_name
+from faultline._cli.follow import Output, create_and_follow, drop_limit, judge_with
+from faultline._cli.options import (
+    AsJson,
+    Captions,
+    Classifiers,
+    Detach,
+    MaxDrop,
+    Report,
+    RunId,
+    Seed,
+    Strict,
+    Url,
+)
+from faultline._cli.tables import stress_test_text
+from faultline._cli.terminal import connected, print_note
+from faultline._folders import read_captions
+from faultline._stress_test_run import StressTest
+from faultline_core.contract.interventions import Intervention, interventions_of
+from faultline_core.contract.stress_tests import StressTestCreate
+from faultline_core.errors import UnknownEditType
+from faultline_core.types import EDIT_TYPES, EditType, Selection
+
+Dataset = Annotated[
+    str,
+    typer.Option(metavar="NAME|DIR", help="A dataset's name, or a folder with one subfolder per class."),
+]
+EditTypes = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TYPE", help=f"{', '.join(EDIT_TYPES)}. Repeatable; default: all."),
+]
+EditsPerImage = Annotated[int, typer.Option(metavar="N", help="Edits planned per image.")]
+Edits = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="EDIT",
+        help="Your own edit: 'husky=>schnauzer,poodle', '=>in the snow', 'in the rain=>'. Repeatable; "
+        "with --max-edits-per-image 0 no other edit is made.",
+    ),
+]
+LanceREdits = Annotated[
+    int, typer.Option(metavar="N", help="Edits of the random baseline LANCE-R per image; 0 skips it.")
+]
+Preset = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="A preset of the suite, such as quick; default: the suite's own."),
+]
+SweepSelection = Annotated[
+    str,
+    typer.Option(
+        metavar="RULE",
+        help="Choice within a sweep: paper (best direction) or released (largest that passes; faster).",
+    ),
+]
+Limit = Annotated[int | None, typer.Option(metavar="N", help="Use at most this many images.")]
+RefusedWords = Annotated[
+    list[str] | None,
+    typer.Option(metavar="WORD", help="A word that no edit may add, besides subjective ones. Repeatable."),
+]
+Excluded = Annotated[
+    list[str] | None, typer.Option(metavar="IMAGE", help="An image to skip: cat/3.png. Repeatable.")
+]
+InsightNumber = Annotated[
+    int, typer.Option(metavar="N", help="The insight's number in the run's report, from 1.")
+]
+NewSeed = Annotated[int | None, typer.Option(metavar="N", help="Default: the run's seed plus one.")]
+
+
+def stress_test(
+    dataset: Dataset,
+    classifier: Classifiers,
+    edit_type: EditTypes = None,
+    max_edits_per_image: EditsPerImage = 5,
+    edit: Edits = None,
+    lance_r_edits_per_image: LanceREdits = 1,
+    preset: Preset = None,
+    selection: SweepSelection = "paper",
+    limit: Limit = None,
+    refuse_word: RefusedWords = None,
+    exclude: Excluded = None,
+    seed: Seed = 0,
+    captions: Captions = None,
+    report: Report = None,
+    max_drop: MaxDrop = None,
+    strict: Strict = False,
+    detach: Detach = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Stress-test classifiers on a dataset (LANCE)."""
+    with connected(url) as client:
+        # The whole request is checked before a folder is uploaded: a mistake must leave nothing behind.
+        output = Output(report=report, detach=detach, as_json=as_json)
+        limit_of_drop = drop_limit(max_drop, strict)
+        own_captions = {} if captions is None else read_captions(captions)
+        body = StressTestCreate(
+            dataset=UNRESOLVED,
+            classifiers=reachable(client, classifier, detach=detach),
+            edit_types=_edit_types(list(edit_type or EDIT_TYPES)),
+            max_edits_per_image=max_edits_per_image,
+            interventions=interventions_of(edit or []),
+            lance_r_edits_per_image=lance_r_edits_per_image,
+            preset=preset,
+            selection=cast("Selection", selection),
+            limit=limit,
+            refused_words=refuse_word or [],
+            exclude=exclude or [],
+            seed=seed,
+        )
+        settings = {name: getattr(body, name) for name in body.model_fields_set - {"dataset"}}
+        create_and_follow(
+            lambda: client.stress_tests.create(
+                dataset=dataset_name(client, dataset, own_captions), **settings
+            ),
+            stress_test_text,
+            output,
+            judge=judge_with(limit_of_drop),
+            serves_function=body.classifiers != classifier,
+        )
+
+
+def apply(
+    run_id: RunId,
+    insight: InsightNumber,
+    seed: NewSeed = None,
+    report: Report = None,
+    detach: Detach = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Apply one insight's edit to every image of the run's dataset.
+
+    The report shows the effect by class.
+    """
+    with connected(url) as client:
+        output = Output(report=report, detach=detach, as_json=as_json)
+
+        def create() -> StressTest:
+            run = client.stress_tests.apply(run_id, insight, seed=seed)
+            request = run.run.resolved_config["request"]
+            edits = map(Intervention.model_validate, request["interventions"])
+            changes = ", ".join(edit.in_words() for edit in edits)
+            print_note(f"every image of {run.run.dataset}: {changes}; seed {request['seed']}")
+            return run
+
+        create_and_follow(create, stress_test_text, output)
+
+
+def _edit_types(names: list[str]) -> list[EditType]:
+    # Checked here, not by the contract, whose message would name the position and not the edit type.
+    for name in names:
+        if name not in EDIT_TYPES:
+            raise UnknownEditType(f"unknown edit type {name!r}: choose from {', '.join(EDIT_TYPES)}")
+    return cast("list[EditType]", names)

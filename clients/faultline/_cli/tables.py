@@ -1,0 +1,199 @@
+"""Results as text: aligned tables on a terminal, tab-separated lines in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenResult
+from faultline_core.contract.runs import Run
+from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary, ShiftSummary
+from faultline_core.contract.shift_thresholds import (
+    Inspections,
+    ShiftThresholdDecision,
+    ShiftThresholds,
+    ThresholdInForce,
+)
+from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_core.types import Estimate
+
+MISSING = "-"
+SHOWN_INSIGHTS = 10
+
+# A name may hold what would break a tab-separated line.
+_BREAKS = str.maketrans("\t\r\n", "   ")
+
+Cell = str | Estimate | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under a header; an estimate carries its interval and n, None is a missing figure.
+
+    The columns of ``whole`` never wrap on a terminal, so that ids can be copied.
+    """
+
+    header: tuple[str, ...]
+    rows: Sequence[tuple[Cell, ...]]
+    whole: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return self.aligned() if sys.stdout.isatty() else self.tab_separated()
+
+    def tab_separated(self) -> str:
+        """One line per row, cells separated by tabs, however wide they are."""
+        lines = [self.header, *(tuple(map(_one_line, row)) for row in self.rows)]
+        return "\n".join("\t".join(line) for line in lines)
+
+    def aligned(self, width: int | None = None) -> str:
+        """Columns that fit the terminal, or ``width`` characters: long cells wrap, nothing is cut."""
+        table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for name in self.header:
+            table.add_column(name, overflow="fold", no_wrap=name in self.whole)
+        for row in self.rows:
+            table.add_row(*map(_wrapped, row))
+        console = Console(file=sys.stdout, width=width)
+        with console.capture() as captured:
+            console.print(table)
+        return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def stress_test_text(summary: StressTestSummary) -> str:
+    """The verdict, each classifier's accuracies, counts, cost and the first insights."""
+    rows = [
+        (name, model.original.acc1, model.reconstruction.acc1, model.counterfactual.acc1)
+        for name, model in summary.models.items()
+    ]
+    accuracies = Table(("classifier", "original", "reconstruction", "counterfactual"), rows)
+    # A run of the caller's own interventions alone has no accuracy over all edits.
+    shown = [] if summary.interventions and not summary.edit_types else [str(accuracies), ""]
+    counts = [f"items: {_counts(summary.counts)}", f"cost: {summary.cost}"]
+    insights = (insight.sentence for insight in summary.insights[:SHOWN_INSIGHTS])
+    return "\n".join([summary.verdict, "", *shown, *counts, *insights])
+
+
+def interface_text(summary: DatasetInterfaceSummary) -> str:
+    """Each learned class, then the classes that are missing, and the cost.
+
+    Similarities are CLIP's cosines, from -1 to 1.
+    """
+    header = ("class", "images", "steps", "loss", "token", "class name", "real images")
+    rows = [(name, *_token_cells(token)) for name, token in summary.tokens.items()]
+    missing = [f"missing {name}: {reason}" for name, reason in summary.missing.items()]
+    return "\n".join([*_unless_empty(header, rows), *missing, "", f"cost: {summary.cost}"])
+
+
+def shift_benchmark_text(summary: ShiftBenchmarkSummary) -> str:
+    """Each image source's shifts with kept share, impact and slope, then counts, cost and notes."""
+    blocks: list[str] = []
+    for name, source in summary.sources.items():
+        blocks.append(f"{name}: {len(source.common)} classes common to all shifts")
+        rows = [(shift, *_shift_cells(found)) for shift, found in source.shifts.items()]
+        blocks += [str(Table(("shift", "kept", "impact", "slope", "note"), rows)), ""]
+    lost = {**summary.dropped, **summary.failed_codes}
+    reasons = f" ({'; '.join(f'{reason}: {count}' for reason, count in lost.items())})" if lost else ""
+    counts = f"images: {_counts(summary.counts)}{reasons}"
+    return "\n".join([*blocks, counts, f"cost: {summary.cost}", *summary.notes])
+
+
+def prompts_text(summary: ShiftBenchmarkSummary) -> str:
+    """Accuracy per classifier, source and prompt, with the drop from the base and from the token."""
+    header = ("classifier", "source", "prompt", "accuracy", "drop from base", "drop from token")
+    rows = [
+        (row.model, row.source, row.prompt, row.accuracy, row.drop, row.beside_token)
+        for row in summary.prompts
+    ]
+    return "\n".join([*_unless_empty(header, rows), "", f"cost: {summary.cost}", *summary.notes])
+
+
+def runs_text(runs: Iterable[Run]) -> str:
+    """One run per row: id, kind, state, start (UTC) and dataset."""
+    rows = [(run.id, run.kind, run.state, f"{run.created_at:%Y-%m-%d %H:%M}", run.dataset) for run in runs]
+    return str(Table(("run", "kind", "state", "created (UTC)", "dataset"), rows, whole=frozenset({"run"})))
+
+
+def inspections_text(inspections: Inspections, paths: Mapping[tuple[float, str], Path]) -> str:
+    """One inspected image per row, with its file in ``paths`` (by percentile and item) or its reference.
+
+    Similarities are CLIP's cosines, from -1 to 1. "threshold" is the similarity at the percentile, which
+    becomes the threshold if this percentile is the lowest whose images all show the shift.
+    """
+    header = ("percentile", "threshold", "similarity", "item", "class", "image")
+    rows = [
+        (
+            f"{row.percentile:g}",
+            f"{row.similarity:.3f}",
+            f"{inspected.similarity:.3f}",
+            inspected.item,
+            inspected.class_name,
+            str(paths.get((row.percentile, inspected.item), inspected.image)),
+        )
+        for row in inspections.inspections
+        for inspected in row.images
+    ]
+    return str(Table(header, rows, whole=frozenset({"item"})))
+
+
+def thresholds_text(thresholds: ShiftThresholds) -> str:
+    """The threshold in force per shift, then every decision, oldest first."""
+    rows = [
+        (name, _threshold(applied), applied.author or applied.set_by or MISSING)
+        for name, applied in thresholds.in_force.items()
+    ]
+    decisions = [f"decision {decision.id}: {decision_text(decision)}" for decision in thresholds.decisions]
+    table = str(Table(("shift", "threshold", "set by"), rows))
+    return "\n".join([table, *([""] if decisions else []), *decisions])
+
+
+def decision_text(decision: ShiftThresholdDecision) -> str:
+    """One decision on a threshold, in one line."""
+    threshold = decision.threshold
+    passes = "no image passes" if threshold is None else f"images pass from {threshold:.3f} up"
+    percentile = "" if decision.percentile is None else f", percentile {decision.percentile:g}"
+    failing = ", ".join(f"{percentile:g}" for percentile in decision.failing_above)
+    lacking = f"; at least one image lacks it at {failing}" if failing else ""
+    signed = f"({decision.author}, {decision.decided_at:%Y-%m-%d %H:%M} UTC)"
+    return f"{decision.shift}: {passes}{percentile}{lacking} {signed}"
+
+
+def _threshold(applied: ThresholdInForce) -> str:
+    if applied.nothing_passes:
+        return "no image passes"
+    return "not applied" if applied.threshold is None else f"{applied.threshold:.3f}"
+
+
+def _token_cells(token: TokenResult) -> tuple[Cell, ...]:
+    loss = f"{token.losses[0]:.3f} to {token.losses[-1]:.3f}" if token.losses else None
+    similarities = (token.object_similarity, token.name_similarity, token.real_similarity)
+    return (str(token.n_images), str(token.steps), loss, *similarities)
+
+
+def _shift_cells(shift: ShiftSummary) -> tuple[Cell, ...]:
+    effect = shift.effect
+    figures = (None, None) if effect is None else (effect.impact, effect.slope.slope)
+    return (shift.share_kept, *figures, "confounded" if shift.confounded else "")
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {state}" for state, count in counts.items())
+
+
+def _unless_empty(header: tuple[str, ...], rows: Sequence[tuple[Cell, ...]]) -> list[str]:
+    return [str(Table(header, rows))] if rows else []
+
+
+def _one_line(cell: Cell) -> str:
+    return MISSING if cell is None else str(cell).translate(_BREAKS)
+
+
+def _wrapped(cell: Cell) -> Text:
+    if isinstance(cell, Estimate) and cell.estimate is not None:
+        # The interval under its estimate: three of them side by side fit 80 columns.
+        return Text(f"{cell.estimate:.3f} (n={cell.n})\n[{cell.low:.3f}, {cell.high:.3f}]")
+    return Text(_one_line(cell))

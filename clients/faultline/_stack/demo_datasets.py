@@ -1,0 +1,65 @@
+"""Datasets of rendered images: drawn by the miniature world in a process of its own, then registered."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from faultline._stack.programs import GATEWAY, Programs
+from faultline._stack.readiness import last_lines
+from faultline_core.errors import BackendUnavailable
+
+HELD_OUT = "faultline_miniature.training.held_out"
+WORLD = "faultline_miniature.world"
+LOG = "datasets.log"
+
+
+@dataclass(frozen=True)
+class DemoDatasets:
+    """Renders datasets below a state folder and registers them with its gateway."""
+
+    state: Path
+    programs: Programs
+    environment: Mapping[str, str]
+
+    def register_demo(self, name: str, per_class: int) -> None:
+        """Render what the suite's classifiers are at home in, and register it without captions.
+
+        Raises:
+            BackendUnavailable: the images could not be rendered or registered.
+        """
+        self._register(name, HELD_OUT, "--per-class", str(per_class))
+
+    def register_user(self, name: str, per_class: int) -> None:
+        """Render classes that look unlike what their names suggest, and register them.
+
+        Raises:
+            BackendUnavailable: the images could not be rendered or registered.
+        """
+        self._register(name, WORLD, "--distribution", "user", "--per-class", str(per_class))
+
+    def _register(self, name: str, module: str, *options: str) -> None:
+        folder = self.state / "datasets" / name
+        if not folder.exists():
+            # Rendered under another name and renamed: half a dataset must not pass for one.
+            part = folder.with_name(f"{name}.part")
+            shutil.rmtree(part, ignore_errors=True)
+            self._run(f"dataset {name!r} was not rendered", self.programs.module(module, str(part), *options))
+            part.rename(folder)
+        register = self.programs.command(GATEWAY, "register-dataset", name, str(folder))
+        self._run(f"dataset {name!r} was not registered", register)
+
+    def _run(self, failure: str, command: Sequence[str]) -> None:
+        log = self.state / LOG
+        with log.open("ab") as output:
+            start = output.tell()
+            done = subprocess.run(
+                command, check=False, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                env=dict(self.environment), cwd=self.state,
+            )  # fmt: skip
+        if done.returncode != 0:
+            told = f"{failure}: {command[0]} ended with {done.returncode}; {str(log)!r} says:"
+            raise BackendUnavailable(f"{told}\n{last_lines(log, start)}")

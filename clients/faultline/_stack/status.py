@@ -1,0 +1,99 @@
+"""What runs on this machine, where, since when, in which version, and whether it can take a run."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from importlib import metadata
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from faultline._client import Client
+from faultline._stack import readiness
+from faultline._stack.record import PROCESSES, ProcessName, read_record
+from faultline._stack.stack import Stack
+from faultline_core.contract.services import ServiceState
+from faultline_core.errors import FaultlineError
+
+SUITE_DISTRIBUTION = "faultline-miniature-suite"
+
+
+class ProcessStatus(BaseModel):
+    """A process that ``up`` started; without a pid it does not run."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: ProcessName
+    pid: int | None
+    started_at: datetime | None
+    log: Path
+
+
+class StackStatus(BaseModel):
+    """``faultline status --json``.
+
+    ``waiting_for`` says what is missing where ``ready`` is false. ``gateway_version`` is what the running
+    gateway says of itself. ``suite_version`` is that of the installed weights; a clone has them in its tree.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    ready: bool
+    waiting_for: str | None
+    url: str
+    state: Path
+    version: str
+    gateway_version: str | None
+    suite: str | None
+    suite_version: str | None
+    processes: list[ProcessStatus]
+    services: list[ServiceState]
+
+
+def status_of(stack: Stack) -> StackStatus:
+    """Look at every process of a stack, and ask its gateway.
+
+    Raises:
+        InvalidRequest: the record of what runs is damaged.
+    """
+    record = read_record(stack.state)
+    running = {} if record is None else record.running()
+    missing = [name for name in PROCESSES if name not in running]
+    waiting_for = f"not running: {', '.join(missing)}" if missing else readiness.waited_for(stack.url)
+    health = readiness.health(stack.url) if "gateway" in running else None
+    return StackStatus(
+        ready=waiting_for is None,
+        waiting_for=waiting_for,
+        url=stack.url,
+        state=stack.state,
+        version=metadata.version("faultline"),
+        gateway_version=None if health is None else health.version,
+        suite=record.suite if running and record is not None else None,
+        suite_version=_suite_version(),
+        processes=[
+            ProcessStatus(
+                name=name,
+                pid=running[name].pid if name in running else None,
+                started_at=running[name].started_at if name in running else None,
+                log=stack.log(name),
+            )
+            for name in reversed(PROCESSES)
+        ],
+        services=[] if health is None else _services(stack.url),
+    )
+
+
+def _services(url: str) -> list[ServiceState]:
+    try:
+        with Client(url, timeout=readiness.READY_TIMEOUT_S) as client:
+            return client.services.list().services
+    except FaultlineError:
+        # Whether the gateway is ready is known without it; a key may be missing here.
+        return []
+
+
+def _suite_version() -> str | None:
+    try:
+        return metadata.version(SUITE_DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return None

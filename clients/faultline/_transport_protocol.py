@@ -1,0 +1,47 @@
+"""What a resource needs from its client: send a call, stream it, serve a function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Protocol, TypeVar
+
+import httpx
+
+from faultline._calls import Call
+
+T = TypeVar("T")
+
+# Protocols, not the clients themselves: clients import resources, and resources import this.
+
+
+class Sender(Protocol):
+    """The blocking client."""
+
+    def send(self, call: Call[T]) -> T:
+        """Send the call and parse the response."""
+        ...
+
+    def stream(self, call: Call[T]) -> AbstractContextManager[httpx.Response]:
+        """Open the call as a byte stream."""
+        ...
+
+    def serve_functions(self, classifiers: Sequence[str]) -> list[str]:
+        """Serve the Python functions among them and return what the gateway calls each."""
+        ...
+
+
+class AsyncSender(Protocol):
+    """The asyncio client."""
+
+    async def send(self, call: Call[T]) -> T:
+        """Send the call and parse the response."""
+        ...
+
+    def stream(self, call: Call[T]) -> AbstractAsyncContextManager[httpx.Response]:
+        """Open the call as a byte stream."""
+        ...
+
+    def serve_functions(self, classifiers: Sequence[str]) -> list[str]:
+        """Serve the Python functions among them and return what the gateway calls each."""
+        ...

@@ -1,0 +1,183 @@
+"""``python docs/reference_pages.py``: write docs/reference/{cli,http,settings}.md from the code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from faultline._cli.main import app
+from faultline_gateway.settings import PREFIX, GatewaySettings
+from faultline_services.settings import OWN_PREFIX, SHARED_PREFIX, SHARED_WITH_GATEWAY, ServiceSettings
+
+ROOT = Path(__file__).resolve().parent
+GENERATED = "<!-- Written by `python docs/reference_pages.py`; do not edit. -->"
+
+
+def cli_page() -> str:
+    """Every command with its arguments and options, as the command line declares them."""
+    parts = ["# Command line", GENERATED, "`faultline --help` lists the same."]
+    parts += [
+        _command(name, command) for name, command in _commands("faultline", typer.main.get_command(app))
+    ]
+    return _page(parts)
+
+
+def _commands(prefix: str, group: Any) -> Iterator[tuple[str, Any]]:
+    for name, command in getattr(group, "commands", {}).items():
+        if getattr(command, "commands", None):
+            if getattr(command, "callback", None) is not None:
+                yield f"{prefix} {name}", command
+            yield from _commands(f"{prefix} {name}", command)
+        else:
+            yield f"{prefix} {name}", command
+
+
+def _command(name: str, command: Any) -> str:
+    rows = [row for parameter in command.params if (row := _parameter(parameter)) is not None]
+    positional = (each for each in command.params if each.param_type_name == "argument")
+    arguments = " ".join((each.metavar or each.name.upper()) for each in positional)
+    lines = [f"## `{name}`", "", _plain(command.help or ""), "", "```", f"{name} {arguments}".strip(), "```"]
+    if rows:
+        lines += ["", "| option | meaning | default |", "| --- | --- | --- |", *rows]
+    return "\n".join(lines)
+
+
+def _parameter(parameter: Any) -> str | None:
+    if "--help" in parameter.opts:
+        return None
+    names = ", ".join(f"`{option}`" for option in (*parameter.opts, *parameter.secondary_opts))
+    default = parameter.default
+    shown = "required" if parameter.required else "" if default in (None, (), []) else f"`{default}`"
+    if callable(default) or "UNSET" in repr(default) or default is False:
+        shown = "required" if parameter.required else ""
+    return f"| {names} | {_cell(getattr(parameter, 'help', None) or '')} | {shown} |"
+
+
+def http_page() -> str:
+    """Every endpoint of the gateway and the bodies it takes and gives, from the OpenAPI document."""
+    document = json.loads((ROOT.parent / "gateway" / "openapi.json").read_text(encoding="utf-8"))
+    parts = [
+        "# HTTP",
+        GENERATED,
+        "The gateway serves this document as `/openapi.json`. Errors are problem+json ([errors](errors.md)).",
+        "\n".join(["| endpoint | what it does |", "| --- | --- |", *_endpoints(document)]),
+        "## Bodies",
+        *(_schema(name, schema) for name, schema in document["components"]["schemas"].items()),
+    ]
+    return _page(parts)
+
+
+def _endpoints(document: Mapping[str, Any]) -> Iterator[str]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            text = operation.get("description") or operation.get("summary", "")
+            yield f"| `{method.upper()} {path}` | {_cell(text.splitlines()[0])} |"
+
+
+def _schema(name: str, schema: Mapping[str, Any]) -> str:
+    lines = [f"### {name}", "", _plain(schema.get("description", ""))]
+    required = set(schema.get("required", ()))
+    rows = [_field(field, value, field in required) for field, value in schema.get("properties", {}).items()]
+    if rows:
+        lines += ["", "| field | type | meaning |", "| --- | --- | --- |", *rows]
+    if "enum" in schema:
+        lines += ["", ", ".join(f"`{value}`" for value in schema["enum"])]
+    return "\n".join(lines)
+
+
+def _field(name: str, value: Mapping[str, Any], required: bool) -> str:
+    optional = "" if required else " (optional)"
+    return f"| `{name}`{optional} | {_type(value)} | {_cell(value.get('description', ''))} |"
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].rsplit("/", 1)[1]
+        return f"[{name}](#{name.lower()})"
+    for several in ("anyOf", "oneOf", "allOf"):
+        if several in schema:
+            return " or ".join(_type(each) for each in schema[several])
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    kind = str(schema.get("type", "any"))
+    if kind == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
+        return f"map to {_type(schema['additionalProperties'])}"
+    return kind
+
+
+def settings_page() -> str:
+    """The settings of gateway and services, one variable a row."""
+    gateway = {f"{PREFIX}{name.upper()}": name for name in GatewaySettings.model_fields}
+    services = {
+        f"{SHARED_PREFIX if name in SHARED_WITH_GATEWAY else OWN_PREFIX}{name.upper()}": name
+        for name in ServiceSettings.model_fields
+    }
+    parts = [
+        "# Settings",
+        GENERATED,
+        "Read from the environment when a process starts. "
+        "`FAULTLINE_STATE_DIR` moves ledger, store and secret together.",
+        "## Gateway\n\n" + _settings(GatewaySettings, gateway),
+        "## Services\n\n" + _settings(ServiceSettings, services),
+    ]
+    return _page(parts)
+
+
+def _settings(model: type[BaseModel], variables: Mapping[str, str]) -> str:
+    rows = ["| variable | meaning | default |", "| --- | --- | --- |"]
+    for variable, name in variables.items():
+        field = model.model_fields[name]
+        unset = field.default is PydanticUndefined or field.default in (None, ())
+        rows.append(
+            f"| `{variable}` | {_cell(field.description or '')} | {'' if unset else f'`{field.default}`'} |"
+        )
+    return "\n".join(rows)
+
+
+def _plain(text: str) -> str:
+    return "\n".join(line.strip() for line in text.replace("``", "`").strip().splitlines())
+
+
+def _cell(text: str) -> str:
+    spans = " ".join(_plain(text).split()).replace("|", "\\|").split("`")
+    # Markdown shows code as it is written: there an escaped bracket would be read as "&lt;".
+    return "`".join(span if index % 2 else span.replace("<", "&lt;") for index, span in enumerate(spans))
+
+
+def _page(parts: list[str]) -> str:
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+PAGES: Mapping[str, Callable[[], str]] = {"cli": cli_page, "http": http_page, "settings": settings_page}
+
+
+def main() -> None:
+    """Write every page, or with ``--check`` say which is out of date."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when a page is out of date")
+    check = parser.parse_args().check
+    stale = []
+    for name, write in PAGES.items():
+        path = ROOT / "reference" / f"{name}.md"
+        if not check:
+            path.write_text(write(), encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != write():
+            stale.append(str(path.relative_to(ROOT.parent)))
+    if stale:
+        sys.exit(f"out of date: {', '.join(stale)}; run: python docs/reference_pages.py")
+
+
+if __name__ == "__main__":
+    main()

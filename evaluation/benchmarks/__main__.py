@@ -1,0 +1,5 @@
+"""``python -m evaluation.benchmarks``."""
+
+from evaluation.benchmarks.command import main
+
+main()

@@ -1,0 +1,46 @@
+"""The image gate of a stress test: which images of a sweep pass, asked once for each."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from evaluation.benchmarks.workload import WEIGHTS
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.scorer import ScoreItem, ScoreRequest
+from faultline_core.contract.stress_tests import GateThresholds
+from faultline_core.stress_test.filters import gate
+from faultline_core.suite import load_suite
+from faultline_services.scorer.engine import ScorerEngine
+
+
+class Judge:
+    """Remembers its verdicts, so that a timed repetition of equal images pays for none."""
+
+    def __init__(self, suite: str = "miniature") -> None:
+        # In memory: nothing to be cleaned up, and no disk in a timed repetition.
+        self._store = BlobStore(f"memory://benchmark-{uuid.uuid4().hex}")
+        scorer = load_suite(suite).scorer
+        self._thresholds: GateThresholds = scorer.gate
+        self._engine = ScorerEngine.load(scorer, WEIGHTS, self._store)
+        self._verdicts: dict[tuple[str, str, bytes], bool] = {}
+
+    def passes(self, source: bytes, caption: str, edited: str, images: Sequence[bytes]) -> list[bool]:
+        """Say which images of one edit of one source pass."""
+        new = [image for image in images if (caption, edited, image) not in self._verdicts]
+        if new:
+            original = self._store.put(source)
+            items = [
+                ScoreItem(
+                    original=original,
+                    edited=self._store.put(image),
+                    caption=caption,
+                    edited_caption=edited,
+                )
+                for image in new
+            ]
+            outcomes = self._engine.score(ScoreRequest(items=items)).outcomes
+            for image, outcome in zip(new, outcomes, strict=True):
+                passed = gate(outcome.unwrap(), self._thresholds) is None
+                self._verdicts[caption, edited, image] = passed
+        return [self._verdicts[caption, edited, image] for image in images]

@@ -1,0 +1,93 @@
+"""Faultline's editor as its service runs it: requests in, images and their cost out."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+
+from evaluation.benchmarks.contestants.judge import Judge
+from evaluation.benchmarks.workload import Workload
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.editor import (
+    EditItem,
+    EditorPreset,
+    EditRequest,
+    EditResponse,
+    EditVariant,
+    GenerateItem,
+    GenerateRequest,
+    GenerateResponse,
+    ReconstructItem,
+    ReconstructRequest,
+    ReconstructResponse,
+)
+from faultline_core.images.codecs import encode_raw
+from faultline_core.stress_test.sweep import rounds
+from faultline_core.suite import EditorSuite
+from faultline_core.types import Cost
+from faultline_services.editor.engine import EditorEngine
+from faultline_services.editor.pipeline import Pipeline
+
+
+class Product:
+    """Each call works on a store of its own: nothing is remembered between repetitions."""
+
+    def __init__(self, suite: EditorSuite, pipeline: Pipeline) -> None:
+        self._suite, self._pipeline = suite, pipeline
+
+    def edit(self, work: Workload, preset: EditorPreset) -> EditResponse:
+        """Make all edits of all images in one request."""
+        with tempfile.TemporaryDirectory() as folder:
+            engine = self._engine(folder)
+            return engine.edit(EditRequest(items=_items(engine, work), preset=preset))
+
+    def edit_lazily(self, work: Workload, preset: EditorPreset, judge: Judge) -> Cost:
+        """Try the sweep from its largest value down, each edit until one of its images passes the gate."""
+        with tempfile.TemporaryDirectory() as folder:
+            engine, cost = self._engine(folder), Cost()
+            trying = _items(engine, work)
+            for values in rounds(preset.self_replace, preset.steps, "released"):
+                response = engine.edit(EditRequest(items=trying, preset=preset, self_replace=values))
+                cost += response.cost
+                made = [outcome.unwrap().variants for outcome in response.outcomes]
+                trying = [
+                    item
+                    for item, variants in zip(trying, made, strict=True)
+                    if not _any_passes(engine, item, variants, judge)
+                ]
+                if not trying:
+                    break
+            return cost
+
+    def reconstruct(self, work: Workload, preset: EditorPreset) -> ReconstructResponse:
+        """Invert all images and bring them back."""
+        with tempfile.TemporaryDirectory() as folder:
+            engine = self._engine(folder)
+            items = [
+                ReconstructItem(image=engine.store.put(encode_raw(image)), caption=caption)
+                for image, caption in zip(work.images, work.captions, strict=True)
+            ]
+            return engine.reconstruct(ReconstructRequest(items=items, preset=preset))
+
+    def generate(self, prompts: Sequence[str], *, steps: int, guidance: float) -> GenerateResponse:
+        """Make one image a prompt."""
+        with tempfile.TemporaryDirectory() as folder:
+            items = [GenerateItem(prompt=prompt, seed=seed) for seed, prompt in enumerate(prompts)]
+            request = GenerateRequest(items=items, steps=steps, guidance=guidance)
+            return self._engine(folder).generate(request)
+
+    def _engine(self, folder: str) -> EditorEngine:
+        return EditorEngine(self._pipeline, self._suite, BlobStore(folder))
+
+
+def _items(engine: EditorEngine, work: Workload) -> list[EditItem]:
+    return [
+        EditItem(image=engine.store.put(encode_raw(image)), caption=caption, edited_caption=edited)
+        for image, caption, captions in zip(work.images, work.captions, work.edited_captions, strict=True)
+        for edited in captions
+    ]
+
+
+def _any_passes(engine: EditorEngine, item: EditItem, variants: Sequence[EditVariant], judge: Judge) -> bool:
+    source, images = engine.store.get(item.image), [engine.store.get(one.image) for one in variants]
+    return any(judge.passes(source, item.caption, item.edited_caption, images))

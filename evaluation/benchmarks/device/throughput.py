@@ -1,0 +1,169 @@
+"""How fast a device is on one architecture: F/s, share of its matrix peak, images and edits a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+
+import torch
+
+from evaluation.benchmarks.device.networks import Architecture, Networks
+from evaluation.reference.plain_editing import Target
+from evaluation.reference.plain_unet import PlainUNet
+from evaluation.reference.reference_run import reference_run
+from faultline_core.editing.attention_control import CrossEdit, cross_edit
+from faultline_core.editing.edit import EditSettings, EditTask, edit
+from faultline_core.editing.generate import generate
+from faultline_core.editing.inversion.direct import direct_inversion
+from faultline_core.editing.inversion.inversion import Inverted
+from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
+from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
+
+F_FLOPS = 0.803e12
+"""1 F: one evaluation of SD 1.4 at 512 pixels."""
+GUIDANCE, CROSS = 7.5, 0.8
+SWEEP = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """Sizes of one measurement."""
+
+    gemm: int
+    batch: int
+    images: int
+    edits: int
+    steps: int
+    edit_steps: int
+    inner_steps: int
+    oracle_steps: int
+    repetitions: int
+
+
+REAL = Load(
+    gemm=8192,
+    batch=16,
+    images=4,
+    edits=5,
+    steps=50,
+    edit_steps=50,
+    inner_steps=10,
+    oracle_steps=10,
+    repetitions=3,
+)
+SMALL = Load(
+    gemm=64, batch=2, images=1, edits=1, steps=2, edit_steps=2, inner_steps=1, oracle_steps=1, repetitions=1
+)
+
+
+def seconds(work: Callable[[], object], device: torch.device, repetitions: int) -> list[float]:
+    """Time ``work`` after one run to warm up; a device is waited for before each look at the clock."""
+    work()
+    laps = []
+    for _ in range(repetitions):
+        _wait(device)
+        started = perf_counter()
+        work()
+        _wait(device)
+        laps.append(perf_counter() - started)
+    return laps
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def matrix_flops(device: torch.device, dtype: torch.dtype, load: Load) -> list[float]:
+    """Operations a second of a square matrix product: the peak that can be had in practice."""
+    matrix = torch.ones(load.gemm, load.gemm, device=device, dtype=dtype)
+    return [2 * load.gemm**3 / lap for lap in seconds(lambda: matrix @ matrix, device, load.repetitions + 4)]
+
+
+@torch.no_grad()
+def evaluations(networks: Networks, load: Load) -> list[float]:
+    """Evaluations a second at the load's batch."""
+    latents, text = networks.noise(load.batch), networks.text(load.batch)
+    time = torch.full((load.batch,), 500, device=networks.device)
+    laps = seconds(lambda: networks.denoiser(latents, time, text), networks.device, load.repetitions + 2)
+    return [load.batch / lap for lap in laps]
+
+
+@torch.no_grad()
+def images(networks: Networks, load: Load) -> list[float]:
+    """Images a second, text to pixels, guided."""
+    table = networks.schedule.timetable(load.steps)
+    noise, text, null = networks.noise(load.batch), networks.text(load.batch), networks.text(1, seed=2)[0]
+
+    def work() -> None:
+        latents = generate(networks.denoiser, table, noise, text, null, guidance=GUIDANCE)
+        for one in latents.split(1):
+            networks.vae.decode(one.to(networks.vae.dtype))
+
+    return [load.batch / lap for lap in seconds(work, networks.device, load.repetitions)]
+
+
+def inversions(networks: Networks, load: Load, batch: int) -> list[float]:
+    """Images a second through null-text inversion, so many together."""
+    laps = seconds(lambda: null_text(networks, load, batch), networks.device, load.repetitions)
+    return [batch / lap for lap in laps]
+
+
+def null_text(networks: Networks, load: Load, batch: int) -> Inverted:
+    """Invert drawn latents; every inner iteration is made."""
+    settings = NullTextSettings(guidance=GUIDANCE, inner_steps=load.inner_steps, tolerance=0.0)
+    table, null = networks.schedule.timetable(load.edit_steps), networks.text(1, seed=2)[0]
+    return null_text_inversion(
+        networks.denoiser, table, 0.5 * networks.noise(batch), networks.text(batch), null, settings
+    )
+
+
+def direct(networks: Networks, load: Load, batch: int) -> Inverted:
+    """Invert drawn latents without optimisation."""
+    table, null = networks.schedule.timetable(load.edit_steps), networks.text(1, seed=2)[0]
+    return direct_inversion(networks.denoiser, table, 0.5 * networks.noise(batch), networks.text(batch), null)
+
+
+def edits(
+    networks: Networks,
+    load: Load,
+    invert: Callable[[Networks, Load, int], Inverted],
+    sweep: tuple[float, ...],
+) -> list[float]:
+    """Edited captions a second, inversion and sweep together."""
+    table, captions = networks.schedule.timetable(load.edit_steps), networks.text(load.images)
+    cross, edited = swap(networks.text_shape[0]), networks.text(load.edits, seed=3)
+    tasks = [EditTask(row, text, cross) for row in range(load.images) for text in edited]
+    settings = EditSettings(guidance=GUIDANCE, cross_replace=CROSS, self_replace=sweep, batch=load.batch)
+
+    def work() -> None:
+        inverted = invert(networks, load, load.images)
+        edit(networks.denoiser, table, inverted, captions, tasks, settings)
+
+    return [len(tasks) / lap for lap in seconds(work, networks.device, load.repetitions)]
+
+
+def swap(length: int) -> CrossEdit:
+    """One word of two for another."""
+    source, target = (TokenizedPrompt((0, 5, word, 1), (None, 0, 1, None)) for word in (6, 7))
+    return cross_edit(align(source, target), length, word_weight=2.0)
+
+
+def reference_edits(architecture: Architecture, networks: Networks, load: Load) -> list[float]:
+    """Edited captions a second by the reference: float32, one image, weights requiring gradients."""
+    with torch.random.fork_rng(devices=[]), networks.device:
+        torch.manual_seed(0)
+        plain = PlainUNet(architecture.build_unet())
+    length = networks.text_shape[0]
+    carried = {place: [(place, 1.0)] for place in range(length)}
+    targets = [Target(text[None], carried, {2: 2.0}) for text in networks.text(load.edits, seed=3)]
+
+    def work() -> None:
+        reference_run(
+            plain, 0.5 * networks.noise(1), networks.text(1), networks.text(1, seed=2), targets,
+            parity="paper", steps=load.oracle_steps, inner_steps=load.inner_steps,
+            tolerance=0.0, velocity=architecture.prediction == "v_prediction",
+        )  # fmt: skip
+
+    return [load.edits / lap for lap in seconds(work, networks.device, 1)]

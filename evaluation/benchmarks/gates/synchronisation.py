@@ -1,0 +1,72 @@
+"""E6: null-text across images: waits for the device an outer step, and calls saved by sharing them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from evaluation.benchmarks.bench import Bench
+from evaluation.benchmarks.report import Row, at_most, row
+from faultline_core.editing.denoiser import CountingDenoiser
+from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
+
+WAITING = frozenset({"_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select"})
+"""Operators whose result decides shapes or values on the host: a device has to be waited for."""
+
+
+class WaitingOperators(TorchDispatchMode):
+    """Counts them, and indexing by truth values, which is `nonzero` in disguise."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch annotates half of it
+        self.seen: Counter[str] = Counter()
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Note the operator and let it run."""
+        name = func.overloadpacket.__name__
+        by_truth = name in ("index", "index_put_") and any(
+            one is not None and one.dtype == torch.bool for one in args[1]
+        )
+        if name in WAITING or by_truth:
+            self.seen[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def rows(bench: Bench) -> list[Row]:
+    """Invert the images together and each alone."""
+    counts = [_counted(bench, range(bench.sizes.images))]
+    alone = [_counted(bench, [number]) for number in range(bench.sizes.images)]
+    steps = bench.sizes.timed_steps
+    waits, operators, calls = (list(each) for each in zip(*counts, strict=True))
+    shape = f"N={bench.sizes.images}, {steps} steps"
+    saved = sum(calls_ for _, _, calls_ in alone) / calls[0]
+    found = [
+        row("E6", f"waits for the device an outer step, as counted by the product ({shape})",
+            [waits[0] / steps], at_most(1)),
+        row("E6", f"operators that make the host wait, an outer step, as dispatched ({shape})",
+            [operators[0] / steps], at_most(1)),
+        row("E6", f"times fewer calls than one image after the other ({shape})", [saved]),
+    ]  # fmt: skip
+    return [one.model_copy(update={"n": bench.sizes.images}) for one in found]
+
+
+def _counted(bench: Bench, images: Sequence[int]) -> tuple[int, int, int]:
+    pipeline, preset = bench.pipeline, bench.exact(bench.sizes.timed_steps)
+    denoiser = CountingDenoiser(pipeline.denoiser)
+    settings = NullTextSettings(guidance=preset.guidance, inner_steps=preset.inner_steps)
+    clean = pipeline.codec.encode([bench.work.images[number] for number in images])
+    text = pipeline.prompts.encode([bench.work.captions[number] for number in images])
+    table = pipeline.schedule.timetable(preset.steps)
+    with WaitingOperators() as operators:
+        null_text_inversion(denoiser, table, clean, text, pipeline.null, settings)
+    return denoiser.cost.host_syncs, operators.seen.total(), denoiser.cost.unet_calls

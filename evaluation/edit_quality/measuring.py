@@ -1,0 +1,189 @@
+"""One mode at work: edits made, scored, passed through the gate and judged, as a stress test would."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import process_time
+
+from pydantic import BaseModel, ConfigDict
+
+from evaluation.oracle import Oracle
+from evaluation.validity.judging import verdict
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.editor import (
+    EditedImage,
+    EditItem,
+    EditorPreset,
+    EditRequest,
+    ReconstructItem,
+    ReconstructRequest,
+)
+from faultline_core.images.codecs import decode_image
+from faultline_core.stress_test.filters import GateReason, choose
+from faultline_core.suite import Suite
+from faultline_core.types import BlobRef, Cost, Decoder, Selection
+from faultline_miniature.world.dataset import encode_png
+from faultline_miniature.world.grammar import Edit
+from faultline_miniature.world.renderer import render
+from faultline_services.editor.engine import EditorEngine
+from faultline_services.editor.pipeline import Pipeline, load_pipeline
+from faultline_services.scorer.engine import ScorerEngine
+
+from .scoring import scored
+from .trials import Trial
+
+
+class Row(BaseModel):
+    """One edit in one mode: what became of the variant that the rule chose, and the edit's share of costs.
+
+    ``evaluations``, ``calls``, ``gflop`` and ``cpu_seconds`` are the edit calls' over the edits, inversion
+    and decoding included: time of the processor, which a busy machine hardly changes.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    trial: int
+    edit_type: str
+    attribute: str
+    kept: bool
+    failed: str | None
+    success: bool
+    fidelity: bool
+    label: bool
+    self_replace: float
+    direction: float
+    reconstruction_db: float
+    evaluations: float
+    calls: float
+    gflop: float
+    cpu_seconds: float
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """What the row has in common with the same edit in another mode."""
+        return self.trial, self.edit_type
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The variant an edit came to, and what the gate says of it."""
+
+    self_replace: float
+    image: BlobRef
+    direction: float
+    failed: GateReason | None
+
+
+class Workshop:
+    """The models of a suite and the oracle; every mode has a store of its own, so that none shares work."""
+
+    def __init__(self, suite: Suite, weights: Path, folder: Path, selection: Selection) -> None:
+        self._suite, self._folder, self._selection = suite, folder, selection
+        self._pipeline: Pipeline = load_pipeline(suite.editor, weights, device="cpu", dtype="float32")
+        self._store = BlobStore(str(folder / "scored"))
+        self._scorer = ScorerEngine.load(suite.scorer, weights, self._store)
+        self._oracle = Oracle.load()
+        self._editors: dict[str, EditorEngine] = {}
+
+    def rows(self, mode: str, preset: EditorPreset, trial: Trial) -> list[Row]:
+        """Edit one scene in one mode, all its edits in one call as a stress test does."""
+        editor = self._editor(mode)
+        png = encode_png(render(trial.scene))
+        image, original = editor.store.put(png), self._store.put(png)
+        items = [
+            EditItem(image=image, caption=edit.caption, edited_caption=edit.edited_caption)
+            for edit in trial.edits
+        ]
+        work = _Timed(editor)
+        made = work.edit(items, preset, decoder="preview" if preset.preview else "full")
+        chosen = [
+            self._choose(edit, original, self._fetched(editor, edited))
+            for edit, edited in zip(trial.edits, made, strict=True)
+        ]
+        if preset.preview:
+            chosen = [
+                self._in_full(work, edit, original, item, preset, one)
+                for edit, item, one in zip(trial.edits, items, chosen, strict=True)
+            ]
+        restored = ReconstructRequest(
+            items=[ReconstructItem(image=image, caption=items[0].caption)], preset=preset
+        )
+        error = editor.reconstruct(restored).outcomes[0].unwrap().psnr_db
+        share = work.share(len(items))
+        return [
+            self._row(trial, edit, one, error, share) for edit, one in zip(trial.edits, chosen, strict=True)
+        ]
+
+    def _editor(self, mode: str) -> EditorEngine:
+        if mode not in self._editors:
+            store = BlobStore(str(self._folder / f"mode-{len(self._editors)}"))
+            self._editors[mode] = EditorEngine(self._pipeline, self._suite.editor, store)
+        return self._editors[mode]
+
+    def _fetched(self, editor: EditorEngine, edited: EditedImage) -> EditedImage:
+        for variant in edited.variants:
+            self._store.put(editor.store.get(variant.image))
+        return edited
+
+    def _choose(self, edit: Edit, original: BlobRef, edited: EditedImage) -> Chosen:
+        scores = scored(self._scorer, edit, original, [variant.image for variant in edited.variants])
+        fractions = [variant.self_replace for variant in edited.variants]
+        gate = self._suite.scorer.gate
+        choice = choose(list(zip(fractions, scores, strict=True)), gate, self._selection)
+        taken = edited.variants[choice.index]
+        direction = scores[choice.index].direction
+        return Chosen(taken.self_replace, taken.image, direction, choice.failed)
+
+    def _in_full(
+        self, work: _Timed, edit: Edit, original: BlobRef, item: EditItem, preset: EditorPreset, one: Chosen
+    ) -> Chosen:
+        [full] = work.edit([item], preset, (one.self_replace,))
+        return self._choose(edit, original, self._fetched(work.editor, full))
+
+    def _row(self, trial: Trial, edit: Edit, one: Chosen, error: float, share: Mapping[str, float]) -> Row:
+        seen = self._oracle.attributes(decode_image(self._store.get(one.image))[None])[0]
+        judged = verdict(edit.caption, edit.edited_caption, trial.scene.attributes(), seen)
+        return Row(
+            trial=trial.index,
+            edit_type=edit.edit_type,
+            attribute=edit.attribute,
+            kept=one.failed is None,
+            failed=one.failed,
+            self_replace=one.self_replace,
+            direction=one.direction,
+            reconstruction_db=error,
+            **judged._asdict(),
+            **share,
+        )
+
+
+class _Timed:
+    """An editor whose calls are timed and counted."""
+
+    def __init__(self, editor: EditorEngine) -> None:
+        self.editor = editor
+        self._seconds, self._cost = 0.0, Cost()
+
+    def edit(
+        self,
+        items: Sequence[EditItem],
+        preset: EditorPreset,
+        values: tuple[float, ...] | None = None,
+        decoder: Decoder = "full",
+    ) -> list[EditedImage]:
+        started = process_time()
+        request = EditRequest(items=list(items), preset=preset, self_replace=values, decoder=decoder)
+        response = self.editor.edit(request)
+        self._seconds += process_time() - started
+        self._cost += response.cost
+        return [outcome.unwrap() for outcome in response.outcomes]
+
+    def share(self, edits: int) -> dict[str, float]:
+        return {
+            "evaluations": self._cost.unet_evaluations / edits,
+            "calls": self._cost.unet_calls / edits,
+            "gflop": self._cost.flops / 1e9 / edits,
+            "cpu_seconds": self._seconds / edits,
+        }

@@ -1,0 +1,30 @@
+"""What the scorer is asked about the variants of an edit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from faultline_core.contract.scorer import EditScores, ScoreItem, ScoreRequest
+from faultline_core.text.caption_diff import difference
+from faultline_core.types import BlobRef
+from faultline_miniature.world.grammar import Edit
+from faultline_services.scorer.engine import ScorerEngine
+
+
+def scored(
+    scorer: ScorerEngine, edit: Edit, original: BlobRef, variants: Sequence[BlobRef]
+) -> list[EditScores]:
+    """Score each variant of one edit."""
+    words = difference(edit.caption, edit.edited_caption)
+    items = [
+        ScoreItem(
+            original=original,
+            edited=variant,
+            caption=edit.caption,
+            edited_caption=edit.edited_caption,
+            removed=words.removed_text,
+            added=words.added_text,
+        )
+        for variant in variants
+    ]
+    return [outcome.unwrap() for outcome in scorer.score(ScoreRequest(items=items)).outcomes]

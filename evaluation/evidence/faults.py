@@ -1,0 +1,48 @@
+"""The page of faults, bad inputs and attacks: each id, what it means, and the tests that cover it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from evaluation.evidence.markdown import GENERATED, table, test_ids
+from evaluation.evidence.markers import Covered
+from evaluation.paths import ROOT
+
+FAULTS = ROOT / "evaluation/faults.toml"
+TITLES = {
+    "faults": "Faults while Faultline runs",
+    "bad-inputs": "Bad inputs",
+    "security": "Attacks and safeguards",
+}
+
+
+def known(file: Path = FAULTS) -> Mapping[str, Mapping[str, str]]:
+    """Return each section's ids with their sentences."""
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def page(covered: Covered) -> str:
+    """Write the page."""
+    sections = known()
+    total = sum(len(ids) for ids in sections.values())
+    tested = sum(name in covered for ids in sections.values() for name in ids)
+    lines = [
+        "# Faults, bad inputs and attacks",
+        "",
+        GENERATED,
+        "",
+        f"{tested} of {total} faults, bad inputs and attacks have at least one test; the others have none.",
+    ]
+    for section, ids in sections.items():
+        rows = [(name, sentence, test_ids(covered.get(name, ()))) for name, sentence in ids.items()]
+        lines += ["", f"## {TITLES[section]}", "", *table(("id", "fault and what must hold", "tests"), rows)]
+    lines += [
+        "",
+        "## How this is known",
+        "",
+        "`evaluation/faults.toml` lists the ids. A test names those it covers with `@pytest.mark.fault`, and",
+        "`make evidence` collects them. An id may be covered only in part: the test's name says how far.",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,53 @@
+"""Every generated page with its text, and whether what is committed is current."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from evaluation.evidence import faults, papers
+from evaluation.evidence.dataset_interfaces import interfaces_page
+from evaluation.evidence.markdown import GENERATED
+from evaluation.evidence.markers import markers
+from evaluation.evidence.quality import quality_page
+from evaluation.evidence.speed import speed_page
+from evaluation.evidence.statistics import statistics_page
+from evaluation.evidence.validity import validity_page
+from evaluation.paths import ROOT
+
+EVIDENCE = ROOT / "docs/evidence"
+
+
+def pages() -> Mapping[Path, str]:
+    """Return the text that each page should have."""
+    covered = markers()
+    evidence = {
+        EVIDENCE / "validity.md": validity_page(),
+        EVIDENCE / "dataset-interfaces.md": interfaces_page(),
+        EVIDENCE / "quality.md": quality_page(),
+        EVIDENCE / "statistics.md": statistics_page(),
+        EVIDENCE / "speed.md": speed_page(),
+        EVIDENCE / "faults.md": faults.page(covered.fault),
+    }
+    table = papers.page(papers.PAGE.read_text(encoding="utf-8"), covered.paper)
+    return {papers.PAGE: table, EVIDENCE / "index.md": index_page(evidence), **evidence}
+
+
+def index_page(evidence: Mapping[Path, str]) -> str:
+    """Return the page that links the others, each with its finding."""
+    parts = ["# Evidence", GENERATED, "Every figure below comes from a file of `evaluation/results`."]
+    for path, text in evidence.items():
+        title, _, finding = text.split("\n\n")[:3]
+        parts.append(f"**[{title.removeprefix('# ')}]({path.name})**: {finding}")
+    return "\n\n".join(parts) + "\n"
+
+
+def outdated() -> list[Path]:
+    """Return the pages whose committed text is another, and files that no page generates."""
+    made = pages()
+    stray = [path for path in EVIDENCE.iterdir() if path not in made]
+    return stray + [path for path, text in made.items() if not _holds(path, text)]
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text(encoding="utf-8") == text

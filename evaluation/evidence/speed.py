@@ -1,0 +1,85 @@
+"""The page about the editor's speed and exactness: every row of results/editor.json."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from evaluation.benchmarks.report import EditorBenchmark, Row
+from evaluation.evidence.markdown import NONE, page, table
+from evaluation.paths import RESULTS
+
+EDITOR = RESULTS / "editor.json"
+GATES = {
+    "E1": "Same results as the reference",
+    "E2": "Evaluations of the exact mode",
+    "E3": "Evaluations of the fast modes",
+    "E4": "Speed of edits",
+    "E5": "Speed on an accelerator",
+    "E6": "Waiting for the device",
+    "E7": "Memory",
+    "T1": "Text-to-image in batches",
+}
+HEADER = ("measure", "target", "value", "range", "n", "met")
+
+
+def speed_page(file: Path = EDITOR) -> str:
+    """Write the page."""
+    report = EditorBenchmark.model_validate_json(file.read_bytes())
+    machine = report.machine
+    device = "" if machine.device is None else f", {machine.device}"
+    body = [line for gate, title in GATES.items() for line in _section(gate, title, report.rows)]
+    how = [
+        "- `make bench` (`QUICK=1` for a minute, `ONLY=E2,E3` for some rows)",
+        "- `make bench MODEL=sd14 DEVICE=cuda` (`sd21`, `sdxl`) measures an accelerator, with random weights",
+        "",
+        "Values are medians with their range over n images or repetitions. F is one evaluation of the UNet;",
+        "N is the number of images, E of edits per image, S of values in the sweep, J of inner iterations.",
+        "Counts are exact. Times are ratios of interleaved runs: they depend on other load and are advisory.",
+        "",
+        f"- Machine: {machine.processor}, {machine.cores} cores, {machine.threads} thread(s){device};"
+        f" Python {machine.python}, torch {machine.torch}, diffusers {machine.diffusers}",
+        "- Settings: " + ", ".join(f"{name} {value}" for name, value in report.settings.items()),
+        *_remark(report),
+    ]
+    return page("Speed and exactness of the editor", finding(report), body, how)
+
+
+def finding(report: EditorBenchmark) -> str:
+    """Say how many targets are met, and name the gates of those that are not."""
+    judged = [row for row in report.rows if row.met is not None]
+    missed = [row.gate for row in judged if not row.met]
+    opened = sum(row.value is None for row in report.rows)
+    gates = ", ".join(f"{gate} ({missed.count(gate)})" for gate in dict.fromkeys(missed))
+    told = f"; missed are {gates}" if missed else ""
+    return (
+        f"Compared with a plain reference implementation, the editor meets {len(judged) - len(missed)} of"
+        f" {len(judged)} targets{told}; {opened} further targets have not been measured."
+    )
+
+
+def _section(gate: str, title: str, rows: Sequence[Row]) -> list[str]:
+    found = [row for row in rows if row.gate == gate]
+    return [f"## {gate}: {title}", "", *table(HEADER, map(_line, found)), ""] if found else []
+
+
+def _remark(report: EditorBenchmark) -> list[str]:
+    # Fewer steps share less between the values of a sweep, so the targets say nothing there.
+    if report.settings.get("size") in ("quick", "tiny"):
+        return ["- This size only shows that everything runs: the targets are set for the full size."]
+    return []
+
+
+def _line(row: Row) -> tuple[str, ...]:
+    met = {None: NONE, True: "yes", False: "**no**"}[row.met] + (" (advisory)" if row.advisory else "")
+    return row.measure, row.target or NONE, _number(row.value), _range(row), str(row.n), met
+
+
+def _number(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.4g}"
+
+
+def _range(row: Row) -> str:
+    if row.low is None or row.high is None or row.low == row.high:
+        return NONE
+    return f"{_number(row.low)} to {_number(row.high)}"

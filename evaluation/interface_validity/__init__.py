@@ -1,0 +1,1 @@
+"""Dataset interfaces held against rendered truth: results/interface-validity.json."""

@@ -1,0 +1,5 @@
+"""``python -m evaluation.interface_validity``."""
+
+from evaluation.interface_validity.validate import main
+
+main()

@@ -1,0 +1,178 @@
+"""How far accuracies estimated from generated images are from the truth, by how the class was called.
+
+The paper's headline (DI, section 5): a class's name may mean other images than the dataset's, and what they
+cost is then taken for the shift's. A learned token is held against the name on the same classes, shifts,
+seeds and models, where true accuracies are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from faultline_core.errors import InvalidRequest
+from faultline_core.shift_benchmark.shift_filter import LEAST_IMAGES
+from faultline_core.statistics.bootstrap import CONFIDENCE, DRAWS, Flags, Floats, bootstrap_mean
+from faultline_core.statistics.bootstrap_result import BootstrapResult
+from faultline_core.statistics.stratified import stratified_bootstrap
+from faultline_core.types import Estimate
+
+_SURE = 2.5
+"""So many standard deviations from 0 an error's sign is taken for known."""
+
+_TAIL = (1.0 + CONFIDENCE) / 2.0
+_NOTHING = Estimate(estimate=None, low=None, high=None, n=0)
+
+
+@dataclass(frozen=True)
+class SourceAnswers:
+    """Values (shifts, classes, images, models) on one source's images, and which of these count."""
+
+    values: NDArray[np.bool_] | NDArray[np.floating]
+    kept: Flags
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One class under one shift: accuracies averaged over models, true and by either source; n, images."""
+
+    shift: str
+    class_: str
+    truth: Estimate
+    token: Estimate
+    class_name: Estimate
+
+
+@dataclass(frozen=True)
+class Confounding:
+    """Absolute errors of estimated accuracies, averaged over models and cells.
+
+    ``difference`` is the token's error less the class name's: below 0 the token is nearer to the truth. n
+    counts the source's images, for the difference the token's.
+    """
+
+    token_error: Estimate
+    class_name_error: Estimate
+    difference: Estimate
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Answers of the same models to true images and to both sources' of the same shifts and classes.
+
+    Images of ``token`` and ``class_name`` in one place have one seed and are drawn together; the true
+    ones, of which there may be another number, are drawn apart.
+    """
+
+    shifts: tuple[str, ...]
+    classes: tuple[str, ...]
+    truth: SourceAnswers
+    token: SourceAnswers
+    class_name: SourceAnswers
+
+    def __post_init__(self) -> None:
+        named = (len(self.shifts), len(self.classes))
+        for each in (self.truth, self.token, self.class_name):
+            if each.values.shape[:3] != each.kept.shape or each.kept.shape[:2] != named:
+                raise InvalidRequest(f"answers of the shape {each.values.shape} are not of {named}")
+        pairs = self.token.values.shape, self.class_name.values.shape
+        if pairs[0] != pairs[1] or self.truth.values.shape[3] != pairs[0][3]:
+            raise InvalidRequest("token and class name differ in seeds, or a source in models")
+
+
+def confounding(
+    sources: Sources, generator: np.random.Generator, *, least: int = LEAST_IMAGES, draws: int = DRAWS
+) -> Confounding:
+    """Hold both sources against the truth, over the cells in which each has ``least`` images."""
+    every = (sources.truth, sources.token, sources.class_name)
+    counted = np.asarray(np.all([each.kept.sum(axis=2) >= max(1, least) for each in every], axis=0))
+    if not counted.any():
+        return Confounding(_NOTHING, _NOTHING, _NOTHING, ())
+    n, n_class_name = (int(each.kept[counted].sum()) for each in every[1:])
+    token, class_name = _errors(every, counted, generator, draws)
+    return Confounding(
+        token_error=_estimate(token.mean, token.too_high, token.too_low, n),
+        class_name_error=_estimate(class_name.mean, class_name.too_high, class_name.too_low, n_class_name),
+        difference=_estimate(
+            token.mean - class_name.mean,
+            token.too_high + class_name.too_low,
+            token.too_low + class_name.too_high,
+            n,
+            least=-1.0,
+        ),
+        cells=tuple(
+            Cell(
+                sources.shifts[shift],
+                sources.classes[number],
+                *(_accuracy(each, (shift, number), generator) for each in every),
+            )
+            for shift, number in np.argwhere(counted)
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _Error:
+    """A mean absolute error, and by how much noise may have made it too high or too low (draws,).
+
+    Noise makes an absolute error of whatever truth: an error is raised by all of it where its sign is
+    not known, and by its share in that direction where it is.
+    """
+
+    mean: float
+    too_high: Floats
+    too_low: Floats
+
+    @classmethod
+    def of(cls, errors: Floats, noise: Floats) -> _Error:
+        """From signed errors (cells, models) and their noise (draws, cells, models)."""
+        sure = np.abs(errors) > _SURE * noise.std(axis=0)
+        along, anyhow = np.sign(errors) * noise, np.abs(noise)
+        return cls(
+            mean=float(np.abs(errors).mean()),
+            too_high=np.where(sure, along, anyhow).mean(axis=(1, 2)),
+            too_low=np.where(sure, -along, anyhow).mean(axis=(1, 2)),
+        )
+
+
+def _errors(
+    every: Sequence[SourceAnswers], counted: Flags, generator: np.random.Generator, draws: int
+) -> list[_Error]:
+    """The errors of the second and the third source, by the first."""
+    by_class = [_accuracies(every, number, generator, draws) for number in range(counted.shape[1])]
+    cells = (3, len(counted), -1)
+    means = np.stack([each.mean.reshape(cells) for each in by_class], axis=2)[:, counted]
+    drawn = np.stack([each.draws.reshape(draws, *cells) for each in by_class], axis=3)[:, :, counted]
+    noise = drawn.astype(np.float64) - means
+    return [_Error.of(means[each] - means[0], noise[:, each] - noise[:, 0]) for each in (1, 2)]
+
+
+def _accuracies(
+    every: Sequence[SourceAnswers], number: int, generator: np.random.Generator, draws: int
+) -> BootstrapResult:
+    """Accuracies (sources * shifts, models) on one class's images, the true ones apart from the others."""
+    one = slice(number, number + 1)
+    places, before = sum(each.kept.shape[2] for each in every[:2]), every[0].kept.shape[2]
+    # Side by side along the images: a draw of true ones says nothing of the others.
+    spans = [slice(0, before), slice(before, places), slice(before, places)]
+    values = np.zeros((3, len(every[0].kept), 1, places, every[0].values.shape[3]), dtype=np.float32)
+    kept = np.zeros(values.shape[:4], dtype=np.bool_)
+    for index, (each, span) in enumerate(zip(every, spans, strict=True)):
+        values[index, :, :, span], kept[index, :, :, span] = each.values[:, one], each.kept[:, one]
+    values, kept = values.reshape(-1, *values.shape[2:]), kept.reshape(-1, *kept.shape[2:])
+    all_of_it = np.ones((len(values), 1), dtype=np.bool_)
+    return stratified_bootstrap(values[0], kept[0], values, kept, all_of_it, generator, draws=draws).shifted
+
+
+def _estimate(mean: float, too_high: Floats, too_low: Floats, n: int, *, least: float = 0.0) -> Estimate:
+    low, high = mean - float(np.quantile(too_high, _TAIL)), mean + float(np.quantile(too_low, _TAIL))
+    return Estimate(estimate=mean, low=max(least, min(low, mean)), high=min(1.0, max(high, mean)), n=n)
+
+
+def _accuracy(source: SourceAnswers, at: tuple[int, int], generator: np.random.Generator) -> Estimate:
+    images = np.asarray(source.values[at][source.kept[at]], dtype=np.float64).mean(axis=1)
+    return bootstrap_mean(images.tolist(), generator, bounds=(0.0, 1.0))

@@ -1,0 +1,87 @@
+"""What tokens and images took: evaluations of the UNet and seconds, by token and by kept image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from evaluation.validity.measures import resampled
+from faultline_core.statistics.bootstrap import proportion
+from faultline_core.types import Cost, Estimate
+
+from .images import Placed, Source
+from .report import CostFigures, SpentFigures
+
+Booked = tuple[str, Cost]
+"""The group whose shared cost one of its items has, and what was booked on this item."""
+
+_NOTHING = Estimate(estimate=None, low=None, high=None, n=0)
+
+
+def cost_figures(
+    tokens: Sequence[Booked],
+    images: Mapping[Source, Placed],
+    kept: Mapping[Source, np.ndarray],
+    generator: np.random.Generator,
+) -> CostFigures:
+    """Average what was booked; ``kept`` flags each source's images as laid out.
+
+    A token's evaluations count forwards and backwards. Whole groups are drawn for intervals. What a kept
+    image took is what all took over those that were kept; its interval is wide enough for both.
+    """
+    spent = {source: _spent(_booked(each), generator) for source, each in images.items()}
+    return CostFigures(
+        token=_spent(tokens, generator),
+        image=spent,
+        kept_image={
+            source: _per_kept(spent[source], int(each.made.sum()), int(kept[source].sum()))
+            for source, each in images.items()
+        },
+    )
+
+
+def _booked(placed: Placed) -> list[Booked]:
+    return [(one.group, one.cost) for one in placed.table.ravel() if one is not None]
+
+
+def _spent(booked: Sequence[Booked], generator: np.random.Generator) -> SpentFigures:
+    groups = [group for group, _ in booked]
+    return SpentFigures(
+        unet_evaluations=_mean([_evaluations(each) for _, each in booked], groups, generator),
+        seconds=_mean([each.seconds for _, each in booked], groups, generator),
+    )
+
+
+def _evaluations(cost: Cost) -> float:
+    return float(cost.unet_evaluations + cost.unet_backward_evaluations)
+
+
+def _mean(values: Sequence[float], groups: Sequence[str], generator: np.random.Generator) -> Estimate:
+    if not values:
+        return _NOTHING
+    if np.ptp(values) == 0.0:
+        # A count that is the same of all is no sample: it has no spread to be unsure of.
+        return Estimate(estimate=values[0], low=values[0], high=values[0], n=len(values))
+    table = np.array(values)
+    return resampled(lambda rows: float(table[rows].mean()), groups, generator)
+
+
+def _per_kept(spent: SpentFigures, made: int, kept: int) -> SpentFigures:
+    share = proportion(kept, made)
+    return SpentFigures(
+        unet_evaluations=_over(spent.unet_evaluations, share), seconds=_over(spent.seconds, share)
+    )
+
+
+def _over(cost: Estimate, share: Estimate) -> Estimate:
+    if cost.estimate is None or not share.estimate or not share.low or not share.high:
+        return _NOTHING.model_copy(update={"n": 0})
+    assert cost.low is not None
+    assert cost.high is not None
+    return Estimate(
+        estimate=cost.estimate / share.estimate,
+        low=cost.low / share.high,
+        high=cost.high / share.low,
+        n=round(share.estimate * share.n),
+    )

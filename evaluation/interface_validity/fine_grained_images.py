@@ -1,0 +1,105 @@
+"""Images of buses that go by codes: what was asked for, and what of it an image shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from faultline_core.shift_benchmark.shifts import BASE
+from faultline_miniature.world.fine_grained import FINE_CLASSES, INITIALISER
+from faultline_miniature.world.wording import SPECIAL_SUBJECTS
+
+from .images import Seen
+from .world_shifts import BY_NAME, WORLD_SHIFTS, WorldShift
+
+FineSource = Literal["token", "shared-word", "description"]
+"""Who says the code: its token, the word that all tokens began as, or the words that mean its buses."""
+
+FINE_SHIFTS: tuple[WorldShift, ...] = tuple(
+    shift for shift in WORLD_SHIFTS if shift.value in ("snow", "night", "sketch", "dog")
+)
+"""One of each attribute that shifts change."""
+
+ANOTHER_BUS, NO_BUS = "another bus", "no bus"
+_CODES = {shown: code for code, shown in FINE_CLASSES.items()}
+
+
+@dataclass(frozen=True)
+class FineImage:
+    """One image of a code under a condition, the base included, and what the oracle sees in it.
+
+    Images of one code, condition and seed start from the same noise, whatever their source.
+    """
+
+    source: FineSource
+    code: str
+    shift: str
+    seed: int
+    seen: Seen
+
+    @property
+    def shows_object(self) -> bool:
+        """Whether it is a bus."""
+        return self.seen["object_class"] == INITIALISER
+
+    @property
+    def shows_kind(self) -> bool:
+        """Whether it is of the code's kind, with an upper deck or without."""
+        return self.seen["kind"] == FINE_CLASSES[self.code][0]
+
+    @property
+    def shows_colour(self) -> bool:
+        """Whether it has the code's colour."""
+        return self.seen["colour"] == FINE_CLASSES[self.code][1]
+
+    @property
+    def shows_shift(self) -> bool:
+        """Whether it shows its shift; a base image has none to lack."""
+        return self.shift == BASE or BY_NAME[self.shift].shown_by(self.seen)
+
+    @property
+    def shown(self) -> str:
+        """The code whose bus it shows, `ANOTHER_BUS` of no code, or `NO_BUS`."""
+        if not self.shows_object:
+            return NO_BUS
+        return _CODES.get((self.seen["kind"], self.seen["colour"]), ANOTHER_BUS)
+
+    @property
+    def shows_code(self) -> bool:
+        """Whether it shows what the code stands for: a bus of its kind and colour."""
+        return self.shown == self.code
+
+
+@dataclass(frozen=True)
+class FineGrained:
+    """Images of every code by every source; ``shares`` are how much of what it learned each token keeps."""
+
+    images: Sequence[FineImage]
+    shares: Mapping[str, Sequence[float]]
+
+
+def words_of(source: FineSource, code: str) -> str | None:
+    """What stands for a code in a prompt by this source, None where its token does."""
+    if source == "token":
+        return None
+    kind, colour = FINE_CLASSES[code]
+    if source == "shared-word":
+        return INITIALISER
+    return (
+        SPECIAL_SUBJECTS[INITIALISER].format(f"{colour} ") if kind == "special" else f"{colour} {INITIALISER}"
+    )
+
+
+def joined_fine_grained(given: Sequence[FineGrained | None]) -> FineGrained | None:
+    """Several stretches as one, those left out that have none; None where no stretch has any.
+
+    A seed comes of its stretch, so that no two stretches share one.
+    """
+    found = [one for one in given if one is not None]
+    if not found:
+        return None
+    return FineGrained(
+        images=[image for one in found for image in one.images],
+        shares={code: [share for one in found for share in one.shares[code]] for code in found[0].shares},
+    )

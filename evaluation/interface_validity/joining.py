@@ -1,0 +1,67 @@
+"""Several stretches of seeds as one: images, renderings and real ones side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from faultline_core.shift_benchmark.answers import ModelAnswers
+
+from .assembly import Features, Pieces
+from .fine_grained_images import joined_fine_grained
+
+
+def joined(given: Sequence[Pieces]) -> Pieces:
+    """Join stretches, each with a zoo, tokens and images of its own; places of seeds never meet.
+
+    A model of the joint table is an architecture and a length, trained once a stretch: accuracies average
+    over trainings. What batches are worth is the first's.
+
+    Raises:
+        ValueError: there is none, or they were laid out in different ways.
+    """
+    if not given or len({one.layout for one in given}) > 1:
+        raise ValueError("stretches of different layout cannot be joined")
+    first = given[0]
+    stride = 1 + max(image.seed for one in given for image in one.images)
+    seconds: Counter[str] = Counter()
+    for one in given:
+        seconds.update(one.seconds)
+    return replace(
+        first,
+        seeds=[seed for one in given for seed in one.seeds],
+        truth=_answers([one.truth for one in given]),
+        images=[
+            replace(
+                image,
+                id=f"{number}-{image.id}",
+                seed=number * stride + image.seed,
+                group=f"{number}-{image.group}",
+            )
+            for number, one in enumerate(given)
+            for image in one.images
+        ],
+        real_features=_features([one.real_features for one in given]),
+        base_features={
+            source: _features([one.base_features[source] for one in given]) for source in first.base_features
+        },
+        tokens=[
+            (f"{number}-{group}", cost) for number, one in enumerate(given) for group, cost in one.tokens
+        ],
+        seconds=dict(seconds),
+        fine_grained=joined_fine_grained([one.fine_grained for one in given]),
+    )
+
+
+def _answers(given: Sequence[ModelAnswers]) -> ModelAnswers:
+    values, made, kept = (
+        np.concatenate([getattr(one, name) for one in given], axis=2) for name in ("values", "made", "kept")
+    )
+    return replace(given[0], values=values, made=made, kept=kept)
+
+
+def _features(given: Sequence[Features]) -> Features:
+    return {name: np.concatenate([one[name] for one in given]) for name in given[0]}

@@ -1,0 +1,192 @@
+"""`results/interface-validity.json`: dataset interfaces and rendered truth, with intervals and n."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from faultline_core.types import Estimate
+
+
+class Part(BaseModel):
+    """A frozen part of the report that refuses what it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ErrorFigures(Part):
+    """Absolute errors of accuracies under shifts against rendered truth, over models and cells."""
+
+    token_error: Estimate
+    class_name_error: Estimate
+    difference: Estimate
+
+
+class Cell(Part):
+    """A class under a shift: accuracies averaged over models, true and by either source."""
+
+    shift: str
+    class_name: str
+    truth: Estimate
+    token: Estimate
+    by_class_name: Estimate
+
+
+class ConfoundingFigures(Part):
+    """The paper's headline: over all, mismatched and matched classes, and class by class."""
+
+    all: ErrorFigures
+    mismatched: ErrorFigures
+    matched: ErrorFigures
+    by_class: dict[str, ErrorFigures]
+    cells: list[Cell]
+
+
+class SourceFigures(Part):
+    """What images of one source show: by the oracle, and in CLIP's space.
+
+    ``mismatch`` is the share of mismatched classes' images that show what the dataset shows of them.
+    ``kernel_distance`` is between base images and the class's real ones, a mean over classes.
+    """
+
+    class_accuracy: Estimate
+    shift_presence: Estimate
+    presence_by_shift: dict[str, Estimate]
+    mismatch: dict[str, Estimate]
+    object_similarity: Estimate
+    object_similarity_by_class: dict[str, Estimate]
+    kernel_distance: Estimate
+
+
+class SourceComparison(Part):
+    """Either source's images, and the token's shift presence as a share of the class name's."""
+
+    token: SourceFigures
+    class_name: SourceFigures
+    presence_ratio: Estimate
+
+
+class ShiftFigures(Part):
+    """One shift: its impact and slope, estimated and rendered, and whether the interval holds the truth."""
+
+    shift: str
+    impact: Estimate
+    true_impact: Estimate
+    impact_held: bool
+    slope: Estimate
+    true_slope: Estimate
+    slope_held: bool | None
+
+
+class ImpactFigures(Part):
+    """Impacts and slopes of one source's images against rendered ones; n counts shifts, or drops."""
+
+    shifts: list[ShiftFigures]
+    rank_correlation: Estimate
+    drop_rank_correlation: Estimate
+    mean_absolute_error: Estimate
+    coverage: Estimate
+    slope_error: Estimate
+    slope_coverage: Estimate
+
+
+class FilterFigures(Part):
+    """How far CLIP's filter keeps what the oracle calls good, and what it leaves of each condition."""
+
+    before: Estimate
+    precision: Estimate
+    recall: Estimate
+    yields: dict[str, Estimate]
+    thin: dict[str, list[str]]
+
+
+class SpentFigures(Part):
+    """What a unit took on average; n counts units."""
+
+    unet_evaluations: Estimate
+    seconds: Estimate
+
+
+class CostFigures(Part):
+    """What a token, an image and a kept image took, the latter two by source."""
+
+    token: SpentFigures
+    image: dict[str, SpentFigures]
+    kept_image: dict[str, SpentFigures]
+
+
+class BatchingFigures(Part):
+    """What batches are worth: how many times as fast they are, and how far from one after another.
+
+    ``tokens`` is of eight classes at one sample a class and step, as published, ``tokens_by_preset`` at the
+    suite's number of samples; ``generation`` is of 16 images; n counts rounds. ``tokens_difference`` is the
+    largest difference of a number of the vectors learned together and alone in float64; n counts them.
+    """
+
+    tokens: Estimate
+    tokens_by_preset: Estimate
+    tokens_difference: Estimate
+    generation: Estimate
+
+
+class Aim(Part):
+    """One figure of the issue's list, what it was to reach, and whether it did; None where it is unknown."""
+
+    name: str
+    aim: str
+    reached: str
+    met: bool | None
+
+
+class FineSourceFigures(Part):
+    """What images of codes show by one source: the code's bus, and its kind, colour and class each.
+
+    ``confusion`` counts images by the code that was asked for, then by the one whose bus they show.
+    """
+
+    code: Estimate
+    kind: Estimate
+    colour: Estimate
+    object_class: Estimate
+    shift_presence: Estimate
+    by_code: dict[str, Estimate]
+    by_condition: dict[str, Estimate]
+    confusion: dict[str, dict[str, int]]
+
+
+class FineGrainedFigures(Part):
+    """Six kinds of bus under codes, by their tokens, by the word that these began as, and described.
+
+    ``codes`` says what each stands for, ``shares`` how much of what it learned its token keeps, a stretch
+    each. ``above_shared_word`` is the token's share of images that show the code less the shared word's.
+    """
+
+    codes: dict[str, str]
+    shifts: list[str]
+    shares: dict[str, list[float]]
+    token: FineSourceFigures
+    shared_word: FineSourceFigures
+    description: FineSourceFigures
+    above_shared_word: Estimate
+
+
+class InterfaceValidity(Part):
+    """Everything, for the images that the filter kept; ``unfiltered`` again for all that were made.
+
+    ``fine_grained`` is of a dataset of its own, every image of it; None where it was not measured.
+    """
+
+    seeds: list[int]
+    classes: list[str]
+    mismatched: list[str]
+    models: list[str]
+    shifts: list[str]
+    confounding: ConfoundingFigures
+    unfiltered: ConfoundingFigures
+    sources: SourceComparison
+    impact: dict[str, ImpactFigures]
+    filter: dict[str, FilterFigures]
+    cost: CostFigures
+    batching: BatchingFigures
+    fine_grained: FineGrainedFigures | None = None
+    aims: list[Aim]
+    seconds: dict[str, float]

@@ -1,0 +1,73 @@
+"""The product's runs: a dataset uploaded, its classes learned, all shifts of them drawn and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from evaluation.validity.kept import kept
+from evaluation.validity.order import scenes_key
+from evaluation.validity.running import DATASET, R, rest_others, take_up, watched
+from evaluation.validity.sources import upload
+from faultline import Client, DatasetInterface, ShiftBenchmark
+from faultline.resources._runs import RunResource
+from faultline_miniature.world.scene import Scene
+
+from .order import LEARNED_FROM, THRESHOLDS_FROM, Order
+from .world_shifts import BASE_PROMPT, WorldShift
+
+_RUN_ID = TypeAdapter(str)
+
+
+def uploaded(client: Client, scenes: Mapping[str, Sequence[Scene]]) -> str:
+    """Make a dataset of scenes, once; returns its name."""
+    flat = [scene for each in scenes.values() for scene in each]
+    name = f"{DATASET}{scenes_key(flat)}"
+    upload(client, name, flat)
+    return name
+
+
+def finished(client: Client, path: Path, runs: RunResource[R], begin: Callable[[], R]) -> R:
+    """The run whose id lies at ``path``, begun if there is none, taken up and followed to its end.
+
+    What earlier validations left under way is cancelled: it would share the machine.
+    """
+    run_id = kept(path, _RUN_ID, lambda: begin().id)
+    kinds: tuple[RunResource[Any], ...] = (client.dataset_interfaces, client.shift_benchmarks)
+    for kind in kinds:
+        rest_others(kind, run_id)
+    return watched(take_up(runs, run_id))
+
+
+def begin_interface(client: Client, order: Order) -> DatasetInterface:
+    """Begin to learn a token of each class; asked again it is the same run."""
+    return client.dataset_interfaces.create(
+        dataset=uploaded(client, order.scenes(LEARNED_FROM, order.learned)),
+        steps=order.steps,
+        seed=order.number,
+        idempotency_key=f"validity-{order.split.name}-{order.number}-{order.interface_key()}",
+    )
+
+
+def begin_benchmark(client: Client, order: Order, interface: str) -> ShiftBenchmark:
+    """Begin the benchmark of both sources, its thresholds by images that no token was learned from."""
+    return client.shift_benchmarks.create(
+        interface=interface,
+        base=BASE_PROMPT,
+        shifts=words(order.shifts),
+        classifiers=list(order.specs),
+        sources=["token", "class-name"],
+        n=order.images,
+        real=order.thresholds,
+        validation=uploaded(client, order.scenes(THRESHOLDS_FROM, order.thresholds)),
+        seed=order.number,
+        idempotency_key=f"validity-{order.split.name}-{order.number}-{order.benchmark_key()}",
+    )
+
+
+def words(shifts: Sequence[WorldShift]) -> list[str]:
+    """Shifts as a benchmark is asked for them."""
+    return [shift.text for shift in shifts]

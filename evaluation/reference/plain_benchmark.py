@@ -1,0 +1,99 @@
+"""The benchmark's figures written out row by row, with a bootstrap that redraws rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from faultline_core.shift_benchmark.answers import ModelAnswers
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model's value on one kept image."""
+
+    model: str
+    condition: str
+    class_name: str
+    seed: int
+    value: float
+
+
+def rows_of(answers: ModelAnswers) -> list[Row]:
+    """Every kept answer of a table."""
+    return [
+        Row(model, condition, name, seed, float(answers.values[s, c, seed, m]))
+        for s, condition in enumerate(answers.conditions)
+        for c, name in enumerate(answers.classes)
+        for seed in range(answers.kept.shape[2])
+        if answers.kept[s, c, seed]
+        for m, model in enumerate(answers.models)
+    ]
+
+
+def classes_counted(rows: Sequence[Row], shift: str, least: int) -> list[str]:
+    """The classes with enough images under the base and the shift."""
+    names = sorted({row.class_name for row in rows})
+    return [
+        name
+        for name in names
+        if all(
+            len({row.seed for row in rows if (row.condition, row.class_name) == (condition, name)}) >= least
+            for condition in ("base", shift)
+        )
+    ]
+
+
+def accuracy(rows: Sequence[Row], model: str, condition: str, classes: Sequence[str]) -> float:
+    """The mean over classes of the share of right answers."""
+    shares = []
+    for name in classes:
+        found = [
+            row.value
+            for row in rows
+            if (row.model, row.condition, row.class_name) == (model, condition, name)
+        ]
+        shares.append(sum(found) / len(found))
+    return sum(shares) / len(shares)
+
+
+def impact(rows: Sequence[Row], models: Sequence[str], shift: str, classes: Sequence[str]) -> float:
+    """The mean over models of what the shift costs."""
+    drops = [
+        accuracy(rows, model, "base", classes) - accuracy(rows, model, shift, classes) for model in models
+    ]
+    return sum(drops) / len(drops)
+
+
+def slope(rows: Sequence[Row], models: Sequence[str], shift: str, classes: Sequence[str]) -> float:
+    """The least-squares slope over models of shifted on base accuracy."""
+    base = [accuracy(rows, model, "base", classes) for model in models]
+    return float(np.polyfit(base, [accuracy(rows, model, shift, classes) for model in models], 1)[0])
+
+
+def impact_spread(
+    answers: ModelAnswers, shift: int, classes: Sequence[int], generator: np.random.Generator, draws: int
+) -> float:
+    """The standard deviation of an impact whose seeds are redrawn within each class, rows and all.
+
+    A seed is drawn with both its images and all models' answers; a draw in which a class has no image
+    left is made anew.
+    """
+    found: list[float] = []
+    seeds = answers.kept.shape[2]
+    while len(found) < draws:
+        drops = []
+        for number in classes:
+            drawn = [int(generator.integers(seeds)) for _ in range(seeds)]
+            means = []
+            for condition in (0, shift):
+                chosen = [seed for seed in drawn if answers.kept[condition, number, seed]]
+                means.append([answers.values[condition, number, seed].mean() for seed in chosen])
+            if not all(means):
+                break
+            drops.append(float(np.mean(means[0]) - np.mean(means[1])))
+        else:
+            found.append(float(np.mean(drops)))
+    return float(np.std(found))

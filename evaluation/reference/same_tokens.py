@@ -1,0 +1,36 @@
+"""When two learned tokens are the same: by what they do, and not coordinate by coordinate."""
+
+from __future__ import annotations
+
+from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
+from faultline_core.contract.editor import GenerateItem, GenerateRequest
+from faultline_services.editor.engine import EditorEngine
+from faultline_services.editor.tokens.bundle import TokenBundle, pack_bundle
+
+STRAY = 0.01
+"""How far, as a share of the way that was learned, one token may end from another that is the same.
+
+The tiny pipeline's images move by several levels over the whole way, so by none over a hundredth of it.
+"""
+
+
+def drawn_with(engine: EditorEngine, token: TokenBundle) -> Levels:
+    """Draw two images with a token in their prompt."""
+    ref = engine.store.put(pack_bundle(token))
+    items = [GenerateItem(prompt="a photo of a <class>", seed=seed, token=ref) for seed in (1, 2)]
+    outcomes = engine.generate(GenerateRequest(items=items, steps=2, guidance=2.0)).outcomes
+    return stored_images(engine.store, [outcome.unwrap().image for outcome in outcomes])
+
+
+def is_same_token(engine: EditorEngine, found: TokenBundle, wanted: TokenBundle) -> bool:
+    """Tell whether two tokens ended at one place and draw the same images, up to rounding."""
+    start = engine.pipeline.prompts.mean_embedding(wanted.description.initialiser)
+    learned, apart = wanted.vectors - start, found.vectors - wanted.vectors
+    if float(apart.norm()) > STRAY * float(learned.norm()):
+        return False
+    return levels_apart(drawn_with(engine, found), drawn_with(engine, wanted)) <= LEVELS
+
+
+def is_same_learning(engine: EditorEngine, found: TokenBundle, wanted: TokenBundle) -> bool:
+    """Tell whether two tokens are the same and say the same of where they come from."""
+    return found.description == wanted.description and is_same_token(engine, found, wanted)

@@ -1,0 +1,5 @@
+"""Runs ``python -m evaluation.validity``."""
+
+from evaluation.validity.validate import main
+
+main()

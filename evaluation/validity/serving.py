@@ -1,0 +1,122 @@
+"""The gateway that a validation asks, of a stack of its own or running already, and that stack's services."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from faultline import Client
+from faultline._stack import Stack, ended_by_signals
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.base import MAX_BATCH
+from faultline_core.contract.editor import GenerateRequest, GenerateResponse
+from faultline_core.contract.scorer import EmbedImagesRequest
+from faultline_core.images.codecs import decode_image
+from faultline_core.types import BlobRef
+from faultline_gateway.services.clients import HttpEditor, HttpScorer, calling_services
+from faultline_gateway.settings import GatewaySettings, settings_from
+
+from .truth import Images
+
+STACK = "stack"
+"""Where a validation's own stack keeps its state, below the validation's."""
+MODELS_FOLDER = "FAULTLINE_SERVICES_MODELS_FOLDER"
+PORT = 8180
+"""Beside a stack of `make up`, not on it; the services take the port after it."""
+
+
+@dataclass(frozen=True)
+class ModelsStack(Stack):
+    """A stack whose services find further classifiers in a folder."""
+
+    models: Path = Path()
+
+    def environment(self) -> dict[str, str]:
+        """What every process of the stack is told."""
+        return super().environment() | {MODELS_FOLDER: str(self.models.absolute())}
+
+
+class Service:
+    """A gateway to ask, started when it is first needed and stopped at the end."""
+
+    def __init__(self, state: Path, models: Path, url: str | None = None, port: int = PORT) -> None:
+        self._stack = ModelsStack(state=state, port=port, services_port=port + 1, models=models)
+        self._url = url
+        self._client: Client | None = None
+
+    def client(self) -> Client:
+        """A client of a gateway that answers.
+
+        Raises:
+            SystemExit: somebody else's gateway answers on the port.
+        """
+        if self._client is None:
+            if self._url is None:
+                self._stack.up()
+                if not self._stack.running():
+                    raise SystemExit(f"another gateway answers at {self._stack.url}: choose a --port")
+            self._client = Client(self._url or self._stack.url)
+        return self._client
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the stack is our own: behind another's gateway there is no editor for us to draw with."""
+        return self._url is None
+
+    def draw(self, request: GenerateRequest) -> Images:
+        """Images of the editor's text-to-image, uint8 [N, H, W, 3], in the request's order.
+
+        Raises:
+            FaultlineError: what the editor says of the request or of one of its prompts.
+        """
+        self.client()
+        settings = settings_from(self._stack.environment())
+        store = BlobStore(settings.store_url)
+        answer = asyncio.run(_generated(settings, request))
+        return np.stack([decode_image(store.get(one.unwrap().image)) for one in answer.outcomes])
+
+    def features(self, images: Sequence[BlobRef]) -> NDArray[np.float64]:
+        """CLIP's features (n, d) of images that the stack has stored, by its scorer."""
+        self.client()
+        return asyncio.run(_embedded(settings_from(self._stack.environment()), images))
+
+    def close(self) -> None:
+        """Stop the stack, also what a killed attempt of this validation had started."""
+        if self._client is None:
+            self._stack.stop_started()
+            return
+        self._client.close()
+        if self._url is None:
+            self._stack.down()
+
+
+async def _generated(settings: GatewaySettings, request: GenerateRequest) -> GenerateResponse:
+    async with calling_services(settings) as caller:
+        return await HttpEditor(caller).generate(request)
+
+
+async def _embedded(settings: GatewaySettings, images: Sequence[BlobRef]) -> NDArray[np.float64]:
+    found: list[list[float]] = []
+    async with calling_services(settings) as caller:
+        for start in range(0, len(images), MAX_BATCH):
+            request = EmbedImagesRequest(images=list(images[start : start + MAX_BATCH]))
+            answer = await HttpScorer(caller).embed_images(request)
+            found += [outcome.unwrap().vector for outcome in answer.outcomes]
+    return np.array(found)
+
+
+@contextmanager
+def serving(state: Path, models: Path, url: str | None = None, port: int = PORT) -> Iterator[Service]:
+    """A service for the time of a validation; with a ``url`` one that runs already."""
+    service = Service(state, models, url, port)
+    with ended_by_signals():
+        try:
+            yield service
+        finally:
+            service.close()

@@ -1,0 +1,86 @@
+"""The images that are tested on: validation scenes, a stretch of their own for each seed."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal
+
+from tqdm import tqdm
+
+from faultline import Client
+from faultline_core.contract.datasets import SourceUpload
+from faultline_core.images.codecs import encode_raw
+from faultline_miniature.training.bugs import Bug, as_trained
+from faultline_miniature.world.__main__ import balanced_scenes
+from faultline_miniature.world.dataset import encode_png
+from faultline_miniature.world.renderer import render
+from faultline_miniature.world.sampling import DATASET, Distribution
+from faultline_miniature.world.scene import VALUES, Scene
+from faultline_miniature.world.seeds import VALIDATION
+
+STRETCH = 100_000
+FIRST = 1_000_000
+"""Indices below are for the figures of single models and for looking by hand."""
+
+Habits = Literal["as-trained", "dataset"]
+"""Whether classes show what leaning classifiers saw of them, or show every value alike."""
+
+_BATCH = 32
+
+
+def distribution_of(habits: Habits, bugs: Iterable[Bug]) -> Distribution:
+    """What the sources look like.
+
+    ``as-trained``: as a user's own test set resembles the training set, each class mostly shows the value
+    that some classifier leans on, so that a lean does not show before something is changed.
+
+    Raises:
+        ValueError: two bugs want the same class to show different values.
+    """
+    return DATASET if habits == "dataset" else as_trained(bugs)
+
+
+def scenes_of(seed: int, count: int, distribution: Distribution) -> list[Scene]:
+    """``count`` validation scenes, as many of each class, from the seed's own stretch.
+
+    Raises:
+        ValueError: ``count`` is no multiple of the number of classes, or the seed has no stretch.
+    """
+    per_class, rest = divmod(count, len(VALUES["object_class"]))
+    if rest or not per_class:
+        raise ValueError(f"sources must be a multiple of {len(VALUES['object_class'])}, not {count!r}")
+    if not 0 <= seed < (len(VALIDATION) - FIRST) // STRETCH:
+        raise ValueError(f"there is no stretch of validation seeds number {seed!r}")
+    return list(balanced_scenes(VALIDATION, distribution, per_class, FIRST + seed * STRETCH))
+
+
+def _object_class(scene: Scene) -> str:
+    return scene.object_class
+
+
+def upload(
+    client: Client, name: str, scenes: Sequence[Scene], label_of: Callable[[Scene], str] = _object_class
+) -> None:
+    """Make the dataset of ``scenes`` and add them under their labels; doing so again changes nothing."""
+    client.datasets.create(name=name)
+    for start in tqdm(range(0, len(scenes), _BATCH), desc="upload"):
+        batch = scenes[start : start + _BATCH]
+        client.datasets.add(name, list(_uploads(batch, start, label_of)))
+
+
+def _uploads(scenes: Sequence[Scene], start: int, label_of: Callable[[Scene], str]) -> Iterator[SourceUpload]:
+    for number, scene in enumerate(scenes, start):
+        content = base64.b64encode(encode_png(render(scene))).decode()
+        yield SourceUpload(filename=f"{number:05}.png", label=label_of(scene), content_base64=content)
+
+
+def image_of(scene: Scene) -> str:
+    """The name that the store gives the scene's uploaded image."""
+    return hashlib.sha256(encode_raw(render(scene))).hexdigest()
+
+
+def by_image(scenes: Iterable[Scene]) -> dict[str, Scene]:
+    """Scenes by the name of their image."""
+    return {image_of(scene): scene for scene in scenes}

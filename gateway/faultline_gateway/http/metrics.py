@@ -1,0 +1,96 @@
+"""What the gateway counts of itself, in a registry of its own, and the middleware that counts responses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import get_args
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from faultline_core.contract.services import CircuitState
+from faultline_core.types import Cost
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# Fine where polling has to stay, coarse up to the bootstraps of a summary.
+_LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class _CostOfRuns(Collector):
+    """A counter for each count of a cost; workers are other processes, so the ledger knows the totals."""
+
+    def __init__(self) -> None:
+        self.total = Cost()
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """Yield the totals as they were last set."""
+        for name, amount in self.total.model_dump().items():
+            what = f"{name.replace('_', ' ')} that the recorded items of all runs took."
+            yield CounterMetricFamily(f"faultline_cost_{name}", what.capitalize(), value=amount)
+
+
+class Metrics:
+    """Requests by route and status, their latency, runs and their cost, and which services are left alone."""
+
+    def __init__(self) -> None:
+        # Not the library's global one, in which a second gateway of the process would clash with the first.
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "faultline_requests", "Answered requests.", ("method", "route", "status"), registry=self._registry
+        )
+        self._latency = Histogram(
+            "faultline_request_seconds", "Time until the answer began.", ("method", "route"),
+            buckets=_LATENCY_BUCKETS, registry=self._registry,
+        )  # fmt: skip
+        self._active_runs = Gauge(
+            "faultline_active_runs", "Runs that have not ended.", registry=self._registry
+        )
+        self._circuits = Gauge(
+            "faultline_service_circuit", "1 for the state of a service's circuit in this process.",
+            ("service", "state"), registry=self._registry,
+        )  # fmt: skip
+
+        self._cost = _CostOfRuns()
+        self._registry.register(self._cost)
+
+    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one answer; ``route`` is the template, so ids make no series of their own."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._latency.labels(method, route).observe(seconds)
+
+    def exposition(self, active_runs: int, circuits: Mapping[str, CircuitState], cost: Cost) -> bytes:
+        """Return all series in Prometheus' text format; ``cost`` is what all runs took so far."""
+        self._active_runs.set(active_runs)
+        self._cost.total = cost
+        for service, now in circuits.items():
+            # A series for each state, so that an alert reads `state="open"` and not a number's meaning.
+            for state in get_args(CircuitState):
+                self._circuits.labels(service, state).set(state == now)
+        return generate_latest(self._registry)
+
+
+class ResponseCounter:
+    """Middleware that counts and times every response; it stands outermost, so it counts refusals too."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        arrived = time.perf_counter()
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                # All unknown paths share one series, or a scanner could create series without end.
+                route = getattr(scope.get("route"), "path", "none")
+                seconds = time.perf_counter() - arrived
+                self._metrics.observe(scope["method"], route, message["status"], seconds)
+            await send(message)
+
+        await self._app(scope, receive, counted)

@@ -1,0 +1,314 @@
+"""Dataset intake: from uploaded bytes to stored images, each checked separately."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PureWindowsPath
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.datasets import RejectedSource, SourcesAdded, SourceUpload
+from faultline_core.errors import (
+    ClassMapMismatch,
+    DatasetEmpty,
+    FaultlineError,
+    ImageTooLarge,
+    ImageUndecodable,
+    InvalidRequest,
+    RequestError,
+    error_for,
+)
+from faultline_core.images.codecs import decode_image, encode_raw
+from faultline_core.text.plain_text import (
+    check_caption,
+    check_text,
+    check_words,
+    find_confusable,
+    strip_invisible,
+    twin_key,
+)
+from faultline_gateway.ledger import Ledger, NewSource
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
+SMALLEST_SIDE = 8
+"""Pixels; smaller images show nothing that an edit could change."""
+LARGEST_FILE = 48_000_000
+LONGEST_FILENAME, LONGEST_LABEL, LONGEST_CAPTION = 255, 200, 2000
+"""Characters, as for uploads: a folder's files reach the ledger without passing the contract."""
+METADATA = "metadata.jsonl"
+CLASSES = "classes.json"
+_BATCH = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawSource:
+    """An image before intake; ``content`` is None if it could not be read.
+
+    ``pointer`` is its place in the request, if it came with one.
+    """
+
+    filename: str
+    label: str
+    caption: str | None
+    content: bytes | None
+    pointer: str | None = None
+
+
+class _Note(BaseModel):
+    """A line of ``metadata.jsonl``; other fields are ignored."""
+
+    file_name: str
+    label: str | None = None
+    caption: str | None = None
+
+
+def take_in(
+    sources: Iterable[RawSource],
+    store: BlobStore,
+    classes: Sequence[str] | None,
+    *,
+    labels: Sequence[str] = (),
+) -> tuple[list[NewSource], list[RejectedSource]]:
+    """Store each readable image as plain pixels, without its metadata, and name those that were refused.
+
+    Without fixed ``classes``, a label may not look like one of ``labels`` or of the images before it.
+    """
+    known = {twin_key(label): label for label in labels}
+    taken: list[NewSource] = []
+    rejected: list[RejectedSource] = []
+    for source in sources:
+        try:
+            _require_distinct(source.label, known)
+            taken.append(_admit(source, store, classes))
+            known[twin_key(source.label)] = source.label
+        except RequestError as error:
+            rejected.append(_rejected(source, error))
+    return taken, rejected
+
+
+def _rejected(source: RawSource, error: RequestError) -> RejectedSource:
+    field = error.pointer or "/content_base64"
+    return RejectedSource(
+        filename=strip_invisible(source.filename), code=error.code, detail=error.detail,
+        pointer=None if source.pointer is None else source.pointer + field,
+    )  # fmt: skip
+
+
+def _require_distinct(label: str, known: Mapping[str, str]) -> None:
+    if (other := known.get(twin_key(label), label)) != label:
+        detail = f"the label {strip_invisible(label)!r} looks like the class {other!r}; spell both the same"
+        raise ClassMapMismatch(detail, pointer="/label")
+
+
+def _uploaded(uploads: Sequence[SourceUpload]) -> Iterator[RawSource]:
+    for number, upload in enumerate(uploads):
+        yield RawSource(
+            filename=upload.filename,
+            label=upload.label,
+            caption=upload.caption,
+            content=_from_base64(upload.content_base64),
+            pointer=f"/sources/{number}",
+        )
+
+
+def add_uploads(name: str, uploads: Sequence[SourceUpload], ledger: Ledger, store: BlobStore) -> SourcesAdded:
+    """Take uploads into a dataset; the answer names each refused one.
+
+    Raises:
+        UnknownDataset: no dataset has this name.
+        RequestError: every image was refused; its ``parts`` give the reasons, one by one.
+    """
+    labels = ledger.dataset(name).classes
+    classes = labels if ledger.has_fixed_classes(name) else None
+    taken, rejected = take_in(_uploaded(uploads), store, classes, labels=labels)
+    if not taken:
+        raise _refusal_of_all(rejected)
+    return SourcesAdded(added=ledger.add_sources(name, taken), rejected=rejected)
+
+
+def _refusal_of_all(rejected: Sequence[RejectedSource]) -> FaultlineError:
+    """Join refusals under their own code, or as an invalid request where their codes differ."""
+    parts = [error_for(one.code, one.detail, pointer=one.pointer) for one in rejected]
+    codes = {part.code for part in parts}
+    code = codes.pop() if len(codes) == 1 else InvalidRequest.code
+    others = f"; {len(parts) - 1} more are refused" if len(parts) > 1 else ""
+    detail = f"{rejected[0].filename!r}: {rejected[0].detail}{others}"
+    return error_for(code, detail, pointer=rejected[0].pointer, parts=parts)
+
+
+def checked_classes(classes: Sequence[str] | None) -> list[str] | None:
+    """Return a dataset's class names, or None if its labels are to decide.
+
+    Raises:
+        ClassMapMismatch: the list is empty, a name is not plain text, or two names look alike.
+    """
+    if classes is None:
+        return None
+    for name in classes:
+        _require_class_name(name)
+    # A prediction's index must name one class, and a reader must be able to tell which.
+    alike = find_confusable(classes)
+    if not classes:
+        raise ClassMapMismatch("the list of classes is empty; name at least one", pointer="/classes")
+    if alike:
+        detail = f"the classes {alike[0]!r} and {alike[1]!r} look alike; rename one"
+        raise ClassMapMismatch(detail, pointer="/classes")
+    return list(classes)
+
+
+def _require_class_name(name: str) -> None:
+    try:
+        check_words(name, field="class", most=LONGEST_LABEL)
+    except InvalidRequest as error:
+        raise ClassMapMismatch(error.detail, pointer="/classes") from error
+    if name.strip() != name:
+        raise ClassMapMismatch(
+            f"the class {name!r} begins or ends with a space; remove it", pointer="/classes"
+        )
+
+
+def read_folder(folder: Path) -> Iterator[RawSource]:
+    """Read an ImageFolder (one folder per class), with captions and labels of its ``metadata.jsonl`` if any.
+
+    A line of it is ``{"file_name": "plate/1.png", "label": "plate", "caption": "..."}``; label and caption
+    are optional; without a label, the image's folder is its label.
+
+    Raises:
+        InvalidRequest: ``metadata.jsonl`` is not of this form.
+    """
+    notes = _read_metadata(folder / METADATA)
+    # Two levels only: a link back to its own parent must not be followed for ever.
+    for path in sorted((*folder.glob("*"), *folder.glob("*/*"))):
+        name = path.relative_to(folder).as_posix()
+        if path.suffix.lower() in SUFFIXES and path.is_file() and (path.parent != folder or name in notes):
+            note = notes.get(name, {})
+            label = note.get("label", path.parent.name)
+            yield RawSource(filename=name, label=label, caption=note.get("caption"), content=_read(path))
+
+
+def register_folder(
+    name: str, folder: Path, ledger: Ledger, store: BlobStore, *, with_captions: bool = False
+) -> None:
+    """Make the dataset ``name`` of a folder on this machine; repeating it adds only new images.
+
+    A stress test asks the captioner unless the captions of ``metadata.jsonl`` are requested.
+
+    Raises:
+        DatasetEmpty: no image in it could be read.
+        InvalidRequest: ``folder`` is not a folder, or the dataset exists with other classes.
+    """
+    if not folder.is_dir():
+        raise InvalidRequest(f"{str(folder)!r} is not a folder; name one that holds a folder for each class")
+    classes = checked_classes(_read_classes(folder / CLASSES))
+    sources = read_folder(folder)
+    # A written caption differs from the captioner's: a run uses one kind or the other.
+    wanted = sources if with_captions else (replace(source, caption=None) for source in sources)
+    labels = next((found.classes for found in ledger.dataset_list() if found.name == name), [])
+    taken, rejected = take_in(wanted, store, classes, labels=classes or labels)
+    # Checked before the dataset is made: a folder without images leaves no empty dataset behind.
+    if not taken:
+        raise DatasetEmpty(
+            f"no image could be read from {str(folder)!r}; "
+            "put PNG, JPEG or WebP files into a folder for each class"
+        )
+    ledger.create_dataset(name, classes)
+    # In chunks, so that other writers get their turn.
+    for start in range(0, len(taken), _BATCH):
+        ledger.add_sources(name, taken[start : start + _BATCH])
+    ledger.add_sources(name, [], rejected)
+
+
+def _admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None) -> NewSource:
+    check_text(source.filename, field="filename", most=LONGEST_FILENAME)
+    check_words(source.label, field="label", most=LONGEST_LABEL)
+    if source.label.strip() != source.label:
+        raise InvalidRequest(
+            f"the label {source.label!r} begins or ends with a space; remove it", pointer="/label"
+        )
+    if source.caption is not None:
+        check_caption(source.caption, most=LONGEST_CAPTION)
+    if _is_path_elsewhere(source.filename):
+        raise InvalidRequest(
+            f"the file name {source.filename!r} is a path; send the name alone", pointer="/filename"
+        )
+    if classes is not None and source.label not in classes:
+        detail = (
+            f"the label {source.label!r} is not a class of the dataset; use one of {', '.join(classes[:5])}"
+        )
+        raise ClassMapMismatch(detail, pointer="/label")
+    if source.content is None:
+        raise ImageUndecodable(
+            f"{source.filename!r} is unreadable or not base64; send the file's bytes in base64"
+        )
+    if len(source.content) > LARGEST_FILE:
+        raise ImageTooLarge(f"{source.filename!r} has more than {LARGEST_FILE} bytes; scale it down")
+    # Stored as plain pixels: metadata such as place and owner are removed, and equal images get equal names.
+    pixels = decode_image(source.content)
+    height, width, _ = pixels.shape
+    if min(height, width) < SMALLEST_SIDE:
+        raise InvalidRequest(f"{source.filename!r} has {width} x {height} pixels, too few to show anything")
+    return NewSource(
+        image=store.put(encode_raw(pixels)), label=source.label, filename=source.filename,
+        caption=_composed(source.caption), width=width, height=height,
+    )  # fmt: skip
+
+
+def _composed(caption: str | None) -> str | None:
+    # Normalised to one spelling of each letter, because edits are compared word by word.
+    return None if caption is None else unicodedata.normalize("NFC", caption)
+
+
+def _is_path_elsewhere(filename: str) -> bool:
+    # Windows paths have both slashes and drives: an export unpacked there must stay in its folder too.
+    path = PureWindowsPath(filename)
+    return bool(path.anchor) or ".." in path.parts
+
+
+def _from_base64(text: str) -> bytes | None:
+    # Python accepts excess padding, and raises a different error for letters beyond ASCII.
+    if not text.isascii() or len(text) % 4 or text.endswith("==="):
+        return None
+    try:
+        # Without validation Python drops foreign letters and decodes different bytes than were sent.
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return None
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _read_metadata(path: Path) -> dict[str, dict[str, str]]:
+    if not path.is_file():
+        return {}
+    notes: dict[str, dict[str, str]] = {}
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        try:
+            if line.strip():
+                note = _Note.model_validate_json(line)
+                notes[note.file_name] = note.model_dump(include={"label", "caption"}, exclude_none=True)
+        except ValidationError as error:
+            raise InvalidRequest(
+                f'line {number} of {str(path)!r} names no image; give it a "file_name"'
+            ) from error
+    return notes
+
+
+def _read_classes(path: Path) -> list[str] | None:
+    if not path.is_file():
+        return None
+    try:
+        return TypeAdapter(list[str]).validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise InvalidRequest(
+            f"{str(path)!r} is not a list of class names; write a JSON array of strings"
+        ) from error

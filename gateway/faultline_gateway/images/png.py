@@ -1,0 +1,59 @@
+"""Images for users: PNG, with the mark of synthetic media on all that Faultline made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from faultline_core.contract.editor import GENERATED_KIND
+from faultline_core.errors import ArtifactMissing, ImageTooLarge, ImageUndecodable, UnsupportedMedia
+from faultline_core.images.codecs import decode_image, encode_png
+from faultline_gateway.images.provenance import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE, synthetic_marks
+from faultline_gateway.runs.stores import Store
+
+
+class RememberingStore(Store, Protocol):
+    """A store that also knows how images were made; `faultline_core.blobs.BlobStore` is one.
+
+    made_of_words = store.recall(GENERATED_KIND, ref) is not None
+    """
+
+    def recall(self, kind: str, key: str) -> str | None:
+        """Return the blob remembered for ``key``, or None."""
+        ...
+
+
+class SourceImages(Protocol):
+    """Knows which images users provided; `faultline_gateway.ledger.Ledger` is one.
+
+    was_made_here = not sources.is_source_image(ref)
+    """
+
+    def is_source_image(self, image: str) -> bool:
+        """Tell whether a user provided the image, so that Faultline did not make it."""
+        ...
+
+
+def png_of(ref: str, store: RememberingStore, sources: SourceImages) -> bytes:
+    """Return the stored image ``ref`` as PNG; its pixels are those that were scored.
+
+    Raises:
+        ArtifactMissing: nothing is stored under ``ref``, or it is not an image.
+        ArtifactCorrupt: the stored bytes no longer match their digest.
+    """
+    # Every image that no user provided was made here: new kinds of images are marked by default.
+    if sources.is_source_image(ref):
+        return marked_png(ref, store, {})
+    of_words = store.recall(GENERATED_KIND, ref) is not None
+    source_type = GENERATED_SOURCE_TYPE if of_words else DIGITAL_SOURCE_TYPE
+    return marked_png(ref, store, synthetic_marks(source_type, artifact=ref))
+
+
+def marked_png(ref: str, store: Store, marks: Mapping[str, str]) -> bytes:
+    """Return the stored image ``ref`` as PNG carrying ``marks``; raises as `png_of` does."""
+    data = store.get(ref)
+    try:
+        pixels = decode_image(data)
+    except (ImageUndecodable, ImageTooLarge, UnsupportedMedia) as error:
+        raise ArtifactMissing(f"the artifact {ref!r} is not an image; check the digest") from error
+    return encode_png(pixels, text=marks)

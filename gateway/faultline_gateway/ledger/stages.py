@@ -1,0 +1,204 @@
+"""Stages: leases to plan the next stage of a run without open items, and storing the plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, and_, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from faultline_core.contract.base import Problem
+from faultline_core.errors import FaultlineError, InternalError, LeaseLost, error_for
+from faultline_core.types import RunKind
+from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger.leases import MAX_ATTEMPTS, RETRY_SECONDS
+from faultline_gateway.ledger.part import LedgerPart
+from faultline_gateway.ledger.transitions import change, end
+from faultline_gateway.runs.items import LeasedStage, PlannedItem
+
+CLEARED_AT_ONCE = 250
+"""Items deleted in one transaction, which holds the ledger's lock for about 15 ms."""
+
+_runs = schema.runs.c
+_items = schema.items.c
+
+
+class Stages(LedgerPart):
+    """The part of the ledger that planners of stages call.
+
+    Every method that takes a `LeasedStage` raises LeaseLost if the lease is void: another process plans the
+    stage now, the stage has opened, or the run has ended.
+    """
+
+    def lease_stage(self, kinds: Collection[RunKind], *, seconds: float) -> LeasedStage | None:
+        """Lease the planning of a finalizing run of one of ``kinds``, the one that waits longest first.
+
+        A run whose stage was leased ``MAX_ATTEMPTS`` times without an answer fails instead.
+        """
+        with self._database.reading() as connection:
+            # Idle workers ask twice a second each; without work they must not queue for the write lock.
+            if self._waiting(connection, kinds) is None:
+                return None
+        while True:
+            with self._database.writing() as connection:
+                found = self._waiting(connection, kinds)
+                if found is None:
+                    return None
+                leased = self._lease_waiting(connection, rows.locked_run(connection, found), seconds)
+            if leased is not None:
+                return leased
+
+    def renew_stage(self, leased: LeasedStage, seconds: float) -> None:
+        """Prolong the lease."""
+        with self._database.writing() as connection:
+            run = _held(connection, leased)
+            _set(connection, run, {"planning_due_at": self._clock() + seconds})
+
+    def stage_is_ours(self, leased: LeasedStage) -> bool:
+        """Tell whether the lease still holds; this waits for no writer."""
+        with self._database.reading() as connection:
+            mine = select(_runs.id).where(_runs.id == leased.run_id, _mine(leased))
+            return rows.first(connection, mine) is not None
+
+    def clear_stage(self, leased: LeasedStage) -> None:
+        """Delete what a planner that died has stored of the stage.
+
+        The plan is replaced, not completed: items resumed between the two plans have other results by now.
+        """
+        while self._clear_some(leased) == CLEARED_AT_ONCE:
+            pass
+
+    def store_planned(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> None:
+        """Store some more items of the stage; they are not visible, leased or counted before it opens.
+
+        Raises:
+            InternalError: the run has an item of the same key.
+        """
+        # Made before the transaction: the lock is held for the writing alone.
+        planned = [
+            rows.new_item(leased.run_id, item, stage=leased.stage, first=leased.first) for item in items
+        ]
+        try:
+            with self._database.writing() as connection:
+                _held(connection, leased)
+                connection.execute(insert(schema.items), planned)
+        except IntegrityError as error:
+            repeated = self._repeated_keys(leased, items)
+            if not repeated:
+                raise
+            raise InternalError(f"stage {leased.stage} repeats the item key {repeated[0]!r}") from error
+
+    def open_stage(self, leased: LeasedStage, n_items: int) -> None:
+        """Make the stored items the run's: the total grows by them and they can be leased.
+
+        An empty stage opens and ends at once; the run stays ``finalizing`` for the stage after it.
+
+        Raises:
+            InternalError: not ``n_items`` are stored.
+        """
+        with self._database.writing() as connection:
+            run = _held(connection, leased)
+            stored = connection.execute(select(func.count()).where(_unopened(leased))).scalar_one()
+            if stored != n_items:
+                raise InternalError(
+                    f"{stored} items of stage {leased.stage} are stored, {n_items} were planned"
+                )
+            going_on = "in_progress" if run["started_at"] else "queued"
+            values: dict[str, Any] = {
+                "stage": leased.stage, "total": run["total"] + n_items, "pending": n_items,
+                "state": going_on if n_items else "finalizing",
+                "planning_attempts": 0, "planning_due_at": 0.0,
+            }  # fmt: skip
+            change(connection, run, values, f"stage {leased.stage} opened with {n_items} items")
+
+    def end_stages(self, leased: LeasedStage) -> None:
+        """End the run: its method plans no further stage."""
+        with self._database.writing() as connection:
+            run = _held(connection, leased)
+            end(connection, run, now=self._clock(), message=f"no stage follows stage {run['stage']}")
+
+    def fail_stage(self, leased: LeasedStage, error: FaultlineError) -> None:
+        """Let the stage be planned again after a pause, or fail the run if that would be useless."""
+        with self._database.writing() as connection:
+            run = _held(connection, leased)
+            if error.retryable and run["planning_attempts"] < MAX_ATTEMPTS:
+                pause = RETRY_SECONDS * 2 ** (run["planning_attempts"] - 1)
+                again = {"planning_due_at": self._clock() + pause, "planning_fence": leased.fence + 1}
+                _set(connection, run, again)
+            else:
+                self._fail(connection, run, error)
+
+    def release_stage(self, leased: LeasedStage) -> None:
+        """Give the lease back: a planner that stops cleanly costs no attempt."""
+        with self._database.writing() as connection:
+            run = _held(connection, leased)
+            attempts = run["planning_attempts"] - 1
+            free = {"planning_due_at": 0.0, "planning_fence": leased.fence + 1, "planning_attempts": attempts}
+            _set(connection, run, free)
+
+    def _repeated_keys(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> list[str]:
+        keys = [item.item_key for item in items]
+        stored = select(_items.item_key).where(_items.run_id == leased.run_id, _items.item_key.in_(keys))
+        with self._database.reading() as connection:
+            counted = Counter([*keys, *connection.execute(stored).scalars()])
+        return [key for key in keys if counted[key] > 1]
+
+    def _waiting(self, connection: Connection, kinds: Collection[RunKind]) -> str | None:
+        due = and_(_runs.state == "finalizing", _runs.kind.in_(kinds), _runs.planning_due_at <= self._clock())
+        query = select(_runs.id).where(due).order_by(_runs.planning_due_at, _runs.created_at, _runs.id)
+        found = rows.first(connection, query)
+        return None if found is None else str(found["id"])
+
+    def _lease_waiting(self, connection: Connection, run: RowMapping, seconds: float) -> LeasedStage | None:
+        # On PostgreSQL another planner may have come between the look and the lock.
+        if run["state"] != "finalizing" or run["planning_due_at"] > self._clock():
+            return None
+        if run["planning_attempts"] >= MAX_ATTEMPTS:
+            detail = f"{MAX_ATTEMPTS} workers began to plan it and none came back"
+            self._fail(connection, run, LeaseLost(detail))
+            return None
+        fence = run["planning_fence"] + 1
+        lease = {"planning_fence": fence, "planning_attempts": run["planning_attempts"] + 1}
+        _set(connection, run, {**lease, "planning_due_at": self._clock() + seconds})
+        return LeasedStage(
+            run_id=run["id"], kind=run["kind"], stage=run["stage"] + 1, first=run["total"], fence=fence
+        )
+
+    def _clear_some(self, leased: LeasedStage) -> int:
+        with self._database.writing() as connection:
+            _held(connection, leased)
+            some = select(_items.id).where(_unopened(leased)).limit(CLEARED_AT_ONCE)
+            return connection.execute(delete(schema.items).where(_items.id.in_(some))).rowcount
+
+    def _fail(self, connection: Connection, run: RowMapping, error: FaultlineError) -> None:
+        why = error_for(error.code, f"stage {run['stage'] + 1} could not be planned: {error.detail}")
+        end(connection, run, now=self._clock(), message=why.detail, state="failed", problem=Problem.of(why))
+
+
+def _mine(leased: LeasedStage) -> Any:
+    """The condition on a run's row under which the lease holds.
+
+    The stage and not the fence alone: after its opening the run may be finalizing again under the same fence.
+    """
+    return and_(
+        _runs.state == "finalizing", _runs.stage == leased.stage - 1, _runs.planning_fence == leased.fence
+    )
+
+
+def _held(connection: Connection, leased: LeasedStage) -> RowMapping:
+    run = rows.locked_run(connection, leased.run_id)
+    ours = ("finalizing", leased.stage - 1, leased.fence)
+    if (run["state"], run["stage"], run["planning_fence"]) != ours:
+        raise LeaseLost(f"the lease to plan stage {leased.stage} of run {leased.run_id!r} is no longer valid")
+    return run
+
+
+def _unopened(leased: LeasedStage) -> Any:
+    # By ordinals, which have an index: opened stages have the smaller ones.
+    return and_(_items.run_id == leased.run_id, _items.ordinal >= leased.first)
+
+
+def _set(connection: Connection, run: RowMapping, values: dict[str, Any]) -> None:
+    connection.execute(update(schema.runs).where(_runs.id == run["id"]).values(values))

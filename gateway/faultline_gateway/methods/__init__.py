@@ -1,0 +1,16 @@
+"""The methods: one package each with the same functions, and the table where the gateway looks them up."""
+
+from __future__ import annotations
+
+from faultline_core.types import RunKind
+from faultline_gateway.methods.dataset_interface.method import DATASET_INTERFACE
+from faultline_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
+from faultline_gateway.methods.stress_test.method import STRESS_TEST
+from faultline_gateway.runs.method import AnyMethod
+
+METHODS: dict[RunKind, AnyMethod] = {
+    "stress-test": STRESS_TEST,
+    "dataset-interface": DATASET_INTERFACE,
+    "shift-benchmark": SHIFT_BENCHMARK,
+}
+"""Every method by the kind of its runs: where routes and workers look it up."""

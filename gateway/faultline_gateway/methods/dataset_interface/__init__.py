@@ -1,0 +1,1 @@
+"""The dataset interface (ImageNet*): one token a class, learned by textual inversion."""

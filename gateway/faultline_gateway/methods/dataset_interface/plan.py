@@ -1,0 +1,162 @@
+"""Plan a dataset interface: one item per class, and one group for classes that learn together."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+from faultline_core.blobs import BlobStore, cache_key
+from faultline_core.contract.dataset_interfaces import (
+    CLASS_NAME,
+    DatasetInterfaceConfig,
+    DatasetInterfaceCreate,
+)
+from faultline_core.contract.datasets import Dataset, Source
+from faultline_core.contract.tokens import MAX_IMAGES, TextualInversionPreset
+from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest
+from faultline_core.suite import Suite
+from faultline_core.text.class_slot import refuse_slot
+from faultline_core.text.plain_text import check_words, find_confusable
+from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.items import Plan, PlannedItem
+from faultline_gateway.runs.seeds import derive_seed
+from faultline_gateway.runs.submission import named_dataset, require_quota
+from faultline_gateway.version import VERSION
+
+TOGETHER = 8
+"""Classes that are learned in one batch."""
+COMPARED_CLASSES = 16
+COMPARED_IMAGES = 12
+"""Number of classes, and of images of each, whose captions show which words are common to all classes."""
+
+
+async def plan(create: DatasetInterfaceCreate, context: RunContext) -> Plan:
+    """Plan a dataset interface on the dataset that the request names.
+
+    Raises:
+        QuotaExceeded: it would have more classes than a run may have items.
+        UnknownDataset: the dataset does not exist.
+        DatasetEmpty, ClassMapMismatch, InvalidRequest: see `plan_interface`.
+    """
+    return await asyncio.to_thread(_plan, create, context)
+
+
+def _plan(create: DatasetInterfaceCreate, context: RunContext) -> Plan:
+    dataset = named_dataset(create.dataset, "/dataset", context.ledger)
+    require_quota(len(create.classes or dataset.classes), context, "/classes")
+    sources = context.ledger.sources(create.dataset)
+    config, items = plan_interface(
+        create, dataset=dataset, sources=sources, suite=context.suite, store=context.store
+    )
+    return Plan(dataset.name, config, items)
+
+
+def plan_interface(
+    create: DatasetInterfaceCreate,
+    *,
+    dataset: Dataset,
+    sources: Sequence[Source],
+    suite: Suite,
+    store: BlobStore,
+) -> tuple[DatasetInterfaceConfig, list[PlannedItem]]:
+    """Resolve the request and plan an item for each class that has images.
+
+    Raises:
+        DatasetEmpty: no requested class has an image.
+        ClassMapMismatch: two class names look alike.
+        InvalidRequest: a class is unknown, its name is not plain text, or the initialiser is invalid.
+    """
+    classes = _classes(create, dataset)
+    if create.token_init != CLASS_NAME:
+        _check_word(create.token_init, "/token_init", "initialiser")
+    images = _images(classes, sources, create.limit)
+    if not any(images.values()):
+        raise DatasetEmpty(f"no class of {dataset.name!r} has an image; add images to it", pointer="/dataset")
+    listed = {name: store.put(json.dumps(refs).encode()) for name, refs in images.items() if refs}
+    prompts = create.prompts or suite.editor.token_prompts
+    preset = _preset(create, suite)
+    config = DatasetInterfaceConfig(
+        request=create,
+        suite=suite.name,
+        preset=preset,
+        prompts=prompts,
+        models=_models(suite),
+        versions={"faultline": VERSION},
+        dataset_digest=dataset.digest,
+        classes=list(listed),
+        images=listed,
+        compared=_compared(create.seed, images) if prompts == "captions" else {},
+        without_images=[name for name, refs in images.items() if not refs],
+        link_steps=suite.editor.token_link_steps,
+        generation=suite.editor.generation,
+    )
+    return config, _items(config, images)
+
+
+def _classes(create: DatasetInterfaceCreate, dataset: Dataset) -> list[str]:
+    wanted = list(dataset.classes) if create.classes is None else create.classes
+    for index, name in enumerate(wanted):
+        pointer = "/dataset" if create.classes is None else f"/classes/{index}"
+        if name not in dataset.classes:
+            raise InvalidRequest(f"dataset {dataset.name!r} has no class {name!r}", pointer=pointer)
+        _check_word(name, pointer, "class name")
+    if alike := find_confusable(wanted):
+        raise ClassMapMismatch(
+            f"the classes {alike[0]!r} and {alike[1]!r} of dataset {dataset.name!r} look alike; rename one",
+            pointer="/dataset",
+        )
+    return wanted
+
+
+def _check_word(text: str, pointer: str, field: str) -> None:
+    try:
+        refuse_slot(text)
+        check_words(text, field=field, most=200)
+    except InvalidRequest as error:
+        error.pointer = pointer
+        raise
+
+
+def _images(classes: Sequence[str], sources: Sequence[Source], limit: int | None) -> dict[str, list[str]]:
+    by_class: dict[str, dict[str, None]] = {name: {} for name in classes}
+    # Sorted by id: the same images make the same tokens in whatever order they were uploaded.
+    for source in sorted(sources, key=lambda source: source.id):
+        if source.label in by_class:
+            by_class[source.label][source.image] = None
+    most = MAX_IMAGES if limit is None else min(limit, MAX_IMAGES)
+    return {name: list(refs)[:most] for name, refs in by_class.items()}
+
+
+def _preset(create: DatasetInterfaceCreate, suite: Suite) -> TextualInversionPreset:
+    own = {"steps": create.steps, "vectors": create.vectors}
+    # Validated again, not copied, so that the request's values are checked like the suite's.
+    chosen = {name: value for name, value in own.items() if value is not None}
+    return TextualInversionPreset.model_validate(suite.editor.textual_inversion.model_dump() | chosen)
+
+
+def _models(suite: Suite) -> dict[str, str]:
+    return {
+        "captioner": suite.captioner.model, "editor": suite.editor.model, "scorer": suite.scorer.clip,
+    }  # fmt: skip
+
+
+def _compared(seed: int, images: dict[str, list[str]]) -> dict[str, list[str]]:
+    # Drawn by digest, so that neither the first classes nor the largest are preferred.
+    order = sorted((name for name, refs in images.items() if refs), key=lambda name: derive_seed(seed, name))
+    return {name: images[name][:COMPARED_IMAGES] for name in order[:COMPARED_CLASSES]}
+
+
+def _items(config: DatasetInterfaceConfig, images: dict[str, list[str]]) -> list[PlannedItem]:
+    config_hash = cache_key(config=config.model_dump(mode="json"))
+    return [
+        PlannedItem(
+            item_key=cache_key(token=name, config=config_hash),
+            ordinal=ordinal,
+            kind="token",
+            source_id=f"classes-{ordinal // TOGETHER:05d}",
+            source_image=images[name][0],
+            label=name,
+        )
+        for ordinal, name in enumerate(config.classes)
+    ]

@@ -1,0 +1,37 @@
+"""The summary of a dataset interface: its tokens, and the reasons for missing ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from faultline_core.contract.dataset_interfaces import (
+    DatasetInterfaceConfig,
+    DatasetInterfaceSummary,
+    TokenItem,
+)
+from faultline_core.contract.runs import Run
+from faultline_core.types import Cost
+
+
+def summarize(run: Run, items: Iterable[TokenItem]) -> DatasetInterfaceSummary:
+    """Sum up the run so far: finished classes are usable even if others failed."""
+    listed = list(items)
+    config = DatasetInterfaceConfig.model_validate(run.resolved_config)
+    missing = dict.fromkeys(config.without_images, "the dataset has no image of this class")
+    missing |= {item.label: _why(item) for item in listed if item.state != "done"}
+    results = {item.label: item.result for item in listed if item.result is not None and item.state == "done"}
+    return DatasetInterfaceSummary(
+        run_id=run.id,
+        dataset=run.dataset,
+        tokens=results,
+        missing=missing,
+        counts=run.request_counts,
+        cost=sum((result.cost for result in results.values()), Cost()),
+        config=config,
+    )
+
+
+def _why(item: TokenItem) -> str:
+    if item.state == "failed":
+        return f"{item.code}: {item.detail}"
+    return "learning was cancelled" if item.state == "cancelled" else "the token is not learned yet"

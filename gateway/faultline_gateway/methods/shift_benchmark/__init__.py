@@ -1,0 +1,1 @@
+"""The shift benchmark (ImageNet*): every class under every shift, and what each shift costs classifiers."""

@@ -1,0 +1,220 @@
+"""The recorded images of a benchmark, arranged by condition, class and position for the core's statistics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from faultline_core.contract.shift_benchmarks import (
+    BenchmarkShift,
+    BenchmarkSource,
+    ImageItem,
+    ImageResult,
+    ImageSource,
+    ShiftBenchmarkConfig,
+)
+from faultline_core.shift_benchmark.answers import ModelAnswers
+from faultline_core.shift_benchmark.generator_gap import RealAnswers
+from faultline_core.shift_benchmark.shift_filter import FilterThresholds, ImageScores, Verdicts, judge
+from faultline_core.statistics.bootstrap import Flags
+from faultline_core.types import BlobRef, Cost, ItemState
+from faultline_gateway.methods.shift_benchmark.cells import GENERATED, Cell
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The data that figures need of an image: similarities, and which models were right (a byte each)."""
+
+    to_object: float
+    plain: float | None
+    to_shift: float | None
+    right: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedItem:
+    """An item of a benchmark in its cell; ``image`` is set once the item is done."""
+
+    cell: Cell
+    slot: int
+    label: str
+    state: ItemState
+    reason: str | None
+    image: Image | None
+
+
+class Usage:
+    """The cost of one source's items, the weights used under each name, and lists of unsearched images."""
+
+    def __init__(self) -> None:
+        self.cost = Cost()
+        self.seconds: Counter[str] = Counter()
+        self.weights: dict[str, set[str]] = {}
+        self.unsearched: set[BlobRef] = set()
+
+    def add(self, result: ImageResult) -> None:
+        """Add the usage of one item."""
+        self.cost += result.cost
+        self.seconds.update(result.service_seconds)
+        for name, model in result.models.items():
+            self.weights.setdefault(name, set()).add(model)
+        if result.unsearched is not None:
+            self.unsearched.add(result.unsearched)
+
+
+class RecordedItems:
+    """The items of a run by source, in planned order, reduced to what the figures need.
+
+    A benchmark may have a million items, each with a page of answers: they are read one by one.
+    """
+
+    def __init__(self, items: Iterable[ImageItem], models: Sequence[str]) -> None:
+        self.placed: dict[ImageSource, list[PlacedItem]] = {}
+        self.usage: dict[ImageSource, Usage] = {}
+        self.codes: Counter[str] = Counter()
+        for item in items:
+            cell = Cell.of(item.source_id)
+            done = item.result if item.state == "done" else None
+            image = None if done is None else _image(done, models)
+            row = PlacedItem(cell, item.slot, item.label, item.state, item.reason, image)
+            self.placed.setdefault(cell.source, []).append(row)
+            usage = self.usage.setdefault(cell.source, Usage())
+            if item.result is not None:
+                usage.add(item.result)
+            if item.state == "failed":
+                self.codes[item.code or "unknown"] += 1
+
+    @property
+    def everything(self) -> Iterator[PlacedItem]:
+        """The items of all sources."""
+        return chain.from_iterable(self.placed.values())
+
+
+def _image(result: ImageResult, models: Sequence[str]) -> Image:
+    right = bytes(result.predictions[model].rank_true == 1 for model in models)
+    return Image(result.object_similarity, result.plain_similarity, result.shift_similarity, right)
+
+
+@dataclass(frozen=True)
+class SourceEvidence:
+    """One source's images: flags and similarities (conditions, classes, places), answers (..., models).
+
+    ``conditions`` are the base and those shifts of the benchmark that the source has items of. A place of
+    a generated source is a seed, so that base and shifts are pairs; images that were retrieved or
+    provided are not paired, and the shifted ones have places of their own.
+    """
+
+    source: BenchmarkSource
+    conditions: tuple[BenchmarkShift, ...]
+    items: Mapping[str, Sequence[PlacedItem]]
+    classes: tuple[str, ...]
+    models: tuple[str, ...]
+    made: Flags
+    to_object: Floats
+    to_shift: Floats
+    right: Flags
+
+    @classmethod
+    def of(
+        cls, source: BenchmarkSource, placed: Sequence[PlacedItem], config: ShiftBenchmarkConfig
+    ) -> SourceEvidence:
+        """Lay out the items of one source."""
+        planned = {item.cell.condition for item in placed} | {0}
+        conditions = tuple(shift for index, shift in enumerate(config.shifts) if index in planned)
+        where = {shift.name: index for index, shift in enumerate(conditions)}
+        models = tuple(config.request.classifiers)
+        paired, n = source in GENERATED, config.request.n
+        shape = (len(conditions), len(config.classes), n if paired else 2 * n)
+        made = np.zeros(shape, dtype=np.bool_)
+        to_object, to_shift = np.full(shape, np.nan), np.full(shape, np.nan)
+        right = np.zeros((*shape, len(models)), dtype=np.bool_)
+        items: dict[str, list[PlacedItem]] = {shift.name: [] for shift in conditions}
+        for item in placed:
+            name = item.cell.condition_name(config)
+            items[name].append(item)
+            if (image := item.image) is not None:
+                place = item.slot if paired or item.cell.condition == 0 else n + item.slot
+                at = (where[name], item.cell.class_index, place)
+                made[at], to_object[at] = True, image.to_object
+                if image.to_shift is not None:
+                    to_shift[at] = image.to_shift
+                right[at] = right_answers(image)
+        classes = tuple(config.classes)
+        return cls(source, conditions, items, classes, models, made, to_object, to_shift, right)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The conditions by name, the base first."""
+        return tuple(shift.name for shift in self.conditions)
+
+    def judged(self, checkpoint: str, objects: Floats, shifts: Mapping[str, float | None]) -> Verdicts:
+        """Compare the images with the thresholds ``objects`` (conditions, classes) and ``shifts``."""
+        scores = ImageScores(checkpoint, self.names, self.classes, self.made, self.to_object, self.to_shift)
+        return judge(scores, FilterThresholds(checkpoint, objects, shifts))
+
+    def answers(self, kept: Flags) -> ModelAnswers:
+        """The models' answers; those to the images in ``kept`` count."""
+        return ModelAnswers(self.models, self.names, self.classes, self.right, self.made, kept)
+
+
+@dataclass(frozen=True)
+class RealEvidence:
+    """The real images that are done, by class: similarities in both forms of caption, and answers."""
+
+    images: Mapping[str, Sequence[Image]]
+    models: tuple[str, ...]
+    failed: int
+
+    @classmethod
+    def of(cls, placed: Sequence[PlacedItem], config: ShiftBenchmarkConfig) -> RealEvidence:
+        """Lay out the real images."""
+        by_class: dict[str, list[Image]] = {name: [] for name in config.classes}
+        for item in placed:
+            if item.image is not None:
+                by_class[item.label].append(item.image)
+        failed = sum(item.state == "failed" for item in placed)
+        return cls(by_class, tuple(config.request.classifiers), failed)
+
+    @property
+    def without(self) -> list[str]:
+        """The classes without images."""
+        return [name for name, listed in self.images.items() if not listed]
+
+    def similarities(self, *, photo: bool) -> dict[str, list[float]]:
+        """The similarities of each class with images to its caption, as a photograph or as plain words."""
+        return {name: [_similarity(shown, photo) for shown in listed] for name, listed in self.there.items()}
+
+    @cached_property
+    def there(self) -> dict[str, Sequence[Image]]:
+        """The classes that have images."""
+        return {name: listed for name, listed in self.images.items() if listed}
+
+    @property
+    def answers(self) -> RealAnswers | None:
+        """The models' answers; None if a class has no image to compare its generated ones with."""
+        if self.without:
+            return None
+        most = max(map(len, self.images.values()))
+        there = np.zeros((len(self.images), most), dtype=np.bool_)
+        values = np.zeros((*there.shape, len(self.models)), dtype=np.bool_)
+        for index, listed in enumerate(self.images.values()):
+            there[index, : len(listed)] = True
+            values[index, : len(listed)] = [right_answers(shown) for shown in listed]
+        return RealAnswers(values, there)
+
+
+def right_answers(image: Image) -> Flags:
+    """Whether each model's best class is the image's own (models,)."""
+    return np.frombuffer(image.right, dtype=np.bool_)
+
+
+def _similarity(image: Image, photo: bool) -> float:
+    return image.to_object if photo or image.plain is None else image.plain

@@ -1,0 +1,79 @@
+"""The shift benchmark as a method of the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from faultline_core.contract.runs import Run
+from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from faultline_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkCreate
+from faultline_core.types import BlobRef, RunKind
+from faultline_gateway.exports import Card, Record
+from faultline_gateway.exports.method import ExportChoice
+from faultline_gateway.methods.shift_benchmark.export import benchmark_card, benchmark_records
+from faultline_gateway.methods.shift_benchmark.plan import plan
+from faultline_gateway.methods.shift_benchmark.process import process
+from faultline_gateway.methods.shift_benchmark.report.report import render
+from faultline_gateway.methods.shift_benchmark.summary import summarize
+from faultline_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages
+from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.items import LeasedGroup, Plan, Recorder
+from faultline_gateway.runs.stores import IndexStore
+from faultline_gateway.services.ports import Services
+
+
+class ShiftBenchmark:
+    """The method of shift benchmarks; `faultline_gateway.runs.method.Method` says what each function does.
+
+    The view of a summary is the percentile of real images that sets the object thresholds.
+    """
+
+    kind: RunKind = "shift-benchmark"
+    item = ImageItem
+
+    async def plan(self, create: ShiftBenchmarkCreate, context: RunContext) -> Plan:
+        """Plan every image of every class, condition and source."""
+        return await plan(create, context)
+
+    async def process(
+        self, group: LeasedGroup, *, services: Services, record: Recorder, store: IndexStore
+    ) -> None:
+        """Obtain, measure and classify the images of one cell."""
+        await process(group, services=services, record=record, store=store)
+
+    def revision(self, run_id: str, context: RunContext) -> int:
+        """Return the number of the newest shift threshold decision, or 0 without a decision."""
+        decisions = context.ledger.shift_decisions(run_id)
+        return decisions[-1].id if decisions else 0
+
+    def summarize(
+        self, run: Run, items: Iterable[ImageItem], view: float, context: RunContext
+    ) -> ShiftBenchmarkSummary:
+        """Sum up the cost of each shift under the thresholds in force."""
+
+        def file_names(dataset: str) -> dict[BlobRef, str]:
+            return {source.image: source.filename for source in context.ledger.sources(dataset)}
+
+        decisions = context.ledger.shift_decisions(run.id)
+        folder = UnreadableImages(context.store.get, file_names)
+        return summarize(run, items, decisions, object_percentile=view, folder=folder)
+
+    def report(
+        self,
+        summary: ShiftBenchmarkSummary,
+        run: Run,
+        items: Iterable[ImageItem],
+        read_image: Callable[[str], bytes],
+    ) -> str:
+        """Write the report with a grid of images of each shift."""
+        return render(summary, run, items, read_image)
+
+    def export(
+        self, summary: ShiftBenchmarkSummary, items: Iterable[ImageItem], choice: ExportChoice
+    ) -> tuple[Card, Iterator[Record]]:
+        """Return the images that the summary's thresholds keep."""
+        records = benchmark_records(summary, items, dropped=choice.dropped, found=choice.found)
+        return benchmark_card(summary, dropped=choice.dropped), records
+
+
+SHIFT_BENCHMARK = ShiftBenchmark()

@@ -1,0 +1,59 @@
+"""The shift benchmark: images of classes under shifts, measured by CLIP and predicted by classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from faultline_core.contract.shift_benchmarks import ShiftBenchmarkConfig
+from faultline_gateway.methods.shift_benchmark.cells import GENERATED, Cell
+from faultline_gateway.methods.shift_benchmark.images import ImageDraft, obtain
+from faultline_gateway.methods.shift_benchmark.similarities import measure
+from faultline_gateway.runs.attempt import OpenItems, finish_group
+from faultline_gateway.runs.items import LeasedGroup, Recorder
+from faultline_gateway.runs.objectionable import drop_objectionable
+from faultline_gateway.runs.predictions import classify_images, prediction_pairs
+from faultline_gateway.runs.stores import IndexStore
+from faultline_gateway.services.ports import Services
+
+
+async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: IndexStore) -> None:
+    """Process the leased images of one cell and record each exactly once.
+
+    A bad image does not affect the others; a call that fails as a whole fails the images that needed it.
+    Images that the thresholds would drop are recorded like the rest, so that thresholds can change later.
+
+    Raises:
+        LeaseLost: another worker owns the items now.
+    """
+    config = ShiftBenchmarkConfig.model_validate(group.config)
+    attempt = OpenItems(group, record, store)
+    await finish_group(attempt, group, _work_through(attempt, group.source_id, config, services, store))
+
+
+async def _work_through(
+    attempt: OpenItems, source_id: str, config: ShiftBenchmarkConfig, services: Services, store: IndexStore
+) -> None:
+    cell = Cell.of(source_id)
+    obtained = await obtain(attempt, config, cell, services, store)
+    drafts = await measure(attempt, config, cell, obtained, services)
+    threshold = config.objectionable if cell.source in GENERATED else None
+    drafts = await drop_objectionable(attempt, drafts, threshold, services)
+    await predict(attempt, config, drafts, services)
+
+
+async def predict(
+    attempt: OpenItems, config: ShiftBenchmarkConfig, drafts: Sequence[ImageDraft], services: Services
+) -> None:
+    """Predict each image of a benchmark with every classifier of the run, and record it as done.
+
+    Raises:
+        BackendError: a classifier is down.
+    """
+    if not drafts:
+        return
+    images = list(dict.fromkeys(draft.image for draft in drafts))
+    answers = await classify_images(attempt, config.request.classifiers, images, config.labels, services)
+    for draft in drafts:
+        async with attempt.fail_items_on_error([draft.item]):
+            pairs = prediction_pairs(answers, draft.image, draft.item.label, config.labels)
+            await attempt.done(draft.item, draft.result.model_copy(update={"predictions": pairs}))

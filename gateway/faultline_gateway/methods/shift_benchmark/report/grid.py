@@ -1,0 +1,112 @@
+"""Grids of a benchmark's images: one row per class, one column per seed, the base above the shift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from faultline_core.contract.shift_benchmarks import BenchmarkSource, ImageItem, ImageResult
+from faultline_core.shift_benchmark.shifts import BASE
+from faultline_gateway.images.provenance import GENERATED_SOURCE_TYPE
+from faultline_gateway.methods.shift_benchmark.cells import GENERATED
+from faultline_gateway.methods.shift_benchmark.thresholds import Verdict, filter_verdict
+from faultline_gateway.reports.images import Album, Inline
+
+SHOWN_CLASSES = 4
+SHOWN_SEEDS = 6
+THUMBNAIL = 128
+"""Pixels of the longest side: 23 shifts of 24 images each stay below 20 MB."""
+
+_Made = dict[tuple[str, str, int], tuple[ImageItem, ImageResult]]
+"""Condition, class and slot of each image that was made."""
+
+
+@dataclass(frozen=True)
+class Thumbnail:
+    """An image of the grid, and the filter's verdict on it."""
+
+    image: Inline | None
+    verdict: Verdict
+    prompt: str
+    item: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One seed of a class: the base image and the shifted one; None where an image is missing."""
+
+    base: Thumbnail | None
+    shifted: Thumbnail | None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One source's images of a shift: class to cells, classes and seeds in the benchmark's order."""
+
+    shift: str
+    source: str
+    rows: dict[str, list[Cell]]
+    paired: bool
+
+
+def grids(
+    summary: ShiftBenchmarkSummary, items: Iterable[ImageItem], album: Album, *, run: str
+) -> list[Grid]:
+    """A grid for each shift, with the first source that has images of it, and with its first classes."""
+    shown = {
+        shift.name: [name for name in summary.config.classes if shift.applies_to(name)][:SHOWN_CLASSES]
+        for shift in summary.config.shifts
+    }
+    wanted = {name for classes in shown.values() for name in classes}
+    made: dict[str, _Made] = {}
+    # A benchmark may have a million images: keep only those that may be shown.
+    for item in items:
+        result = item.result if item.state == "done" else None
+        if result is not None and item.slot < SHOWN_SEEDS and item.label in wanted:
+            made.setdefault(result.source, {})[result.shift, item.label, item.slot] = (item, result)
+    drawn = (
+        _grid(name, classes, summary, made, album, run) for name, classes in shown.items() if name != BASE
+    )
+    return [grid for grid in drawn if grid is not None]
+
+
+def _grid(
+    shift: str,
+    classes: Sequence[str],
+    summary: ShiftBenchmarkSummary,
+    made: Mapping[str, _Made],
+    album: Album,
+    run: str,
+) -> Grid | None:
+    sources: Sequence[BenchmarkSource] = summary.config.request.sources
+    with_it = (name for name in sources if any(key[0] == shift for key in made.get(name, {})))
+    source = next(with_it, None)
+    if source is None:
+        return None
+    there = made[source]
+
+    def thumbnail(condition: str, class_name: str, slot: int) -> Thumbnail | None:
+        found = there.get((condition, class_name, slot))
+        return None if found is None else _thumbnail(*found, summary, album, run)
+
+    rows = {
+        name: [
+            Cell(thumbnail(BASE, name, slot), thumbnail(shift, name, slot))
+            for slot in range(min(SHOWN_SEEDS, summary.config.request.n))
+        ]
+        for name in classes
+    }
+    return Grid(shift, source, rows, source in GENERATED)
+
+
+def _thumbnail(
+    item: ImageItem, result: ImageResult, summary: ShiftBenchmarkSummary, album: Album, run: str
+) -> Thumbnail:
+    # Images that are not generated are photographs and must not be marked as synthetic.
+    image = (
+        album.generated(result.image, run=run, item=item.id, source_type=GENERATED_SOURCE_TYPE)
+        if result.source in GENERATED
+        else album.original(result.image)
+    )
+    return Thumbnail(image, filter_verdict(result, item.label, summary), result.prompt or "", item.id)

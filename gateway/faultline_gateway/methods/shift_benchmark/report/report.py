@@ -1,0 +1,177 @@
+"""The report of a shift benchmark: one self-contained HTML file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from faultline_core.contract.runs import Run
+from faultline_core.contract.shift_benchmark_summary import (
+    ConditionSummary,
+    ShiftBenchmarkSummary,
+    ShiftSummary,
+    SourceSummary,
+)
+from faultline_core.contract.shift_benchmarks import ImageItem
+from faultline_core.shift_benchmark.shift_filter import LEAST_IMAGES
+from faultline_core.shift_benchmark.shifts import BASE
+from faultline_gateway.methods.shift_benchmark.report.grid import THUMBNAIL, grids
+from faultline_gateway.reports import numbers
+from faultline_gateway.reports.benchmark_plots import (
+    AccuracyLine,
+    accuracy_lines,
+    impact_map,
+    passed_plot,
+    similarity_plot,
+)
+from faultline_gateway.reports.environment import TEMPLATES
+from faultline_gateway.reports.images import Album
+from faultline_gateway.reports.scatter import Scatter
+from faultline_gateway.reports.text import truncate_list
+
+SHOWN_MODELS = 6
+"""Columns of the tables of single classes; the summary holds every model."""
+
+_ENOUGH_SURE = 0.05
+
+
+@dataclass(frozen=True)
+class ShiftRow:
+    """One table row for a shift and an image source: its figures, and its thin classes in words."""
+
+    source: str
+    name: str
+    found: ShiftSummary
+    thin: str
+    is_sure: bool
+
+
+@dataclass(frozen=True)
+class DroppedRow:
+    """The outcomes of one source's images of a condition."""
+
+    source: str
+    name: str
+    found: ConditionSummary
+
+
+@dataclass(frozen=True)
+class ShownSource:
+    """One source's plots."""
+
+    name: str
+    found: SourceSummary
+    lines: list[AccuracyLine]
+    impacts: Scatter | None
+
+
+def render(
+    summary: ShiftBenchmarkSummary,
+    run: Run,
+    items: Iterable[ImageItem],
+    image: Callable[[str], bytes],
+) -> str:
+    """Write the report; ``image`` returns the bytes of an image by its reference.
+
+    The opened report makes no request, and a missing image leaves a gap instead of an error.
+    """
+    album = Album(image, longest=THUMBNAIL)
+    context = {
+        "summary": summary,
+        "run": run,
+        "verdict": verdict(summary),
+        "rows": shift_rows(summary),
+        "dropped": dropped_rows(summary),
+        "sources": [_shown(name, source, summary) for name, source in summary.sources.items()],
+        "similarities": similarity_plot(summary),
+        "passed": passed_plot(summary),
+        "grids": grids(summary, items, album, run=run.id),
+        "class_models": _most_affected(summary),
+        "least": LEAST_IMAGES,
+        "base": BASE,
+        "config": json.dumps(
+            summary.config.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False
+        ),
+    }
+    return TEMPLATES.get_template("shift_benchmark/report.html.j2").render(context)
+
+
+def verdict(summary: ShiftBenchmarkSummary) -> list[str]:
+    """Sum up the first source in sentences: the hardest shift, the others, the doubtful ones."""
+    if not summary.sources:
+        return ["No verdict: this benchmark has no image source."]
+    name, source = next(iter(summary.sources.items()))
+    rows = [(shift, figures) for shift, figures in source.shifts.items() if figures.effect is not None]
+    if not rows:
+        return [f"No shift could be judged: no class has {LEAST_IMAGES} kept images with and without one."]
+    sure = [(shift, figures) for shift, figures in rows if _is_sure(figures)]
+    said = (
+        [_hardest(sure)]
+        if sure
+        else [f"None of {len(rows)} shifts is shown to cost the classifiers anything."]
+    )
+    others = f"{len(sure)} of {len(rows)} judged shifts are shown to change accuracy"
+    said.append(f"{others} (images by {name}, two-sided, after Holm's correction).")
+    confounded = [shift for shift, figures in rows if figures.confounded]
+    if confounded:
+        said.append(f"The generator alone costs more than these shifts: {truncate_list(confounded)}.")
+    unjudged = [shift for shift, figures in source.shifts.items() if figures.effect is None]
+    if unjudged:
+        said.append(f"Too few images were kept to judge {truncate_list(unjudged)}.")
+    return said
+
+
+def shift_rows(summary: ShiftBenchmarkSummary) -> list[ShiftRow]:
+    """A row for each shift and source, grouped by shift."""
+    names = dict.fromkeys(name for source in summary.sources.values() for name in source.shifts)
+    return [
+        ShiftRow(name, shift, found, truncate_list(found.thin), _is_sure(found))
+        for shift in names
+        for name, source in summary.sources.items()
+        if (found := source.shifts.get(shift)) is not None
+    ]
+
+
+def dropped_rows(summary: ShiftBenchmarkSummary) -> list[DroppedRow]:
+    """The outcomes of the images, the base of each source first."""
+    return [
+        DroppedRow(name, condition, found)
+        for name, source in summary.sources.items()
+        for condition, found in {BASE: source.base, **source.shifts}.items()
+    ]
+
+
+def _shown(name: str, source: SourceSummary, summary: ShiftBenchmarkSummary) -> ShownSource:
+    return ShownSource(name, source, accuracy_lines(source, summary.models), impact_map(source))
+
+
+def _is_sure(shift: ShiftSummary) -> bool:
+    return shift.effect is not None and shift.effect.p_adjusted < _ENOUGH_SURE
+
+
+def _hardest(rows: Sequence[tuple[str, ShiftSummary]]) -> str:
+    effects = [(shift, found.effect) for shift, found in rows if found.effect is not None]
+    shift, effect = max(effects, key=lambda row: row[1].impact.estimate or 0.0)
+    fall, low, high = (
+        numbers.decimal(_points(share))
+        for share in (effect.impact.estimate, effect.impact.low, effect.impact.high)
+    )
+    return (
+        f"“{shift}” costs most: accuracy falls by {fall} points ({low} to {high}, n={effect.impact.n} "
+        f"images, {len(effect.models)} models, p {numbers.p_value(effect.p_adjusted)})."
+    )
+
+
+def _points(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _most_affected(summary: ShiftBenchmarkSummary) -> list[str]:
+    """The models with the largest drop under any shift of the first source."""
+    worst: dict[str, float] = dict.fromkeys(summary.config.request.classifiers, 0.0)
+    for source in list(summary.sources.values())[:1]:
+        for shift in source.shifts.values():
+            for name, model in shift.effect.models.items() if shift.effect else ():
+                worst[name] = max(worst.get(name, 0.0), model.drop.estimate or 0.0)
+    return sorted(worst, key=lambda name: (-worst[name], name))[:SHOWN_MODELS]

@@ -1,0 +1,212 @@
+"""The summary of one image source: its yields, the effect of each shift, and its cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from faultline_core.contract.shift_benchmark_summary import (
+    ClassCondition,
+    ConditionSummary,
+    EffectSummary,
+    GapSummary,
+    ImageCounts,
+    ModelDrop,
+    ShiftSummary,
+    SlopeSummary,
+    SourceSummary,
+    UnsearchedImages,
+)
+from faultline_core.contract.shift_thresholds import ThresholdInForce
+from faultline_core.shift_benchmark.accuracy_line import Slope
+from faultline_core.shift_benchmark.benchmark import ShiftRow, shift_benchmark
+from faultline_core.shift_benchmark.generator_gap import ConfounderGap
+from faultline_core.shift_benchmark.image_quality import SourceQuality, source_quality
+from faultline_core.shift_benchmark.shift_effect import ShiftEffect
+from faultline_core.shift_benchmark.shift_filter import ConditionYield, Verdicts, Yield, yields
+from faultline_core.statistics.bootstrap import proportion
+from faultline_gateway.methods.shift_benchmark.evidence import PlacedItem, RealEvidence, SourceEvidence, Usage
+from faultline_gateway.methods.shift_benchmark.images import NOT_FOUND
+from faultline_gateway.runs.estimator import Estimator
+from faultline_gateway.runs.objectionable import OBJECTIONABLE
+
+MOST_CLASS_FIGURES = 50_000
+"""More accuracies of single classes than this would make the summary too long to read or send."""
+
+
+def summarize_source(
+    evidence: SourceEvidence,
+    verdicts: Verdicts,
+    usage: Usage,
+    real: RealEvidence,
+    thresholds: Mapping[str, ThresholdInForce],
+    estimator: Estimator,
+    unsearched: UnsearchedImages | None = None,
+) -> SourceSummary:
+    """Sum up one source: its images after the filter, and each shift compared with its base."""
+    yields_of = yields(verdicts)
+    figure = f"benchmark/{evidence.source}"
+    benchmark = shift_benchmark(
+        evidence.answers(verdicts.kept), estimator.generator(figure), real=real.answers
+    )
+    conditions = {
+        name: _condition(evidence, verdicts, yields_of[name], index, estimator)
+        for index, name in enumerate(evidence.names)
+    }
+    shifted = _quality(evidence, verdicts, slice(1, None), estimator.generator(f"{figure}/quality"))
+    kept = int(verdicts.kept.sum())
+    return SourceSummary(
+        base=conditions[evidence.names[0]],
+        shifts={
+            row.shift: _shift(evidence, index, conditions[row.shift], row, thresholds[row.shift])
+            for index, row in enumerate(benchmark.rows, start=1)
+        },
+        common=list(benchmark.common),
+        passed=shifted.passed,
+        to_object=shifted.to_object,
+        to_shift=shifted.to_shift,
+        classes=_classes(evidence, verdicts, yields_of) if _fit(evidence) else {},
+        cost=usage.cost,
+        service_seconds=dict(sorted(usage.seconds.items())),
+        evaluations_per_kept=usage.cost.unet_evaluations / kept if kept else None,
+        seconds_per_kept=usage.seconds.total() / kept if kept else None,
+        unsearched=unsearched,
+    )
+
+
+def has_class_figures(source: SourceSummary) -> bool:
+    """Whether the summary has figures of single classes."""
+    return bool(source.classes)
+
+
+def _condition(
+    evidence: SourceEvidence,
+    verdicts: Verdicts,
+    condition_yield: ConditionYield,
+    index: int,
+    estimator: Estimator,
+) -> ConditionSummary:
+    name = evidence.names[index]
+    generator = estimator.generator(f"quality/{evidence.source}/{name}")
+    quality = _quality(evidence, verdicts, slice(index, index + 1), generator)
+    return ConditionSummary(
+        counts=image_counts(evidence.items[name], condition_yield.total),
+        share_kept=condition_yield.total.share,
+        thin=list(condition_yield.thin),
+        to_object=quality.to_object,
+        # The base has no shift to compare with.
+        to_shift=quality.to_shift if index else None,
+    )
+
+
+def _shift(
+    evidence: SourceEvidence,
+    index: int,
+    condition: ConditionSummary,
+    row: ShiftRow,
+    threshold: ThresholdInForce,
+) -> ShiftSummary:
+    shift = evidence.conditions[index]
+    return ShiftSummary(
+        # A class that is thin under the base is thin here, too: without base images it has no drop.
+        **(dict(condition) | {"thin": list(row.thin)}),
+        family=shift.family,
+        prompt=shift.prompt,
+        caption=shift.caption,
+        classes=shift.classes,
+        threshold=threshold,
+        effect=effect_row(row.effect),
+        on_common=effect_row(row.on_common),
+        gap=gap_row(row.gap),
+        confounded=row.is_confounded,
+    )
+
+
+def _quality(
+    evidence: SourceEvidence, verdicts: Verdicts, which: slice, generator: np.random.Generator
+) -> SourceQuality:
+    made = evidence.made[which]
+    to_shift = evidence.to_shift[which][made]
+    return source_quality(
+        evidence.to_object[which][made],
+        to_shift[np.isfinite(to_shift)],
+        verdicts.kept[which][made],
+        generator,
+    )
+
+
+def _fit(evidence: SourceEvidence) -> bool:
+    return evidence.right[:, :, 0].size <= MOST_CLASS_FIGURES
+
+
+def _classes(
+    evidence: SourceEvidence, verdicts: Verdicts, yields_of: Mapping[str, ConditionYield]
+) -> dict[str, dict[str, ClassCondition]]:
+    kept = verdicts.kept
+    right = (evidence.right & kept[..., None]).sum(axis=2)
+    n = kept.sum(axis=2)
+    return {
+        class_name: {
+            name: ClassCondition(
+                share_kept=yields_of[name].by_class[class_name].share,
+                models={
+                    model: proportion(int(right[index, place, at]), int(n[index, place]))
+                    for at, model in enumerate(evidence.models)
+                },
+            )
+            for index, name in enumerate(evidence.names)
+            if yields_of[name].by_class[class_name].made
+        }
+        for place, class_name in enumerate(evidence.classes)
+    }
+
+
+def image_counts(placed: Sequence[PlacedItem], kept_yield: Yield) -> ImageCounts:
+    """Count the outcomes of a condition's items; ``kept_yield`` is the filter's verdict on made images."""
+    ends = Counter(_end(item) for item in placed)
+    return ImageCounts(
+        planned=len(placed),
+        kept=kept_yield.kept,
+        without_object=kept_yield.without_object,
+        without_shift=kept_yield.without_shift,
+        without_both=kept_yield.without_both,
+        objectionable=ends[OBJECTIONABLE],
+        not_found=ends[NOT_FOUND],
+        failed=ends["failed"],
+        unmade=ends["unmade"],
+    )
+
+
+def _end(placed: PlacedItem) -> str:
+    if placed.state == "filtered":
+        return placed.reason or "unknown"
+    return placed.state if placed.state in ("done", "failed") else "unmade"
+
+
+def effect_row(effect: ShiftEffect | None) -> EffectSummary | None:
+    """The effect of a shift; None if no class is left."""
+    if effect is None:
+        return None
+    return EffectSummary(
+        classes=list(effect.classes),
+        models={
+            drop.model: ModelDrop(base=drop.base, shifted=drop.shifted, drop=drop.drop)
+            for drop in effect.models
+        },
+        impact=effect.impact,
+        p=effect.p,
+        p_adjusted=effect.p_holm,
+        slope=_slope(effect.slope),
+        probit_slope=_slope(effect.probit_slope),
+    )
+
+
+def gap_row(gap: ConfounderGap | None) -> GapSummary | None:
+    """The cost of the generator alone; None without real images to measure it."""
+    return None if gap is None else GapSummary(real=gap.real, base=gap.base, gap=gap.gap)
+
+
+def _slope(slope: Slope) -> SlopeSummary:
+    return SlopeSummary(slope=slope.slope, without_one=slope.without_one, leaning_on=slope.leaning_on)

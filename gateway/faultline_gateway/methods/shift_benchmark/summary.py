@@ -1,0 +1,149 @@
+"""The summary of a shift benchmark: from recorded images to the cost of each shift, by source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import get_args
+
+import numpy as np
+
+from faultline_core.contract.classifiers import ClassifierTrait
+from faultline_core.contract.runs import Run
+from faultline_core.contract.shift_benchmark_summary import RealSummary, ShiftBenchmarkSummary, SourceSummary
+from faultline_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkConfig
+from faultline_core.contract.shift_thresholds import ShiftThresholdDecision, ThresholdInForce
+from faultline_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
+from faultline_core.shift_benchmark.shift_filter import LEAST_IMAGES
+from faultline_core.types import Cost
+from faultline_gateway.methods.shift_benchmark.evidence import (
+    RealEvidence,
+    RecordedItems,
+    SourceEvidence,
+    Usage,
+)
+from faultline_gateway.methods.shift_benchmark.prompt_comparison import summarize_prompts
+from faultline_gateway.methods.shift_benchmark.source_summary import has_class_figures, summarize_source
+from faultline_gateway.methods.shift_benchmark.thresholds import (
+    ThresholdsByForm,
+    summarize_real,
+    thresholds_in_force,
+)
+from faultline_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages, unreadable_notes
+from faultline_gateway.reports.text import truncate_list
+from faultline_gateway.runs.accounting import count_ends, count_reasons, total_seconds, wall_seconds
+from faultline_gateway.runs.estimator import Estimator
+
+
+def summarize(
+    run: Run,
+    items: Iterable[ImageItem],
+    decisions: Sequence[ShiftThresholdDecision] = (),
+    *,
+    object_percentile: float = OBJECT_PERCENTILE,
+    folder: UnreadableImages | None = None,
+) -> ShiftBenchmarkSummary:
+    """Sum up a run so far, under the thresholds in force; nothing is generated or measured again.
+
+    ``folder`` reads which images were not searched; without it the notes say that this is unknown.
+
+    Raises:
+        InvalidRequest: the object percentile is not a valid percentile.
+    """
+    config = ShiftBenchmarkConfig.model_validate(run.resolved_config)
+    recorded, estimator = RecordedItems(items, config.request.classifiers), Estimator(config.request.seed)
+    real = RealEvidence.of(recorded.placed.get("real", []), config)
+    limits = ThresholdsByForm.of(real, checkpoint=config.clip, percentile=object_percentile)
+    thresholds = thresholds_in_force(config, decisions)
+    least = {name: _least(threshold) for name, threshold in thresholds.items()}
+    sources: dict[str, SourceSummary] = {}
+    judged = []
+    for source in config.request.sources:
+        evidence = SourceEvidence.of(source, recorded.placed.get(source, []), config)
+        usage = recorded.usage.get(source, Usage())
+        verdicts = evidence.judged(config.clip, limits.least(evidence.conditions, evidence.classes), least)
+        left_out = None if folder is None else folder.left_out(usage.unsearched, config)
+        sources[source] = summarize_source(evidence, verdicts, usage, real, thresholds, estimator, left_out)
+        judged.append((evidence, verdicts.kept))
+    real_summary = summarize_real(real, limits)
+    return ShiftBenchmarkSummary(
+        run_id=run.id,
+        interface=config.request.interface,
+        dataset=run.dataset,
+        seed=config.request.seed,
+        object_percentile=object_percentile,
+        sources=sources,
+        real=real_summary,
+        models=config.zoo,
+        prompts=summarize_prompts(judged, estimator),
+        notes=[
+            *_notes(config, sources, real_summary, thresholds),
+            *missing_metadata(config),
+            *unreadable_notes(config, recorded.usage, sources),
+            *_changed_weights(recorded),
+        ],
+        counts=count_ends(item.state for item in recorded.everything),
+        failed_codes=dict(recorded.codes),
+        dropped=count_reasons(item.reason for item in recorded.everything if item.state == "filtered"),
+        cost=sum((usage.cost for usage in recorded.usage.values()), Cost()),
+        service_seconds=total_seconds(usage.seconds for usage in recorded.usage.values()),
+        wall_s=wall_seconds(run),
+        config=config,
+    )
+
+
+def _least(threshold: ThresholdInForce) -> float | None:
+    """The lowest similarity that passes: None where nothing does, minus infinity where everything does."""
+    if threshold.nothing_passes:
+        return None
+    return -np.inf if threshold.threshold is None else threshold.threshold
+
+
+def _notes(
+    config: ShiftBenchmarkConfig,
+    sources: Mapping[str, SourceSummary],
+    real: RealSummary,
+    thresholds: Mapping[str, ThresholdInForce],
+) -> list[str]:
+    notes: list[str] = []
+    if config.missing:
+        notes.append(f"classes left out because the interface has no token: {', '.join(config.missing)}")
+    if real.without:
+        names = ", ".join(real.without)
+        notes.append(f"classes without real images, so no object threshold or confounder gap: {names}")
+    unset = [name for name, threshold in thresholds.items() if threshold.set_by is None]
+    if unset:
+        notes.append(f"shifts without a threshold, so only the object criterion applies: {', '.join(unset)}")
+    if config.request.n < LEAST_IMAGES:
+        notes.append(
+            f"{config.request.n} images per class and condition: a class needs at least {LEAST_IMAGES}"
+        )
+    if not all(has_class_figures(source) for source in sources.values()):
+        notes.append("figures of single classes are omitted: there are too many of them, or no images")
+    return notes
+
+
+def _changed_weights(recorded: RecordedItems) -> list[str]:
+    """A note for each name whose weights changed during the run."""
+    answered: dict[str, set[str]] = {}
+    for usage in recorded.usage.values():
+        for name, models in usage.weights.items():
+            answered.setdefault(name, set()).update(models)
+    return [
+        f"the weights of {name!r} changed during the run: {', '.join(sorted(models))}"
+        for name, models in sorted(answered.items())
+        if len(models) > 1
+    ]
+
+
+def missing_metadata(config: ShiftBenchmarkConfig) -> list[str]:
+    """A note listing each trait's classifiers that lack it, or nothing where all traits are known."""
+    missing: list[str] = []
+    for trait in get_args(ClassifierTrait):
+        names = [
+            name
+            for name in config.request.classifiers
+            if (described := config.zoo.get(name)) is None or described.trait(trait) is None
+        ]
+        if names:
+            missing.append(f"{trait} of {truncate_list(names)}")
+    return [f"missing metadata, so in no group by it: {'; '.join(missing)}"] if missing else []

@@ -1,0 +1,163 @@
+"""The paper's procedure for shift thresholds: images around percentiles, and a reviewer's answers."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from faultline_core.contract.shift_benchmarks import (
+    BenchmarkShift,
+    BenchmarkSource,
+    ImageItem,
+    ImageResult,
+    ShiftBenchmarkConfig,
+)
+from faultline_core.contract.shift_thresholds import (
+    InspectedImage,
+    Inspection,
+    Inspections,
+    ShiftThresholdSet,
+)
+from faultline_core.errors import InvalidRequest, NotFound
+from faultline_core.shift_benchmark.shift_thresholds import ShiftDecision, decide, inspections
+from faultline_core.shift_benchmark.shifts import BASE
+from faultline_core.text.plain_text import check_words
+from faultline_core.types import FINAL_ITEM_STATES
+from faultline_gateway.methods.shift_benchmark.cells import Cell
+
+_LONGEST_AUTHOR = 200
+
+
+@dataclass(frozen=True)
+class ShiftImages:
+    """The images of one shift by one source, with similarities to its caption; ``pending`` may follow."""
+
+    shift: BenchmarkShift
+    source: BenchmarkSource
+    checkpoint: str
+    images: Sequence[tuple[ImageItem, ImageResult, float]]
+    pending: int
+
+    @classmethod
+    def of(
+        cls,
+        items: Sequence[ImageItem],
+        config: ShiftBenchmarkConfig,
+        shift: str,
+        source: BenchmarkSource | None,
+    ) -> ShiftImages:
+        """Take the images from the items of a run; by default those of its first source.
+
+        Raises:
+            NotFound: the benchmark has no such shift.
+            InvalidRequest: the benchmark does not have this source.
+        """
+        known = next((each for each in config.shifts if each.name == shift != BASE), None)
+        if known is None:
+            raise NotFound(f"the benchmark has no shift {shift!r}")
+        chosen = source or config.request.sources[0]
+        if chosen not in config.request.sources:
+            raise InvalidRequest(f"{chosen!r} is not a source of this benchmark", pointer="/source")
+        cells = [(item, Cell.of(item.source_id)) for item in items]
+        wanted = [
+            item
+            for item, cell in cells
+            if cell.source == chosen and cell.condition_name(config) == known.name
+        ]
+        made = [
+            (item, item.result, item.result.shift_similarity)
+            for item in wanted
+            if item.state == "done" and item.result and item.result.shift_similarity is not None
+        ]
+        pending = sum(item.state not in FINAL_ITEM_STATES for item in wanted)
+        return cls(known, chosen, config.clip, made, pending)
+
+    @property
+    def similarities(self) -> list[float]:
+        """The similarity of every image to the shift's caption."""
+        return [similarity for _, _, similarity in self.images]
+
+
+def inspect(seen: ShiftImages) -> Inspections:
+    """Choose the images to inspect (DI, A.3), the lowest percentile first.
+
+    Raises:
+        DatasetEmpty: the shift has no image yet.
+    """
+    rows = [
+        Inspection(
+            percentile=inspection.percentile,
+            similarity=inspection.similarity,
+            images=[_inspected(seen, index) for index in inspection.images],
+        )
+        for inspection in inspections(seen.similarities)
+    ]
+    return Inspections(
+        shift=seen.shift.name,
+        caption=seen.shift.caption,
+        checkpoint=seen.checkpoint,
+        source=seen.source,
+        n=len(seen.images),
+        pending=seen.pending,
+        inspections=rows,
+    )
+
+
+def decision_of(seen: ShiftImages, body: ShiftThresholdSet, now: dt.datetime) -> ShiftDecision:
+    """Turn a request into the decision to record.
+
+    Raises:
+        InvalidRequest: images are still being made, one that was inspected was not judged, the percentile
+            was not inspected, or the author has no name.
+        DatasetEmpty: the shift has no image to inspect.
+    """
+    check_words(body.author, field="author", most=_LONGEST_AUTHOR)
+    if "threshold" in body.model_fields_set:
+        return _accepted(seen, body.author, now, None, body.threshold)
+    if seen.pending:
+        raise InvalidRequest(
+            f"{seen.pending} images of {seen.shift.name!r} are not made yet, so percentiles will change; "
+            "wait for the run"
+        )
+    rows = inspections(seen.similarities)
+    if body.shows is not None:
+        where = {item.id: index for index, (item, _, _) in enumerate(seen.images)}
+        unknown = [name for name in body.shows if name not in where]
+        if unknown:
+            raise InvalidRequest(f"{unknown[0]!r} is not an image of this shift and source", pointer="/shows")
+        shows = {where[name]: shown for name, shown in body.shows.items()}
+        return decide(
+            seen.shift.name, rows, shows, checkpoint=seen.checkpoint, author=body.author, decided_at=now
+        )
+    inspected = next((inspection for inspection in rows if inspection.percentile == body.percentile), None)
+    if inspected is None:
+        offered = ", ".join(f"{inspection.percentile:g}" for inspection in rows)
+        raise InvalidRequest(
+            f"the percentile {body.percentile!r} was not inspected; choose one of {offered}",
+            pointer="/percentile",
+        )
+    return _accepted(seen, body.author, now, inspected.percentile, inspected.similarity)
+
+
+def _accepted(
+    seen: ShiftImages,
+    author: str,
+    now: dt.datetime,
+    percentile: float | None,
+    threshold: float | None,
+) -> ShiftDecision:
+    return ShiftDecision(
+        shift=seen.shift.name,
+        checkpoint=seen.checkpoint,
+        author=author,
+        decided_at=now,
+        percentile=percentile,
+        threshold=threshold,
+        failing_above=(),
+    )
+
+
+def _inspected(seen: ShiftImages, index: int) -> InspectedImage:
+    item, result, similarity = seen.images[index]
+    return InspectedImage(item=item.id, image=result.image, class_name=item.label, similarity=similarity)

@@ -1,0 +1,46 @@
+"""The user's own edits: each intervention is applied to the caption of a source (LANCE, fig. 11)."""
+
+from __future__ import annotations
+
+from faultline_core.contract.interventions import Intervention
+from faultline_core.stress_test.filters import names_label
+from faultline_core.text.caption_diff import difference
+from faultline_core.text.interventions import intervene
+from faultline_gateway.methods.stress_test.attempt import Attempt
+from faultline_gateway.methods.stress_test.proposals import LONGEST_CAPTION, Proposal
+from faultline_gateway.methods.stress_test.text_filters import KeptEdit
+from faultline_gateway.runs.items import LeasedItem
+
+NOT_APPLICABLE = "not-applicable"
+"""The reason of an item whose caption does not contain the words to change."""
+
+
+async def apply_interventions(attempt: Attempt, source: LeasedItem, caption: str) -> list[KeptEdit]:
+    """Apply each open intervention to the caption.
+
+    Its words are the user's choice, so no filter compares them: only an edit that names the class is
+    refused, since it would change the image's true label.
+    """
+    kept: list[KeptEdit] = []
+    for item in attempt.open:
+        if item.kind != "intervention":
+            continue
+        chosen = attempt.config.request.interventions[item.slot]
+        edited = intervene(caption, chosen.removed, chosen.added)
+        if edited is None or len(edited) > LONGEST_CAPTION:
+            await attempt.filtered(item, NOT_APPLICABLE, _why_not(caption, chosen, edited))
+            continue
+        proposal = Proposal(edited, difference(caption, edited))
+        if names_label(proposal.removed, proposal.added, source.label):
+            await attempt.filtered(item, "label-in-edit", f"{chosen.in_words()} names {source.label!r}")
+            continue
+        kept.append(KeptEdit(item, proposal))
+    return kept
+
+
+def _why_not(caption: str, chosen: Intervention, edited: str | None) -> str:
+    if edited is not None:
+        return f"the caption would be longer than {LONGEST_CAPTION} characters"
+    if intervene(caption, chosen.removed, "something") is not None:
+        return f"the caption would be empty without {chosen.removed!r}"
+    return f"the caption does not contain {chosen.removed!r}"

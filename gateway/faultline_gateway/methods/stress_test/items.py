@@ -1,0 +1,80 @@
+"""The items of a stress test: every slot of every source, listed before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from faultline_core.blobs import cache_key
+from faultline_core.contract.datasets import Source
+from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate
+from faultline_core.types import EDIT_TYPES, EditType, ItemKind
+from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.runs.seeds import derive_seed
+
+
+def items_per_source(create: StressTestCreate) -> int:
+    """Return the number of items planned for each source."""
+    return len(_slots(create, ""))
+
+
+def slots_per_type(create: StressTestCreate, source_id: str) -> dict[EditType, int]:
+    """Split ``max_edits_per_image`` evenly over the edit types; a source's seed draws who gets the rest."""
+    types = [edit_type for edit_type in EDIT_TYPES if edit_type in create.edit_types]
+    share, rest = divmod(create.max_edits_per_image, len(types))
+    generator = np.random.default_rng(derive_seed(create.seed, source_id, "split"))
+    favoured = set(generator.permutation(len(types))[:rest].tolist())
+    return {edit_type: share + (index in favoured) for index, edit_type in enumerate(types)}
+
+
+def plan_items(config: StressTestConfig, sources: Sequence[Source]) -> list[PlannedItem]:
+    """Plan every slot of every source: controls, edits, LANCE-R and interventions."""
+    # From the stored configuration: an upgrade in the middle of a run changes no item's key. How many
+    # baseline edits or which interventions are added changes no other item.
+    apart = {"request": {"lance_r_edits_per_image", "interventions"}}
+    config_hash = cache_key(config=config.model_dump(mode="json", exclude=apart))
+    items: list[PlannedItem] = []
+    for source in sources:
+        for kind, edit_type, slot in _slots(config.request, source.id):
+            key = cache_key(
+                source=source.id,
+                object_class=source.label,
+                edit_type=edit_type or kind,
+                slot=config.request.interventions[slot].key if kind == "intervention" else slot,
+                seed=config.request.seed,
+                config=config_hash,
+            )
+            items.append(
+                PlannedItem(
+                    item_key=key,
+                    ordinal=len(items),
+                    kind=kind,
+                    source_id=source.id,
+                    source_image=source.image,
+                    label=source.label,
+                    edit_type=edit_type,
+                    slot=slot,
+                    caption=source.caption,
+                )
+            )
+    return items
+
+
+def _slots(create: StressTestCreate, source_id: str) -> list[tuple[ItemKind, EditType | None, int]]:
+    controls: list[tuple[ItemKind, EditType | None, int]] = [
+        ("reconstruction", None, 0),
+        ("placebo", None, 0),
+    ]
+    edits: list[tuple[ItemKind, EditType | None, int]] = [
+        ("edit", edit_type, slot)
+        for edit_type, number in slots_per_type(create, source_id).items()
+        for slot in range(number)
+    ]
+    baseline: list[tuple[ItemKind, EditType | None, int]] = [
+        ("lance-r", None, slot) for slot in range(create.lance_r_edits_per_image)
+    ]
+    chosen: list[tuple[ItemKind, EditType | None, int]] = [
+        ("intervention", None, slot) for slot in range(len(create.interventions))
+    ]
+    return controls + edits + baseline + chosen

@@ -1,0 +1,66 @@
+"""The stress test (LANCE) as a method of the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from faultline_core.contract.runs import Item, Run
+from faultline_core.contract.stress_tests import StressTestCreate, StressTestSummary
+from faultline_core.types import RunKind
+from faultline_gateway.exports import Card, Record
+from faultline_gateway.exports.method import ExportChoice
+from faultline_gateway.methods.stress_test.export import counterfactual_card, counterfactual_records
+from faultline_gateway.methods.stress_test.plan import plan
+from faultline_gateway.methods.stress_test.process import process
+from faultline_gateway.methods.stress_test.report.report import render
+from faultline_gateway.methods.stress_test.summary.summary import summarize
+from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.items import LeasedGroup, Plan, Recorder
+from faultline_gateway.runs.stores import Store
+from faultline_gateway.services.ports import Services
+
+
+class StressTest:
+    """The method of stress tests; `faultline_gateway.runs.method.Method` says what each function does."""
+
+    kind: RunKind = "stress-test"
+    item = Item
+
+    async def plan(self, create: StressTestCreate, context: RunContext) -> Plan:
+        """Plan every slot of every source."""
+        return await plan(create, context)
+
+    async def process(
+        self, group: LeasedGroup, *, services: Services, record: Recorder, store: Store
+    ) -> None:
+        """Work through one source by LANCE's Algorithm 1."""
+        await process(group, services=services, record=record, store=store)
+
+    def revision(self, run_id: str, context: RunContext) -> None:
+        """Return nothing: the figures depend only on the run's events."""
+
+    def summarize(
+        self, run: Run, items: Iterable[Item], view: None, context: RunContext
+    ) -> StressTestSummary:
+        """Sum up accuracies, sensitivities, insights and yields, with a verdict."""
+        return summarize(run, list(items))
+
+    def report(
+        self,
+        summary: StressTestSummary,
+        run: Run,
+        items: Iterable[Item],
+        read_image: Callable[[str], bytes],
+    ) -> str:
+        """Write the report with the pairs that show each insight best."""
+        return render(summary, run, list(items), read_image)
+
+    def export(
+        self, summary: StressTestSummary, items: Iterable[Item], choice: ExportChoice
+    ) -> tuple[Card, Iterator[Record]]:
+        """Return the counterfactuals."""
+        records = counterfactual_records(summary, items, dropped=choice.dropped)
+        return counterfactual_card(summary, dropped=choice.dropped), records
+
+
+STRESS_TEST = StressTest()

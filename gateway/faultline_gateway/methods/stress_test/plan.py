@@ -1,0 +1,175 @@
+"""Plan a stress test: resolve the request, choose its sources, check its words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from itertools import chain, zip_longest
+
+from faultline_core.contract.datasets import Dataset, Source
+from faultline_core.contract.interventions import Intervention
+from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate
+from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, UnknownModel
+from faultline_core.suite import Suite
+from faultline_core.text.plain_text import check_words, find_confusable
+from faultline_gateway.methods.stress_test.items import items_per_source, plan_items
+from faultline_gateway.runs.classifiers import check_classifiers
+from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.items import Plan, PlannedItem
+from faultline_gateway.runs.submission import named_dataset, require_quota
+from faultline_gateway.services.ports import Services
+from faultline_gateway.version import VERSIONS
+
+
+async def plan(create: StressTestCreate, context: RunContext) -> Plan:
+    """Plan a stress test on the dataset that the request names.
+
+    Raises:
+        QuotaExceeded: it would have more items than a run may.
+        UnknownDataset: the dataset does not exist.
+        DatasetEmpty, UnknownModel, ClassMapMismatch, InvalidRequest: see `plan_stress_test`.
+    """
+    dataset = await asyncio.to_thread(named_dataset, create.dataset, "/dataset", context.ledger)
+    # Multiplied out before anything is read: too large a plan would not fit into memory.
+    n_sources = min(dataset.n_sources, create.limit or dataset.n_sources)
+    require_quota(n_sources * items_per_source(create), context, "/limit")
+    _require_told_apart(dataset)
+    sources = await asyncio.to_thread(context.ledger.sources, create.dataset)
+    config, items = await plan_stress_test(
+        create, dataset=dataset, sources=sources, suite=context.suite, services=context.services
+    )
+    return Plan(dataset.name, config, items)
+
+
+def _require_told_apart(dataset: Dataset) -> None:
+    if alike := find_confusable(dataset.classes):
+        raise ClassMapMismatch(
+            f"the classes {alike[0]!r} and {alike[1]!r} of dataset {dataset.name!r} look alike; rename one",
+            pointer="/dataset",
+        )
+
+
+async def plan_stress_test(
+    create: StressTestCreate, *, dataset: Dataset, sources: Sequence[Source], suite: Suite, services: Services
+) -> tuple[StressTestConfig, list[PlannedItem]]:
+    """Resolve the request and plan its items: each source's edits, controls, LANCE-R and interventions.
+
+    Raises:
+        DatasetEmpty: no source is left to test on.
+        ClassMapMismatch: a label lies outside the dataset's classes or a classifier's class map.
+        UnknownModel: a classifier or the suite's perturber does not exist.
+        InvalidRequest: the suite's editor has no such preset, a name to exclude matches no source, or an
+            intervention is not plain text.
+    """
+    check_interventions(create.interventions)
+    left, excluded = leave_out(sources, create.exclude)
+    chosen = choose_sources(left, dataset.classes, create.limit)
+    if not chosen:
+        but = f" except the {len(excluded)} excluded" if excluded else ""
+        raise DatasetEmpty(f"dataset {dataset.name!r} holds no image{but}")
+    config = resolve(create, dataset=dataset, suite=suite).model_copy(update={"excluded": excluded})
+    await check_classifiers(create.classifiers, dataset.classes, chosen[0].image, services)
+    return config, plan_items(config, chosen)
+
+
+def choose_sources(sources: Sequence[Source], classes: Sequence[str], limit: int | None) -> list[Source]:
+    """Take ``limit`` sources evenly over the classes, independently of their order.
+
+    Raises:
+        ClassMapMismatch: a source's label is not in ``classes``.
+    """
+    by_class: dict[str, dict[str, Source]] = {name: {} for name in classes}
+    # Sorted by id: the same images make the same plan in whatever order they were uploaded.
+    for source in sorted(sources, key=lambda source: source.id):
+        if source.label not in by_class:
+            raise ClassMapMismatch(
+                f"{source.filename!r} has the label {source.label!r}, which is not a class"
+            )
+        by_class[source.label][source.id] = source
+    rounds = zip_longest(*(listed.values() for listed in by_class.values()))
+    return [source for source in chain.from_iterable(rounds) if source is not None][:limit]
+
+
+def resolve(create: StressTestCreate, *, dataset: Dataset, suite: Suite) -> StressTestConfig:
+    """Record everything that the run depends on.
+
+    Raises:
+        InvalidRequest: the suite does not have the preset.
+        UnknownModel: the suite names no perturber.
+    """
+    preset = suite.editor.default_preset if create.preset is None else create.preset
+    if preset not in suite.editor.presets:
+        offered = ", ".join(sorted(suite.editor.presets))
+        raise InvalidRequest(
+            f"suite {suite.name!r} has no preset {preset!r}; it offers {offered}", pointer="/preset"
+        )
+    if suite.perturber is None:
+        raise UnknownModel(f"suite {suite.name!r} names no perturber")
+    return StressTestConfig(
+        # Recorded, so that a follow-up of this run takes the same preset under any suite.
+        request=create.model_copy(update={"preset": preset}),
+        suite=suite.name,
+        preset=suite.editor.presets[preset],
+        gate=suite.scorer.gate,
+        text=suite.scorer.text,
+        models=_model_names(suite, suite.perturber.model),
+        versions=VERSIONS,
+        dataset_digest=dataset.digest,
+        classes=list(dataset.classes),
+        objectionable=suite.scorer.objectionable,
+    )
+
+
+def _model_names(suite: Suite, perturber: str) -> dict[str, str]:
+    return {
+        "captioner": suite.captioner.model,
+        "perturber": perturber,
+        "editor": suite.editor.model,
+        "scorer": suite.scorer.clip,
+        "sentence": suite.scorer.sentence,
+        "masked-lm": suite.scorer.masked_lm,
+    }
+
+
+def leave_out(sources: Sequence[Source], names: Sequence[str]) -> tuple[list[Source], list[str]]:
+    """Separate the sources to test from the ids of those that ``names`` excludes.
+
+    A name is an id, a file name, or ``class/file name``.
+
+    Raises:
+        InvalidRequest: a name matches no source, or images of several classes.
+    """
+    named = _named(sources)
+    _refuse("the dataset has no image named", [name for name in names if name not in named])
+    shared = [name for name in names if len({source.label for source in named[name]}) > 1]
+    _refuse("several classes have images (write class/name to choose one) named", shared)
+    out = {source.id for name in names for source in named[name]}
+    return [source for source in sources if source.id not in out], sorted(out)
+
+
+def _named(sources: Sequence[Source]) -> Mapping[str, list[Source]]:
+    named: dict[str, list[Source]] = {}
+    for source in sources:
+        for name in {source.id, source.filename, f"{source.label}/{source.filename}"}:
+            named.setdefault(name, []).append(source)
+    return named
+
+
+def _refuse(fault: str, names: Sequence[str]) -> None:
+    if names:
+        raise InvalidRequest(f"{fault} {', '.join(map(repr, dict.fromkeys(names)))}", pointer="/exclude")
+
+
+_MOST_CHARACTERS = 200
+
+
+def check_interventions(interventions: Sequence[Intervention]) -> None:
+    """Refuse words that hide letters or that a model could mistake for a part of its prompt's frame.
+
+    Raises:
+        InvalidRequest: a word is refused; the pointer names the intervention and the word.
+    """
+    for index, intervention in enumerate(interventions):
+        for name, text in (("removed", intervention.removed), ("added", intervention.added)):
+            if text:
+                check_words(text, field=f"interventions/{index}/{name}", most=_MOST_CHARACTERS)

@@ -1,0 +1,70 @@
+"""The stress test: LANCE's Algorithm 1, one source at a time, from caption to recorded counterfactuals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from faultline_core.contract.stress_tests import StressTestConfig
+from faultline_gateway.methods.stress_test.attempt import Attempt
+from faultline_gateway.methods.stress_test.counterfactuals import make_counterfactuals
+from faultline_gateway.methods.stress_test.edits import Draft, reconstruct
+from faultline_gateway.methods.stress_test.features import record_features
+from faultline_gateway.methods.stress_test.interventions import apply_interventions
+from faultline_gateway.methods.stress_test.lance_r import replace_random_words
+from faultline_gateway.methods.stress_test.proposals import draw_proposals, write_caption
+from faultline_gateway.methods.stress_test.text_filters import keep_edits
+from faultline_gateway.runs.attempt import finish_group
+from faultline_gateway.runs.items import LeasedGroup, LeasedItem, Recorder
+from faultline_gateway.runs.objectionable import drop_objectionable
+from faultline_gateway.runs.predictions import classify_images, prediction_pairs
+from faultline_gateway.runs.stores import Store
+from faultline_gateway.services.ports import Services
+
+
+async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: Store) -> None:
+    """Process the leased items of one source and record each exactly once.
+
+    A bad item does not affect the others; a call that fails as a whole fails the items that needed it.
+
+    Raises:
+        LeaseLost: another worker owns the items now.
+    """
+    config = StressTestConfig.model_validate(group.config)
+    attempt = Attempt(group, config, record, store)
+    await finish_group(attempt, group, _work_through(attempt, group.items[0], services))
+
+
+async def _work_through(attempt: Attempt, source: LeasedItem, services: Services) -> None:
+    caption = await write_caption(attempt, source, services)
+    proposals = await draw_proposals(attempt, source, caption, services)
+    edits = await keep_edits(attempt, source.label, proposals, services)
+    edits += await replace_random_words(attempt, source, caption, services)
+    edits += await apply_interventions(attempt, source, caption)
+    # The reconstruction goes first: it caches the inversion that every edit starts from.
+    control = await reconstruct(attempt, source, caption, services)
+    counterfactuals = await make_counterfactuals(attempt, source, caption, edits, services)
+    threshold = attempt.config.objectionable
+    drafts = await drop_objectionable(attempt, [*control, *counterfactuals], threshold, services)
+    drafts = await record_features(attempt, source, drafts, services)
+    await predict(attempt, source, drafts, services)
+
+
+async def predict(attempt: Attempt, source: LeasedItem, drafts: Sequence[Draft], services: Services) -> None:
+    """Predict the source and each draft with every classifier of the run, and record the drafts as done.
+
+    Raises:
+        BackendError: a classifier is down, or did not predict the source itself.
+    """
+    if not drafts:
+        return
+    # Each call includes the source, so that both predictions of a pair use the same weights.
+    images = list(dict.fromkeys([source.source_image, *(draft.result.image for draft in drafts)]))
+    config = attempt.config
+    answers = await classify_images(attempt, config.request.classifiers, images, config.classes, services)
+    # Not attributed to a single draft: without the source, no draft can be compared.
+    original = prediction_pairs(answers, source.source_image, source.label, config.classes)
+    for draft in drafts:
+        async with attempt.fail_items_on_error([draft.item]):
+            pairs = prediction_pairs(answers, draft.result.image, source.label, config.classes)
+            update = {"predictions": pairs, "original_predictions": original}
+            await attempt.done(draft.item, draft.result.model_copy(update=update))

@@ -1,0 +1,226 @@
+"""Before/after pairs of the report: the choice of pairs, their content, and links to the other items."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from faultline_core.contract.perturber import WordSpan
+from faultline_core.contract.runs import Item, ItemResult, PredictionPair
+from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_core.text.caption_diff import words
+from faultline_gateway.reports.images import Album, Inline
+from faultline_gateway.reports.numbers import percent, signed
+from faultline_gateway.runs.objectionable import OBJECTIONABLE
+
+HARDEST = 12
+SAMPLED = 12
+FILTERED = 6
+EXAMPLES = 24
+"""In addition to those shown anyway; a row whose example is not shown links to the item."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """One of the five best classes of a prediction."""
+
+    name: str
+    share: float
+    text: str
+    correct: bool
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """One classifier's predictions before and after the edit."""
+
+    classifier: str
+    before: list[Guess]
+    after: list[Guess]
+    change: str
+    hurts: bool
+    flipped: bool
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An original, the image made from it, and the classifiers' predictions on both."""
+
+    item: str
+    ordinal: int
+    label: str
+    kind: str
+    before: Inline | None
+    after: Inline | None
+    caption: list[Segment]
+    edited_caption: list[Segment]
+    reactions: list[Reaction]
+    figures: list[tuple[str, str]]
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """The hardest counterfactuals, samples of the others and of the stopped ones, examples from tables."""
+
+    hardest: list[Pair]
+    sampled: list[Pair]
+    examples: list[Pair]
+    filtered: list[Pair]
+    kept: int
+
+    @property
+    def shown(self) -> set[str]:
+        """The ids of all items in the gallery."""
+        return {pair.item for pair in (*self.hardest, *self.sampled, *self.examples, *self.filtered)}
+
+
+Made = tuple[Item, ItemResult]
+"""An item and its result."""
+
+
+def build_gallery(
+    items: Sequence[Item], album: Album, *, run: str, seed: int, named: Sequence[str] = ()
+) -> Gallery:
+    """Choose the pairs: the hardest are exceptional, so a random sample accompanies them.
+
+    ``named`` are the items that tables mention, the most important first.
+    """
+    edits = [(item, item.result) for item in items if item.kind == "edit" and item.result is not None]
+    kept = [made for made in edits if made[0].state == "done"]
+    # Objectionable images are not shown.
+    stopped = [made for made in edits if made[0].state == "filtered" and made[0].reason != OBJECTIONABLE]
+    ranked = sorted(kept, key=lambda made: min((change for _, change in _changes(made[1])), default=0.0))
+    generator = np.random.default_rng(seed)
+    hardest, sampled = ranked[:HARDEST], _draw(ranked[HARDEST:], SAMPLED, generator)
+    examples = _further(kept, named, {item.id for item, _ in (*hardest, *sampled)})
+    return Gallery(
+        hardest=[pair(made, album, run) for made in hardest],
+        sampled=[pair(made, album, run) for made in sampled],
+        examples=[pair(made, album, run) for made in examples],
+        filtered=[pair(made, album, run) for made in _draw(stopped, FILTERED, generator)],
+        kept=len(kept),
+    )
+
+
+def _further(kept: Sequence[Made], named: Sequence[str], shown: Collection[str]) -> list[Made]:
+    by_id = {item.id: (item, result) for item, result in kept}
+    wanted = [name for name in dict.fromkeys(named) if name in by_id and name not in shown]
+    return [by_id[name] for name in wanted[:EXAMPLES]]
+
+
+def _draw(made: Sequence[Made], number: int, generator: np.random.Generator) -> list[Made]:
+    return [made[index] for index in sorted(generator.permutation(len(made))[:number].tolist())]
+
+
+def _changes(result: ItemResult) -> Iterator[tuple[str, float]]:
+    for classifier, after in result.predictions.items():
+        if classifier in result.original_predictions:
+            yield classifier, after.p_true - result.original_predictions[classifier].p_true
+
+
+def pair(made: Made, album: Album, run: str) -> Pair:
+    """Collect all that the report shows of an edit."""
+    item, result = made
+    changes = sorted(_changes(result), key=lambda change: change[1])
+    return Pair(
+        item=item.id,
+        ordinal=item.ordinal,
+        label=item.label,
+        kind=item.edit_type or item.kind,
+        before=album.original(item.source_image),
+        after=album.generated(result.image, run=run, item=item.id),
+        caption=mark(result.caption, result.removed),
+        edited_caption=mark(result.edited_caption or result.caption, result.added),
+        reactions=[_reaction(name, change, result, item.label) for name, change in changes],
+        figures=_figures(result),
+        reason=item.reason,
+    )
+
+
+def _reaction(classifier: str, change: float, result: ItemResult, label: str) -> Reaction:
+    before, after = result.original_predictions[classifier], result.predictions[classifier]
+    return Reaction(
+        classifier=classifier,
+        before=_guesses(before, label),
+        after=_guesses(after, label),
+        change=signed(change, 2),
+        hurts=change < 0,
+        flipped=before.rank_true == 1 and after.rank_true > 1,
+    )
+
+
+def _guesses(prediction: PredictionPair, label: str) -> list[Guess]:
+    return [Guess(name, round(p, 4), percent(p), name == label) for name, p in prediction.top]
+
+
+def _figures(result: ItemResult) -> list[tuple[str, str]]:
+    figures: list[tuple[str, str]] = []
+    if result.scores is not None:
+        figures += [
+            ("direction", signed(result.scores.direction, 2)),
+            ("image-image", f"{result.scores.image_image:.2f}"),
+            ("image-text", f"{result.scores.text_edited:.2f}"),
+        ]
+    if result.self_replace is not None:
+        figures.append(("self-replace", f"{result.self_replace:g}"))
+    return figures
+
+
+_OF_EACH_MODE = 3
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link to an item: to its image in the report, or to its line in the run's results."""
+
+    href: str
+    text: str
+
+
+def item_links(items: Sequence[Item], shown: Collection[str]) -> dict[str, Link]:
+    """A link for every item, inside the report where the item is ``shown``."""
+    return {
+        item.id: Link(
+            # Relative to the report's own address, so that it holds behind any proxy.
+            href=f"#item-{item.id}" if item.id in shown else f"results?from={item.ordinal}",
+            text=f"item {item.ordinal}",
+        )
+        for item in items
+    }
+
+
+def named_items(summary: StressTestSummary, insights: int) -> list[str]:
+    """The items that the report's tables mention, those of its first ``insights`` first."""
+    of_insights = [insight.example_item for insight in summary.insights[:insights]]
+    suspected = [
+        item for mode in summary.failure_modes.values() for item in mode.example_items[:_OF_EACH_MODE]
+    ]
+    classes = [figures.example_item for figures in summary.classes.values() if figures.example_item]
+    return [*of_insights, *suspected, *classes]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A piece of a caption; ``changed`` words are marked."""
+
+    text: str
+    changed: bool
+
+
+def mark(text: str, spans: Sequence[WordSpan]) -> list[Segment]:
+    """Cut a caption into changed and unchanged pieces, which join to the whole caption."""
+    spoken = words(text)
+    segments: list[Segment] = []
+    position = 0
+    for span in sorted(spans, key=lambda span: span.start):
+        covered = spoken[span.start : span.start + len(span.words)]
+        if not covered or covered[0].start < position:
+            continue
+        segments.append(Segment(text[position : covered[0].start], changed=False))
+        segments.append(Segment(text[covered[0].start : covered[-1].end], changed=True))
+        position = covered[-1].end
+    segments.append(Segment(text[position:], changed=False))
+    return [segment for segment in segments if segment.text]

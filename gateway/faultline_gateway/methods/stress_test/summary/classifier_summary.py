@@ -1,0 +1,142 @@
+"""The rows of the drops table: each classifier's figures, with all cells tested as one family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from faultline_core.contract.stress_tests import (
+    AccuracyRow,
+    EditTypeSummary,
+    ModelSummary,
+    StressTestConfig,
+    Tested,
+)
+from faultline_core.statistics.bootstrap import proportion
+from faultline_core.statistics.p_values import holm
+from faultline_core.types import Estimate
+from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from faultline_gateway.methods.stress_test.summary.evidence import Evidence, Shot
+from faultline_gateway.methods.stress_test.summary.hypotheses import CLASSIFIERS, EDIT_TYPES, Hypotheses
+
+
+def summarize_models(
+    seen: Sequence[Evidence], config: StressTestConfig, estimator: LanceEstimator
+) -> dict[str, ModelSummary]:
+    """Sum up every classifier; cells are corrected over classifiers x edit types."""
+    overall = Hypotheses(
+        CLASSIFIERS,
+        {evidence.classifier: evidence.contrast(evidence.paired(evidence.edits)) for evidence in seen},
+        estimator,
+    )
+    cells = Hypotheses(
+        EDIT_TYPES,
+        {
+            f"{evidence.classifier}/{edit_type}": evidence.contrast(evidence.of_type(edit_type))
+            for evidence in seen
+            for edit_type in config.request.tested_types
+        },
+        estimator,
+    )
+    models = {evidence.classifier: _summarize(evidence, estimator) for evidence in seen}
+    for evidence in seen:
+        by_type = by_edit_type(evidence.classifier, evidence.edits, config, estimator)
+        models[evidence.classifier] = models[evidence.classifier].model_copy(
+            update={
+                "overall": _with(
+                    estimator.sensitivity(f"{evidence.classifier}/overall", evidence.paired(evidence.edits)),
+                    overall.tested(evidence.classifier),
+                ),
+                "edit_types": {
+                    edit_type: _with(summary, cells.tested(f"{evidence.classifier}/{edit_type}"))
+                    for edit_type, summary in by_type.items()
+                },
+            }
+        )
+    return _adjusted(models)
+
+
+def by_edit_type(
+    figure: str, edits: Sequence[Shot], config: StressTestConfig, estimator: LanceEstimator
+) -> dict[str, EditTypeSummary]:
+    """Sensitivity to each requested edit type."""
+    return {
+        edit_type: estimator.sensitivity(
+            f"{figure}/{edit_type}", [shot for shot in edits if shot.item.edit_type == edit_type]
+        )
+        for edit_type in config.request.tested_types
+    }
+
+
+def _summarize(seen: Evidence, estimator: LanceEstimator) -> ModelSummary:
+    spec, edits = seen.classifier, seen.paired(seen.edits)
+    control, placebos = seen.paired(seen.reconstructions), seen.paired(seen.placebos)
+    beyond = _beyond_control(edits, control)
+    return ModelSummary(
+        original=estimator.accuracy(
+            f"{spec}/original", [(shot.source, shot.before.rank_true) for shot in control]
+        ),
+        reconstruction=estimator.accuracy(f"{spec}/reconstruction", _after(control)),
+        counterfactual=estimator.accuracy(f"{spec}/counterfactual", _after(edits)),
+        placebo=estimator.accuracy(f"{spec}/placebo-row", _after(placebos)),
+        drop=estimator.mean(f"{spec}/drop", ((shot.source, shot.drop()) for shot in edits)),
+        drop_at_5=estimator.mean(f"{spec}/drop5", ((shot.source, shot.drop(5)) for shot in edits)),
+        drop_paper=estimator.drop_paper(f"{spec}/paper", seen.everything, seen.edits, 1),
+        drop_paper_at_5=estimator.drop_paper(f"{spec}/paper5", seen.everything, seen.edits, 5),
+        edit_types={},
+        controls=_controls(seen, estimator),
+        **_baseline(seen, estimator),
+        changed_by_reconstruction=_changed(seen.reconstructions),
+        beyond_control=estimator.mean(f"{spec}/beyond", beyond),
+        p=estimator.p_above_zero(f"{spec}/beyond", beyond),
+    )
+
+
+def _controls(seen: Evidence, estimator: LanceEstimator) -> dict[str, EditTypeSummary]:
+    spec = seen.classifier
+    controls = {
+        "reconstruction": estimator.sensitivity(f"{spec}/control", seen.reconstructions),
+        "placebo": estimator.sensitivity(f"{spec}/placebo", seen.placebos),
+    }
+    if seen.lance_r:
+        controls["lance-r"] = estimator.sensitivity(f"{spec}/lance-r", seen.lance_r)
+    return controls
+
+
+def _baseline(seen: Evidence, estimator: LanceEstimator) -> dict[str, AccuracyRow | Estimate]:
+    """The row of LANCE-R, if the run has one."""
+    spec, kept = seen.classifier, seen.paired(seen.lance_r)
+    if not seen.lance_r:
+        return {}
+    return {
+        "lance_r": estimator.accuracy(f"{spec}/lance-r-row", _after(kept)),
+        "drop_lance_r": estimator.mean(f"{spec}/lance-r-drop", ((shot.source, shot.drop()) for shot in kept)),
+    }
+
+
+def _after(shots: Sequence[Shot]) -> list[tuple[str, int]]:
+    return [(shot.source, shot.after.rank_true) for shot in shots]
+
+
+def _changed(reconstructions: Sequence[Shot]) -> Estimate:
+    changed = {shot.source: shot.changes_answer for shot in reconstructions}
+    return proportion(sum(changed.values()), len(changed))
+
+
+def _beyond_control(paired: Sequence[Shot], control: Sequence[Shot]) -> list[tuple[str, float]]:
+    right = {shot.source: shot.after.rank_true == 1 for shot in control}
+    return [(shot.source, float(right[shot.source]) - float(shot.after.rank_true == 1)) for shot in paired]
+
+
+def _with(summary: EditTypeSummary, tested: Tested) -> EditTypeSummary:
+    return summary.model_copy(update=dict(tested))
+
+
+def _adjusted(models: dict[str, ModelSummary]) -> dict[str, ModelSummary]:
+    """Correct the drops of acc@1 beyond the reconstruction: all models of a run are one family."""
+    tested = [(name, model.p) for name, model in models.items() if model.p is not None]
+    adjusted = dict(zip([name for name, _ in tested], holm([p for _, p in tested]), strict=True))
+    family = {"family": CLASSIFIERS.name, "family_size": len(tested)}
+    return {
+        name: model.model_copy(update={"p_adjusted": adjusted.get(name), **family})
+        for name, model in models.items()
+    }

@@ -1,0 +1,160 @@
+"""The recorded figures of a run, arranged by source: the input of estimates and insights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from faultline_core.contract.perturber import WordSpan
+from faultline_core.contract.runs import Item, ItemResult, PredictionPair
+from faultline_core.statistics.bootstrap import by_source
+from faultline_core.statistics.contrast import Contrast, PlaceboEffects
+from faultline_core.stress_test.insights import Effect, phrase
+from faultline_core.types import EditType, ItemKind
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One classifier's predictions of a generated image and of the original that it was made from."""
+
+    item: Item
+    result: ItemResult
+    before: PredictionPair
+    after: PredictionPair
+
+    @property
+    def source(self) -> str:
+        """The unit of every estimate."""
+        return self.item.source_id
+
+    @property
+    def delta_p(self) -> float:
+        """Change of p(true class); negative if the image hurts."""
+        return self.after.p_true - self.before.p_true
+
+    def drop(self, k: int = 1) -> float:
+        """1 where the true class leaves the ``k`` best, -1 where it enters them."""
+        return float(self.before.rank_true <= k) - float(self.after.rank_true <= k)
+
+    @property
+    def changes_answer(self) -> bool:
+        """Whether the best class changes, right or wrong."""
+        return best(self.before) != best(self.after)
+
+
+def best(prediction: PredictionPair) -> str:
+    """The predicted class."""
+    return prediction.top[0][0] if prediction.top else ""
+
+
+def shots(items: Iterable[Item], classifier: str, kind: ItemKind) -> list[Shot]:
+    """Done items of a kind that hold this classifier's predictions, before and after."""
+    taken: list[Shot] = []
+    for item in items:
+        result = item.result
+        if item.kind != kind or item.state != "done" or result is None:
+            continue
+        before, after = result.original_predictions.get(classifier), result.predictions.get(classifier)
+        if before is not None and after is not None:
+            taken.append(Shot(item, result, before, after))
+    return taken
+
+
+def hardest(shots: Iterable[Shot]) -> str:
+    """The item whose image lowers p(true class) most; empty without images."""
+    return min(((shot.delta_p, shot.item.id) for shot in shots), default=(0.0, ""))[1]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All predictions of one classifier in a run."""
+
+    classifier: str
+    edits: Sequence[Shot]
+    reconstructions: Sequence[Shot]
+    placebos: Sequence[Shot]
+    lance_r: Sequence[Shot] = ()
+    interventions: Sequence[Shot] = ()
+
+    @classmethod
+    def of(cls, items: Sequence[Item], classifier: str) -> Evidence:
+        """Collect it from the items of the run."""
+        return cls(
+            classifier,
+            shots(items, classifier, "edit"),
+            shots(items, classifier, "reconstruction"),
+            shots(items, classifier, "placebo"),
+            shots(items, classifier, "lance-r"),
+            shots(items, classifier, "intervention"),
+        )
+
+    @property
+    def everything(self) -> list[Shot]:
+        """Edits and controls; baseline and interventions are separate and do not change their figures."""
+        return [*self.edits, *self.reconstructions, *self.placebos]
+
+    @cached_property
+    def covered(self) -> set[str]:
+        """The sources with a reconstruction and at least one kept edit, which every row covers."""
+        return {shot.source for shot in self.edits} & set(self._reconstructed)
+
+    def paired(self, shots: Sequence[Shot]) -> list[Shot]:
+        """Those of the shots whose source is covered."""
+        return [shot for shot in shots if shot.source in self.covered]
+
+    def of_type(self, edit_type: EditType) -> list[Shot]:
+        """The kept edits of one type."""
+        return [shot for shot in self.edits if shot.item.edit_type == edit_type]
+
+    def contrast(self, shots: Iterable[Shot]) -> Contrast | None:
+        """The drop of p(true class) from the reconstruction, beyond the class's placebo effect."""
+        beyond = ((shot.source, self._beyond(shot)) for shot in shots)
+        return self.placebo_effects.contrast(
+            by_source((source, drop) for source, drop in beyond if drop is not None)
+        )
+
+    @cached_property
+    def placebo_effects(self) -> PlaceboEffects:
+        """p(true class) of the reconstruction minus that of the placebo, by source."""
+        pairs = ((shot.source, self._beyond(shot)) for shot in self.placebos)
+        return PlaceboEffects(
+            classes={shot.source: shot.item.label for shot in self.everything},
+            effects={source: effect for source, effect in pairs if effect is not None},
+        )
+
+    @cached_property
+    def effects(self) -> list[Effect]:
+        """The kept edits in words."""
+        return [
+            Effect(
+                item=shot.item.id,
+                source=shot.source,
+                object_class=shot.item.label,
+                edit_type=shot.item.edit_type,
+                removed=removed,
+                added=added,
+                delta_p=shot.delta_p,
+                beyond=self._beyond(shot),
+            )
+            for shot in self.edits
+            if shot.item.edit_type is not None
+            for removed, added in [changed_words(shot.result)]
+        ]
+
+    @cached_property
+    def _reconstructed(self) -> dict[str, float]:
+        return {shot.source: shot.after.p_true for shot in self.reconstructions}
+
+    def _beyond(self, shot: Shot) -> float | None:
+        p_true = self._reconstructed.get(shot.source)
+        return None if p_true is None else p_true - shot.after.p_true
+
+
+def changed_words(result: ItemResult) -> tuple[str, str]:
+    """The removed and the added words, as written in their captions."""
+    return _phrase(result.caption, result.removed), _phrase(result.edited_caption or "", result.added)
+
+
+def _phrase(text: str, spans: Sequence[WordSpan]) -> str:
+    return phrase(text, [(span.start, len(span.words)) for span in spans])

@@ -1,0 +1,90 @@
+"""The summary of a stress test: from recorded items to figures with intervals, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from faultline_core.contract.runs import Item, Run
+from faultline_core.contract.stress_tests import (
+    EditTypeSummary,
+    StressTestConfig,
+    StressTestSummary,
+    SweepSummary,
+)
+from faultline_core.types import Cost
+from faultline_gateway.methods.stress_test.summary.class_summary import summarize_classes
+from faultline_gateway.methods.stress_test.summary.classifier_summary import by_edit_type, summarize_models
+from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from faultline_gateway.methods.stress_test.summary.evidence import Evidence
+from faultline_gateway.methods.stress_test.summary.failure_modes import count_failure_modes
+from faultline_gateway.methods.stress_test.summary.image_quality import (
+    summarize_perplexity,
+    summarize_realism,
+)
+from faultline_gateway.methods.stress_test.summary.insights import find_insights
+from faultline_gateway.methods.stress_test.summary.interventions import summarize_interventions
+from faultline_gateway.methods.stress_test.summary.verdict import verdict
+from faultline_gateway.runs.accounting import count_ends, count_reasons, total_seconds, wall_seconds
+from faultline_gateway.runs.objectionable import OBJECTIONABLE
+
+
+def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
+    """Sum up a run; figures cover the items done so far, and counts give their number."""
+    config = StressTestConfig.model_validate(run.resolved_config)
+    estimator = LanceEstimator(config.request.seed)
+    seen = [Evidence.of(items, spec) for spec in config.request.classifiers]
+    models = summarize_models(seen, config, estimator)
+    insights = find_insights(seen, estimator)
+    interventions = summarize_interventions(items, seen, config, estimator)
+    counts = count_ends(item.state for item in items)
+    return StressTestSummary(
+        run_id=run.id,
+        dataset=run.dataset,
+        seed=config.request.seed,
+        verdict=verdict(models, insights, counts, interventions),
+        models=models,
+        edit_types=_over_models(seen, config, estimator),
+        insights=insights,
+        interventions=interventions,
+        counts=counts,
+        **{"yield": estimator.yields(items, unused=_unused_filters(config))},
+        dropped=count_reasons(item.reason for item in items if item.state == "filtered"),
+        failed_codes=count_reasons(item.code for item in items if item.state == "failed"),
+        cost=sum((item.result.cost for item in items if item.result), Cost()),
+        service_seconds=total_seconds(item.result.service_seconds for item in items if item.result),
+        wall_s=wall_seconds(run),
+        config=run.resolved_config,
+        failure_modes=count_failure_modes(items, estimator),
+        excluded_sources=len(config.excluded),
+        classes=summarize_classes(items, seen, config.classes, estimator),
+        realism=summarize_realism(items, estimator),
+        perplexity=summarize_perplexity(items, estimator),
+        sweep=_sweep(items, config),
+    )
+
+
+def _over_models(
+    seen: Sequence[Evidence], config: StressTestConfig, estimator: LanceEstimator
+) -> dict[str, EditTypeSummary]:
+    """The mean over models; an image counts once, regardless of the number of models."""
+    edits = [shot for evidence in seen for shot in evidence.edits]
+    summaries = by_edit_type("all models", edits, config, estimator)
+    return {
+        edit_type: summary.model_copy(update={"n_images": summary.n_images // len(seen)})
+        for edit_type, summary in summaries.items()
+    }
+
+
+def _sweep(items: Sequence[Item], config: StressTestConfig) -> SweepSummary:
+    tried = [item.result.self_replace_tried for item in items if item.result is not None]
+    return SweepSummary(
+        selection=config.request.selection,
+        values=len(config.preset.self_replace),
+        edits=sum(bool(values) for values in tried),
+        made=sum(map(len, tried)),
+    )
+
+
+def _unused_filters(config: StressTestConfig) -> list[str]:
+    """The filters that the run did not apply; they have no yield."""
+    return [OBJECTIONABLE] if config.objectionable is None else []

@@ -1,0 +1,144 @@
+"""The filters that choose which caption edits are made into images (LANCE, Algorithm 1, line 11)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from faultline_core.contract.base import Outcome
+from faultline_core.contract.scorer import Embedding, EmbedTextsRequest
+from faultline_core.contract.stress_tests import StressTestConfig
+from faultline_core.errors import BadBackendOutput, NumericalFailure
+from faultline_core.images.clip_metrics import Vectors, unit
+from faultline_core.stress_test.filters import names_label, text_filter
+from faultline_core.stress_test.subjective import subjective_word
+from faultline_gateway.methods.stress_test.attempt import Attempt
+from faultline_gateway.methods.stress_test.proposals import Proposal, Slot
+from faultline_gateway.runs.attempt import together
+from faultline_gateway.runs.items import LeasedItem
+from faultline_gateway.services.ports import Services
+
+_MOST_TEXTS = 256
+
+Embedded = Mapping[str, Outcome[Embedding]]
+
+
+@dataclass(frozen=True)
+class KeptEdit:
+    """A proposal that passed the text filters and the item whose slot it fills."""
+
+    item: LeasedItem
+    proposal: Proposal
+
+
+async def keep_edits(
+    attempt: Attempt, label: str, drawn: Mapping[Slot, Sequence[Proposal]], services: Services
+) -> list[KeptEdit]:
+    """Fill each open slot with its first proposal that passes and that no earlier slot has taken.
+
+    An empty slot is filtered with its first proposal's reason, or with ``no-edit`` without a proposal.
+    """
+    embedded = await _embed(attempt, label, drawn, services)
+    taken: set[str] = set()
+    kept: list[KeptEdit] = []
+    # In the order of the plan: an earlier slot keeps its edit when a later one is retried.
+    for slot, proposals in drawn.items():
+        items = attempt.edit_items(slot.edit_type, slot.number)
+        async with attempt.fail_items_on_error(items):
+            usable, reasons = _first_usable(slot, proposals, label, embedded, attempt.config, taken)
+            if usable is None:
+                await _drop(attempt, items, reasons)
+                continue
+            taken.add(usable.key)
+            kept += [KeptEdit(item, usable) for item in items]
+    return kept
+
+
+async def _embed(
+    attempt: Attempt, label: str, drawn: Mapping[Slot, Sequence[Proposal]], services: Services
+) -> Embedded:
+    # Placebos are not embedded: they keep the meaning by design.
+    edits = [edit for slot, proposals in drawn.items() if slot.edit_type is not None for edit in proposals]
+    # Each text once: many proposals of a source share their words.
+    texts = dict.fromkeys([label, *(text for edit in edits for text in (*edit.removed, *edit.added))])
+    if not edits:
+        return {}
+    chunks = [list(texts)[start : start + _MOST_TEXTS] for start in range(0, len(texts), _MOST_TEXTS)]
+    embedded: dict[str, Outcome[Embedding]] = {}
+    async with attempt.fail_items_on_error([item for item in attempt.open if item.kind == "edit"]):
+        for answer in await together(_embed_chunk(attempt, chunk, services) for chunk in chunks):
+            embedded |= answer
+    return embedded
+
+
+async def _embed_chunk(
+    attempt: Attempt, texts: list[str], services: Services
+) -> dict[str, Outcome[Embedding]]:
+    request = EmbedTextsRequest(texts=texts, encoder="sentence")
+    response = await attempt.call("scorer", services.scorer.embed_texts, request)
+    attempt.add_shared_cost(response.cost)
+    outcomes = attempt.outcomes("sentence", response)
+    lengths = {len(outcome.value.vector) for outcome in outcomes if outcome.value is not None}
+    if len(lengths) > 1:
+        raise BadBackendOutput(f"the sentence encoder returned vectors of lengths {sorted(lengths)}")
+    return dict(zip(texts, outcomes, strict=True))
+
+
+def _first_usable(
+    slot: Slot,
+    proposals: Sequence[Proposal],
+    label: str,
+    embedded: Embedded,
+    config: StressTestConfig,
+    taken: set[str],
+) -> tuple[Proposal | None, list[str]]:
+    reasons: list[str] = []
+    for proposal in proposals:
+        reason = _judge(slot, proposal, label, embedded, config)
+        if reason is None and proposal.key not in taken:
+            return proposal, reasons
+        reasons.append(reason or "duplicate-edit")
+    return None, reasons
+
+
+def _judge(
+    slot: Slot, proposal: Proposal, label: str, embedded: Embedded, config: StressTestConfig
+) -> str | None:
+    """Name the filter that a proposal fails; a placebo keeps its meaning, so no filter compares its words.
+
+    Raises:
+        BackendError: the sentence encoder did not embed the words.
+    """
+    # Before any embedding: an edit that names the class fails, however distant its words are.
+    if names_label(proposal.removed, proposal.added, label):
+        return "label-in-edit"
+    refused = config.request.refused_words
+    if subjective_word(proposal.added, proposal.removed, proposal.edited_caption, refused) is not None:
+        return "subjective"
+    if slot.edit_type is None:
+        return None
+    return text_filter(
+        label=_vector(label, embedded),
+        removed=[_vector(text, embedded) for text in proposal.removed],
+        added=[_vector(text, embedded) for text in proposal.added],
+        class_epsilon=config.text.class_similarity,
+        word_epsilon=config.text.word_similarity,
+    ).reason
+
+
+def _vector(text: str, embedded: Embedded) -> Vectors:
+    if text not in embedded:
+        raise BadBackendOutput(f"the sentence encoder returned no embedding of {text!r}")
+    try:
+        return unit(embedded[text].unwrap().vector)
+    except NumericalFailure as error:
+        # NaN, infinity or zeros come from the service, not from our arithmetic: the call may be retried.
+        raise BadBackendOutput(f"the sentence encoder's embedding of {text!r}: {error.detail}") from error
+
+
+async def _drop(attempt: Attempt, items: Sequence[LeasedItem], reasons: Sequence[str]) -> None:
+    counted = [f"{number} {reason}" for reason, number in Counter(reasons).items()]
+    detail = f"{len(reasons)} proposals failed: {', '.join(counted)}" if reasons else "nothing was proposed"
+    for item in items:
+        await attempt.filtered(item, reasons[0] if reasons else "no-edit", detail)

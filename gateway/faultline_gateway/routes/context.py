@@ -1,0 +1,56 @@
+"""The context of the routes, built once in `app`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Protocol
+
+from fastapi import Depends, Header, Query, Request
+
+from faultline_core.contract.base import IDEMPOTENCY_HEADER
+from faultline_core.contract.services import CircuitState, ServiceState
+from faultline_gateway.http.metrics import Metrics
+from faultline_gateway.ledger import Ledger
+from faultline_gateway.runs.context import RunContext
+from faultline_gateway.settings import GatewaySettings
+
+
+class HealthReader(Protocol):
+    """Knows the state of the services.
+
+    ready = all(service.ready for service in await health.services())
+    """
+
+    async def services(self) -> list[ServiceState]:
+        """Return the state of each service."""
+        ...
+
+    def circuits(self) -> Mapping[str, CircuitState]:
+        """Return whether this process still calls each service, asking none."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayContext(RunContext):
+    """Everything that a route may use."""
+
+    ledger: Ledger
+    settings: GatewaySettings
+    health: HealthReader
+    metrics: Metrics
+
+
+def _context_of(request: Request) -> GatewayContext:
+    context = request.app.state.context
+    assert isinstance(context, GatewayContext)  # `create_app` put it there
+    return context
+
+
+Context = Annotated[GatewayContext, Depends(_context_of)]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(alias=IDEMPOTENCY_HEADER, min_length=1, max_length=255, pattern=r"^[\x21-\x7e]+$"),
+]
+After = Annotated[str | None, Query(max_length=512)]
+PageSize = Annotated[int, Query(ge=1, le=1000)]

@@ -1,0 +1,78 @@
+"""The classifiers that a run requests: all must exist and predict the run's classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from faultline_core.contract.classifiers import ClassifierDescription, ClassifyRequest, DescribeRequest
+from faultline_core.errors import RequestError, UnknownModel
+from faultline_gateway.services.ports import Services
+
+
+async def check_classifiers(
+    specs: Sequence[str], classes: Sequence[str], example: str, services: Services
+) -> dict[str, ClassifierDescription]:
+    """Return the service's description of each of ``specs`` that it lists.
+
+    A classifier with an unknown class map is tried on the image ``example``.
+
+    Raises:
+        UnknownModel: a classifier does not exist.
+        ClassMapMismatch: its class map lacks one of ``classes``.
+    """
+    listed = (await services.classifiers.list_classifiers()).classifiers
+    # A user's folder may have the name of one of the suite's classifiers, so compare specs.
+    known = {classifier.spec: classifier for classifier in listed}
+    for index, spec in enumerate(specs):
+        if spec not in known and ":" not in spec:
+            there_are = ", ".join(sorted(known))
+            raise UnknownModel(
+                f"no classifier is named {spec!r}; there are {there_are}", pointer=f"/classifiers/{index}"
+            )
+        # A known class map needs no call; any other model has to predict an example.
+        if not _covers(known.get(spec), classes):
+            with _placed(index):
+                await _probe(spec, classes, example, services)
+    return {spec: known[spec] for spec in specs if spec in known}
+
+
+async def describe_classifiers(
+    specs: Sequence[str], listed: Mapping[str, ClassifierDescription], services: Services
+) -> dict[str, ClassifierDescription]:
+    """Return the description of each of ``specs``, for grouping; ask about those not in ``listed``.
+
+    Raises:
+        UnknownModel: a classifier does not exist.
+    """
+    described: dict[str, ClassifierDescription] = {}
+    for index, spec in enumerate(specs):
+        description = listed.get(spec)
+        if description is None:
+            with _placed(index):
+                description = await services.classifiers.describe(DescribeRequest(classifier=spec))
+        # Without the class map, which is as long as the dataset's own for each model.
+        described[spec] = description.model_copy(update={"classes": None})
+    return described
+
+
+@contextmanager
+def _placed(index: int) -> Iterator[None]:
+    try:
+        yield
+    except RequestError as error:
+        # The service's pointer is for its own request, which our caller never saw.
+        error.pointer = f"/classifiers/{index}"
+        raise
+
+
+def _covers(classifier: ClassifierDescription | None, classes: Sequence[str]) -> bool:
+    return (
+        classifier is not None and classifier.classes is not None and set(classes) <= set(classifier.classes)
+    )
+
+
+async def _probe(spec: str, classes: Sequence[str], example: str, services: Services) -> None:
+    """Check by one prediction that the model loads and its head maps to our classes."""
+    request = ClassifyRequest(classifier=spec, images=[example], classes=list(classes))
+    await services.classifiers.classify(request)

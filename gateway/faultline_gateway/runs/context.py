@@ -1,0 +1,93 @@
+"""The context of planning, summaries and reports: the ledger, the store, the services and the suite."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.datasets import Dataset, Source
+from faultline_core.contract.runs import AnyItem, Run, RunEvent
+from faultline_core.contract.shift_thresholds import ShiftThresholdDecision
+from faultline_core.shift_benchmark.shift_thresholds import ShiftDecision
+from faultline_core.suite import Suite
+from faultline_core.types import RunKind
+from faultline_gateway.runs.cache import RunCache
+from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.services.ports import Services
+
+
+class RunLedger(Protocol):
+    """The part of the ledger that runs and methods use; `faultline_gateway.ledger.Ledger` is one.
+
+    for item in ledger.items_of(run_id, TokenItem):
+        ...
+    """
+
+    def dataset(self, name: str) -> Dataset:
+        """Return the dataset of this name; raises `UnknownDataset`."""
+        ...
+
+    def sources(self, name: str) -> Sequence[Source]:
+        """Return the images of a dataset."""
+        ...
+
+    def create_run(
+        self,
+        *,
+        kind: RunKind,
+        dataset: str,
+        config: dict[str, Any],
+        items: Sequence[PlannedItem],
+        fingerprint: str,
+        idempotency_key: str | None = None,
+        staged: bool = False,
+    ) -> str:
+        """Make a run and all its items durable together and return the run's id."""
+        ...
+
+    def run_for_key(self, idempotency_key: str, fingerprint: str) -> str | None:
+        """Return the run that this key made, or None; raises `IdempotencyConflict`."""
+        ...
+
+    def run(self, run_id: str, kind: RunKind | None = None) -> Run:
+        """Return a run, of this kind if one is named; raises `NotFound`."""
+        ...
+
+    def items_of(self, run_id: str, shape: type[AnyItem], *, from_ordinal: int = 0) -> Iterator[AnyItem]:
+        """Yield the items of a run in planned order."""
+        ...
+
+    def last_event(self, run_id: str) -> RunEvent:
+        """Return the newest event of a run; raises `NotFound`."""
+        ...
+
+    def events(self, run_id: str, *, after: int) -> list[RunEvent]:
+        """Return the events of a run with larger ids than ``after``, oldest first."""
+        ...
+
+    def shift_decisions(self, run_id: str) -> list[ShiftThresholdDecision]:
+        """Return the decisions on a benchmark's shift thresholds, oldest first."""
+        ...
+
+    def add_shift_decision(self, run_id: str, decision: ShiftDecision) -> ShiftThresholdDecision:
+        """Record a decision and return the recorded form."""
+        ...
+
+    def now(self) -> dt.datetime:
+        """Return the ledger's time."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContext:
+    """Everything that a method may use outside a worker."""
+
+    ledger: RunLedger
+    store: BlobStore
+    services: Services
+    suite: Suite
+    cache: RunCache
+    max_items_per_run: int

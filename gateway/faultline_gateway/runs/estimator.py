@@ -1,0 +1,51 @@
+"""Estimates with intervals, clustered by source, each from a separate random generator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from faultline_core.statistics.bootstrap import bootstrap_mean, bootstrap_ratio, mean_by_source
+from faultline_core.statistics.p_values import sign_flip_p
+from faultline_core.types import Estimate
+from faultline_gateway.runs.seeds import derive_seed
+
+CHANGE = (-1.0, 1.0)
+"""The bounds of a change of a share or of a probability."""
+
+
+class Estimator:
+    """Makes each figure from a separate generator, so that an additional figure changes no other."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def generator(self, figure: str) -> np.random.Generator:
+        """The figure's own generator."""
+        return np.random.default_rng(derive_seed(self._seed, "figure", figure))
+
+    def mean(
+        self, figure: str, pairs: Iterable[tuple[str, float]], bounds: tuple[float, float] = CHANGE
+    ) -> Estimate:
+        """The mean over sources of the mean within each, from (source, value) pairs."""
+        values = list(mean_by_source(pairs).values())
+        return bootstrap_mean(values, self.generator(figure), bounds=bounds)
+
+    def p_above_zero(self, figure: str, pairs: Iterable[tuple[str, float]]) -> float | None:
+        """One-sided sign-flip p-value of the same mean being above zero; None without sources."""
+        values = list(mean_by_source(pairs).values())
+        return sign_flip_p(values, self.generator(f"{figure}/p")) if values else None
+
+    def share(self, figure: str, decided: Iterable[tuple[str, bool]]) -> Estimate:
+        """The share of images with a property, from (source, whether the image has it)."""
+        return bootstrap_ratio(count_by_source(decided), self.generator(figure))
+
+
+def count_by_source(decided: Iterable[tuple[str, bool]]) -> dict[str, tuple[int, int]]:
+    """Source → (number of true values, number of values)."""
+    counts: dict[str, tuple[int, int]] = {}
+    for source, true in decided:
+        before, reached = counts.get(source, (0, 0))
+        counts[source] = (before + true, reached + 1)
+    return counts

@@ -1,0 +1,108 @@
+"""The types that ledger and methods exchange: plans, planned items, leased groups, the recorder.
+
+Plain dataclasses and a Protocol, so that methods do not depend on the database, nor the ledger on a method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+
+from faultline_core.contract.runs import Provenance
+from faultline_core.errors import FaultlineError
+from faultline_core.types import EditType, ItemKind, RunKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedItem:
+    """One unit of work of a run; ``item_key`` is unique in the run, ``ordinal`` counts from 0 in its stage.
+
+    Items with one ``source_id`` are leased together. ``caption`` is the user's caption, or None
+    if the captioner is to write it. An item that is made from no image names one of its class.
+    """
+
+    item_key: str
+    ordinal: int
+    kind: ItemKind
+    source_id: str
+    source_image: str
+    label: str
+    edit_type: EditType | None = None
+    slot: int = 0
+    caption: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeasedItem(PlannedItem):
+    """A planned item that this worker holds: every write names ``fence``, so a zombie writes nothing."""
+
+    id: str
+    fence: int
+    attempt: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run as a method planned it, before it is stored: its resolved configuration and all its items."""
+
+    dataset: str
+    config: BaseModel
+    items: Sequence[PlannedItem]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeasedGroup:
+    """All leased items of one source of one run: they share its caption, inversion and embeddings.
+
+    ``config`` is the run's stored configuration, for the method of this ``kind`` to read.
+    """
+
+    run_id: str
+    kind: RunKind
+    config: Mapping[str, Any]
+    source_id: str
+    items: Sequence[LeasedItem]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeasedStage:
+    """The lease under which this process plans a run's next stage: every write names ``fence``.
+
+    ``stage`` is the one to plan, counted from 1; its first item gets the ordinal ``first`` in the run.
+    """
+
+    run_id: str
+    kind: RunKind
+    stage: int
+    first: int
+    fence: int
+
+
+class Recorder(Protocol):
+    """Records a method's outcomes: exactly one for each leased item.
+
+    async def all_failed(record: Recorder, group: LeasedGroup, error: FaultlineError) -> None:
+        for item in group.items:
+            await record.failed(item, error)
+    """
+
+    async def done(self, item: LeasedItem, result: Provenance) -> None:
+        """Record the item's result."""
+        ...
+
+    async def filtered(
+        self, item: LeasedItem, reason: str, detail: str = "", result: Provenance | None = None
+    ) -> None:
+        """Record why the item was dropped, with the scores and provenance of its best variant if any."""
+        ...
+
+    async def failed(self, item: LeasedItem, error: FaultlineError) -> None:
+        """Record the failure; a retryable one goes back to pending while attempts are left."""
+        ...
+
+    async def cancelled(self) -> bool:
+        """Return whether the run is being cancelled; polled between service calls."""
+        ...

@@ -1,0 +1,80 @@
+"""The predictions of a run's classifiers, reduced to what the summaries need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from faultline_core.contract.base import Outcome
+from faultline_core.contract.classifiers import ClassifyRequest, Prediction
+from faultline_core.contract.runs import PredictionPair
+from faultline_core.errors import BadBackendOutput
+from faultline_gateway.runs.attempt import OpenItems, together
+from faultline_gateway.services.ports import Services
+
+# Rounded probabilities sum to a little more than 1.
+_MASS_SLACK = 1e-3
+_LISTED = 5
+
+Answers = dict[str, Outcome[Prediction]]
+
+
+async def classify_images(
+    attempt: OpenItems, specs: Sequence[str], images: list[str], classes: Sequence[str], services: Services
+) -> dict[str, Answers]:
+    """Ask every classifier about every image; an image that one cannot read fails without the others.
+
+    Raises:
+        BackendError: a classifier is down.
+    """
+    asked = (_classify(attempt, spec, images, classes, services) for spec in specs)
+    return dict(zip(specs, await together(asked), strict=True))
+
+
+async def _classify(
+    attempt: OpenItems, spec: str, images: list[str], classes: Sequence[str], services: Services
+) -> Answers:
+    request = ClassifyRequest(classifier=spec, images=images, classes=list(classes))
+    response = await attempt.call("classifiers", services.classifiers.classify, request)
+    attempt.add_shared_cost(response.cost)
+    return dict(zip(images, attempt.outcomes(f"classifier:{spec}", response), strict=True))
+
+
+def prediction_pairs(
+    answers: dict[str, Answers], image: str, label: str, classes: Sequence[str]
+) -> dict[str, PredictionPair]:
+    """Reduce every classifier's answer on one image, by the classifier's name.
+
+    Raises:
+        FaultlineError: a classifier could not read the image.
+        BadBackendOutput: a classifier's probabilities are not valid.
+    """
+    return {
+        spec: prediction_pair(outcomes[image].unwrap(), label, classes) for spec, outcomes in answers.items()
+    }
+
+
+def prediction_pair(prediction: Prediction, label: str, classes: Sequence[str]) -> PredictionPair:
+    """Reduce probabilities over ``classes`` to p(label), the label's rank from 1 and the five best.
+
+    Raises:
+        BadBackendOutput: the number of probabilities is wrong, or they are not probabilities.
+    """
+    probabilities = np.asarray(prediction.probabilities, dtype=np.float64)
+    if probabilities.shape != (len(classes),):
+        raise BadBackendOutput(
+            f"the classifier returned {probabilities.size} probabilities for {len(classes)} classes"
+        )
+    inside = np.all((probabilities >= -_MASS_SLACK) & (probabilities <= 1.0 + _MASS_SLACK))
+    if not inside or not math.fsum(prediction.probabilities) <= 1.0 + _MASS_SLACK:
+        raise BadBackendOutput("the classifier returned numbers that are not probabilities")
+    # Stable: ties rank by the order of the classes, on every machine.
+    order = np.argsort(-probabilities, kind="stable").tolist()
+    true = list(classes).index(label)
+    return PredictionPair(
+        p_true=float(probabilities[true]),
+        rank_true=order.index(true) + 1,
+        top=[(classes[index], float(probabilities[index])) for index in order[:_LISTED]],
+    )

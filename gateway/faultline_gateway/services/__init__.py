@@ -1,0 +1,1 @@
+"""The gateway's access to the five services: ports, HTTP clients, retries."""

@@ -1,0 +1,201 @@
+"""One call to a service: its headers, retries of temporary failures, and the check of the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from faultline_core.backoff import Backoff
+from faultline_core.blobs import digest
+from faultline_core.contract.base import (
+    DEADLINE_HEADER,
+    IDEMPOTENCY_HEADER,
+    PROBLEM_MEDIA_TYPE,
+    SECRET_HEADER,
+    TRACE_HEADER,
+    Problem,
+)
+from faultline_core.contract.services import CircuitState
+from faultline_core.errors import (
+    BackendUnavailable,
+    BadBackendOutput,
+    DeadlineExceeded,
+    FaultlineError,
+    InternalError,
+    RateLimited,
+    Unauthorized,
+)
+from faultline_gateway.services.circuit import REST_SECONDS, Circuit
+from faultline_gateway.settings import GatewaySettings
+
+A = TypeVar("A", bound=BaseModel)
+
+_logger = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 5.0
+BACKOFF = Backoff(first_s=0.5, longest_s=8.0)
+_PASSING_STATUSES = frozenset({404, 408, 500, 502, 503, 504})
+"""Status codes that Serve itself answers while an application starts or after a replica has died."""
+
+
+class ServiceCaller:
+    """Calls services below the settings' address; safe for many tasks at once."""
+
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        settings: GatewaySettings,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+        jitter: random.Random | None = None,
+    ) -> None:
+        self._http = http
+        self._settings = settings
+        self._secret = settings.shared_secret()
+        self._sleep = sleep
+        self._clock = clock
+        # Without a seed: workers that started together must not retry together.
+        self._jitter = jitter or random.Random()
+        self._circuits: defaultdict[str, Circuit] = defaultdict(lambda: Circuit(clock))
+
+    def circuits(self) -> Mapping[str, CircuitState]:
+        """Return the state of the circuit of each service that was called."""
+        return {service: circuit.state for service, circuit in sorted(self._circuits.items())}
+
+    async def post(self, service: str, path: str, body: BaseModel, answer: type[A]) -> A:
+        """Send ``body`` and read ``answer``; equal bodies carry equal idempotency keys.
+
+        Raises:
+            BackendUnavailable: the service stays away for longer than ``patience_seconds``.
+            DeadlineExceeded: it did not answer in time.
+            BadBackendOutput: the response is not a valid ``answer``.
+            FaultlineError: the error that its problem document names.
+        """
+        content = body.model_dump_json().encode()
+        # The key is the content's digest: a retry after a lost answer finds the work done.
+        headers = {
+            "content-type": "application/json",
+            IDEMPOTENCY_HEADER: digest(f"{service}{path}\n".encode() + content),
+            TRACE_HEADER: f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01",
+        }
+        request = self._http.build_request(
+            "POST", self._settings.service_url(service) + path, content=content, headers=headers
+        )
+        return _read(service, await self._patiently(service, request), answer)
+
+    async def get(self, service: str, path: str, answer: type[A], *, seconds: float | None = None) -> A:
+        """Read ``answer`` from ``path``; with ``seconds`` it is asked once and must come that fast."""
+        request = self._http.build_request("GET", self._settings.service_url(service) + path)
+        if seconds is not None:
+            return _read(service, await self._once(service, request, seconds), answer)
+        return _read(service, await self._patiently(service, request), answer)
+
+    async def _patiently(self, service: str, request: httpx.Request) -> httpx.Response:
+        give_up = self._clock() + self._settings.patience_seconds
+        failures = 0
+        trouble: FaultlineError = BackendUnavailable(
+            f"the {service} keeps failing, so calls to it are paused; check its log, then retry"
+        )
+        while True:
+            pause = self._circuits[service].admit()
+            if pause == 0.0:
+                try:
+                    return await self._once(service, request, self._settings.call_seconds)
+                except (BackendUnavailable, RateLimited) as error:
+                    # A missed deadline or bad output is not repeated here: the item's next attempt does that.
+                    trouble = error
+                    failures += 1
+                    pause = BACKOFF.pause(failures, self._jitter)
+            if self._clock() + pause > give_up:
+                raise trouble
+            await self._sleep(pause)
+
+    async def _once(self, service: str, request: httpx.Request, seconds: float) -> httpx.Response:
+        try:
+            response = await self._send(service, request, seconds)
+        except (BackendUnavailable, DeadlineExceeded):
+            self._note_failure(service)
+            raise
+        except FaultlineError:
+            # A service that refuses a request or has too many of them is alive.
+            self._circuits[service].answered()
+            raise
+        self._circuits[service].answered()
+        return response
+
+    def _note_failure(self, service: str) -> None:
+        circuit = self._circuits[service]
+        before = circuit.state
+        circuit.failed()
+        if before != "open" and circuit.state == "open":
+            _logger.warning("the %s keeps failing: calls wait %g s for a trial", service, REST_SECONDS)
+
+    async def _send(self, service: str, request: httpx.Request, seconds: float) -> httpx.Response:
+        request.headers[SECRET_HEADER] = self._secret
+        request.headers[DEADLINE_HEADER] = f"{seconds:g}"
+        # An answer may take the whole deadline; an absent service is noticed after seconds.
+        timeout = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
+        request.extensions = {**request.extensions, "timeout": timeout.as_dict()}
+        try:
+            response = await self._http.send(request)
+        except (httpx.ReadTimeout, httpx.WriteTimeout) as error:
+            raise DeadlineExceeded(
+                f"the {service} did not answer within {seconds:g} s; retry, or ask for less at once"
+            ) from error
+        except httpx.TransportError as error:
+            raise BackendUnavailable(
+                f"the {service} cannot be reached ({type(error).__name__}); check that it runs, then retry"
+            ) from error
+        if not response.is_success:
+            raise _failure(service, response)
+        return response
+
+
+def _read(service: str, response: httpx.Response, answer: type[A]) -> A:
+    try:
+        return answer.model_validate_json(response.content)
+    except ValidationError as error:
+        # The input is left out: it may be an image's worth of numbers.
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = "/".join(str(part) for part in first["loc"])
+        raise BadBackendOutput(
+            f"the {service} answered an invalid {answer.__name__} ({where}: {first['msg']}); "
+            "check that it runs the gateway's version"
+        ) from error
+
+
+def _failure(service: str, response: httpx.Response) -> FaultlineError:
+    if response.headers.get("content-type", "").startswith(PROBLEM_MEDIA_TYPE):
+        return _named_failure(service, response)
+    detail = f"the {service} answered {response.status_code}; check its log"
+    # Serve sheds load in plain text, before any application could write a problem.
+    if response.status_code == RateLimited.status:
+        return RateLimited(detail)
+    if response.status_code in _PASSING_STATUSES:
+        return BackendUnavailable(detail)
+    return BadBackendOutput(detail)
+
+
+def _named_failure(service: str, response: httpx.Response) -> FaultlineError:
+    try:
+        error = Problem.model_validate_json(response.content).error()
+    except ValidationError:
+        return BadBackendOutput(
+            f"the {service} answered {response.status_code} with an unreadable problem; check its log"
+        )
+    if isinstance(error, Unauthorized):
+        # Passed on unchanged, it would tell the gateway's caller that their key is wrong.
+        return InternalError(
+            f"the {service} refuses the shared secret; give it and the gateway the same FAULTLINE_SECRET_FILE"
+        )
+    return error

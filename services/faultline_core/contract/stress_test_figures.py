@@ -1,0 +1,229 @@
+"""The figures of a stress test's summary: accuracies, sensitivities and the tests behind them."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from faultline_core.contract.base import ResponseBody
+from faultline_core.types import Estimate, Selection
+
+CellStatus = Literal["insufficient", "not-shown", "significant"]
+"""What a test allows to say: nothing (too few sources, or no placebo), no drop shown, a drop shown."""
+
+
+class Tested(ResponseBody):
+    """A test of "p(true class) falls by more than the controls cost"."""
+
+    status: CellStatus | None = Field(
+        default=None,
+        description="What the test allows to say: `insufficient`, `not-shown` or `significant`; null "
+        "where nothing was tested.",
+    )
+    significant: bool = Field(default=False, description="Whether the drop is shown at the family's level.")
+    beyond_controls: Estimate | None = Field(
+        default=None,
+        description="Mean p(true class) of reconstruction less counterfactual, less the class's placebo "
+        "effect; null without a placebo.",
+    )
+    p: float | None = Field(
+        default=None,
+        description="One-sided p-value of `beyond_controls` by sign flips over source images, or null "
+        "without a placebo.",
+    )
+    p_adjusted: float | None = Field(
+        default=None, description="The p-value corrected over the family, or null where there is none."
+    )
+    family: str = Field(
+        default="",
+        description="Name of the family of hypotheses that the correction covers; empty where nothing "
+        "was tested.",
+    )
+    family_size: int = Field(
+        default=0,
+        description="Number of hypotheses in the family; those that are `insufficient` do not count.",
+    )
+    detectable_drop: float | None = Field(
+        default=None,
+        description="Drop that the test would find with 80 % power at the family's level, or null where "
+        "it could find none.",
+    )
+
+
+class AccuracyRow(ResponseBody):
+    """Accuracy on one set of images, each source image weighing 1."""
+
+    acc1: Estimate = Field(description="Share of images whose most probable class is the true one.")
+    acc5: Estimate = Field(
+        description="Share of images whose five most probable classes include the true one."
+    )
+    n_images: int = Field(description="Number of images.")
+    n_sources: int = Field(default=0, description="Number of source images behind them.")
+
+
+class EditTypeSummary(Tested):
+    """Sensitivity of a classifier to one edit type; each source image weighs 1."""
+
+    delta_p: Estimate = Field(
+        description="Mean change of p(true class), counterfactual less original; n counts source images."
+    )
+    abs_delta_p: Estimate = Field(description="Mean absolute change of p(true class).")
+    drop: Estimate = Field(description="Drop of acc@1, original less counterfactual.")
+    n_images: int = Field(description="Number of counterfactuals.")
+    n_sources: int = Field(default=0, description="Number of source images behind them.")
+
+
+class ModelSummary(ResponseBody):
+    """How one classifier fared; original, reconstruction and counterfactual cover the same source images."""
+
+    original: AccuracyRow = Field(description="Accuracy on the source images.")
+    reconstruction: AccuracyRow = Field(description="Accuracy on their reconstructions.")
+    counterfactual: AccuracyRow = Field(description="Accuracy on their counterfactuals.")
+    drop: Estimate = Field(description="Drop of acc@1, original less counterfactual, paired by source image.")
+    edit_types: dict[str, EditTypeSummary] = Field(description="Sensitivity by edit type.")
+    controls: dict[str, EditTypeSummary] = Field(
+        default={},
+        description="Change under `reconstruction`, `placebo` and `lance-r`, over all of each that was kept.",
+    )
+    beyond_control: Estimate | None = Field(
+        default=None,
+        description="acc@1 of the reconstruction less that of the counterfactual, paired by source "
+        "image; null where there is none.",
+    )
+    p: float | None = Field(
+        default=None,
+        description="One-sided sign-flip p-value of `beyond_control`, or null where nothing was tested.",
+    )
+    p_adjusted: float | None = Field(
+        default=None,
+        description="The same after Holm's correction over the models, or null where nothing was tested.",
+    )
+    placebo: AccuracyRow | None = Field(
+        default=None,
+        description="Accuracy on the placebos, over the source images whose placebo was kept; null "
+        "where none was.",
+    )
+    overall: EditTypeSummary | None = Field(
+        default=None, description="Sensitivity to all edits together, or null where none was kept."
+    )
+    drop_at_5: Estimate | None = Field(
+        default=None, description="Drop of acc@5, paired by source image, or null where there is none."
+    )
+    drop_paper: Estimate | None = Field(
+        default=None,
+        description="Drop of acc@1 by LANCE's eq. 3 with its sign turned: every image weighs 1, and "
+        "originals without a kept edit count.",
+    )
+    drop_paper_at_5: Estimate | None = Field(default=None, description="The same for acc@5.")
+    changed_by_reconstruction: Estimate | None = Field(
+        default=None,
+        description="Share of source images whose predicted class the reconstruction alone changes.",
+    )
+    lance_r: AccuracyRow | None = Field(
+        default=None,
+        description="Accuracy on the LANCE-R edits, over the source images of which one was kept; null "
+        "where none was.",
+    )
+    drop_lance_r: Estimate | None = Field(
+        default=None,
+        description="Drop of acc@1 under LANCE-R, paired over those source images; null where there are "
+        "none.",
+    )
+    family: str = Field(
+        default="",
+        description="Name of the family of hypotheses that the correction covers; empty where nothing "
+        "was tested.",
+    )
+    family_size: int = Field(default=0, description="Number of models in the family.")
+
+
+class InterventionSummary(ResponseBody):
+    """What one intervention did; it enters no other figure."""
+
+    removed: str = Field(description="The words that were replaced.")
+    added: str = Field(description="The words that took their place.")
+    planned: int = Field(description="Number of items, one for each source image.")
+    kept: int = Field(description="Number of counterfactuals that were kept.")
+    not_applicable: int = Field(description="Number of captions without the words to replace.")
+    yields: Estimate = Field(
+        alias="yield", serialization_alias="yield", description="Share of the decided items that were kept."
+    )
+    models: dict[str, EditTypeSummary] = Field(description="Sensitivity of each classifier.")
+    classes: dict[str, dict[str, Estimate]] = Field(
+        description="Change of p(true class) by class and classifier (LANCE, fig. 9)."
+    )
+    sentences: list[str] = Field(description="What the tests allow to say, a sentence for each classifier.")
+    example_item: str = Field(
+        default="", description="Id of the kept item that costs a classifier most; empty where none was kept."
+    )
+
+
+class Insight(Tested):
+    """A change that moves a classifier on one class: a finding where `significant`, else a hint to follow up.
+
+    A finding takes a drop of 0.05 beyond the controls, however sure a smaller one is.
+    """
+
+    classifier: str = Field(description="Name of the classifier.")
+    object_class: str = Field(description="The class.")
+    edit_type: str = Field(description="Factor that the edits change.")
+    removed: str = Field(description="Words removed; for a cluster, those of the edit nearest to its centre.")
+    added: str = Field(description="Words added; for a cluster, those of the edit nearest to its centre.")
+    delta_p: Estimate = Field(
+        description="Mean change of p(true class), counterfactual less original; n counts source images."
+    )
+    example_item: str = Field(description="Id of a kept item that shows the change.")
+    sentence: str = Field(description="The insight in words.")
+    n_sources: int = Field(default=0, description="Number of source images.")
+    n_images: int = Field(default=0, description="Number of counterfactuals.")
+    cluster_size: int = Field(
+        default=1,
+        description="Number of distinct changes of words; above 1 the insight is about a cluster of "
+        "similar changes.",
+    )
+    cluster_items: list[str] = Field(
+        default=[], description="Ids of all edits of the cluster; empty for a single change."
+    )
+
+
+class FailureMode(ResponseBody):
+    """How many kept edits show one of LANCE's failure modes (appendix E)."""
+
+    count: int = Field(description="Number of kept edits that show it.")
+    share: Estimate = Field(description="Share of kept edits that show it.")
+    rule: str = Field(description="The rule that detects it.")
+    example_items: list[str] = Field(default=[], description="Ids of some items that show it.")
+
+
+class ClassFigures(ResponseBody):
+    """One classifier on one class, over the same source images before and after; each weighs 1."""
+
+    original: Estimate = Field(description="acc@1 on the source images.")
+    counterfactual: Estimate = Field(description="acc@1 on their counterfactuals.")
+    delta_p: Estimate = Field(description="Mean change of p(true class), counterfactual less original.")
+    n_images: int = Field(description="Number of kept edits.")
+    n_sources: int = Field(description="Number of source images behind them.")
+
+
+class ClassSummary(ResponseBody):
+    """Yield and accuracy of one class (LANCE, figures 7 and 8)."""
+
+    planned: int = Field(description="Number of planned edits.")
+    kept: int = Field(description="Number of edits that were kept.")
+    yields: Estimate = Field(
+        alias="yield", serialization_alias="yield", description="Share of the decided edits that were kept."
+    )
+    models: dict[str, ClassFigures] = Field(description="Accuracy of each classifier.")
+    example_item: str = Field(
+        default="", description="Id of the kept edit that costs a classifier most; empty where none was kept."
+    )
+
+
+class SweepSummary(ResponseBody):
+    """The choice over the self_replace sweep, and how many of its images were made."""
+
+    selection: Selection = Field(description="Rule of the choice.")
+    values: int = Field(description="Number of values in the sweep.")
+    edits: int = Field(description="Number of edits that reached the gate.")
+    made: int = Field(
+        description="Number of images made for them, at most `values` each; failed edits do not count."
+    )

@@ -1,0 +1,1 @@
+"""Runs walks of several images as few calls of the denoiser."""

@@ -1,0 +1,148 @@
+"""The driver of trajectories: what several of them need next is joined into as few denoiser calls as fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from faultline_core.editing.denoiser import Cancellation, Denoiser, never, raise_if_cancelled
+from faultline_core.editing.driver.evaluation import Answer, Evaluation, Owner, T, Walk
+from faultline_core.editing.driver.joined_call import JoinedCall, Piece
+from faultline_core.types import Cost
+
+
+class Driver:
+    """Runs walks in step with each other and keeps account of what each owner took.
+
+    A call holds both guided halves of ``batch`` samples, or ``batch`` samples whose gradient is wanted;
+    None sets no bound. ``cancelled`` is polled before every call.
+    """
+
+    def __init__(
+        self, denoiser: Denoiser, *, batch: int | None = None, cancelled: Cancellation = never
+    ) -> None:
+        self._denoiser, self._batch, self._cancelled = denoiser, batch, cancelled
+        self._calls: Counter[Owner] = Counter()
+        self._rows: Counter[Owner] = Counter()
+        self._backward: Counter[Owner] = Counter()
+        self._map_bytes: Counter[Owner] = Counter()
+        self._host_syncs: Counter[Owner] = Counter()
+
+    def cost(self, owner: Owner) -> Cost:
+        """Return what an owner's evaluations have cost so far.
+
+        Calls and host synchronisations are those that the owner took part in, so owners that share a call
+        each count it. Evaluations (samples), backward evaluations (samples) and attention maps (bytes) are
+        only the owner's own.
+        """
+        return Cost(
+            unet_calls=self._calls[owner],
+            unet_evaluations=self._rows[owner],
+            unet_backward_evaluations=self._backward[owner],
+            attention_map_bytes=self._map_bytes[owner],
+            host_syncs=self._host_syncs[owner],
+        )
+
+    def run(self, walk: Walk[T]) -> T:
+        """Run one walk to its end.
+
+        Raises:
+            AttentionNotHooked: the denoiser has no attention that could be controlled.
+            Cancelled: the caller asked to stop.
+        """
+        return self.run_all([walk])[0]
+
+    @torch.no_grad()
+    def run_all(self, walks: Sequence[Walk[T]]) -> list[T]:
+        """Run walks together; evaluations that they need at the same time share calls."""
+        results: dict[int, T] = {}
+        answers: dict[int, Sequence[Answer]] = {}
+        while len(results) < len(walks):
+            needs: dict[int, Sequence[Evaluation]] = {}
+            for number, walk in enumerate(walks):
+                if number in results:
+                    continue
+                try:
+                    needs[number] = walk.send(answers[number]) if number in answers else next(walk)
+                except StopIteration as ended:
+                    results[number] = ended.value
+            flat = iter(self._answer([need for each in needs.values() for need in each]))
+            answers = {number: [next(flat) for _ in each] for number, each in needs.items()}
+        return [results[number] for number in range(len(walks))]
+
+    def _answer(self, evaluations: Sequence[Evaluation]) -> list[Answer]:
+        found: dict[int, list[Answer]] = {id(evaluation): [] for evaluation in evaluations}
+        plain = [each for each in evaluations if each.objective is None]
+        optimised = [each for each in evaluations if each.objective is not None]
+        batch = self._batch or max((len(each.owners) for each in evaluations), default=1) * len(evaluations)
+        # Guidance doubles the samples of a batch; a backward pass needs about twice the memory.
+        for pieces in [*_packed(plain, 2 * batch), *_packed(optimised, batch)]:
+            raise_if_cancelled(self._cancelled)
+            self._charge(pieces)
+            call = JoinedCall(pieces)
+            for piece, answer in zip(pieces, call.answers(self._denoiser), strict=True):
+                found[id(piece.evaluation)].append(answer)
+            self._settle(pieces, call)
+        return [Answer.join(found[id(evaluation)]) for evaluation in evaluations]
+
+    def _charge(self, pieces: Sequence[Piece]) -> None:
+        """Charge the call to all who take part, before it is made, so that failed calls count too."""
+        payers = [payer for piece in pieces for payer in piece.payers]
+        self._calls.update(set(payers))
+        self._rows.update(payers)
+        if pieces[0].evaluation.objective is not None:
+            self._backward.update(payers)
+
+    def _settle(self, pieces: Sequence[Piece], call: JoinedCall) -> None:
+        """Charge the maps and host synchronisations of a call to those who take part in it."""
+        if call.row_map_bytes:
+            for payer in (payer for piece in pieces if piece.carried for payer in piece.payers):
+                self._map_bytes[payer] += call.row_map_bytes
+        if call.host_syncs:
+            for payer in {payer for piece in pieces for payer in piece.payers}:
+                self._host_syncs[payer] += call.host_syncs
+
+
+def _packed(evaluations: Sequence[Evaluation], capacity: int) -> list[list[Piece]]:
+    """Pack evaluations of one kind into calls of at most ``capacity`` rows (a source and a target at least).
+
+    Evaluations with carried attention come first and stay whole if they fit; others fill the remaining room.
+    """
+    calls: list[list[Piece]] = []
+    for piece in (piece for each in evaluations if each.carry is not None for piece in _cut(each, capacity)):
+        if calls and _room(calls[-1], capacity) >= piece.size and _alike(calls[-1][0], piece):
+            calls[-1].append(piece)
+        else:
+            calls.append([piece])
+    place = 0
+    for evaluation in (each for each in evaluations if each.carry is None):
+        start, end = 0, len(evaluation.owners)
+        while start < end:
+            if place == len(calls):
+                calls.append([])
+            stop = min(start + max(_room(calls[place], capacity), 0), end)
+            if stop > start:
+                calls[place].append(Piece(evaluation, start, stop))
+            else:
+                place += 1
+            start = stop
+    return calls
+
+
+def _cut(evaluation: Evaluation, capacity: int) -> Iterator[Piece]:
+    """Split an evaluation that exceeds a call; each part of the targets gets its source."""
+    step, end = max(capacity - 1, 1), len(evaluation.owners)
+    for start in range(1, end, step):
+        yield Piece(evaluation, start, min(start + step, end))
+
+
+def _room(call: Sequence[Piece], capacity: int) -> int:
+    return capacity - sum(piece.size for piece in call)
+
+
+def _alike(one: Piece, other: Piece) -> bool:
+    """Whether one control can serve both: cross-attention is edited in all targets of a call, or in none."""
+    carries = one.evaluation.carry, other.evaluation.carry
+    return len({carry.cross is None for carry in carries if carry is not None}) == 1

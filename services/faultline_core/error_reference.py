@@ -1,0 +1,203 @@
+"""Cause and remedy of every error code, and the reference page that is written from them.
+
+After a change: ``python -m faultline_core.error_reference docs/reference/errors.md``.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from faultline_core.errors import FaultlineError, error_classes
+
+_HEAD = """# Errors
+
+<!-- Written by `python -m faultline_core.error_reference docs/reference/errors.md`; do not edit. -->
+
+Every failure is an `application/problem+json` document (RFC 9457). Its `code` is one of the list below. Its
+`detail` names the offending input and says what to do. `retryable` says whether the same request may succeed
+later; the response then has a `Retry-After` header. The Python SDK raises the class that each section names,
+with the same `detail`. Failed items of a run have the same codes.
+"""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why an error occurs, and what its reader should do."""
+
+    cause: str
+    remedy: str
+
+
+EXPLANATIONS: dict[str, Explanation] = {
+    "artifact-corrupt": Explanation(
+        "The bytes of a stored image or result no longer match the digest that names them.",
+        "Check the disk. Restore the file from a backup, or delete it and run again what made it.",
+    ),
+    "artifact-missing": Explanation(
+        "Nothing is stored under the digest that was asked for, or what is stored there is not an image.",
+        "Check the digest. If the store was moved or emptied, run again what made the artifact.",
+    ),
+    "attention-not-hooked": Explanation(
+        "The editor's attention control found no attention layer in the network, so the edit would "
+        "change nothing.",
+        "Use a model of the Stable Diffusion family; switch `local_blend` off if its layers are too "
+        "large for it.",
+    ),
+    "backend-unavailable": Explanation(
+        "A service or the database does not answer, or it is starting.",
+        "Wait and retry. If it lasts, look at `GET /v1/services` and at the log of the service that is "
+        "named.",
+    ),
+    "bad-backend-output": Explanation(
+        "A service answered, but with the wrong shape, a value that is not a number, or too few outcomes.",
+        "Check that the service runs the gateway's version and that its weights are whole. Such output "
+        "is never scored.",
+    ),
+    "cancelled": Explanation(
+        "The run was cancelled, or the client closed its connection before the answer was ready.",
+        "Nothing is broken. Send the request again, or resume the run.",
+    ),
+    "class-map-mismatch": Explanation(
+        "A label is not a class of the dataset or of the classifier, or two class names look alike.",
+        "Rename the label or the class that is named, or declare the classes of the dataset explicitly.",
+    ),
+    "dataset-empty": Explanation(
+        "No image of the dataset can be used: it has none, none could be read, or all are excluded.",
+        "Add PNG, JPEG or WebP files, one folder for each class. `rejected` of the dataset says why "
+        "files were refused.",
+    ),
+    "deadline-exceeded": Explanation(
+        "A call took longer than its deadline.",
+        "Retry. If it lasts, ask for less at once, raise `FAULTLINE_CALL_SECONDS`, or give the service "
+        "more replicas.",
+    ),
+    "idempotency-conflict": Explanation(
+        "The `Idempotency-Key` was used before, with another body.",
+        "Send this body under a new key. To repeat the first request, send its body unchanged.",
+    ),
+    "idempotency-in-flight": Explanation(
+        "The first call with this `Idempotency-Key` has not ended yet.",
+        "Retry after the seconds that `Retry-After` names; the first call's answer is then returned.",
+    ),
+    "image-too-large": Explanation(
+        "The image has more pixels or bytes than the limit. It was refused before it was decoded.",
+        "Scale the image down, or compress the file.",
+    ),
+    "image-undecodable": Explanation(
+        "The bytes are not an image, or the image is damaged or cut off.",
+        "Open the file in a viewer, export it again as PNG or JPEG, and upload that.",
+    ),
+    "internal-error": Explanation(
+        "A failure that Faultline did not foresee. It is a defect, or a fault of the machine.",
+        "Look in the log for the `request_id` of the problem document, and report what stands there.",
+    ),
+    "invalid-request": Explanation(
+        "A field is missing, unknown or out of range, or the body is not valid JSON.",
+        "Correct the fields in `errors`; each has a JSON pointer into the request body.",
+    ),
+    "lease-lost": Explanation(
+        "A worker was too slow to renew its lease, and another worker took the item over.",
+        "Nothing is lost: the other worker finishes the item. If it happens often, raise "
+        "`FAULTLINE_LEASE_SECONDS`.",
+    ),
+    "method-not-allowed": Explanation(
+        "The path exists, but does not answer this HTTP method.",
+        "Use one of the methods in the `Allow` header.",
+    ),
+    "model-format-refused": Explanation(
+        "A model file is neither safetensors nor plain ONNX, or its content contradicts its header.",
+        "Convert the weights to safetensors. Pickled weights are refused because reading them runs their "
+        "code.",
+    ),
+    "not-found": Explanation(
+        "No route or no run has this address.",
+        "Check the path against the API reference, and list the runs to find an id.",
+    ),
+    "numerical-failure": Explanation(
+        "A model computed NaN, infinity or a zero vector for this item.",
+        "Check the input image and the model's weights; on a GPU try float32. The item is never scored.",
+    ),
+    "payload-too-large": Explanation(
+        "The request's body is larger than `FAULTLINE_MAX_BODY_BYTES`.",
+        "Send the images in several requests, or raise the limit.",
+    ),
+    "policy-refused": Explanation(
+        "The content policy refuses the input. This version has no policy for requests and never raises it; "
+        "generated images that look objectionable are filtered with a reason instead.",
+        "Change the input.",
+    ),
+    "prompt-too-long": Explanation(
+        "A caption or prompt has more words or tokens than the text encoder reads. It is refused, never cut.",
+        "Shorten the text.",
+    ),
+    "quota-exceeded": Explanation(
+        "The run would have more items or edits than is allowed.",
+        "Ask for fewer images or edits, or raise `FAULTLINE_MAX_ITEMS_PER_RUN`.",
+    ),
+    "rate-limited": Explanation(
+        "The queue of a service is full.",
+        "Retry after the seconds that `Retry-After` names; the SDK does so by itself.",
+    ),
+    "request-timeout": Explanation(
+        "The headers or the body of the request arrived too slowly.",
+        "Send the request again over a faster connection, or in smaller parts.",
+    ),
+    "resource-exhausted": Explanation(
+        "One item alone needs more memory than the device has.",
+        "Use smaller images or a preset with fewer samples at once, or a device with more memory.",
+    ),
+    "run-not-cancellable": Explanation(
+        "The run has already ended.",
+        "Nothing needs to be done: an ended run costs nothing more.",
+    ),
+    "run-not-resumable": Explanation(
+        "The run has not ended, or has no failed or cancelled items.",
+        "Wait for its end. To do finished work again, start a new run.",
+    ),
+    "storage-full": Explanation(
+        "The disk of the store or of the ledger is full.",
+        "Free some space, then retry; the run goes on where it stopped.",
+    ),
+    "unauthorized": Explanation(
+        "The API key is missing or unknown, or a service was called without the shared secret.",
+        "Send the key as `Authorization: Bearer <key>`; give the gateway and the services the same "
+        "secret file.",
+    ),
+    "unknown-dataset": Explanation(
+        "No dataset has this name.",
+        "Check the name with `GET /v1/datasets`, or create the dataset.",
+    ),
+    "unknown-edit-type": Explanation(
+        "A type in `edit_types` does not exist.",
+        "Use subject, object, background, adjective or domain.",
+    ),
+    "unknown-model": Explanation(
+        "No classifier or suite has this name.",
+        "Choose one of the names in the detail, or see `GET /v1/classifiers`.",
+    ),
+    "unsupported-media": Explanation(
+        "The file is not a still PNG, JPEG or WebP image, can be read as another format too, or the body "
+        "is not JSON.",
+        "Convert the image, or send `Content-Type: application/json` without `Content-Encoding`.",
+    ),
+}  # fmt: skip
+
+
+def reference_page() -> str:
+    """Return the page in Markdown: a section for each code of the closed list."""
+    return _HEAD + "".join(_section(code, error) for code, error in error_classes().items())
+
+
+def _section(code: str, error: type[FaultlineError]) -> str:
+    explained = EXPLANATIONS[code]
+    retry = "retryable" if error.retryable else "not retryable"
+    return (
+        f"\n## {code}\n\n{error.title}. HTTP {error.status}, {retry}, `{error.__name__}`.\n\n"
+        f"**Cause.** {explained.cause}\n\n**Remedy.** {explained.remedy}\n"
+    )
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(reference_page(), encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Image formats, CLIP metrics, realism and nearest images."""

@@ -1,0 +1,1 @@
+"""The mathematics of a shift benchmark and a dataset interface (ImageNet*)."""

@@ -1,0 +1,110 @@
+"""The shift benchmark: the cost of each shift, its classes, and the cost of the generator alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from faultline_core.shift_benchmark.answers import ModelAnswers
+from faultline_core.shift_benchmark.generator_gap import ConfounderGap, RealAnswers, confounder_gaps
+from faultline_core.shift_benchmark.shift_effect import ShiftEffect, shift_effects
+from faultline_core.shift_benchmark.shift_filter import LEAST_IMAGES
+from faultline_core.statistics.bootstrap import DRAWS, Flags, proportion
+from faultline_core.types import Estimate
+
+
+@dataclass(frozen=True)
+class ShiftRow:
+    """One shift of a benchmark.
+
+    ``share_kept`` is its yield; ``thin`` names the classes left out because too few images are kept.
+    ``effect`` is over all classes that count under this shift, as in the paper; ``on_common`` is over the
+    classes that count under every shift, on which alone two shifts are comparable. Either is None if no class
+    is left.
+    """
+
+    shift: str
+    share_kept: Estimate
+    thin: tuple[str, ...]
+    effect: ShiftEffect | None
+    on_common: ShiftEffect | None
+    gap: ConfounderGap | None
+
+    @property
+    def is_confounded(self) -> bool:
+        """True if the generator alone costs the models more than the shift does."""
+        return self.gap is not None and self.effect is not None and self.gap.exceeds(self.effect.impact)
+
+
+@dataclass(frozen=True)
+class ShiftBenchmark:
+    """All shifts compared with the base; ``common`` are the classes that count under every shift."""
+
+    common: tuple[str, ...]
+    rows: tuple[ShiftRow, ...]
+
+
+def shift_benchmark(
+    answers: ModelAnswers,
+    generator: np.random.Generator,
+    *,
+    real: RealAnswers | None = None,
+    least: int = LEAST_IMAGES,
+    draws: int = DRAWS,
+) -> ShiftBenchmark:
+    """Compare every shift with the base (DI, section 6 and A.5).
+
+    A class counts under a shift if at least ``least`` of its base images and of its shifted images are kept.
+    The paper requires this of the shifted images only; but with no base image a class has no drop, and with
+    one image its drop would depend on that image alone.
+
+    Args:
+        answers: the models' answers on base and shifted images.
+        generator: draws the bootstraps.
+        real: answers to real validation images, to estimate the cost of the generator alone.
+        least: the number of kept images that a class needs.
+        draws: the number of bootstrap draws.
+    """
+    counted = _counted(answers, least)
+    common = _common(answers, counted)
+    seed, gap_seed = (int(seed) for seed in generator.integers(2**63, size=2))
+    # The same draws, so that both results are equal if every class counts under every shift.
+    effects, on_common = (
+        shift_effects(answers, classes, np.random.default_rng(seed), draws=draws)
+        for classes in (counted, np.asarray(counted & common))
+    )
+    gaps: Sequence[ConfounderGap | None] = [None] * len(counted)
+    if real is not None:
+        gaps = confounder_gaps(answers, real, counted, np.random.default_rng(gap_seed), draws=draws)
+    return ShiftBenchmark(
+        common=answers.classes_where(common),
+        rows=tuple(
+            ShiftRow(
+                shift=shift,
+                share_kept=proportion(int(answers.kept[index].sum()), int(answers.made[index].sum())),
+                thin=answers.classes_where(answers.made[index].any(axis=1) & ~counted[index - 1]),
+                effect=effects[index - 1],
+                on_common=on_common[index - 1],
+                gap=gaps[index - 1],
+            )
+            for index, shift in enumerate(answers.shifts, start=1)
+        ),
+    )
+
+
+def _counted(answers: ModelAnswers, least: int) -> Flags:
+    """Return which classes keep enough images under each shift and under the base (shifts, classes)."""
+    left = answers.kept.sum(axis=2)
+    return np.asarray((left[1:] >= max(1, least)) & (left[0] >= max(1, least)))
+
+
+def _common(answers: ModelAnswers, counted: Flags) -> Flags:
+    """Return which classes count under every shift that was generated for all classes (classes,).
+
+    A shift for some classes only would exclude all others: it is compared on those common classes it has.
+    """
+    made = np.asarray(answers.made.any(axis=2))
+    general = np.all(made[1:] | ~made[0], axis=1)
+    return np.asarray(np.all(counted[general] if general.any() else counted, axis=0))

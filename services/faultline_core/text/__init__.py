@@ -1,0 +1,1 @@
+"""Texts: plain-text checks, captions, prompts and the differences between captions."""

@@ -1,0 +1,115 @@
+"""Exception handlers: every failure leaves as problem+json with a code from the closed list."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from faultline_core.contract.base import FieldProblem
+from faultline_core.errors import FaultlineError, InvalidRequest, MethodNotAllowed, NotFound
+from faultline_http.middleware import request_id_of
+from faultline_http.problems import problem_response
+
+MAX_NAMED_FIELDS = 20
+
+FieldError = Mapping[str, Any]
+"""One entry of pydantic's ``errors()``: type, loc, msg and ctx."""
+
+_ALTERNATIVE = re.compile(r"(?:list|literal)\[.*\]")
+_JSON_INVALID = "json_invalid"
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FieldRule:
+    """Field errors that ``matches`` are refused as ``refusal`` instead of as `InvalidRequest`."""
+
+    refusal: type[FaultlineError]
+    matches: Callable[[FieldError], bool]
+
+
+def install_error_handlers(app: FastAPI, rules: Sequence[FieldRule] = ()) -> None:
+    """Answer the error tree, refused bodies and the router's own errors as problem documents.
+
+    Where a body breaks several of the ``rules``, the first in their order names the problem.
+    """
+
+    async def refused_fields(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)  # it is registered for no other
+        return _field_problems(request, error.errors(), rules)
+
+    app.add_exception_handler(FaultlineError, _faultline_error)
+    app.add_exception_handler(RequestValidationError, refused_fields)
+    app.add_exception_handler(HTTPException, _router_error)
+
+
+def json_pointer(location: Sequence[str | int]) -> str:
+    """Return the RFC 6901 pointer of a location of pydantic's, without its first part (body, query, ...)."""
+    # For a field with several allowed types pydantic names the alternative, which is no part of the body.
+    parts = (part for part in map(str, location[1:]) if _ALTERNATIVE.fullmatch(part) is None)
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+async def _faultline_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, FaultlineError)  # it is registered for no other
+    # The caller can mend a 4xx; a 5xx is ours and must be found in the log by its request.
+    if error.status >= 500:
+        _logger.warning("request %s: %s: %s", request_id_of(request), error.code, error.detail)
+    return problem_response(error, request_id_of(request))
+
+
+def _field_problems(request: Request, found: Sequence[FieldError], rules: Sequence[FieldRule]) -> Response:
+    ranked = sorted(found, key=lambda error: _rank(error, rules))
+    # The field and pydantic's words, never the input: it may be an image or a secret.
+    fields = [_field_problem(error) for error in ranked[:MAX_NAMED_FIELDS]]
+    rank = _rank(ranked[0], rules)
+    refusal = rules[rank].refusal if rank < len(rules) else InvalidRequest
+    first = fields[0]
+    detail = f"{first.pointer}: {first.detail}" if first.pointer else first.detail
+    return problem_response(refusal(detail), request_id_of(request), fields)
+
+
+def _rank(error: FieldError, rules: Sequence[FieldRule]) -> int:
+    return next((place for place, rule in enumerate(rules) if rule.matches(error)), len(rules))
+
+
+def _field_problem(error: FieldError) -> FieldProblem:
+    if error["type"] == _JSON_INVALID:
+        # FastAPI puts the character's position where the field's name would stand.
+        reason, position = error["ctx"]["error"], error["loc"][-1]
+        return FieldProblem(
+            pointer="", detail=f"the body is not valid JSON: {reason} at character {position}"
+        )
+    pointer = json_pointer(error["loc"])
+    return FieldProblem(pointer=pointer, detail=error["msg"] if pointer else f"the body: {error['msg']}")
+
+
+async def _router_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # it is registered for no other
+    response = problem_response(_named(request, error), request_id_of(request))
+    # A 405 owes its caller the Allow header.
+    if error.headers:
+        response.headers.update(error.headers)
+    return response
+
+
+def _named(request: Request, error: HTTPException) -> FaultlineError:
+    asked = f"{request.method} {request.url.path!r}"
+    match error.status_code:
+        case 404:
+            return NotFound(f"{asked}: no route has this path; check it against the API reference")
+        case 405:
+            allowed = (error.headers or {}).get("Allow", "other methods")
+            return MethodNotAllowed(f"{asked}: this path answers {allowed} only")
+        case _:
+            return InvalidRequest(f"{asked}: {error.detail}")

@@ -1,0 +1,1 @@
+"""How calls and items share a model's time and memory."""

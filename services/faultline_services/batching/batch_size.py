@@ -1,0 +1,112 @@
+"""Adaptive batch sizes: halved if a batch does not fit in memory, and doubled again after successes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeVar
+
+from faultline_services.batching.memory import DoesNotFit, within_memory
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+FIRST_PATIENCE = 8
+"""Full batches that have to fit before twice as many samples are tried."""
+LONGEST_PATIENCE = 1024
+
+
+@dataclass(frozen=True)
+class BatchedResults(Generic[Item, Result]):
+    """The results of the batches, in order, and the items that do not fit in memory even alone."""
+
+    results: list[Result]
+    too_large: list[Item]
+
+
+class BatchSizer:
+    """The batch size of one kind of work; it outlives a request, so a size that fits is found once."""
+
+    def __init__(self, largest: int) -> None:
+        self._largest, self.size = largest, largest
+        self._patience, self._fitted, self._on_trial = FIRST_PATIENCE, 0, False
+
+    def run(
+        self, items: Sequence[Item], work: Callable[[Sequence[Item]], Result]
+    ) -> BatchedResults[Item, Result]:
+        """Do ``work`` on all items, batch by batch in order.
+
+        A batch that did not fit is done again in smaller ones: only what ``work`` returns counts.
+        """
+        waiting, results, too_large = list(items), list[Result](), list[Item]()
+        while waiting:
+            batch = waiting[: self.size]
+            try:
+                results.append(within_memory(partial(work, batch)))
+            except DoesNotFit:
+                if len(batch) > 1:
+                    self._shrink(len(batch))
+                    continue
+                too_large += batch
+            else:
+                self._fit(len(batch))
+            waiting = waiting[len(batch) :]
+        return BatchedResults(results, too_large)
+
+    def run_at_once(
+        self, items: Sequence[Item], samples: int, work: Callable[[Sequence[Item], int], Result]
+    ) -> BatchedResults[Item, Result]:
+        """Do ``work`` on all items at once, which cuts their ``samples`` into calls of the size it is given.
+
+        Where not even single samples fit for all items at once, each item is tried alone.
+        """
+        while items:
+            try:
+                result = within_memory(partial(work, items, self.size))
+            except DoesNotFit:
+                if self.size == 1 or samples == 1:
+                    return _one_by_one(items, work) if len(items) > 1 else BatchedResults([], list(items))
+                self._shrink(min(self.size, samples))
+            else:
+                self._fit(samples)
+                return BatchedResults([result], [])
+        return BatchedResults([], [])
+
+    def _shrink(self, tried: int) -> None:
+        # A size that failed again is tried less and less often: a failed batch means work done twice.
+        if self._on_trial:
+            self._patience = min(2 * self._patience, LONGEST_PATIENCE)
+        self.size, self._fitted, self._on_trial = (tried + 1) // 2, 0, False
+
+    def _fit(self, samples: int) -> None:
+        # A batch that was not full says nothing about a larger one.
+        if samples < self.size or self.size == self._largest:
+            return
+        self._fitted, self._on_trial = self._fitted + 1, False
+        if self._fitted >= self._patience:
+            self.size, self._fitted, self._on_trial = min(2 * self.size, self._largest), 0, True
+
+
+def _one_by_one(
+    items: Sequence[Item], work: Callable[[Sequence[Item], int], Result]
+) -> BatchedResults[Item, Result]:
+    results, too_large = list[Result](), list[Item]()
+    for item in items:
+        try:
+            results.append(within_memory(partial(work, [item], 1)))
+        except DoesNotFit:
+            too_large.append(item)
+    return BatchedResults(results, too_large)
+
+
+class BatchSizers:
+    """A batch size for each kind of work: a sample of null-text inversion needs more memory than an edit."""
+
+    def __init__(self, largest: int) -> None:
+        self._largest = largest
+        self._sizers: dict[str, BatchSizer] = {}
+
+    def of(self, kind: str) -> BatchSizer:
+        """Return the batch size of ``kind``, the same object each time."""
+        return self._sizers.setdefault(kind, BatchSizer(self._largest))

@@ -1,0 +1,113 @@
+"""A keyed asyncio batcher: concurrent calls that can share a batch run as one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from faultline_core.errors import BadBackendOutput
+
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+Run = Callable[[Key, list[Item]], Awaitable[Sequence[Value]]]
+
+
+@dataclass(eq=False)
+class _Waiting(Generic[Item, Value]):
+    item: Item
+    result: asyncio.Future[Value]
+    since: float
+
+
+class Batcher(Generic[Key, Item, Value]):
+    """Groups waiting items by key and hands ``run`` up to ``max_size`` of them, one batch at a time.
+
+    A batch starts when it is full or its oldest item has waited ``max_wait`` seconds; while one runs,
+    the next gathers. An item whose caller has gone is dropped if it has not started; otherwise its
+    value is thrown away, and its batch mates are served all the same.
+    """
+
+    def __init__(self, run: Run[Key, Item, Value], *, max_size: int, max_wait: float) -> None:
+        self._run = run
+        self._max_size = max_size
+        self._max_wait = max_wait
+        self._queues: dict[Key, deque[_Waiting[Item, Value]]] = {}
+        self._arrived = asyncio.Event()
+        self._worker: asyncio.Task[None] | None = None
+
+    async def submit(self, key: Key, items: Sequence[Item]) -> list[Value]:
+        """Return the values of ``items`` in order; raise what their batch raised."""
+        loop = asyncio.get_running_loop()
+        waiting: list[_Waiting[Item, Value]] = [
+            _Waiting(item, loop.create_future(), loop.time()) for item in items
+        ]
+        self._queues.setdefault(key, deque()).extend(waiting)
+        self._arrived.set()
+        if self._worker is None or self._worker.done():
+            self._worker = loop.create_task(self._drain())
+        try:
+            return await asyncio.gather(*(one.result for one in waiting))
+        finally:
+            # A cancelled result says that its caller has gone; one that is set stays as it is.
+            for one in waiting:
+                one.result.cancel()
+
+    async def _drain(self) -> None:
+        while self._queues:
+            # The oldest item's key goes first, or a busy key would starve the others.
+            key = min(self._queues, key=self._age)
+            await self._wait_for_company(key)
+            batch = self._take(key)
+            if batch:
+                await self._serve(key, batch)
+
+    def _age(self, key: Key) -> float:
+        queue = self._queues[key]
+        # An emptied queue comes at once, so that `_take` drops its key.
+        return queue[0].since if queue else 0.0
+
+    async def _wait_for_company(self, key: Key) -> None:
+        queue = self._queues[key]
+        loop = asyncio.get_running_loop()
+        while queue and len(queue) < self._max_size:
+            left = queue[0].since + self._max_wait - loop.time()
+            if left <= 0:
+                return
+            self._arrived.clear()
+            try:
+                async with asyncio.timeout(left):
+                    await self._arrived.wait()
+            except TimeoutError:
+                return
+
+    def _take(self, key: Key) -> list[_Waiting[Item, Value]]:
+        queue, batch = self._queues[key], list[_Waiting[Item, Value]]()
+        while queue and len(batch) < self._max_size:
+            one = queue.popleft()
+            if not one.result.done():
+                batch.append(one)
+        if not queue:
+            del self._queues[key]
+        return batch
+
+    async def _serve(self, key: Key, batch: list[_Waiting[Item, Value]]) -> None:
+        try:
+            values = await self._run(key, [one.item for one in batch])
+            if len(values) != len(batch):
+                raise BadBackendOutput(
+                    f"the engine returned {len(values)} values for a batch of {len(batch)} items"
+                )
+        # Whatever it was: the worker must live on, and all who wait must hear of it.
+        except Exception as error:
+            for one in batch:
+                if not one.result.done():
+                    one.result.set_exception(error)
+            return
+        for one, value in zip(batch, values, strict=True):
+            if not one.result.done():
+                one.result.set_result(value)

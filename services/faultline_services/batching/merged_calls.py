@@ -1,0 +1,89 @@
+"""Concurrent calls of one engine method, run as one call and taken apart again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from faultline_core.contract.base import MAX_BATCH, ModelIdentity, Outcome
+from faultline_core.types import Cost
+from faultline_services.batching.batcher import Batcher
+from faultline_services.batching.engine_thread import EngineThread
+
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+
+class CostedResponse(Protocol[Value]):
+    """What an engine method answers: one outcome an item, the model, the cost of all."""
+
+    @property
+    def outcomes(self) -> list[Outcome[Value]]: ...
+    @property
+    def model(self) -> ModelIdentity: ...
+    @property
+    def cost(self) -> Cost: ...
+
+
+@dataclass(frozen=True)
+class Merged(Generic[Value]):
+    """One caller's part of a merged call."""
+
+    outcomes: list[Outcome[Value]]
+    model: ModelIdentity
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class _Part(Generic[Value]):
+    outcome: Outcome[Value]
+    model: ModelIdentity
+    cost: Cost
+
+
+class MergedCalls(Generic[Key, Item, Value]):
+    """Merges calls with equal keys; each caller gets its own outcomes and its share of the cost."""
+
+    def __init__(
+        self,
+        call: Callable[[Key, list[Item]], CostedResponse[Value]],
+        thread: EngineThread,
+        *,
+        max_wait: float,
+    ) -> None:
+        self._call = call
+        self._thread = thread
+        self._batcher = Batcher(self._run, max_size=MAX_BATCH, max_wait=max_wait)
+
+    async def __call__(self, key: Key, items: Sequence[Item]) -> Merged[Value]:
+        """Return the outcomes of ``items`` in order."""
+        parts = await self._batcher.submit(key, items)
+        cost = sum((part.cost for part in parts), start=Cost())
+        # A call split over two batches met the same weights: they change only with the replica.
+        return Merged([part.outcome for part in parts], parts[0].model, cost)
+
+    async def _run(self, key: Key, items: list[Item]) -> list[_Part[Value]]:
+        response = await self._thread.run(self._call, key, items)
+        costs = shares(response.cost, len(items))
+        return [
+            _Part(outcome, response.model, cost)
+            for outcome, cost in zip(response.outcomes, costs, strict=True)
+        ]
+
+
+def shares(cost: Cost, n: int) -> list[Cost]:
+    """Split ``cost`` evenly over ``n`` items; counts stay whole and add up to the original."""
+    values: dict[str, int | float] = cost.model_dump()
+    return [
+        Cost.model_validate({name: _share(value, index, n) for name, value in values.items()})
+        for index in range(n)
+    ]
+
+
+def _share(value: int | float, index: int, n: int) -> int | float:
+    if isinstance(value, float):
+        return value / n
+    # The first items carry the remainder, so that the whole is neither lost nor counted twice.
+    return value // n + (index < value % n)

@@ -1,0 +1,84 @@
+"""One outcome per item: a bad item fails alone, and the others share a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+
+from faultline_core.contract.base import Outcome, Problem
+from faultline_core.errors import FaultlineError, ResourceExhausted
+
+Item = TypeVar("Item")
+Prepared = TypeVar("Prepared")
+Raw = TypeVar("Raw")
+Value = TypeVar("Value")
+
+
+def settle(
+    items: Sequence[Item],
+    *,
+    prepare: Callable[[Item], Prepared],
+    run: Callable[[list[Prepared]], Sequence[Raw]],
+    finish: Callable[[Prepared, Raw], Value],
+    batch: int,
+) -> list[Outcome[Value]]:
+    """Prepare each item, run those that could be prepared in batches, finish each, in order.
+
+    Args:
+        items: what the outcomes are of.
+        prepare: reads one item.
+        run: the model on a batch of prepared items, one result each.
+        finish: turns a prepared item and its result into the item's value.
+        batch: items a batch.
+
+    What ``prepare`` and ``finish`` raise from the error tree becomes that item's problem.
+    """
+    outcomes: dict[int, Outcome[Value]] = {}
+    ready: list[tuple[int, Prepared]] = []
+    for index, item in enumerate(items):
+        try:
+            ready.append((index, prepare(item)))
+        except FaultlineError as error:
+            outcomes[index] = failure(error)
+    for start in range(0, len(ready), batch):
+        chunk = ready[start : start + batch]
+        results = _run_within_memory([prepared for _, prepared in chunk], run)
+        for (index, prepared), raw in zip(chunk, results, strict=True):
+            outcomes[index] = _finished(prepared, raw, finish)
+    return [outcomes[index] for index in range(len(items))]
+
+
+def failure(error: FaultlineError) -> Outcome[Value]:
+    """Return the outcome of an item that failed with ``error``."""
+    return Outcome[Value](problem=Problem.of(error))
+
+
+def _finished(
+    prepared: Prepared, raw: Raw | FaultlineError, finish: Callable[[Prepared, Raw], Value]
+) -> Outcome[Value]:
+    if isinstance(raw, FaultlineError):
+        return failure(raw)
+    try:
+        return Outcome[Value](value=finish(prepared, raw))
+    except FaultlineError as error:
+        return failure(error)
+
+
+def _run_within_memory(
+    prepared: list[Prepared], run: Callable[[list[Prepared]], Sequence[Raw]]
+) -> list[Raw | FaultlineError]:
+    """Run a batch; halve it while memory is insufficient, down to the single item that is too large."""
+    try:
+        return list(run(prepared))
+    # A GPU's memory alone: on a CPU the kernel overcommits and kills, there is nothing to catch.
+    except torch.OutOfMemoryError:
+        if len(prepared) == 1:
+            return [
+                ResourceExhausted(
+                    "this item alone does not fit into memory; send a smaller one or use a larger device"
+                )
+            ]
+    middle = len(prepared) // 2
+    return _run_within_memory(prepared[:middle], run) + _run_within_memory(prepared[middle:], run)

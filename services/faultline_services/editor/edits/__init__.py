@@ -1,0 +1,1 @@
+"""Inversion and editing of the images of one request."""

@@ -1,0 +1,133 @@
+"""One batch of inversions by a preset's method; embeddings that half precision lost are optimised again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from torch import Tensor
+
+from faultline_core.contract.editor import EditorPreset
+from faultline_core.editing.branches import Branches
+from faultline_core.editing.denoiser import finite_rows
+from faultline_core.editing.driver.driver import Driver
+from faultline_core.editing.driver.evaluation import Owner, Walk
+from faultline_core.editing.inversion.direct import direct_walk
+from faultline_core.editing.inversion.inversion import Inverted
+from faultline_core.editing.inversion.negative_prompt import negative_prompt_walk
+from faultline_core.editing.inversion.null_text import null_text_walk
+from faultline_core.editing.inversion.virtual import virtual_inversion
+from faultline_core.editing.noise_schedule import Timetable
+from faultline_core.types import Cost
+from faultline_services.editor.caches.inversions import CaptionedImage
+from faultline_services.editor.call import EngineCall
+from faultline_services.editor.edits.results import ItemLatents
+from faultline_services.editor.edits.settings import image_noise, null_text_settings, preset_timetable
+
+HALF_PRECISIONS = ("float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class InvertedImage:
+    """The inversion of one image, a batch of one that may not be finite, and what it took."""
+
+    inverted: Inverted
+    cost: Cost
+
+    @property
+    def finite(self) -> bool:
+        """Whether the inversion is free of NaN and infinity."""
+        return bool(self.inverted.finite)
+
+
+@dataclass(frozen=True)
+class InvertedBatch:
+    """The images of a batch, in order, and the edits that were made on the way, by item."""
+
+    images: list[InvertedImage]
+    edits: Mapping[int, ItemLatents] = field(default_factory=dict)
+
+
+def invert_batch(
+    call: EngineCall, preset: EditorPreset, images: Sequence[CaptionedImage], latents: Tensor, text: Tensor
+) -> InvertedBatch:
+    """Invert images by the preset's method; each pays for the denoiser calls it took part in.
+
+    Args:
+        call: the call under way.
+        preset: the method and its settings.
+        images: the B images; their digests seed the noise of virtual inversion.
+        latents: their encoded pixels (B, C, h, w).
+        text: their encoded captions (B, L, D).
+    """
+    pipeline = call.pipeline
+    table = preset_timetable(pipeline.schedule, preset)
+    if preset.inversion == "virtual":
+        noise = image_noise(preset, [image.image for image in images], pipeline.latent_shape)
+        inverted = virtual_inversion(table, latents, pipeline.null, noise.to(latents))
+        return _split(inverted, [Cost()] * len(images))
+    driver, owners = Driver(call.denoiser, cancelled=call.cancelled), range(len(images))
+    inverted = driver.run(_walk(table, preset, latents, text, pipeline.null, owners))
+    return _split(inverted, [driver.cost(owner) for owner in owners])
+
+
+def _split(inverted: Inverted, costs: Sequence[Cost]) -> InvertedBatch:
+    return InvertedBatch([InvertedImage(inverted.select(row), cost) for row, cost in enumerate(costs)])
+
+
+def _walk(
+    table: Timetable,
+    preset: EditorPreset,
+    latents: Tensor,
+    text: Tensor,
+    null: Tensor,
+    owners: Sequence[Owner],
+) -> Walk[Inverted]:
+    if preset.inversion == "direct":
+        return direct_walk(table, latents, text, null, owners)
+    if preset.inversion == "negative-prompt":
+        return negative_prompt_walk(table, latents, text, owners)
+    settings = null_text_settings(preset)
+    return null_text_walk(table, latents, text, null, settings, owners, Branches.none(table))
+
+
+def retry_in_float32(
+    call: EngineCall,
+    preset: EditorPreset,
+    batch: InvertedBatch,
+    images: Sequence[CaptionedImage],
+    latents: Tensor,
+    text: Tensor,
+) -> InvertedBatch:
+    """Invert the images whose embedding half precision lost once more, with the weights in float32.
+
+    Args:
+        call: the call under way.
+        preset: the method and its settings.
+        batch: the inversions of all B images.
+        images: the B images.
+        latents: their encoded pixels (B, C, h, w).
+        text: their encoded captions (B, L, D).
+
+    Returns:
+        The batch with the retried inversions in place, finite or not, whose costs hold both attempts.
+    """
+    rows = [row for row, image in enumerate(batch.images) if _lost(call, preset, image.inverted)]
+    if not rows:
+        return batch
+    with call.pipeline.denoiser.in_float32():
+        again = invert_batch(call, preset, [images[row] for row in rows], latents[rows], text[rows])
+    found = list(batch.images)
+    for row, image in zip(rows, again.images, strict=True):
+        cost = batch.images[row].cost + image.cost + Cost(float32_retries=1)
+        found[row] = replace(image, cost=cost)
+    return replace(batch, images=found)
+
+
+def _lost(call: EngineCall, preset: EditorPreset, inverted: Inverted) -> bool:
+    """Return True if the UNet's precision lost an embedding that float32 may yet find."""
+    if preset.inversion != "null-text" or call.pipeline.denoiser.precision not in HALF_PRECISIONS:
+        return False
+    # The path to noise needs no gradient: where that is not finite, no edit in this precision will be.
+    reached = finite_rows(inverted.trajectory[:, :1])
+    return bool(reached & ~inverted.finite)

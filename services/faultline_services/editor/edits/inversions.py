@@ -1,0 +1,172 @@
+"""Inversions of the images of a call: from the cache, or made in batches that fit, and cached at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from torch import Tensor
+
+from faultline_core.contract.editor import EditorPreset
+from faultline_core.editing.inversion.inversion import Inverted
+from faultline_core.errors import FaultlineError, InvalidRequest, NumericalFailure, ResourceExhausted
+from faultline_core.images.codecs import Pixels, decode_image
+from faultline_core.types import Cost, Inversion
+from faultline_services.editor.caches.inversions import CaptionedImage, InversionCache
+from faultline_services.editor.call import EngineCall
+from faultline_services.editor.edits.inversion_batch import (
+    InvertedBatch,
+    InvertedImage,
+    invert_batch,
+    retry_in_float32,
+)
+from faultline_services.editor.edits.joint_edits import JointNullTextEdits
+from faultline_services.editor.edits.results import ItemLatents, ItemResult
+from faultline_services.editor.latent_codec import centre_crop
+from faultline_services.editor.pipeline import Pipeline
+
+UNCONDITIONAL: frozenset[Inversion] = frozenset(("negative-prompt", "null-text"))
+"""Inversions that find embeddings for the unconditional half of guidance."""
+
+
+@dataclass(frozen=True)
+class Inversions:
+    """What became of the images of a call: each has an inversion or a problem.
+
+    ``costs`` has what inverting an image took, encoding included, unless it was cached; ``edits`` has those
+    made on the way, by item; ``spent`` is what all of it took beyond evaluations.
+    """
+
+    pixels: Mapping[CaptionedImage, Pixels]
+    inverted: Mapping[CaptionedImage, Inverted]
+    problems: Mapping[CaptionedImage, FaultlineError]
+    costs: Mapping[CaptionedImage, Cost]
+    edits: Mapping[int, ItemLatents]
+    spent: Cost
+
+    def failed(self, images: Mapping[int, CaptionedImage]) -> dict[int, ItemResult]:
+        """Return the problems of items by their ``images``."""
+        return {index: self.problems[image] for index, image in images.items() if image in self.problems}
+
+
+class _Method(Protocol):
+    def __call__(self, images: Sequence[CaptionedImage], latents: Tensor, text: Tensor) -> InvertedBatch: ...
+
+
+_Batch = tuple[Sequence[CaptionedImage], InvertedBatch]
+
+
+@dataclass(frozen=True)
+class _Inverter:
+    """Inverts one batch after another of the images that were read."""
+
+    call: EngineCall
+    cache: InversionCache
+    preset: EditorPreset
+    pixels: Mapping[CaptionedImage, Pixels]
+
+    def invert(self, method: _Method, images: Sequence[CaptionedImage]) -> _Batch:
+        """Invert a batch by a method; finite inversions are cached before the next batch is begun."""
+        pipeline = self.call.pipeline
+        latents = pipeline.codec.encode([self.pixels[image] for image in images])
+        text = pipeline.prompts.encode([image.caption for image in images])
+        batch = method(images, latents, text)
+        batch = retry_in_float32(self.call, self.preset, batch, images, latents, text)
+        for image, inverted in zip(images, batch.images, strict=True):
+            if inverted.finite:
+                self.cache.keep(image, self.preset, inverted.inverted)
+        return images, batch
+
+    def not_finite(self, image: CaptionedImage, inverted: InvertedImage) -> NumericalFailure:
+        """Return the error of an image whose inversion is not finite."""
+        precision = self.call.pipeline.denoiser.precision
+        tried = f"{precision}{', and again in float32' if inverted.cost.float32_retries else ''}"
+        return NumericalFailure(
+            f"the {self.preset.inversion} inversion of {image.image!r} is not finite in {tried}"
+        )
+
+
+def invert_images(
+    call: EngineCall,
+    cache: InversionCache,
+    preset: EditorPreset,
+    images: Iterable[CaptionedImage],
+    joint: JointNullTextEdits | None = None,
+) -> Inversions:
+    """Invert each distinct image; one that cannot be read or inverted is a problem of its own.
+
+    Args:
+        call: the call under way.
+        cache: has earlier inversions, and is given each batch at once, should the call end early.
+        preset: the method and its settings.
+        images: images with their captions.
+        joint: makes edits of the images that are not cached on the way of their inversion.
+
+    Raises:
+        InvalidRequest: the method finds embeddings that the loaded UNet has no use for.
+        Cancelled: the caller asked to stop.
+    """
+    _refuse_unused_embeddings(call.pipeline, preset)
+    pixels, problems = _read(call, images)
+    cached = {image: found for image in pixels if (found := cache.find(image, preset)) is not None}
+    missing, batches = [image for image in pixels if image not in cached], list[_Batch]()
+    inverter = _Inverter(call, cache, preset, pixels)
+    if joint is not None:
+        together = joint.sizer.run(missing, partial(inverter.invert, joint))
+        # What does not fit together with its edits may fit alone.
+        batches, missing = together.results, together.too_large
+    sizer, method = call.sizers.of(f"invert {preset.inversion}"), partial(invert_batch, call, preset)
+    alone = sizer.run(missing, partial(inverter.invert, method))
+    too_large = {image: _too_large(image) for image in alone.too_large}
+    return _collect(inverter, cached, problems | too_large, [*batches, *alone.results])
+
+
+def _refuse_unused_embeddings(pipeline: Pipeline, preset: EditorPreset) -> None:
+    if pipeline.denoiser.takes_guidance and preset.inversion in UNCONDITIONAL:
+        # Its guidance mixes nothing in: an embedding for the other half would have no say.
+        raise InvalidRequest(
+            f"preset.inversion {preset.inversion!r} needs guidance by two evaluations, but the loaded UNet "
+            f"takes guidance as an input (time_cond_proj_dim); use 'direct' or 'virtual'"
+        )
+
+
+def _read(
+    call: EngineCall, images: Iterable[CaptionedImage]
+) -> tuple[dict[CaptionedImage, Pixels], dict[CaptionedImage, FaultlineError]]:
+    """Return the pixels (side, side, 3) of each distinct image as the editor sees it, and what is wrong."""
+    pixels, problems = dict[CaptionedImage, Pixels](), dict[CaptionedImage, FaultlineError]()
+    for image in dict.fromkeys(images):
+        try:
+            call.pipeline.prompts.tokenize(image.caption)
+            decoded = decode_image(call.store.get(image.image))
+            pixels[image] = centre_crop(decoded, call.pipeline.codec.resolution)
+        except FaultlineError as error:
+            problems[image] = error
+    return pixels, problems
+
+
+def _too_large(image: CaptionedImage) -> ResourceExhausted:
+    return ResourceExhausted(f"inverting {image.image!r} needs more memory than there is")
+
+
+def _collect(
+    inverter: _Inverter,
+    cached: Mapping[CaptionedImage, Inverted],
+    problems: Mapping[CaptionedImage, FaultlineError],
+    batches: Sequence[_Batch],
+) -> Inversions:
+    flops = inverter.call.pipeline.flops
+    pairs = [zip(images, batch.images, strict=True) for images, batch in batches]
+    made = {image: found for each in pairs for image, found in each}
+    failed = {image: inverter.not_finite(image, found) for image, found in made.items() if not found.finite}
+    retries = sum(found.cost.float32_retries for found in made.values())
+    return Inversions(
+        pixels=inverter.pixels,
+        inverted={**cached, **{image: found.inverted for image, found in made.items() if found.finite}},
+        problems={**problems, **failed},
+        costs={image: found.cost + flops.encoding(1) for image, found in made.items()},
+        edits={index: edit for _, batch in batches for index, edit in batch.edits.items()},
+        spent=flops.encoding(len(made)) + Cost(float32_retries=retries),
+    )

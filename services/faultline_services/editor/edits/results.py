@@ -1,0 +1,151 @@
+"""What the items of a call come to: latents first, then images in the store, or an error of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from faultline_core.contract.base import Outcome
+from faultline_core.editing.denoiser import raise_if_cancelled
+from faultline_core.editing.sweep import Fork
+from faultline_core.errors import FaultlineError, NumericalFailure, ResourceExhausted
+from faultline_core.images.codecs import Pixels, encode_raw
+from faultline_core.types import BlobRef, Cost, Decoder
+from faultline_services.batching.outcomes import failure
+from faultline_services.editor.call import EngineCall, with_share_of_time
+
+Item = TypeVar("Item")
+Image = TypeVar("Image", bound=Hashable)
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class ItemLatents:
+    """Latents (N, C, h, w) of an item's images, what they took, and the forks its edit came through."""
+
+    latents: Tensor
+    cost: Cost = field(default_factory=Cost)
+    forks: Sequence[Fork] = ()
+
+
+ItemResult = ItemLatents | FaultlineError
+"""What became of an item, which a call knows by its place in the request."""
+
+
+@dataclass(frozen=True)
+class StoredImages:
+    """An item's images in the store, and what they took."""
+
+    refs: list[BlobRef]
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What became of each item, in the order of the request, and what all of them took beyond evaluations."""
+
+    items: list[StoredImages | FaultlineError]
+    spent: Cost
+
+    def outcomes(self, value: Callable[[int, StoredImages], Value]) -> list[Outcome[Value]]:
+        """Return an outcome an item; ``value`` turns the place and the images of one into its value."""
+        return [
+            failure(item) if isinstance(item, FaultlineError) else Outcome[Value](value=value(index, item))
+            for index, item in enumerate(self.items)
+        ]
+
+
+def refusals(
+    items: Sequence[Item], check: Callable[[Item], object], error: type[FaultlineError] = FaultlineError
+) -> dict[int, ItemResult]:
+    """Return the errors of items that ``check`` refuses by an ``error``; any other is raised."""
+    refused = dict[int, ItemResult]()
+    for index, item in enumerate(items):
+        try:
+            check(item)
+        except error as problem:
+            refused[index] = problem
+    return refused
+
+
+def out_of_memory(index: int) -> ResourceExhausted:
+    """Return the error of an item of which not even one sample fits."""
+    return ResourceExhausted(f"item {index} alone needs more memory than there is")
+
+
+def charge_once(
+    made: Mapping[int, ItemLatents], images: Mapping[int, Image], costs: Mapping[Image, Cost]
+) -> dict[int, ItemLatents]:
+    """Add what was spent on an image, once for all its items, to the first of these.
+
+    Args:
+        made: what the items came to, in the order in which they pay.
+        images: the image of each item.
+        costs: what was spent on an image; an image that was cached is not in it.
+    """
+    charged, unpaid = dict[int, ItemLatents](), dict(costs)
+    for index, item in made.items():
+        charged[index] = replace(item, cost=item.cost + unpaid.pop(images[index], Cost()))
+    return charged
+
+
+def require_finite(results: Mapping[int, ItemResult], precision: str) -> dict[int, ItemResult]:
+    """Put a NumericalFailure in the place of latents that are not finite."""
+    return {
+        index: item
+        if isinstance(item, FaultlineError) or bool(torch.isfinite(item.latents).all())
+        else NumericalFailure(f"the latents of item {index} are not finite in {precision}")
+        for index, item in results.items()
+    }
+
+
+def store_images(
+    call: EngineCall, results: Mapping[int, ItemResult], decoder: Decoder, spent: Cost
+) -> Stored:
+    """Decode the latents of all items in batches that fit, and store the images.
+
+    Args:
+        call: the call under way.
+        results: what became of every item of the request, by its place.
+        decoder: the autoencoder that decodes.
+        spent: what the call spent so far beyond evaluations; decoding is added to it.
+    """
+    results = require_finite(results, call.pipeline.denoiser.precision)
+    decoded, too_large = _decode(call, results, decoder)
+    flops = call.pipeline.flops
+    spent += flops.decoding(sum(map(len, decoded.values())), decoder)
+    whole = call.cost(spent)
+    items: list[StoredImages | FaultlineError] = []
+    for index in range(len(results)):
+        result = out_of_memory(index) if index in too_large else results[index]
+        if isinstance(result, ItemLatents):
+            refs = [call.store.put(encode_raw(image)) for image in decoded[index]]
+            cost = flops.evaluation.priced(result.cost + flops.decoding(len(refs), decoder))
+            items.append(StoredImages(refs, with_share_of_time(cost, whole, len(results))))
+        else:
+            items.append(result)
+    return Stored(items, spent)
+
+
+def _decode(
+    call: EngineCall, results: Mapping[int, ItemResult], decoder: Decoder
+) -> tuple[dict[int, list[Pixels]], set[int]]:
+    """Return the images of each item, and the items of which an image does not fit into memory alone."""
+    made = {index: item for index, item in results.items() if isinstance(item, ItemLatents)}
+
+    def work(batch: Sequence[tuple[int, Tensor]]) -> list[tuple[int, Pixels]]:
+        raise_if_cancelled(call.cancelled)
+        decoded = call.pipeline.codec.decode(torch.stack([latents for _, latents in batch]), decoder)
+        return [(index, image) for (index, _), image in zip(batch, decoded, strict=True)]
+
+    rows = [(index, latents) for index, item in made.items() for latents in item.latents]
+    done = call.sizers.of(f"decode {decoder}").run(rows, work)
+    images: dict[int, list[Pixels]] = {index: [] for index in made}
+    for index, image in chain.from_iterable(done.results):
+        images[index].append(image)
+    return images, {index for index, _ in done.too_large}

@@ -1,0 +1,173 @@
+"""One request for learned tokens: each class a link further, all of them in shared denoiser calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from faultline_core.blobs import cache_key
+from faultline_core.contract.base import Outcome
+from faultline_core.contract.tokens import LearnedToken, LearnTokensRequest, LearnTokensResponse
+from faultline_core.editing.driver.driver import Driver
+from faultline_core.editing.textual_inversion import TextualInversionSettings, textual_inversion_walk
+from faultline_core.editing.training_task import Learned
+from faultline_core.errors import Cancelled, FaultlineError, NumericalFailure, ResourceExhausted
+from faultline_core.types import Cost
+from faultline_services.batching.outcomes import failure
+from faultline_services.editor.call import EngineCall, with_share_of_time
+from faultline_services.editor.tokens.checkpoint import (
+    CHECKPOINT_FORMAT,
+    Checkpoint,
+    pack_checkpoint,
+    unpack_checkpoint,
+)
+from faultline_services.editor.tokens.learning_task import LearningTask, learning_task
+from faultline_services.editor.tokens.offers import token_offers
+from faultline_services.editor.tokens.training_latents import TrainingLatents
+
+LINK_KIND = "token-link"
+
+
+@dataclass(frozen=True)
+class ClassState:
+    """A class in this link: its task, what it took, and its checkpoint at the end once it is there."""
+
+    task: LearningTask
+    cost: Cost
+    end: Checkpoint | None = None
+
+
+class TokenLearning:
+    """The work of one request; what goes wrong with a class stays with it.
+
+    The end of each link is cached: a call repeated because its answer was lost costs nothing.
+    """
+
+    def __init__(self, call: EngineCall, request: LearnTokensRequest) -> None:
+        self._call, self._request, self._preset = call, request, request.preset
+        self._pipeline, self._store = call.pipeline, call.store
+        for prompt in self._preset.templates.prompts:
+            self._pipeline.prompts.tokenize(prompt, self._preset.vectors)
+        self._latents = TrainingLatents(call.pipeline, call.store, call.sizers)
+
+    def answer(self) -> LearnTokensResponse:
+        """Take every class its steps further, and store where each stands."""
+        results = [self._begin(index) for index in range(len(self._request.items))]
+        waiting = {
+            index: state
+            for index, state in enumerate(results)
+            if isinstance(state, ClassState) and state.end is None
+        }
+        encoding = sum((state.cost for state in waiting.values()), start=Cost())
+
+        def work(indices: Sequence[int], batch: int) -> dict[int, ClassState | FaultlineError]:
+            return self._learn({index: waiting[index] for index in indices}, batch)
+
+        samples = len(waiting) * self._preset.batch
+        done = self._call.sizers.of("learn").run_at_once(list(waiting), samples, work)
+        for index, state in (each for part in done.results for each in part.items()):
+            results[index] = state
+        for index in done.too_large:
+            results[index] = self._too_large(index)
+        whole = self._call.cost(encoding)
+        outcomes = [self._outcome(state, whole) for state in results]
+        cost = self._call.cost(encoding)
+        return LearnTokensResponse(outcomes=outcomes, model=self._pipeline.identity, cost=cost)
+
+    def _begin(self, index: int) -> ClassState | FaultlineError:
+        """Find out where a class stands and make ready what it will be shown."""
+        try:
+            task = learning_task(self._call, self._request, self._request.items[index], self._latents)
+            if task.until == task.checkpoint.state.step:
+                return ClassState(task, Cost(), task.checkpoint)
+            if (cached := self._cached(task)) is not None:
+                return ClassState(task, Cost(), cached)
+            wanted = [task.shown(sample) for sample in task.samples()]
+            return ClassState(task, self._latents.prepare(wanted, self._call.cancelled))
+        except Cancelled:
+            raise
+        except FaultlineError as error:
+            return error
+
+    def _cached(self, task: LearningTask) -> Checkpoint | None:
+        ref = self._store.recall(LINK_KIND, self._key(task))
+        if ref is None:
+            return None
+        try:
+            return unpack_checkpoint(self._store.get(ref), task.recipe, task.initial)
+        except FaultlineError:
+            # It may expire between the two look-ups: then it is learned again.
+            return None
+
+    def _key(self, task: LearningTask) -> str:
+        # By what links a class came there is no matter: a chain of them equals one, up to rounding.
+        precision = self._pipeline.denoiser.precision
+        return cache_key(
+            format=CHECKPOINT_FORMAT, recipe=dict(task.recipe), until=task.until, precision=precision
+        )
+
+    def _learn(self, states: Mapping[int, ClassState], batch: int) -> dict[int, ClassState | FaultlineError]:
+        """Train classes in shared denoiser calls of ``batch`` samples."""
+        call, preset = self._call, self._preset
+        driver = Driver(call.denoiser, batch=batch, cancelled=call.cancelled)
+        settings = TextualInversionSettings(
+            learning_rate=preset.learning_rate, weight_decay=preset.weight_decay, pin_norm=preset.pin_norm
+        )
+        tasks = [state.task for state in states.values()]
+        # Templates first: a sample names them by their places.
+        own = dict.fromkeys(prompt for task in tasks for prompt in task.prompts())
+        prompts = [*preset.templates.prompts, *own]
+        numbers = {prompt: len(prompts) - len(own) + place for place, prompt in enumerate(own)}
+        reader = self._pipeline.prompts.slot_reader([(prompt, preset.vectors) for prompt in prompts])
+        token_tasks = [task.token_task(self._latents, numbers) for task in tasks]
+        walk = textual_inversion_walk(token_tasks, reader, self._pipeline.schedule, settings, list(states))
+        learned = dict(zip(states, driver.run(walk), strict=True))
+        costs = {index: self._pipeline.flops.evaluation.priced(driver.cost(index)) for index in states}
+        return {
+            index: self._ended(replace(state, cost=state.cost + costs[index]), learned[index])
+            for index, state in states.items()
+        }
+
+    def _ended(self, state: ClassState, learned: Learned) -> ClassState | FaultlineError:
+        task = state.task
+        if learned.broken:
+            return self._not_finite(task, learned)
+        end = task.after(learned)
+        self._store.remember(LINK_KIND, self._key(task), self._store.put(pack_checkpoint(end, task.recipe)))
+        return replace(state, end=end)
+
+    def _not_finite(self, task: LearningTask, learned: Learned) -> NumericalFailure:
+        if not bool(torch.isfinite(task.initial).all()):
+            return NumericalFailure(f"the text encoder's vectors of {task.initialiser!r} are not finite")
+        step = task.checkpoint.state.step + len(learned.losses)
+        return NumericalFailure(
+            f"what is learned of {task.item.class_name!r} is not finite in "
+            f"{self._pipeline.denoiser.precision} at step {step} of {self._preset.steps}"
+        )
+
+    def _too_large(self, index: int) -> ResourceExhausted:
+        name = self._request.items[index].class_name
+        return ResourceExhausted(f"learning {name!r} alone needs more memory than there is")
+
+    def _outcome(self, state: ClassState | FaultlineError, whole: Cost) -> Outcome[LearnedToken]:
+        if isinstance(state, FaultlineError):
+            return failure(state)
+        cost = with_share_of_time(state.cost, whole, len(self._request.items))
+        return Outcome[LearnedToken](value=self._token(state.task, state.end or state.task.checkpoint, cost))
+
+    def _token(self, task: LearningTask, end: Checkpoint, cost: Cost) -> LearnedToken:
+        ended = end.state.step == self._preset.steps
+        offers = token_offers(self._call, self._request, task, end) if ended else []
+        return LearnedToken(
+            class_name=task.item.class_name,
+            steps=end.state.step,
+            checkpoint=self._store.put(pack_checkpoint(end, task.recipe)),
+            bundle=offers[-1].bundle if offers else None,
+            offers=offers,
+            losses=list(end.losses[task.checkpoint.state.step :]),
+            images=len(task.images),
+            dropped=list(end.dropped),
+            cost=cost,
+        )

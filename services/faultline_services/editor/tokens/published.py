@@ -1,0 +1,136 @@
+"""Tokens that others published as pickles, made into bundles without running what a pickle may hold.
+
+The ImageNet* tokens (`madrylab/imagenet-star-tokens`) are a ``tokens.zip`` with ``0.bin`` to ``999.bin``, one
+class each in the order of ImageNet: a vector as `torch.save` writes it. Files of textual inversion elsewhere
+hold a dictionary with a placeholder and its vectors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import pickle
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from faultline_core.contract.base import ModelIdentity
+from faultline_core.contract.tokens import TokenDescription
+from faultline_core.errors import InvalidRequest, ModelFormatRefused
+from faultline_services.editor.tokens.bundle import TokenBundle, pack_bundle
+
+BASE_MODEL = "stabilityai/stable-diffusion-2"
+"""What ImageNet*'s tokens were learned for; the released code names no revision that can still be had."""
+UNKNOWN_REVISION = "published"
+LEARNED_STEPS = 3000
+MAX_BYTES = 1_000_000
+"""A vector takes 4 kB: what is larger is none, or was saved with the whole table behind it."""
+_MEMBER = re.compile(r"(?:.*/)?(\d{1,6})\.bin")
+
+
+def read_published(data: bytes) -> Tensor:
+    """Read the vectors (k, D) of one file, in float32.
+
+    Raises:
+        ModelFormatRefused: it holds code, is no file of `torch.save`, or no vector is in it.
+    """
+    if len(data) > MAX_BYTES:
+        raise ModelFormatRefused(f"the token's file has {len(data)} bytes, more than {MAX_BYTES}")
+    try:
+        # Only tensors and plain containers are built; any other name in the pickle is refused, not called.
+        loaded: object = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except (
+        pickle.UnpicklingError,
+        RuntimeError,
+        EOFError,
+        ValueError,
+        KeyError,
+        zipfile.BadZipFile,
+    ) as error:
+        raise ModelFormatRefused("the token's file contains code or was not written by torch.save") from error
+    vectors = _vectors(loaded)
+    if vectors is None or not bool(torch.isfinite(vectors).all()):
+        raise ModelFormatRefused(f"the token's file holds a {type(loaded).__name__} without a finite vector")
+    return vectors
+
+
+def _vectors(loaded: object) -> Tensor | None:
+    """Find the vectors: alone, as the one value of a dictionary, or there in a pair behind their name."""
+    # Not by recursion: a small pickle nests as deep as it likes.
+    if isinstance(loaded, dict) and len(loaded) == 1:
+        loaded = next(iter(loaded.values()))
+    if isinstance(loaded, tuple | list) and len(loaded) == 2 and isinstance(loaded[0], str):
+        loaded = loaded[1]
+    if not isinstance(loaded, Tensor) or loaded.ndim not in (1, 2) or loaded.numel() == 0:
+        return None
+    return loaded.detach().to(torch.float32).reshape(-1, loaded.shape[-1]).contiguous()
+
+
+def convert(
+    archive: Path, class_names: Sequence[str], *, model: str = BASE_MODEL
+) -> Iterator[tuple[int, TokenBundle]]:
+    """Yield the number and the bundle of each token in a zip archive, in the order of their numbers.
+
+    Raises:
+        InvalidRequest: a token's number has no class name.
+        ModelFormatRefused: a file is refused, and named.
+    """
+    with zipfile.ZipFile(archive) as files:
+        found = {
+            int(match[1]): each for each in files.infolist() if (match := _MEMBER.fullmatch(each.filename))
+        }
+        for number, member in sorted(found.items()):
+            if number >= len(class_names):
+                raise InvalidRequest(
+                    f"{member.filename!r} has no class name: only {len(class_names)} names are given"
+                )
+            # By the size it unpacks to: a few bytes can claim gigabytes.
+            if member.file_size > MAX_BYTES:
+                raise ModelFormatRefused(
+                    f"{member.filename!r} has {member.file_size} bytes, more than a token's {MAX_BYTES}"
+                )
+            try:
+                vectors = read_published(files.read(member))
+            except ModelFormatRefused as error:
+                raise ModelFormatRefused(f"{member.filename!r}: {error.detail}") from error
+            yield number, _bundle(vectors, class_names[number], model)
+
+
+def _bundle(vectors: Tensor, class_name: str, model: str) -> TokenBundle:
+    return TokenBundle(
+        vectors,
+        TokenDescription(
+            class_name=class_name,
+            initialiser=class_name,
+            model=ModelIdentity(id=model, revision=UNKNOWN_REVISION),
+            width=vectors.shape[1],
+            vectors=vectors.shape[0],
+            steps=LEARNED_STEPS,
+            pin_norm=True,
+            templates="object",
+        ),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write a bundle for each token of an archive: ``<number>.safetensors``."""
+    parser = argparse.ArgumentParser(prog="python -m faultline_services.editor.tokens.published")
+    parser.add_argument("--archive", type=Path, required=True, help="tokens.zip")
+    parser.add_argument(
+        "--class-names", type=Path, required=True, help="text file, one class a line, in order"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for the bundles")
+    parser.add_argument("--model", default=BASE_MODEL, help="what the suite calls the model (%(default)s)")
+    given = parser.parse_args(arguments)
+    given.out.mkdir(parents=True, exist_ok=True)
+    class_names = given.class_names.read_text(encoding="utf-8").splitlines()
+    for number, bundle in convert(given.archive, class_names, model=given.model):
+        (given.out / f"{number}.safetensors").write_bytes(pack_bundle(bundle))
+
+
+if __name__ == "__main__":
+    main()

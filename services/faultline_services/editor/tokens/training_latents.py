@@ -1,0 +1,91 @@
+"""Latents of the images that a token learns from: each image, and its mirror, is encoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from torch import Tensor
+
+from faultline_core.blobs import BlobStore
+from faultline_core.editing.denoiser import Cancellation, raise_if_cancelled
+from faultline_core.errors import FaultlineError, ResourceExhausted
+from faultline_core.images.codecs import Pixels, decode_image
+from faultline_core.types import BlobRef, Cost
+from faultline_services.batching.batch_size import BatchSizers
+from faultline_services.editor.caches.tensor_cache import TensorCache
+from faultline_services.editor.latent_codec import centre_crop
+from faultline_services.editor.pipeline import Pipeline
+
+CACHE_KIND = "training-latents"
+CACHE_FORMAT = 1
+"""Raised when an image's latents come out differently than before."""
+
+Shown = tuple[BlobRef, bool]
+"""An image by its bytes, and whether it is mirrored."""
+
+
+class TrainingLatents:
+    """Encodes what a link will be shown, and nothing else: of a large class, a small part."""
+
+    def __init__(self, pipeline: Pipeline, store: BlobStore, sizers: BatchSizers) -> None:
+        self._pipeline, self._store, self._sizers = pipeline, store, sizers
+        model: dict[str, object] = {
+            "revision": pipeline.identity.revision,
+            "resolution": pipeline.codec.resolution,
+        }
+        # The autoencoder's precision, which is not the denoiser's.
+        precision = str(pipeline.null.dtype).removeprefix("torch.")
+        self._cache = TensorCache(store, CACHE_KIND, CACHE_FORMAT, model, precision)
+        self._known: dict[Shown, Tensor] = {}
+
+    def unreadable(self, images: Iterable[BlobRef], cancelled: Cancellation) -> dict[BlobRef, FaultlineError]:
+        """Decode every image and return what is wrong with those that cannot be read."""
+        found = {}
+        for image in dict.fromkeys(images):
+            raise_if_cancelled(cancelled)
+            try:
+                decode_image(self._store.get(image))
+            except FaultlineError as error:
+                found[image] = error
+        return found
+
+    def prepare(self, wanted: Iterable[Shown], cancelled: Cancellation) -> Cost:
+        """Find or encode images, and return what the encoding took.
+
+        Raises:
+            ArtifactMissing, ArtifactCorrupt: an image could be read before, and no longer can be.
+            ResourceExhausted: not even one fits into memory.
+        """
+        missing = [shown for shown in dict.fromkeys(wanted) if not self._find(shown)]
+
+        def work(batch: Sequence[Shown]) -> None:
+            raise_if_cancelled(cancelled)
+            latents = self._pipeline.codec.encode([self._image(shown) for shown in batch]).cpu()
+            for shown, each in zip(batch, latents, strict=True):
+                self._known[shown] = each
+                self._cache.keep({"latents": each}, image=shown[0], mirrored=shown[1])
+
+        if self._sizers.of("encode").run(missing, work).too_large:
+            raise ResourceExhausted(
+                "out of memory while encoding a single image; free memory or use a smaller model"
+            )
+        return self._pipeline.flops.encoding(len(missing))
+
+    def of(self, shown: Shown) -> Tensor:
+        """Return the latents (C, h, w) of an image that was prepared."""
+        return self._known[shown].to(self._pipeline.device)
+
+    def _find(self, shown: Shown) -> bool:
+        if shown not in self._known:
+            tensors = self._cache.find(image=shown[0], mirrored=shown[1])
+            if tensors is None:
+                return False
+            self._known[shown] = tensors["latents"]
+        return True
+
+    def _image(self, shown: Shown) -> Pixels:
+        image, mirrored = shown
+        pixels = centre_crop(decode_image(self._store.get(image)), self._pipeline.codec.resolution)
+        # Pixels, not latents: the mirror of an image's latents is not what its mirror is encoded to.
+        return np.ascontiguousarray(pixels[:, ::-1]) if mirrored else pixels

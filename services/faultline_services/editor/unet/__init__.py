@@ -1,0 +1,1 @@
+"""The UNet behind the core's Denoiser protocol: attention, schedulers, operation counts."""

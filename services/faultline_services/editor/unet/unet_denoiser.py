@@ -1,0 +1,123 @@
+"""A diffusers UNet as the core's Denoiser."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from faultline_core.editing.denoiser import AttentionControl
+from faultline_core.editing.noise_schedule import DISTILLED_STEPS, NoiseSchedule
+from faultline_services.editor.unet.attention_processors import attach
+
+if TYPE_CHECKING:
+    from diffusers import UNet2DConditionModel
+
+GUIDANCE_SCALE = 1000.0
+LONGEST_PERIOD = 10000.0
+
+
+class UNetDenoiser:
+    """Frozen weights; computes in the UNet's precision and answers in that of the latents."""
+
+    def __init__(self, unet: UNet2DConditionModel) -> None:
+        self._unet = unet.eval().requires_grad_(requires_grad=False)
+        self._seat = attach(unet)
+        self._width: int | None = unet.config.time_cond_proj_dim
+        self._guidance = 1.0
+
+    @property
+    def precision(self) -> str:
+        """The type the weights compute in, as ``float32``."""
+        return str(self._unet.dtype).removeprefix("torch.")
+
+    @property
+    def takes_guidance(self) -> bool:
+        """Whether guidance is an input of the network, instead of a mix of two evaluations."""
+        return self._width is not None
+
+    @contextmanager
+    def guided(self, guidance: float) -> Iterator[float]:
+        """Evaluate at a guidance meanwhile, if the network takes one in; else at none.
+
+        Yields:
+            The guidance left for the caller to apply between two evaluations: 1 where the network does.
+        """
+        if self._width is None:
+            yield guidance
+            return
+        self._guidance = guidance
+        try:
+            yield 1.0
+        finally:
+            self._guidance = 1.0
+
+    @contextmanager
+    def in_float32(self) -> Iterator[None]:
+        """Compute in float32 meanwhile; the weights are the very same again afterwards, whatever happens."""
+        # Kept and put back rather than cast back: exact, and graphs captured over them stay valid.
+        kept = [(part, part.data) for part in [*self._unet.parameters(), *self._unet.buffers()]]
+        try:
+            for part, data in kept:
+                part.data = data.float() if data.is_floating_point() else data
+            yield
+        finally:
+            for part, data in kept:
+                part.data = data
+
+    def __call__(
+        self, latents: Tensor, timestep: Tensor, text: Tensor, control: AttentionControl | None = None
+    ) -> Tensor:
+        """Predict for latents (B, C, H, W) at timestep (B,) given text (B, L, D)."""
+        dtype = self._unet.dtype
+        with self._seat.taken_by(control):
+            output: Tensor = self._unet(
+                latents.to(dtype),
+                timestep,
+                text.to(dtype),
+                timestep_cond=self._condition(latents.shape[0]),
+                return_dict=False,
+            )[0]
+        return output.to(latents.dtype)
+
+    def _condition(self, rows: int) -> Tensor | None:
+        if self._width is None:
+            return None
+        embedded = guidance_embedding(self._guidance, self._width)
+        return embedded.to(self._unet.device, self._unet.dtype).expand(rows, -1)
+
+
+def guidance_embedding(guidance: float, width: int) -> Tensor:
+    """Embed a guidance scale into (1, width) float32: sines, then cosines, of w - 1 (Meng et al. 2023).
+
+    At guidance 1, the conditional output alone, it stands for 0.
+    """
+    half = width // 2
+    exponents = torch.arange(half, dtype=torch.float32) * -(math.log(LONGEST_PERIOD) / (half - 1))
+    angles = GUIDANCE_SCALE * (guidance - 1.0) * torch.exp(exponents)
+    embedded = torch.cat([torch.sin(angles), torch.cos(angles)])
+    return torch.nn.functional.pad(embedded, (0, width % 2))[None]
+
+
+def schedule_from_config(config: dict[str, Any]) -> NoiseSchedule:
+    """Read the noise levels from the configuration of any diffusers scheduler; Faultline samples with DDIM.
+
+    Absent fields take diffusers' own defaults. That of a few-step model, `LCMScheduler`, names no spacing:
+    it skips through the steps that the model was distilled on.
+    """
+    few_steps = config.get("_class_name") == "LCMScheduler"
+    return NoiseSchedule(
+        train_steps=config.get("num_train_timesteps", 1000),
+        beta_start=config.get("beta_start", 0.0001),
+        beta_end=config.get("beta_end", 0.02),
+        beta_schedule=config.get("beta_schedule", "linear"),
+        prediction=config.get("prediction_type", "epsilon"),
+        steps_offset=config.get("steps_offset", 0),
+        set_alpha_to_one=config.get("set_alpha_to_one", True),
+        spacing="distilled" if few_steps else config.get("timestep_spacing", "leading"),
+        distilled_steps=config.get("original_inference_steps", DISTILLED_STEPS),
+    )

@@ -1,0 +1,116 @@
+"""Both towers of an open_clip model, read from a local folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+# Before anything that imports torchvision.
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import numpy as np
+import open_clip
+import torch
+from open_clip.transform import PreprocessCfg, image_transform_v2
+from PIL import Image
+from torch import Tensor
+
+from faultline_core.blobs import BlobStore
+from faultline_core.errors import PromptTooLong
+from faultline_core.images.codecs import Pixels, decode_image
+from faultline_services.models.cached_forward import Arrays, CachedForward
+from faultline_services.models.model_folder import folder_revision
+
+
+class ClipEncoder:
+    """Embeds images and texts in one space; vectors are not yet of unit length."""
+
+    def __init__(self, folder: Path, *, device: str = "cpu") -> None:
+        location = f"local-dir:{folder}"
+        self._device = torch.device(device)
+        # Of all files in a folder open_clip prefers those two that `clip_folder` asked for.
+        model = open_clip.create_model(location, pretrained_text=False, require_pretrained=True)
+        # Without `require_pretrained` open_clip only warns of missing weights and goes on with random ones.
+        self._model = model.eval().to(self._device)
+        self._tokenize = open_clip.get_tokenizer(location)
+        self._preprocess: Callable[[Image.Image], Tensor] = image_transform_v2(
+            PreprocessCfg(**self._model.visual.preprocess_cfg), is_train=False
+        )
+        self.revision = folder_revision(folder)
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory its weights take."""
+        tensors = [*self._model.parameters(), *self._model.buffers()]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+    @property
+    def context_length(self) -> int:
+        """Most tokens of a text, marks of beginning and end included."""
+        return int(self._model.context_length)
+
+    @property
+    def logit_scale(self) -> float:
+        """What cosines are multiplied by before the softmax of a zero-shot classifier."""
+        return float(self._model.logit_scale.detach().exp())
+
+    def image_pass(self, store: BlobStore, batch: int) -> CachedForward[Tensor]:
+        """Return the pass that gives ``vector`` of each image of the store."""
+        return CachedForward(
+            store,
+            "clip-image",
+            read=lambda ref: self.read_image(decode_image(store.get(ref))),
+            forward=self.embed_images,
+            inputs={"model": self.revision},
+            batch=batch,
+        )
+
+    def text_pass(self, store: BlobStore, batch: int) -> CachedForward[Tensor]:
+        """Return the pass that gives ``vector`` of each text."""
+        return CachedForward(
+            store,
+            "clip-text",
+            read=self.read_text,
+            forward=self.embed_texts,
+            inputs={"model": self.revision},
+            batch=batch,
+        )
+
+    def read_image(self, pixels: Pixels) -> Tensor:
+        """Return the image as the image tower takes it, float (3, H, W)."""
+        return self._preprocess(Image.fromarray(pixels))
+
+    def read_text(self, text: str) -> Tensor:
+        """Return token ids, int64 (L,).
+
+        Raises:
+            PromptTooLong: the text would be cut.
+        """
+        # One place more than the tower reads: a text that reaches into it would have been cut silently.
+        row: Tensor = self._tokenize([text], context_length=self.context_length + 1)[0]
+        if int(row[-1]) != self._pad:
+            raise PromptTooLong(
+                f"{text!r} has more tokens than the {self.context_length} that CLIP reads; shorten it"
+            )
+        return row[:-1]
+
+    @property
+    def _pad(self) -> int:
+        # open_clip's own tokenizer pads with 0 and does not say so; those of transformers say it.
+        return int(getattr(getattr(self._tokenize, "tokenizer", None), "pad_token_id", 0) or 0)
+
+    @torch.inference_mode()
+    def embed_images(self, images: list[Tensor]) -> list[Arrays]:
+        """Return ``vector`` (d,) of each image."""
+        return _rows(self._model.encode_image(torch.stack(images).to(self._device)))
+
+    @torch.inference_mode()
+    def embed_texts(self, texts: list[Tensor]) -> list[Arrays]:
+        """Return ``vector`` (d,) of each text."""
+        return _rows(self._model.encode_text(torch.stack(texts).to(self._device)))
+
+
+def _rows(vectors: Tensor) -> list[Arrays]:
+    values = vectors.float().cpu().numpy()
+    return [{"vector": np.ascontiguousarray(row)} for row in values]

@@ -1,0 +1,54 @@
+"""Where a model's files lie, which of them are read, and the digest that names their state."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+from faultline_core.errors import UnknownModel
+
+# Each part begins with a letter or digit, so neither `..` nor a hidden folder can be spelt.
+_RELATIVE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+# Neither `*.bin` nor `*.py`: nothing that could hold code is fetched or read.
+_READ = ("*.safetensors", "*.json", "*.txt", "*.model")
+
+
+def model_folder(root: Path, name: str) -> Path:
+    """Find a model's folder under ``root``, else among the models already downloaded from the hub.
+
+    Raises:
+        UnknownModel: neither has it; nothing is ever downloaded here.
+    """
+    if not _RELATIVE.fullmatch(name):
+        raise UnknownModel(f"{name!r} is not a model name; use letters, digits, '.', '_', '-' and '/'")
+    folder = root / name
+    if folder.is_dir():
+        return folder
+    try:
+        return Path(snapshot_download(name, local_files_only=True, allow_patterns=list(_READ)))
+    except (LocalEntryNotFoundError, HFValidationError) as error:
+        raise UnknownModel(
+            f"there is no folder {name!r} under the model root and no downloaded model of that name"
+        ) from error
+
+
+def stays_inside(folder: Path, root: Path) -> bool:
+    """Tell whether a folder lies under ``root`` with all it holds, wherever links among it lead."""
+    inside = root.resolve()
+    return all(path.resolve().is_relative_to(inside) for path in (folder, *folder.rglob("*")))
+
+
+def folder_revision(folder: Path) -> str:
+    """Return the digest of every file a model is read from, weights, configurations and vocabularies."""
+    # By content, not by name or time: a copied folder must find what was cached for the first.
+    total = hashlib.sha256()
+    files = sorted({path for pattern in _READ for path in folder.rglob(pattern)})
+    for path in files:
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        total.update(f"{path.relative_to(folder).as_posix()} {content}\n".encode())
+    return total.hexdigest()

@@ -1,0 +1,1 @@
+"""The services as Serve applications: configuration, launcher, cluster, and what every deployment shares."""

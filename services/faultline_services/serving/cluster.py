@@ -1,0 +1,159 @@
+"""A Ray cluster of this machine's own, with the services on it: started, written down, stopped."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from faultline_core.errors import BackendUnavailable
+from faultline_services.serving.serve_config import http_options, import_path, route_prefix
+from faultline_services.settings import MEBIBYTE, ServiceName, ServiceSettings
+
+STATE_FILE = "services.json"
+# Images travel as references, so bodies are small; Ray's own choice is 30 % of the memory.
+OBJECT_STORE_BYTES = 300 * MEBIBYTE
+PRIVATE = 0o077
+
+
+def require_free_port(settings: ServiceSettings) -> None:
+    """Raise BackendUnavailable when something listens on the port: two proxies would share it silently."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family) as probe:
+        # Connections of a launcher that just stopped linger for a minute; they take no port.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+        except OSError as error:
+            raise BackendUnavailable(
+                f"{settings.host}:{settings.port} is already in use; stop that program or set another port"
+            ) from error
+
+
+def ensure_secret(settings: ServiceSettings) -> None:
+    """Write the shared secret's file, readable by its owner only, unless there is a secret already."""
+    if settings.secret is None and not settings.secret_file.exists():
+        settings.secret_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings.secret_file.touch(mode=0o600)
+        settings.secret_file.write_text(secrets.token_hex(32), encoding="utf-8")
+
+
+def services_url(settings: ServiceSettings) -> str:
+    """Return the address below which each service has its name as path."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{settings.port}"
+
+
+@contextmanager
+def running(settings: ServiceSettings, services: Sequence[ServiceName]) -> Iterator[None]:
+    """Start Ray and the services; yield when they answer; stop all of it at the end.
+
+    Raises:
+        BackendUnavailable: the port is taken, or a service did not start.
+    """
+    require_free_port(settings)
+    # Ray's sessions and logs are written by processes that inherit it.
+    os.umask(PRIVATE)
+    ensure_secret(settings)
+    # Ray puts sockets there, whose paths may have no more than about 100 characters.
+    folder = Path(tempfile.mkdtemp(prefix="faultline-"))
+    try:
+        with _ray(folder):
+            _deploy(settings, services)
+            _write_state(settings, services)
+            yield
+    finally:
+        (settings.state_dir / STATE_FILE).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _ray(folder: Path) -> Iterator[None]:
+    """Start a cluster that needs this folder's token and sends no usage reports."""
+    _prepare_environment(folder / "token")
+    # Ray reads its environment on import.
+    import ray
+    from ray import serve
+
+    try:
+        ray.init(
+            address="local",
+            _temp_dir=str(folder / "ray"),
+            # Otherwise Ray binds the address by which others reach this machine.
+            _node_ip_address="127.0.0.1",
+            object_store_memory=OBJECT_STORE_BYTES,
+            # One process and one open port less; the gateway shows what there is to see.
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+    except Exception as error:
+        # Ray has no narrower one for a node that does not come up, as within 30 s on a loaded machine.
+        raise BackendUnavailable(f"Ray did not start: {error}") from error
+    try:
+        yield
+    finally:
+        serve.shutdown()
+        ray.shutdown()
+
+
+def _prepare_environment(token: Path) -> None:
+    """Tell Ray of its token, and to keep to itself: a cluster of the caller's environment is not ours."""
+    token.touch(mode=0o600)
+    token.write_text(secrets.token_hex(32), encoding="utf-8")
+    os.environ |= {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        # Ray looks every 10 s by default; the one proxy of this machine should be back sooner.
+        "RAY_SERVE_PROXY_HEALTH_CHECK_PERIOD_S": "2",
+        "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "3",
+    }
+    os.environ.pop("RAY_ADDRESS", None)
+    os.environ.pop("RAY_AUTH_TOKEN", None)
+
+
+def _deploy(settings: ServiceSettings, services: Sequence[ServiceName]) -> None:
+    from ray import serve
+
+    serve.start(proxy_location="HeadOnly", http_options=http_options(settings))
+    targets = []
+    for service in services:
+        module, _, builder = import_path(service).partition(":")
+        application = getattr(importlib.import_module(module), builder)(settings)
+        targets.append(serve.RunTarget(application, name=service, route_prefix=route_prefix(service)))
+    try:
+        serve.run_many(targets)
+    except RuntimeError as error:
+        # Serve raises one error for all; the reasons stand in the deployments' states.
+        raise BackendUnavailable(f"not every service started: {_complaints()}") from error
+
+
+def _complaints() -> str:
+    """Return what the deployments that failed say, the last line of each."""
+    from ray import serve
+
+    messages = [
+        # A remote traceback, whose last line is the error.
+        f"{name}: {deployment.message.strip().splitlines()[-1].strip()}"
+        for name, application in serve.status().applications.items()
+        for deployment in application.deployments.values()
+        if deployment.message.strip()
+    ]
+    return "; ".join(messages)
+
+
+def _write_state(settings: ServiceSettings, services: Sequence[ServiceName]) -> None:
+    state = {"pid": os.getpid(), "url": services_url(settings), "services": list(services)}
+    settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    written = settings.state_dir / f"{STATE_FILE}.new"
+    written.write_text(json.dumps(state), encoding="utf-8")
+    # A process that waits for the file must never read half of it.
+    written.replace(settings.state_dir / STATE_FILE)

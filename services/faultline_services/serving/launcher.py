@@ -1,0 +1,158 @@
+"""``faultline-services``: start the services on this machine, stop them, print their Serve config."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+import yaml
+
+from faultline_core.errors import BackendUnavailable, FaultlineError
+from faultline_services.models.weights import require_weights
+from faultline_services.serving.cluster import STATE_FILE, running, services_url
+from faultline_services.serving.serve_config import SERVICES, serve_config, services_of
+from faultline_services.settings import ServiceSettings
+
+# The weights of a published suite, 30 GB and more, take minutes from a slow disk.
+START_TIMEOUT_S = 600.0
+# Twice what a replica is given to drain.
+STOP_TIMEOUT_S = 60.0
+POLL_S = 0.2
+EXIT_USAGE, EXIT_FAILED = 2, 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb and return the exit code: 0 done, 2 wrong settings, 3 the services did not run."""
+    given = _parser().parse_args(arguments)
+    try:
+        settings = _settings(given)
+    except (ValueError, OSError) as error:
+        sys.stderr.write(f"faultline-services: {error}\n")
+        return EXIT_USAGE
+    try:
+        verbs = {"up": up, "down": down, "config": config}
+        verbs[given.verb](settings, given)
+    except FaultlineError as error:
+        sys.stderr.write(f"faultline-services: {error.detail}\n")
+        return EXIT_FAILED
+    return 0
+
+
+def up(settings: ServiceSettings, given: argparse.Namespace) -> None:
+    """Start the services; stay with them until a signal ends them, or with --detach leave them running."""
+    services = given.only or services_of(settings)
+    require_weights(settings, services)
+    if given.detach:
+        _detach(settings, given)
+        return
+    ended = threading.Event()
+
+    def end(_: int, __: FrameType | None) -> None:
+        ended.set()
+
+    with running(settings, services):
+        # Ray takes these signals for itself when it starts.
+        signal.signal(signal.SIGTERM, end)
+        signal.signal(signal.SIGINT, end)
+        sys.stdout.write(f"services answer at {services_url(settings)}\n")
+        sys.stdout.flush()
+        ended.wait()
+
+
+def down(settings: ServiceSettings, given: argparse.Namespace) -> None:
+    """Stop, by its recorded pid, what ``up`` started."""
+    state = _state(settings)
+    if state is None:
+        sys.stdout.write("no services are running\n")
+        return
+    os.kill(state["pid"], signal.SIGTERM)
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while _state(settings) is not None:
+        if time.monotonic() > deadline:
+            raise BackendUnavailable(f"process {state['pid']} did not stop in {STOP_TIMEOUT_S:g} s")
+        time.sleep(POLL_S)
+
+
+def config(settings: ServiceSettings, given: argparse.Namespace) -> None:
+    """Print the Serve config."""
+    sys.stdout.write(
+        yaml.safe_dump(serve_config(settings, given.only or services_of(settings)), sort_keys=False)
+    )
+
+
+def _detach(settings: ServiceSettings, given: argparse.Namespace) -> None:
+    """Run ``up`` in a session of its own and return when it answers."""
+    settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    log = settings.state_dir / "services.log"
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "faultline_services.serving.launcher", *_same_again(given)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            # A session of its own: an interrupt typed in this terminal must not reach it.
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + START_TIMEOUT_S
+    # The file may still be that of a launcher that was killed.
+    while (state := _state(settings)) is None or state["pid"] != child.pid:
+        if child.poll() is not None or time.monotonic() > deadline:
+            raise BackendUnavailable(f"the services did not start; see {log}")
+        time.sleep(POLL_S)
+    sys.stdout.write(f"services answer at {state['url']}; process {child.pid}\n")
+
+
+def _same_again(given: argparse.Namespace) -> list[str]:
+    """Return the arguments of this call without --detach."""
+    options = {"--suite": given.suite, "--port": given.port, "--state-dir": given.state_dir}
+    chosen = [(name, str(value)) for name, value in options.items() if value is not None]
+    chosen += [("--only", service) for service in given.only or ()]
+    return ["up", *(part for pair in chosen for part in pair)]
+
+
+def _state(settings: ServiceSettings) -> dict[str, Any] | None:
+    file = settings.state_dir / STATE_FILE
+    try:
+        state: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return state if _alive(int(state["pid"])) else None
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="faultline-services", description=__doc__)
+    parser.add_argument("verb", choices=["up", "down", "config"])
+    parser.add_argument(
+        "--only", action="append", choices=SERVICES, help="this service alone; may be repeated"
+    )
+    parser.add_argument("--detach", action="store_true", help="return when the services answer")
+    parser.add_argument("--suite", help="a suite's name, or a TOML file")
+    parser.add_argument("--port", type=int, help="where the one HTTP proxy listens")
+    parser.add_argument("--state-dir", help="where the secret, the store and services.json lie")
+    return parser
+
+
+def _settings(given: argparse.Namespace) -> ServiceSettings:
+    named = {"suite": given.suite, "port": given.port, "state_dir": given.state_dir}
+    return ServiceSettings.model_validate({name: value for name, value in named.items() if value is not None})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

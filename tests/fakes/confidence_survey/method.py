@@ -1,0 +1,65 @@
+"""The entry points of the made-up method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from fakes.confidence_survey.contract import SurveyCreate, SurveyItem, SurveySummary
+from fakes.confidence_survey.export import survey_card, survey_records
+from fakes.confidence_survey.plan import plan
+from fakes.confidence_survey.process import process
+from fakes.confidence_survey.report import render
+from fakes.confidence_survey.summary import summarize
+from faultline_core.contract.runs import Run
+from faultline_core.types import RunKind
+from faultline_gateway.exports import Card, Record
+from faultline_gateway.exports.method import ExportChoice
+from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.items import LeasedGroup, Plan, Recorder
+from faultline_gateway.runs.stores import Store
+from faultline_gateway.services.ports import Services
+
+
+class ConfidenceSurvey:
+    """The method of confidence surveys."""
+
+    kind: RunKind = "confidence-survey"  # type: ignore[assignment]  # the test adds it to the closed list
+    item = SurveyItem
+
+    async def plan(self, create: SurveyCreate, context: RunContext) -> Plan:
+        """Plan an item an image."""
+        return await plan(create, context)
+
+    async def process(
+        self, group: LeasedGroup, *, services: Services, record: Recorder, store: Store
+    ) -> None:
+        """Classify one image."""
+        await process(group, services=services, record=record, store=store)
+
+    def revision(self, run_id: str, context: RunContext) -> None:
+        """Name nothing."""
+
+    def summarize(
+        self, run: Run, items: Iterable[SurveyItem], view: None, context: RunContext
+    ) -> SurveySummary:
+        """Sum up confidences."""
+        return summarize(run, items)
+
+    def report(
+        self,
+        summary: SurveySummary,
+        run: Run,
+        items: Iterable[SurveyItem],
+        read_image: Callable[[str], bytes],
+    ) -> str:
+        """Write the report."""
+        return render(summary)
+
+    def export(
+        self, summary: SurveySummary, items: Iterable[SurveyItem], choice: ExportChoice
+    ) -> tuple[Card, Iterator[Record]]:
+        """Return the images."""
+        return survey_card(summary), survey_records(summary, items)
+
+
+CONFIDENCE_SURVEY = ConfidenceSurvey()

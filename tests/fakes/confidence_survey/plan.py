@@ -1,0 +1,34 @@
+"""Planning of a survey: one item per image."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fakes.confidence_survey.contract import SurveyConfig, SurveyCreate
+from faultline_core.blobs import cache_key
+from faultline_core.types import ItemKind
+from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.items import Plan, PlannedItem
+from faultline_gateway.runs.submission import named_dataset, require_quota
+
+ITEM: ItemKind = "survey"  # type: ignore[assignment]  # the test adds it to the closed list
+
+
+async def plan(create: SurveyCreate, context: RunContext) -> Plan:
+    """Plan an item for each image of the dataset."""
+    dataset = await asyncio.to_thread(named_dataset, create.dataset, "/dataset", context.ledger)
+    require_quota(dataset.n_sources, context, "/dataset")
+    sources = await asyncio.to_thread(context.ledger.sources, create.dataset)
+    config = SurveyConfig(request=create, classes=list(dataset.classes))
+    items = [
+        PlannedItem(
+            item_key=cache_key(source=source.id, config=config.model_dump(mode="json")),
+            ordinal=ordinal,
+            kind=ITEM,
+            source_id=source.id,
+            source_image=source.image,
+            label=source.label,
+        )
+        for ordinal, source in enumerate(sources)
+    ]
+    return Plan(dataset.name, config, items)

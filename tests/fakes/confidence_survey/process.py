@@ -1,0 +1,26 @@
+"""Processing of a survey: every classifier predicts one image."""
+
+from __future__ import annotations
+
+from fakes.confidence_survey.contract import SurveyConfig, SurveyResult
+from faultline_gateway.runs.attempt import OpenItems, finish_group
+from faultline_gateway.runs.items import LeasedGroup, Recorder
+from faultline_gateway.runs.predictions import classify_images, prediction_pairs
+from faultline_gateway.runs.stores import Store
+from faultline_gateway.services.ports import Services
+
+
+async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: Store) -> None:
+    """Classify the leased image and record what was said."""
+    config = SurveyConfig.model_validate(group.config)
+    attempt = OpenItems(group, record, store)
+    await finish_group(attempt, group, _work_through(attempt, config, services))
+
+
+async def _work_through(attempt: OpenItems, config: SurveyConfig, services: Services) -> None:
+    images = [item.source_image for item in attempt.open]
+    answers = await classify_images(attempt, config.request.classifiers, images, config.classes, services)
+    for item in attempt.open:
+        async with attempt.fail_items_on_error([item]):
+            said = prediction_pairs(answers, item.source_image, item.label, config.classes)
+            await attempt.done(item, SurveyResult(image=item.source_image, predictions=said))

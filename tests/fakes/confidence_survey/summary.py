@@ -1,0 +1,30 @@
+"""The summary of a survey."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fakes.confidence_survey.contract import SurveyConfig, SurveyItem, SurveySummary
+from faultline_core.contract.runs import Run
+from faultline_gateway.runs.estimator import Estimator
+
+
+def summarize(run: Run, items: Iterable[SurveyItem]) -> SurveySummary:
+    """Take the mean of p(true class) over sources."""
+    config, listed = SurveyConfig.model_validate(run.resolved_config), list(items)
+    estimator = Estimator(config.request.seed)
+    return SurveySummary(
+        run_id=run.id,
+        confidences={
+            name: estimator.mean(
+                f"confidence/{name}",
+                [
+                    (item.source_id, item.result.predictions[name].p_true)
+                    for item in listed
+                    if item.result is not None
+                ],
+                bounds=(0.0, 1.0),
+            )
+            for name in config.request.classifiers
+        },
+    )

@@ -1,0 +1,104 @@
+"""A made-up method of four stages and runs of it: planned from results, empty, and large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from sqlalchemy import func, select, text, update
+
+from fakes.ledgers import IMAGE, config, planned_items
+from faultline_core.contract.runs import Item, ItemResult, Run, RunItem
+from faultline_core.types import RunKind
+from faultline_gateway.ledger import Ledger, rows, schema
+from faultline_gateway.ledger.database import Database
+from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.runs.planner import Planner
+from faultline_gateway.runs.stages import StagePlan
+
+KIND: RunKind = "stress-test"
+MOST_ITEMS = 1_000_000
+
+
+def items_of_stage(keys: Iterable[str], per_source: int = 4) -> Iterator[PlannedItem]:
+    """Edits with these keys, their ordinals counted from 0."""
+    for ordinal, key in enumerate(keys):
+        yield PlannedItem(
+            item_key=key, ordinal=ordinal, kind="edit", edit_type="object",
+            source_id=f"source-{ordinal // per_source}", source_image=IMAGE, label="sled",
+        )  # fmt: skip
+
+
+@dataclass
+class FourStages:
+    """The second stage confirms what the first one made, the third is empty, the fourth has ``many`` items.
+
+    ``asked`` are the stages that it was asked to plan.
+    """
+
+    many: int = 6
+    asked: list[int] = field(default_factory=list)
+    item: type[RunItem[ItemResult]] = Item
+
+    def next_stage(self, run: Run, results: Iterator[RunItem[ItemResult]]) -> StagePlan | None:
+        """Plan the stage from what is recorded."""
+        self.asked.append(run.stage + 1)
+        if run.stage == 1:
+            made = [item.ordinal for item in results if item.state == "done"]
+            return StagePlan(items_of_stage(f"confirm-{ordinal}" for ordinal in made))
+        if run.stage == 2:
+            return StagePlan(())
+        if run.stage == 3:
+            return StagePlan(items_of_stage(f"many-{number}" for number in range(self.many)))
+        return None
+
+
+def create_staged_run(ledger: Ledger, *, sources: int = 2, per_source: int = 2) -> str:
+    """A run in stages; its first one has so many edits of so many sources."""
+    return ledger.create_run(
+        kind=KIND, dataset="demo", config=config(), items=planned_items(sources, per_source),
+        fingerprint="f" * 64, staged=True,
+    )  # fmt: skip
+
+
+def planner(ledger: Ledger, method: FourStages, *, lease_seconds: float = 30.0) -> Planner:
+    """Who plans stages of runs of the method."""
+    return Planner(ledger, {KIND: method}, lease_seconds=lease_seconds, most_items=MOST_ITEMS)
+
+
+async def plan_one(ledger: Ledger, method: FourStages) -> bool:
+    """Plan one stage; False where no run waits for one."""
+    planning = planner(ledger, method)
+    leased = await planning.lease()
+    if leased is not None:
+        await planning.plan(leased)
+    return leased is not None
+
+
+def stored_keys(url: str, run_id: str) -> list[tuple[int, str]]:
+    """Stage and key of every item that is stored, whether its stage has opened or not."""
+    items = schema.items.c
+    query = select(items.stage, items.item_key).where(items.run_id == run_id).order_by(items.ordinal)
+    database = Database(url)
+    with database.reading() as connection:
+        found = [(int(stage), str(key)) for stage, key in connection.execute(query)]
+    database.close()
+    return found
+
+
+def finish_all_but_the_last(url: str, run_id: str) -> None:
+    """Record good outcomes for a large stage at once: one by one they take minutes."""
+    database = Database(url)
+    result = ItemResult(image=IMAGE, caption="a sled").model_dump(mode="json")
+    with database.writing() as connection:
+        rows.locked_run(connection, run_id)
+        mine = (schema.items.c.run_id == run_id) & (schema.items.c.state == "pending")
+        last = select(func.max(schema.items.c.ordinal)).where(mine).scalar_subquery()
+        done = update(schema.items).where(mine, schema.items.c.ordinal < last)
+        finished = connection.execute(done.values(state="done", result=result)).rowcount
+        runs = schema.runs.c
+        counters = {"done": runs.done + finished, "pending": runs.pending - finished}
+        connection.execute(update(schema.runs).where(runs.id == run_id).values(counters))
+        # As the server does within a minute of such a change.
+        connection.execute(text("ANALYZE items"))
+    database.close()

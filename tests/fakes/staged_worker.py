@@ -1,0 +1,108 @@
+"""A process that works on a run in stages and pauses at a boundary, to be killed there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from sqlalchemy import event
+
+from fakes.ledger_worker import acknowledge
+from fakes.ledgers import done
+from fakes.staged_runs import FourStages, planner
+from faultline_core.types import FINAL_RUN_STATES
+from faultline_gateway.ledger import Ledger, Outcome
+from faultline_gateway.ledger import stages as ledger_stages
+from faultline_gateway.runs import stages
+from faultline_gateway.runs.items import LeasedStage, PlannedItem
+
+Boundary = Literal[
+    "finalizing", "within-a-chunk", "before-the-opening", "within-the-opening", "opened", "before-the-end"
+]
+FOR_EVER = 3600.0
+SMALL_CHUNK = 3
+
+
+class HaltingLedger(Ledger):
+    """A ledger whose process stands still at one boundary of one stage, once it has said so in ``log``.
+
+    ``chunk`` is the chunk in the middle of whose transaction it does.
+    """
+
+    def __init__(self, url: str, boundary: Boundary | None, stage: int, log: Path, chunk: int = 0) -> None:
+        super().__init__(url)
+        self._boundary = boundary
+        self._halting_stage = stage
+        self._log = log
+        self._chunk = chunk
+        self._armed = False
+        event.listen(self._database.engine, "commit", self._before_commit)
+
+    def finish(self, item_id: str, fence: int, outcome: Outcome) -> None:
+        """Record the outcome; stand still where it was the stage's last one."""
+        super().finish(item_id, fence, outcome)
+        run = self.run(item_id.rpartition(".")[0])
+        if run.state == "finalizing":
+            self._halt_at("finalizing", run.stage + 1)
+
+    def store_planned(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> None:
+        """Store the chunk; stand still before it is committed."""
+        if self._is_at("within-a-chunk", leased.stage):
+            self._armed = self._chunk == 0
+            self._chunk -= 1
+        super().store_planned(leased, items)
+
+    def open_stage(self, leased: LeasedStage, n_items: int) -> None:
+        """Open the stage; stand still before, within or after it."""
+        self._halt_at("before-the-opening", leased.stage)
+        self._armed = self._is_at("within-the-opening", leased.stage)
+        super().open_stage(leased, n_items)
+        self._halt_at("opened", leased.stage)
+
+    def end_stages(self, leased: LeasedStage) -> None:
+        """End the run; stand still before it."""
+        self._halt_at("before-the-end", leased.stage)
+        super().end_stages(leased)
+
+    def _is_at(self, boundary: Boundary, stage: int) -> bool:
+        return (boundary, stage) == (self._boundary, self._halting_stage)
+
+    def _halt_at(self, boundary: Boundary, stage: int) -> None:
+        if self._is_at(boundary, stage):
+            self._halt()
+
+    def _before_commit(self, _: Any) -> None:
+        if self._armed:
+            self._halt()
+
+    def _halt(self) -> None:
+        acknowledge(self._log, f"{self._boundary} {self._halting_stage}")
+        time.sleep(FOR_EVER)
+
+
+def work_in_stages(
+    url: str, run_id: str, many: int, log: Path, lease_seconds: float, halt: tuple[Boundary, int, int] | None
+) -> None:
+    """Work until the run has ended or ``halt`` is reached: a boundary, its stage, its chunk."""
+    if many < stages.CHUNK:
+        # So that a small stage has several chunks, too.
+        stages.CHUNK = ledger_stages.CLEARED_AT_ONCE = SMALL_CHUNK
+    boundary, stage, chunk = halt or (None, 0, 0)
+    ledger = HaltingLedger(url, boundary, stage, log, chunk)
+    asyncio.run(_work(ledger, run_id, FourStages(many), lease_seconds))
+
+
+async def _work(ledger: Ledger, run_id: str, method: FourStages, lease_seconds: float) -> None:
+    planning = planner(ledger, method, lease_seconds=lease_seconds)
+    while ledger.run(run_id).state not in FINAL_RUN_STATES:
+        if (leased := await planning.lease()) is not None:
+            await planning.plan(leased)
+            continue
+        group = ledger.lease_group("worker", seconds=lease_seconds)
+        for item in group.items if group else ():
+            ledger.finish(item.id, item.fence, done())
+        if group is None:
+            await asyncio.sleep(0.02)

@@ -1,0 +1,316 @@
+"""One error for each code of the closed list, raised by the product itself.
+
+Each text names the offending input and says what to do about it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import torch
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fakes.bad_files import gif_of, saved
+from fakes.gateway import fake_gateway
+from fakes.ledgers import create_run, finish_all, lease, new_ledger
+from fakes.ledgers import done as good
+from fakes.service_http import answering, caller_over
+from fakes.store import image
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER, Problem
+from faultline_core.contract.captioner import CaptionItem, CaptionRequest
+from faultline_core.editing.attention_control import PromptToPrompt
+from faultline_core.errors import FaultlineError, error_classes
+from faultline_core.images.clip_metrics import unit
+from faultline_core.images.codecs import decode_image
+from faultline_core.suite import load_suite
+from faultline_core.text.plain_text import check_caption
+from faultline_gateway.http import edge
+from faultline_gateway.images.intake import checked_classes, register_folder
+from faultline_gateway.services.clients import services_of
+from faultline_http import ProblemMiddleware
+from faultline_services.batching.outcomes import settle
+from faultline_services.http.connection import answer_while_connected
+from faultline_services.http.request_guard import RequestGuard
+from faultline_services.models.safetensors_file import require_readable
+from faultline_services.settings import ServiceSettings
+
+REF = "a" * 64
+SECRET = "a secret of many characters"
+ROOT = "/v1/stress-tests"
+BODY = {"dataset": "demo", "classifiers": ["steady"], "seed": 3}
+RESERVED = {"policy-refused"}
+"""Codes of the list that this version raises nowhere."""
+
+Provoke = Callable[[Path], Awaitable[object]]
+
+
+async def ask(app: ASGIApp, headers: dict[str, str]) -> None:
+    """Raise what ``app`` refuses, as a client does."""
+    transport = httpx.ASGITransport(app=ProblemMiddleware(app, server="the scorer"))
+    async with httpx.AsyncClient(transport=transport, base_url="http://service.test") as http:
+        raise_problem(await http.get("/v1/score", headers={SECRET_HEADER: SECRET} | headers))
+
+
+def raise_problem(answer: httpx.Response) -> None:
+    if not answer.is_success:
+        raise Problem.model_validate_json(answer.content).error()
+
+
+def through_gateway(method: str, path: str, **options: Any) -> Provoke:
+    """Send one request to a gateway with a small dataset."""
+    settings = options.pop("settings", {})
+
+    async def provoke(folder: Path) -> None:
+        async with fake_gateway(folder, **settings) as gateway:
+            await gateway.upload("demo", 1)
+            raise_problem(await gateway.http.request(method, path, **options))
+
+    return provoke
+
+
+def from_captioner(*answers: httpx.Response | Exception) -> Provoke:
+    """Ask a captioner that answers so."""
+
+    async def provoke(folder: Path) -> None:
+        handle, _ = answering(*answers)
+        request = CaptionRequest(items=[CaptionItem(image=REF)])
+        await services_of(caller_over(handle)).captioner.caption(request)
+
+    return provoke
+
+
+def through_guard(
+    headers: dict[str, str] | None = None, *, seconds: float = 0.0, **settings: object
+) -> Provoke:
+    """Send two requests at once to a guarded service that takes ``seconds``."""
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(seconds)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def provoke(folder: Path) -> None:
+        guard = RequestGuard(slow, settings=ServiceSettings.model_validate({"secret": SECRET} | settings))
+        await asyncio.gather(*(ask(guard, headers or {}) for _ in range(2)))
+
+    return provoke
+
+
+async def corrupt_artifact(folder: Path) -> None:
+    store = BlobStore(str(folder))
+    ref = store.put(b"some bytes")
+    (folder / "blobs" / ref[:2] / ref).write_bytes(b"other bytes")
+    store.get(ref)
+
+
+async def missing_artifact(folder: Path) -> None:
+    BlobStore(str(folder)).get(REF)
+
+
+async def full_store(folder: Path) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        BlobStore(str(folder)).put(b"some bytes")
+
+
+async def unhooked_attention(folder: Path) -> None:
+    none = torch.zeros(1, dtype=torch.bool)
+    PromptToPrompt(
+        sources=1, source_of=torch.zeros(1, dtype=torch.long), cross=None, injected=none, collect=True
+    ).word_maps()
+
+
+async def departed_client(folder: Path) -> None:
+    async def wait(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await asyncio.Event().wait()
+
+    messages: list[Message] = [{"type": "http.request", "body": b""}, {"type": "http.disconnect"}]
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    async def send(message: Message) -> None:
+        raise AssertionError("nothing is to be sent")
+
+    await answer_while_connected(wait, {"type": "http", "path": "/v1/edit"}, receive, send)
+
+
+async def confusable_classes(folder: Path) -> None:
+    checked_classes(["Bus", "bus"])
+
+
+async def empty_folder(folder: Path) -> None:
+    (folder / "images").mkdir()
+    register_folder("demo", folder / "images", new_ledger(folder), BlobStore(str(folder / "store")))
+
+
+def claimed_twice(second_body: str) -> Provoke:
+    async def provoke(folder: Path) -> None:
+        ledger = new_ledger(folder)
+        ledger.claim("uploads", "my-key", "one")
+        ledger.claim("uploads", "my-key", second_body)
+
+    return provoke
+
+
+async def expired_lease(folder: Path) -> None:
+    ledger = new_ledger(folder)
+    create_run(ledger)
+    (item, *_) = lease(ledger).items
+    ledger.finish(item.id, item.fence + 1, good())
+
+
+def on_ended_run(verb: str) -> Provoke:
+    async def provoke(folder: Path) -> None:
+        ledger = new_ledger(folder)
+        run = create_run(ledger)
+        finish_all(ledger)
+        getattr(ledger, verb)(run)
+
+    return provoke
+
+
+async def large_image(folder: Path) -> None:
+    decode_image(image("large", size=16), max_pixels=100)
+
+
+async def damaged_image(folder: Path) -> None:
+    decode_image(saved("PNG")[:-40])
+
+
+async def animation(folder: Path) -> None:
+    decode_image(gif_of(2))
+
+
+async def defect(folder: Path) -> None:
+    async def broken(scope: Scope, receive: Receive, send: Send) -> None:
+        raise ZeroDivisionError
+
+    await ask(broken, {"x-request-id": "request-7"})
+
+
+async def pickled_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"\x80\x04\x95" + bytes(64))
+    require_readable(folder / "model.safetensors")
+
+
+async def zero_embedding(folder: Path) -> None:
+    unit(np.array([[1.0, 0.0], [0.0, 0.0]]))
+
+
+async def long_caption(folder: Path) -> None:
+    check_caption("bus " * 500, most=4000)
+
+
+async def slow_body(folder: Path) -> None:
+    async def trickle() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edge, "BODY_SECONDS", 0.01)
+        await through_gateway("POST", ROOT, content=trickle())(folder)
+
+
+async def large_item(folder: Path) -> None:
+    def run(prepared: list[int]) -> list[int]:
+        raise torch.OutOfMemoryError
+
+    (outcome,) = settle([1], prepare=int, run=run, finish=lambda item, raw: raw, batch=1)
+    outcome.unwrap()
+
+
+async def unknown_suite(folder: Path) -> None:
+    load_suite("nonsense")
+
+
+CASES: dict[str, tuple[Provoke, str, str]] = {
+    "artifact-corrupt": (corrupt_artifact, "under '", "run again what made them"),
+    "artifact-missing": (missing_artifact, repr(REF), "check the digest"),
+    "attention-not-hooked": (unhooked_attention, "cross-attention layer", "set local_blend to false"),
+    "backend-unavailable": (
+        from_captioner(httpx.ConnectError("refused")), "the captioner", "check that it runs, then retry"
+    ),
+    "bad-backend-output": (
+        from_captioner(httpx.Response(200, json={"outcomes": [], "model": {"id": "m", "revision": "0"}})),
+        "0 outcomes for 1 items", "check that it runs the gateway's version",
+    ),
+    "cancelled": (departed_client, "'/v1/edit'", "send the request again"),
+    "class-map-mismatch": (confusable_classes, "'Bus' and 'bus'", "rename one"),
+    "dataset-empty": (empty_folder, "images'", "put PNG, JPEG or WebP files"),
+    "deadline-exceeded": (
+        through_guard({DEADLINE_HEADER: "0.01"}, seconds=5.0), "'/v1/score'", "send fewer items"
+    ),
+    "idempotency-conflict": (claimed_twice("two"), "'my-key'", "under a new key"),
+    "idempotency-in-flight": (claimed_twice("one"), "'my-key'", "retry later"),
+    "image-too-large": (large_image, "16 x 16", "scale it down"),
+    "image-undecodable": (damaged_image, "bytes", "export the image again"),
+    "internal-error": (defect, "'request-7'", "log"),
+    "invalid-request": (through_gateway("POST", ROOT, json=BODY | {"preset": "slow"}), "'slow'", "it offers"),
+    "lease-lost": (expired_lease, "item '", "drop its result"),
+    "method-not-allowed": (through_gateway("DELETE", ROOT), "DELETE '/v1/stress-tests'", "answers"),
+    "model-format-refused": (pickled_weights, "'model.safetensors'", "convert the weights to safetensors"),
+    "not-found": (through_gateway("GET", f"{ROOT}/nobody"), "'nobody'", "list the runs"),
+    "numerical-failure": (zero_embedding, "embedding 1 of 2", "check the encoder"),
+    "payload-too-large": (
+        through_gateway("POST", ROOT, content=b" " * 5000, settings={"max_body_bytes": 4000}),
+        "4000 bytes", "send it in parts",
+    ),
+    "prompt-too-long": (long_caption, "'bus bus", "shorten it"),
+    "quota-exceeded": (
+        through_gateway("POST", ROOT, json=BODY, settings={"max_items_per_run": 2}),
+        "32 items", "ask for fewer",
+    ),
+    "rate-limited": (through_guard(seconds=0.2, max_queue=1), "the queue is full (1", "retry later"),
+    "request-timeout": (slow_body, "the body", "send it faster"),
+    "resource-exhausted": (large_item, "this item", "use a larger device"),
+    "run-not-cancellable": (on_ended_run("cancel"), "run '", "only a run that has not ended"),
+    "run-not-resumable": (on_ended_run("resume"), "run '", "only an ended run"),
+    "storage-full": (full_store, "10 bytes", "free some space"),
+    "unauthorized": (through_guard({SECRET_HEADER: "wrong"}), SECRET_HEADER, "FAULTLINE_SECRET_FILE"),
+    "unknown-dataset": (
+        through_gateway("POST", ROOT, json=BODY | {"dataset": "nobody"}), "'nobody'", "list those that exist"
+    ),
+    "unknown-edit-type": (
+        through_gateway("POST", ROOT, json=BODY | {"edit_types": ["moon"]}), "/edit_types/0", "should be"
+    ),
+    "unknown-model": (unknown_suite, "'nonsense'", "choose one of"),
+    "unsupported-media": (
+        through_gateway("POST", ROOT, content=b"{}", headers={"content-encoding": "gzip"}),
+        "'gzip'", "send the body unencoded",
+    ),
+}  # fmt: skip
+
+
+def test_the_cases_cover_every_code_that_is_raised() -> None:
+    assert set(CASES) | RESERVED == set(error_classes())
+
+
+@pytest.mark.parametrize("code", CASES)
+async def test_an_error_names_the_offending_input_and_says_what_to_do(code: str, tmp_path: Path) -> None:
+    provoke, names, advises = CASES[code]
+    with pytest.raises(FaultlineError) as caught:
+        await provoke(tmp_path)
+    assert caught.value.code == code
+    assert names in caught.value.detail
+    assert advises in caught.value.detail
+    # What stands before the advice is the cause: one text, not a title repeated.
+    assert caught.value.detail != caught.value.title
+
+
+async def test_an_unsupported_image_format_error_lists_the_supported_ones(tmp_path: Path) -> None:
+    with pytest.raises(FaultlineError, match="convert it to a still PNG, JPEG or WebP image"):
+        await animation(tmp_path)

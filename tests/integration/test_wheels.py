@@ -1,0 +1,96 @@
+"""The two wheels: one has the code, the other the weights, and the extra `all` installs both."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from faultline_core.suite import suite_names
+from faultline_services.models.weights import require_weights
+from faultline_services.serving.serve_config import SERVICES
+from faultline_services.settings import SUITE_DISTRIBUTION, SUITE_PACKAGE, ServiceSettings
+
+ROOT = Path(__file__).parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECTS = (".", "./suites/miniature")
+MOST_BYTES = {"faultline": 1_500_000, SUITE_PACKAGE: 40_000_000}
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Both wheels, as `make dist` builds them."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "--wheel-dir", str(folder), *PROJECTS], cwd=ROOT, check=True)
+    return {path.name.split("-")[0]: path for path in folder.glob("*.whl")}
+
+
+def names_in(wheel: Path) -> list[str]:
+    """Names of the files in a wheel, without its metadata."""
+    return [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
+
+
+def metadata_of(wheel: Path) -> str:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        return archive.read(name).decode()
+
+
+def test_two_wheels_of_bounded_size_are_built(wheels: dict[str, Path]) -> None:
+    assert set(wheels) == set(MOST_BYTES)
+    assert {name: path.stat().st_size <= MOST_BYTES[name] for name, path in wheels.items()} == dict.fromkeys(
+        MOST_BYTES, True
+    )
+
+
+def test_the_code_wheel_has_suite_tables_and_bugs_but_no_weights(wheels: dict[str, Path]) -> None:
+    names = names_in(wheels["faultline"])
+    assert [name for name in names if name.endswith(".safetensors") or "/weights/" in name] == []
+    assert {f"faultline_core/suites/{name}.toml" for name in suite_names()} <= set(names)
+    assert "faultline_miniature/suite/bugs/leaning-vit.json" in names
+    assert {"faultline/py.typed", "faultline/_stack/stack.py", "faultline/_cli/stack.py"} <= set(names)
+    assert {name.split("/")[0] for name in names} == {
+        Path(package).name for package in PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    }
+
+
+def test_the_code_wheel_has_no_tests_demo_or_evaluation(wheels: dict[str, Path]) -> None:
+    folders = {name.split("/")[0] for name in names_in(wheels["faultline"])}
+    assert folders.isdisjoint({"tests", "demo", "evaluation", "oracle", SUITE_PACKAGE})
+
+
+def test_the_suite_wheel_has_every_weight_file(wheels: dict[str, Path]) -> None:
+    tree = ROOT / "services/faultline_miniature/suite/weights"
+    wanted = {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}
+    prefix = f"{SUITE_PACKAGE}/weights/"
+    found = {name.removeprefix(prefix) for name in names_in(wheels[SUITE_PACKAGE]) if name.startswith(prefix)}
+    assert found == wanted
+
+
+def test_the_suite_wheel_has_all_weights_that_the_services_need(
+    wheels: dict[str, Path], tmp_path: Path
+) -> None:
+    zipfile.ZipFile(wheels[SUITE_PACKAGE]).extractall(tmp_path)
+    root = tmp_path / SUITE_PACKAGE / "weights"
+    require_weights(ServiceSettings.model_validate({"suite_root": root}), SERVICES)
+
+
+def test_the_all_extra_includes_every_extra_and_the_suite(wheels: dict[str, Path]) -> None:
+    told = metadata_of(wheels["faultline"])
+    extras = set(PYPROJECT["project"]["optional-dependencies"]) - {"all"}
+    (everything, suite) = PYPROJECT["project"]["optional-dependencies"]["all"]
+    assert set(everything.removeprefix("faultline[").removesuffix("]").split(",")) == extras
+    assert f"Requires-Dist: {SUITE_DISTRIBUTION}==0.1.*; extra == 'all'" in told
+    (version,) = [
+        line for line in metadata_of(wheels[SUITE_PACKAGE]).splitlines() if line.startswith("Version: ")
+    ]
+    assert version.removeprefix("Version: ").startswith(suite.split("==")[1].removesuffix("*"))
+
+
+def test_the_suite_wheel_has_no_dependencies(wheels: dict[str, Path]) -> None:
+    assert "Requires-Dist" not in metadata_of(wheels[SUITE_PACKAGE])

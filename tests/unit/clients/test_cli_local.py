@@ -1,0 +1,206 @@
+"""``faultline up``, ``down``, ``status`` and ``demo``: what they print and which exit code they end with."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fakes.benchmark_answers import a_benchmark_summary, benchmark_answer, benchmark_summary_answer
+from fakes.command import Play, run
+from fakes.interface_answers import an_interface_summary, interface_answer
+from fakes.sdk import a_summary, ok, run_answer, summary_answer
+from fakes.stack_programs import FakeGateway
+from faultline._cli import stack as commands
+from faultline._cli.demo import DEMOS, Method
+from faultline._cli.exit_code import ExitCode
+from faultline._stack import Process, Stack
+from faultline._stack import programs as programs_module
+from faultline._stack.record import Record, write_record
+from faultline_core.types import RunState
+
+
+@pytest.fixture(autouse=True)
+def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path / "state"))
+    for name in ("FAULTLINE_PORT", "FAULTLINE_SERVICES_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[FakeGateway]:
+    """A gateway that answers, recorded in the state folder with this process in every role."""
+    state = tmp_path / "state"
+    state.mkdir()
+    with FakeGateway(state / "calls") as answering:
+        me = Process.of(os.getpid())
+        record = Record(
+            port=answering.port,
+            services_port=1,
+            suite="miniature",
+            version="0",
+            processes={"services": me, "gateway": me, "worker": me},
+        )
+        write_record(state, record)
+        yield answering
+        (state / "stack.json").unlink()
+
+
+def test_without_the_extras_up_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(programs_module, "find_spec", lambda name: None)
+    for verb in ("up", "demo"):
+        ended = run(verb)
+        assert ended.exit_code == ExitCode.USAGE
+        assert "run pip install 'faultline[all]'" in ended.stderr
+        assert ended.stdout == ""
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("options", [["--port", "0"], ["--services-port", "70000"], ["--port", "x"]])
+def test_a_port_that_is_none_is_refused(options: list[str]) -> None:
+    assert run("up", *options).exit_code == ExitCode.USAGE
+
+
+def test_a_taken_port_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs_module, "find_spec", lambda name: object())
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        ended = run("up", "--port", str(port))
+    assert ended.exit_code == ExitCode.USAGE
+    assert f"port {port} is taken" in ended.stderr
+
+
+def test_down_of_nothing_says_so_and_succeeds(tmp_path: Path) -> None:
+    ended = run("down")
+    assert (ended.exit_code, ended.stdout) == (
+        0,
+        f"nothing was running (state folder {str(tmp_path / 'state')!r})\n",
+    )
+
+
+def test_status_of_nothing_says_how_to_start() -> None:
+    ended = run("status")
+    assert ended.exit_code == ExitCode.INCOMPLETE
+    assert "is not running" in ended.stdout
+    assert "Start it: faultline up" in ended.stdout
+
+
+def test_status_shows_address_processes_and_what_is_not_ready(gateway: FakeGateway, tmp_path: Path) -> None:
+    ended = run("status")
+    assert ended.exit_code == ExitCode.INCOMPLETE
+    head, *lines = ended.stdout.splitlines()
+    assert head == f"Faultline 0.0.1 at http://127.0.0.1:{gateway.port}: not ready: editor"
+    assert [line.split()[0] for line in lines[:3]] == ["services", "gateway", "worker"]
+    assert f"pid {os.getpid()}, since " in lines[0]
+    assert str(tmp_path / "state") in ended.stdout
+
+
+def test_status_as_json_is_one_object_and_ready_ends_in_zero(gateway: FakeGateway, tmp_path: Path) -> None:
+    (tmp_path / "state" / "calls").write_text("faultline-gateway work", encoding="utf-8")
+    ended = run("status", "--json")
+    assert ended.exit_code == 0
+    told = json.loads(ended.stdout)
+    assert (told["ready"], told["waiting_for"], told["gateway_version"]) == (True, None, "0.0.1")
+    assert [process["pid"] for process in told["processes"]] == [os.getpid()] * 3
+
+
+def test_status_of_an_older_gateway_asks_for_a_restart(gateway: FakeGateway) -> None:
+    assert "restart with `faultline down` and `faultline up`" in run("status").stdout
+
+
+def test_up_tells_the_address_and_what_to_do_next(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Stack, "left_running", lambda self: None)
+    ended = run("up")
+    assert ended.exit_code == 0
+    assert f"Faultline answers at http://127.0.0.1:{gateway.port}" in ended.stdout
+    assert f"export FAULTLINE_URL=http://127.0.0.1:{gateway.port}" in ended.stdout
+    assert "faultline down\n" in ended.stdout
+
+
+def test_a_folder_that_was_named_is_named_again_in_the_next_commands(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Stack, "left_running", lambda self: None)
+    shown = run("up", "--state", "my state").stdout
+    assert "faultline down --state 'my state'" in shown
+    assert "FAULTLINE_URL" not in shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.0, "0 s"), (59.6, "59 s"), (61.0, "1 min 1 s"), (3 * 3600 + 120.0, "3 h 2 min")]
+)
+def test_a_span_is_written_in_words(seconds: float, words: str) -> None:
+    assert commands.span(seconds) == words
+
+
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What becomes of the demo's stack, which is not really started."""
+    steps: list[str] = []
+
+    @contextmanager
+    def temporarily(self: Stack) -> Iterator[None]:
+        steps.append("started")
+        try:
+            yield
+        finally:
+            steps.append("stopped")
+
+    monkeypatch.setattr(Stack, "temporarily", temporarily)
+    return steps
+
+
+@pytest.mark.parametrize(("state", "code"), [("completed", ExitCode.PASSED), ("failed", ExitCode.INCOMPLETE)])
+def test_the_demo_writes_figures_and_report_and_tells_where(
+    state: RunState, code: ExitCode, temporary: list[str], play: Play, tmp_path: Path
+) -> None:
+    script = play(run_answer(), run_answer(state), summary_answer(a_summary()), ok("<html>"))
+    ended = run("demo", "--out", "deep/out")
+    assert (ended.exit_code, temporary) == (code, ["started", "stopped"])
+    asked = json.loads(script.seen[0].content)
+    assert (asked["dataset"], len(asked["classifiers"]), asked["seed"]) == ("demo", 4, 0)
+    assert (tmp_path / "deep/out/report.html").read_text(encoding="utf-8") == "<html>"
+    assert json.loads((tmp_path / "deep/out/summary.json").read_text(encoding="utf-8"))
+    assert (tmp_path / "deep/out/report.html").as_uri() in ended.stdout
+
+
+def test_the_demo_of_interfaces_learns_then_benchmarks_the_zoo_by_token_and_by_name(
+    temporary: list[str], play: Play, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    prepared: list[Stack] = []
+    shown = dataclasses.replace(DEMOS[Method.DATASET_INTERFACE], prepare=prepared.append)
+    monkeypatch.setitem(DEMOS, Method.DATASET_INTERFACE, shown)
+    names = ("zoo-vit", "other")
+    known = ok({"classifiers": [{"spec": name, "architecture": "a", "name": name} for name in names]})
+    script = play(
+        interface_answer(), interface_answer("completed"), known, benchmark_answer(),
+        benchmark_answer("completed"), benchmark_summary_answer(a_benchmark_summary()),
+        ok(an_interface_summary().model_dump_json(by_alias=True)), ok("<html>"),
+    )  # fmt: skip
+    ended = run("demo", "dataset-interface")
+    assert (ended.exit_code, temporary, len(prepared)) == (0, ["started", "stopped"], 1)
+    learned, benchmarked = (json.loads(script.seen[at].content) for at in (0, 3))
+    assert (learned["dataset"], learned["seed"]) == ("user", 0)
+    assert (benchmarked["classifiers"], benchmarked["sources"]) == (["zoo-vit"], ["token", "class-name"])
+    told = json.loads((tmp_path / "faultline-demo/interface.json").read_text(encoding="utf-8"))
+    assert set(told) == {"interface", "benchmark", "seconds"}
+    assert (tmp_path / "faultline-demo/interface.html").as_uri() in ended.stdout
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_starts(
+    temporary: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    ended = run("demo", "--out", "file/out")
+    assert ended.exit_code == ExitCode.USAGE
+    assert "'file/out' cannot be made: Not a directory" in ended.stderr
+    assert temporary == []

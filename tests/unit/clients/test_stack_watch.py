@@ -1,0 +1,186 @@
+"""What is seen of a local Faultline: its processes, its ports, its answers, its logs, its steps."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fakes.stack_programs import FakeGateway
+from faultline._cli.steps import Steps
+from faultline._stack import Process, Stack, open_stack, read_record, status_of
+from faultline._stack import process as process_module
+from faultline._stack.process import began
+from faultline._stack.readiness import (
+    free_port,
+    health,
+    last_lines,
+    port_is_free,
+    require_free,
+    waited_for,
+)
+from faultline._stack.record import Record, write_record
+from faultline_core.errors import InvalidRequest
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def myself() -> Process:
+    """The process that runs the tests."""
+    return Process.of(os.getpid())
+
+
+def record(**processes: Process) -> Record:
+    """A record of these processes."""
+    return Record.model_validate(
+        {"port": 1, "services_port": 2, "suite": "miniature", "version": "0", "processes": processes}
+    )
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[FakeGateway]:
+    with FakeGateway(tmp_path / "calls") as answering:
+        yield answering
+
+
+def test_a_process_lives_under_its_own_beginning_alone() -> None:
+    assert myself().alive()
+    assert not myself().model_copy(update={"began": "another boot/1"}).alive()
+
+
+def test_a_process_that_was_never_there_is_dead() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        child.wait()
+    assert began(child.pid) is None
+    assert not Process.of(child.pid).alive()
+
+
+def test_without_proc_the_beginning_comes_from_ps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "ps").write_text('#!/bin/sh\necho "Ss   Sun Nov 22 19:53:21 2026"\n', encoding="utf-8")
+    (tmp_path / "ps").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(process_module, "PROC", tmp_path / "no proc")
+    assert began(7) == "Sun Nov 22 19:53:21 2026"
+
+
+@pytest.mark.parametrize("told", ["", "Z    Sun Nov 22 19:53:21 2026"])
+def test_without_proc_a_zombie_and_nothing_have_ended(
+    told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "ps").write_text(f'#!/bin/sh\necho "{told}"\n', encoding="utf-8")
+    (tmp_path / "ps").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(process_module, "PROC", tmp_path / "no proc")
+    assert began(7) is None
+
+
+@pytest.mark.parametrize("pid", [0, 1, -1])
+def test_a_record_names_no_process_that_must_not_be_signalled(pid: int, tmp_path: Path) -> None:
+    good = record(worker=myself()).model_dump_json()
+    (tmp_path / "stack.json").write_text(
+        good.replace(f'"pid":{os.getpid()}', f'"pid":{pid}'), encoding="utf-8"
+    )
+    with pytest.raises(InvalidRequest, match=r"stack\.json' is damaged"):
+        read_record(tmp_path)
+
+
+def test_a_record_is_read_as_it_was_written_and_removed_when_empty(tmp_path: Path) -> None:
+    written = record(worker=myself())
+    write_record(tmp_path, written)
+    assert read_record(tmp_path) == written
+    write_record(tmp_path, record())
+    assert read_record(tmp_path) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_taken_port_is_refused_and_named_with_its_option() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert not port_is_free(port)
+        with pytest.raises(InvalidRequest, match=rf"port {port} is taken .* choose another with --port"):
+            require_free(port, "--port")
+    assert port_is_free(port)
+
+
+def test_any_port_is_taken_where_the_default_is_not_free(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("faultline._stack.opening.port_is_free", lambda port: False)
+    strict, lenient = open_stack(tmp_path), open_stack(tmp_path, any_port=True)
+    assert (strict.port, strict.services_port) == (8080, 8101)
+    assert {lenient.port, lenient.services_port}.isdisjoint({8080, 8101})
+    assert open_stack(tmp_path, port=9, any_port=True).port == 9
+
+
+def test_a_gateway_tells_its_version_and_what_it_waits_for(gateway: FakeGateway, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{gateway.port}"
+    found = health(url)
+    assert found is not None
+    assert found.version == "0.0.1"
+    assert waited_for(url) == "not ready: editor"
+    (tmp_path / "calls").write_text("faultline-gateway work", encoding="utf-8")
+    assert waited_for(url) is None
+
+
+def test_nothing_that_answers_is_no_gateway() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    assert (health(url), waited_for(url)) == (None, "no answer")
+
+
+def test_a_log_tells_its_last_lines_of_this_start_alone(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"earlier\n" + b"".join(b"line %d \xff\n" % n for n in range(20)))
+    told = last_lines(log, len(b"earlier\n")).splitlines()
+    assert (len(told), told[0], told[-1]) == (12, "    line 8 \ufffd", "    line 19 \ufffd")
+    assert last_lines(log, log.stat().st_size) == ""
+
+
+def test_status_of_nothing_names_every_process_as_not_running(tmp_path: Path) -> None:
+    found = status_of(Stack(tmp_path / "none"))
+    assert not found.ready
+    assert found.waiting_for == "not running: worker, gateway, services"
+    assert [process.pid for process in found.processes] == [None, None, None]
+    assert found.gateway_version is None
+
+
+def test_status_names_the_process_that_has_died(gateway: FakeGateway, tmp_path: Path) -> None:
+    dead = myself().model_copy(update={"began": "another boot/1"})
+    write_record(tmp_path, record(services=myself(), gateway=myself(), worker=dead))
+    found = status_of(Stack(tmp_path, gateway.port))
+    assert found.waiting_for == "not running: worker"
+    assert (found.gateway_version, found.suite) == ("0.0.1", "miniature")
+
+
+def test_status_names_the_services_that_are_not_ready(gateway: FakeGateway, tmp_path: Path) -> None:
+    write_record(tmp_path, record(services=myself(), gateway=myself(), worker=myself()))
+    assert status_of(Stack(tmp_path, gateway.port)).waiting_for == "not ready: editor"
+    (tmp_path / "calls").write_text("faultline-gateway work", encoding="utf-8")
+    assert status_of(Stack(tmp_path, gateway.port)).ready
+
+
+def test_in_a_log_each_step_is_one_line() -> None:
+    out = io.StringIO()
+    with Steps(Console(file=out)) as steps:
+        for step in ("not ready: editor", "not ready: editor", "ready"):
+            steps.tell(step)
+    assert out.getvalue() == "not ready: editor\nready\n"
+
+
+def test_on_a_terminal_a_step_makes_room_when_it_ends() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=80)
+    with Steps(console) as steps:
+        steps.tell("not ready: [editor]")
+        steps.end()
+        length = len(out.getvalue())
+        steps.end()
+        assert len(out.getvalue()) == length
+    assert "not ready: [editor]" in out.getvalue()

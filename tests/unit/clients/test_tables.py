@@ -1,0 +1,67 @@
+"""Tables of the command: aligned for a terminal, tab-separated for a pipe, never cut."""
+
+from __future__ import annotations
+
+import pytest
+
+from fakes.sdk import a_summary, figure
+from faultline._cli.tables import Table, stress_test_text
+from faultline_core.types import Estimate
+
+LONG = "a-classifier-with-a-name-that-is-longer-than-any-column-of-a-terminal"
+DROP = Estimate(estimate=0.25, low=0.125, high=0.375, n=40)
+
+
+def wide() -> Table:
+    """Three estimates and a long name: more than 80 characters in one line."""
+    return Table(("classifier", "original", "reconstruction", "edited"), [(LONG, DROP, DROP, DROP)])
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_table_fits_the_terminal_and_loses_nothing(width: int) -> None:
+    lines = wide().aligned(width).splitlines()
+    assert max(map(len, lines)) <= width
+    joined = "".join(line.split("  ")[0].strip() for line in lines[1:])
+    assert LONG in joined
+    assert sum(line.count("(n=40)") for line in lines) == 3
+
+
+def test_an_interval_stands_below_its_estimate_on_a_terminal() -> None:
+    first, second = wide().aligned(160).splitlines()[1:3]
+    assert first.count("0.250 (n=40)") == 3
+    assert second.count("[0.125, 0.375]") == 3
+
+
+def test_a_pipe_gets_one_tab_separated_line_per_row() -> None:
+    assert str(wide()).splitlines() == [
+        "classifier\toriginal\treconstruction\tedited",
+        "\t".join([LONG, *["0.250 [0.125, 0.375] (n=40)"] * 3]),
+    ]
+
+
+def test_a_missing_figure_is_a_dash() -> None:
+    assert Table(("a", "b"), [("x", None)]).tab_separated() == "a\tb\nx\t-"
+
+
+def test_a_name_cannot_break_a_row() -> None:
+    assert Table(("a",), [("one\ttwo\nthree\rfour",)]).tab_separated() == "a\none two three four"
+
+
+def test_a_name_in_brackets_is_no_markup() -> None:
+    assert "[bold]bus[/bold]" in Table(("a",), [("[bold]bus[/bold]",)]).aligned(80)
+
+
+def test_an_id_is_never_wrapped() -> None:
+    table = Table(("run", "dataset"), [("f" * 32, "photographs of every kind")], whole=frozenset({"run"}))
+    assert "f" * 32 in table.aligned(50)
+
+
+def test_a_terminal_gets_aligned_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert "\t" not in str(wide())
+
+
+def test_a_stress_test_lists_every_classifier_with_its_accuracies() -> None:
+    text = stress_test_text(a_summary(steady=figure(0.0, -0.01, 0.02), leaning=figure(0.3, 0.2, 0.4)))
+    rows = [line.split("\t")[0] for line in text.splitlines() if "\t" in line]
+    assert rows == ["classifier", "steady", "leaning"]

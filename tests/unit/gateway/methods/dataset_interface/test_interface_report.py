@@ -1,0 +1,110 @@
+"""The report of a dataset interface: curves, similarities, images and missing classes."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+
+import numpy as np
+import pytest
+
+from fakes.interface_answers import a_config, a_token, an_interface_run, an_interface_summary, similarity
+from faultline_core.errors import ArtifactMissing
+from faultline_core.images.codecs import encode_raw
+from faultline_gateway.methods.dataset_interface.report import SHOWN_CLASSES, loss_curve, render
+
+LIST, REAL, BY_TOKEN, BY_NAME = ("1" * 64, "2" * 64, "3" * 64, "4" * 64)
+BLOBS = {LIST: json.dumps([REAL, REAL]).encode()} | {
+    ref: encode_raw(np.full((8, 8, 3), shade, dtype=np.uint8))
+    for shade, ref in enumerate((REAL, BY_TOKEN, BY_NAME))
+}
+
+
+def read(ref: str) -> bytes:
+    if ref not in BLOBS:
+        raise ArtifactMissing(f"no artifact is stored as {ref!r}")
+    return BLOBS[ref]
+
+
+def page(listed: str = LIST, **told: object) -> str:
+    token = a_token(
+        token_images=[BY_TOKEN], name_images=[BY_NAME], resemblance=similarity(0.8),
+        name_resemblance=similarity(0.5), own_words=["food"],
+    )  # fmt: skip
+    config = a_config().model_copy(update={"images": {"plate": listed}})
+    summary = an_interface_summary(**({"tokens": {"plate": token}, "config": config} | told))
+    return render(summary, an_interface_run("cancelled"), [], read)
+
+
+def words(html: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def test_the_report_is_self_contained() -> None:
+    html = page()
+    assert "<script" not in html
+    assert "default-src 'none'; img-src data:" in html
+    assert not re.findall(r'(?:src|href)="(?!data:)', html)
+
+
+def test_classes_without_a_token_are_listed_first_with_the_reason() -> None:
+    text = words(page())
+    assert "2 classes without a token: boat : dataset-empty: no image can be read" in text
+    assert "tram : learning was cancelled" in text
+    assert text.index("without a token") < text.index("Do images look like their class?")
+
+
+def test_figures_have_intervals_and_n() -> None:
+    text = words(page())
+    assert "0.300 0.280 to 0.320 n=12" in text
+    assert "0.500 0.480 to 0.520 n=12" in text
+    assert "own words: food" in text
+
+
+def test_real_and_generated_images_are_shown_side_by_side() -> None:
+    rows = re.findall(r"<tr><th>(real|by token|by name)</th>(.*?)</tr>", page(), re.DOTALL)
+    assert [(title, cells.count("<img")) for title, cells in rows] == [
+        ("real", 2), ("by token", 1), ("by name", 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("listed", ["9" * 64, REAL])
+def test_a_lost_list_of_real_images_only_drops_those_images(listed: str) -> None:
+    html = page(listed)
+    assert "<th>real</th>" not in html
+    assert "<th>by token</th>" in html
+
+
+def test_the_loss_curve_runs_from_left_to_right() -> None:
+    curve = loss_curve([0.5, 0.4, 0.3])
+    assert curve is not None
+    points = [tuple(map(float, point.split(","))) for point in curve.points.split()]
+    assert points == sorted(points)
+    # Down is larger in SVG: a loss that falls goes down.
+    assert [y for _, y in points] == sorted(y for _, y in points)
+    assert (curve.first, curve.last) == (0.5, 0.3)
+    assert 'class="curve" points="' in page()
+
+
+@pytest.mark.parametrize("losses", [[], [0.5], [0.5, 0.5]])
+def test_a_loss_curve_of_too_few_points_is_not_drawn(losses: list[float]) -> None:
+    html = page(tokens={"plate": a_token(losses=losses)})
+    assert ("polyline" in html) == (len(losses) > 1)
+
+
+def test_an_interface_without_tokens_has_a_report() -> None:
+    text = words(page(tokens={}))
+    assert "0 of 3 classes learned" in text
+
+
+def test_only_the_first_classes_are_illustrated_but_all_are_tabulated() -> None:
+    names = [f"class-{number}" for number in range(SHOWN_CLASSES + 5)]
+    html = page(tokens=dict.fromkeys(names, a_token()))
+    assert html.count('<section class="card class">') == SHOWN_CLASSES
+    assert f"the table lists all {SHOWN_CLASSES + 5}" in words(html)
+
+
+def test_names_are_escaped_in_html() -> None:
+    evil = "<b onclick=x>"
+    assert evil not in page(tokens={evil: a_token()}, missing={evil: evil})

@@ -1,0 +1,32 @@
+"""Cells of a benchmark: the keys that the ledger groups by, and parsing them."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faultline_core.contract.shift_benchmarks import ImageSource
+from faultline_gateway.methods.shift_benchmark.cells import Cell
+
+
+@given(
+    condition=st.integers(0, 9999),
+    class_index=st.integers(0, 99_999),
+    source=st.sampled_from(get_args(ImageSource)),
+    chunk=st.integers(0, 9999),
+)
+def test_a_cell_round_trips_through_its_key(
+    condition: int, class_index: int, source: ImageSource, chunk: int
+) -> None:
+    cell = Cell(condition, class_index, source, chunk)
+    assert Cell.of(cell.source_id) == cell
+    assert len(cell.source_id) <= 64
+
+
+@pytest.mark.parametrize("name", ["", "source-1", "s0000.c00000.nowhere.0000", "s0.c0.token.0"])
+def test_an_invalid_cell_key_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="no cell"):
+        Cell.of(name)

@@ -1,0 +1,172 @@
+"""Interventions in summary, verdict and report: by classifier and class, and in no other figure."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from fakes.recorder import recorded_run
+from fakes.results import Ledgered, fake_config
+from fakes.runs import stress_test_request
+from faultline_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from faultline_gateway.methods.stress_test.report.report import render
+from faultline_gateway.methods.stress_test.summary.summary import summarize
+
+CHOSEN = [{"removed": "grass", "added": "snow"}, {"added": "in the fog"}]
+LOST = {"steady": 0.9, "leaning": 0.2}
+SHAKEN = {"steady": 0.9, "leaning": 0.2}
+
+
+def config(*, edits: int = 0) -> StressTestConfig:
+    """Two interventions beside so many edits."""
+    request = stress_test_request(interventions=CHOSEN, max_edits_per_image=edits)
+    return fake_config().model_copy(update={"request": request})
+
+
+def summary(ledgered: Ledgered, *, edits: int = 0) -> StressTestSummary:
+    return summarize(recorded_run(config(edits=edits), ledgered.items), ledgered.items)
+
+
+def report(ledgered: Ledgered, *, edits: int = 0) -> str:
+    run = recorded_run(config(edits=edits), ledgered.items)
+    made = render(summary(ledgered, edits=edits), run, ledgered.items, ledgered.world.store.get)
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", made)).split())
+
+
+def applied(number: int, ledgered: Ledgered | None = None) -> Ledgered:
+    """Each source with controls and two interventions; the first shakes ``leaning``, the second nobody."""
+    ledgered = ledgered or Ledgered()
+    for index in range(number):
+        source = f"source-{index}"
+        ledgered.add(source, "reconstruction")
+        ledgered.add(source, "placebo")
+        ledgered.add(source, "intervention", slot=0, after=LOST)
+        ledgered.add(source, "intervention", slot=1)
+    return ledgered
+
+
+def test_each_intervention_is_tested_per_classifier_in_its_own_family() -> None:
+    snow, fog = summary(applied(20)).interventions
+    assert (snow.removed, snow.added, snow.planned, snow.kept) == ("grass", "snow", 20, 20)
+    hurt = snow.models["leaning"]
+    assert hurt.delta_p.estimate == pytest.approx(-0.7)
+    assert hurt.drop.estimate == pytest.approx(1.0)
+    assert (hurt.significant, hurt.family_size) == (True, 4)
+    assert hurt.family == "classifier x intervention, Holm at 0.05"
+    assert hurt.beyond_controls is not None
+    assert hurt.beyond_controls.estimate == pytest.approx(0.7)
+    assert not any(found.significant for found in (snow.models["steady"], *fog.models.values()))
+    assert snow.sentences[1].startswith(
+        "leaning: when “grass” becomes “snow”, p(true class) changes by -0.70"
+    )
+    assert snow.sentences[1].endswith("beyond the controls, corrected for 4 tested.")
+    assert fog.sentences[0].endswith("not shown beyond the controls.")
+
+
+@pytest.mark.paper("LANCE-AB-apply-all")
+@pytest.mark.paper("LANCE-F11-breeds")
+def test_classes_are_reported_separately_with_the_hardest_image() -> None:
+    ledgered = applied(3)
+    ledgered.add("a bus", "reconstruction", label="bus")
+    item = ledgered.add("a bus", "intervention", slot=0, label="bus", after={"steady": 0.9, "leaning": 0.1})
+    snow, fog = summary(ledgered).interventions
+    assert set(snow.classes) == {"sled", "bus"}
+    assert set(fog.classes) == {"sled"}
+    assert snow.classes["sled"]["leaning"].estimate == pytest.approx(-0.7)
+    assert snow.classes["bus"]["leaning"].estimate == pytest.approx(-0.8)
+    assert snow.classes["bus"]["leaning"].n == 1
+    assert snow.example_item == item.id
+
+
+def test_captions_without_the_words_are_counted_in_the_yield() -> None:
+    ledgered = applied(2)
+    for reason in ("not-applicable", "label-in-edit", "gate-closer"):
+        ledgered.add("other", "intervention", slot=1, state="filtered", reason=reason, result=None)
+    made = summary(ledgered)
+    _, fog = made.interventions
+    assert (fog.planned, fog.kept, fog.not_applicable) == (5, 2, 1)
+    assert fog.yields.estimate == pytest.approx(2 / 5)
+    names = ("applicable", "label", "closer")
+    shares = [made.yields[f"intervention.{name}"] for name in names]
+    assert [share.estimate for share in shares] == pytest.approx([6 / 7, 5 / 6, 4 / 5])
+    assert made.yields["kept.intervention"].n == 7
+    assert made.counts["planned"] == sum(made.counts.values()) - made.counts["planned"] == 11
+
+
+def test_interventions_leave_the_rest_of_the_summary_unchanged() -> None:
+    edited = Ledgered()
+    edited.stress([f"source-{index}" for index in range(21)], {"background": SHAKEN})
+    without = summary(edited, edits=5)
+    for index in range(21):
+        edited.add(
+            f"source-{index}", "intervention", slot=0, before=LOST, after={"steady": 0.1, "leaning": 0.1}
+        )
+    beside = summary(edited, edits=5)
+    assert beside.models == without.models
+    assert (beside.insights, beside.edit_types) == (without.insights, without.edit_types)
+    assert {n: share for n, share in beside.yields.items() if "intervention" not in n} == without.yields
+    assert beside.verdict.startswith(without.verdict.split("\nsteady: when")[0])
+
+
+def test_a_run_of_only_interventions_gets_a_verdict_from_them() -> None:
+    made = summary(applied(20))
+    assert made.edit_types == {}
+    assert made.verdict.splitlines() == [s for one in made.interventions for s in one.sentences]
+    assert "nan" not in str(made)
+    assert "counterfactual" not in str(made)
+
+
+def test_interventions_are_reported_even_if_no_proposed_edit_survived() -> None:
+    first, *rest = summary(applied(3), edits=5).verdict.splitlines()
+    assert first == "No proposed edit survived with its control."
+    assert len(rest) == 4
+
+
+def test_without_a_kept_image_there_is_no_verdict() -> None:
+    ledgered = Ledgered()
+    ledgered.add("a", "intervention", slot=0, state="filtered", reason="not-applicable", result=None)
+    made = summary(ledgered)
+    assert made.verdict.startswith("No verdict")
+    assert made.interventions[0].sentences[0].endswith("no image was kept, so there is no result.")
+
+
+def test_interventions_without_a_shown_drop_are_counted_in_one_line() -> None:
+    request = stress_test_request(
+        interventions=[*CHOSEN, *({"added": f"beside thing {n}"} for n in range(4))], max_edits_per_image=0
+    )
+    many = fake_config().model_copy(update={"request": request})
+    items = applied(20).items
+    lines = summarize(recorded_run(many, items), items).verdict.splitlines()
+    assert lines[0].startswith("leaning: when “grass” becomes “snow”")
+    assert lines[1:] == ["No drop was shown for 11 of 12 pairs of classifier and chosen edit."]
+
+
+@pytest.mark.paper("LANCE-F9-apply-all")
+def test_the_report_shows_effects_plot_words_and_images() -> None:
+    text = report(applied(20))
+    section = text.split("Your own edits")[1].split("Yield")[0]
+    assert "“grass” becomes “snow” 20 of 20 planned 0 captions without the words" in section
+    assert "sled loses most with leaning: p(true class) changes by −0.70" in section
+    assert "reconstruction control" in section
+    assert "20 sources" in section
+    assert "under 2 edits of your own" in text
+    assert "40 counterfactuals kept 100 % of decided edits" in text
+
+
+def test_a_report_of_only_interventions_does_not_mention_edits() -> None:
+    text = report(applied(3))
+    for absent in ("No edit survived", "Which kind of change hurts", "Before and after", "Failure modes"):
+        assert absent not in text
+    assert "own edits: the caption contains the words to replace" in text
+
+
+def test_a_report_without_interventions_has_no_interventions_section() -> None:
+    edited = Ledgered()
+    edited.stress(["a", "b", "c"], {"background": SHAKEN})
+    run = recorded_run(fake_config(), edited.items)
+    made = render(summarize(run, edited.items), run, edited.items, edited.world.store.get)
+    assert "Your own edits" not in made
+    assert "faultline apply" in made
+    assert "--insight 1<" in made

@@ -1,0 +1,69 @@
+"""The report's tables of tests: rows, the result of each cell, hints and findings, failure modes."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+from fakes.recorder import recorded_run
+from fakes.results import Ledgered, fake_config
+from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_gateway.methods.stress_test.report.report import render
+from faultline_gateway.methods.stress_test.summary.summary import summarize
+
+SHAKEN = {"steady": 0.9, "leaning": 0.2}
+NEWER = ("placebo", "overall", "drop_paper", "drop_paper_at_5", "drop_at_5", "changed_by_reconstruction")
+
+
+def shaken(sources: int) -> Ledgered:
+    ledgered = Ledgered()
+    ledgered.stress([f"source-{index}" for index in range(sources)], {"background": SHAKEN})
+    return ledgered
+
+
+def report(ledgered: Ledgered, summary: StressTestSummary | None = None) -> str:
+    run = recorded_run(fake_config(), ledgered.items)
+    html = render(summary or summarize(run, ledgered.items), run, ledgered.items, ledgered.world.store.get)
+    return " ".join(unescape(re.sub(r"<style>.*?</style>|<[^>]+>", " ", html, flags=re.DOTALL)).split())
+
+
+def test_the_drops_table_includes_the_papers_drop() -> None:
+    text = report(shaken(20))
+    for word in ("Original Reconstruction Placebo Counterfactual", "The paper's drop", "all kinds together"):
+        assert word in text
+    assert "20 sources, 20 images" in text
+    assert "Answers changed by reconstruction" in text
+
+
+def test_every_cell_states_its_test_result() -> None:
+    text = report(shaken(20))
+    assert "p < 0.001 of 2, shown" in text
+    assert "p 1.000 of 2, not shown a drop of 0." in text
+    assert "insufficient: fewer than 20 sources" in text
+
+
+def test_findings_and_hints_are_separated() -> None:
+    assert " shown " in report(shaken(20)).split("Before and after")[0].split("Insights")[1]
+    assert " hint " in report(shaken(5)).split("Before and after")[0].split("Insights")[1]
+
+
+def test_cells_without_placebos_say_so() -> None:
+    ledgered = shaken(20)
+    ledgered.items = [item for item in ledgered.items if item.kind != "placebo"]
+    assert "insufficient: no placebos" in report(ledgered)
+
+
+def test_failure_modes_are_listed_with_their_rule() -> None:
+    text = report(shaken(5))
+    assert "Failure modes" in text
+    assert "changed truth two or more classifiers, all right before" in text
+
+
+def test_a_summary_without_these_figures_has_a_report() -> None:
+    ledgered = shaken(3)
+    made = summarize(recorded_run(fake_config(), ledgered.items), ledgered.items)
+    body = made.model_dump(by_alias=True, exclude={"failure_modes": True})
+    for model in body["models"].values():
+        for field in NEWER:
+            del model[field]
+    assert "Accuracy" in report(ledgered, StressTestSummary.model_validate(body))

@@ -1,0 +1,244 @@
+"""The claims of a summary: cells and insights beyond their controls, corrected, or marked insufficient."""
+
+from __future__ import annotations
+
+import pytest
+
+from fakes.recorder import recorded_run
+from fakes.results import Ledgered, fake_config
+from faultline_core.contract.stress_tests import Insight, StressTestSummary
+from faultline_core.types import Estimate
+from faultline_gateway.methods.stress_test.summary.summary import summarize
+
+STEADY, SHAKEN = {"steady": 0.9, "leaning": 0.9}, {"steady": 0.9, "leaning": 0.2}
+ALL = {"steady": 0.2, "leaning": 0.2}
+
+
+def summary(ledgered: Ledgered, **changes: object) -> StressTestSummary:
+    return summarize(recorded_run(fake_config(**changes), ledgered.items), ledgered.items)
+
+
+def sources(number: int) -> list[str]:
+    return [f"source-{index}" for index in range(number)]
+
+
+def shaken(number: int) -> Ledgered:
+    ledgered = Ledgered()
+    ledgered.stress(sources(number), {"background": SHAKEN})
+    return ledgered
+
+
+def of_classifier(made: StressTestSummary, name: str) -> list[Insight]:
+    return [insight for insight in made.insights if insight.classifier == name]
+
+
+def test_every_row_states_its_numbers_of_sources_and_images() -> None:
+    ledgered = Ledgered()
+    for index, source in enumerate(sources(4)):
+        ledgered.add(source, "reconstruction")
+        for _ in range(index + 1):
+            ledgered.add(source, edit_type="background", after=SHAKEN)
+    ledgered.add("source-0", "placebo", after=ALL)
+    ledgered.add("no edit kept", "placebo")
+    model = summary(ledgered).models["leaning"]
+    assert model.placebo is not None
+    assert model.overall is not None
+    rows = (model.original, model.counterfactual, model.placebo, model.overall)
+    assert [(row.n_sources, row.n_images) for row in rows] == [(4, 4), (4, 10), (1, 1), (4, 10)]
+    assert model.placebo.acc1.estimate == 0.0
+
+
+@pytest.mark.paper("LANCE-EQ3-dacc")
+def test_the_papers_drop_is_unpaired_and_weights_images_equally() -> None:
+    ledgered = Ledgered()
+    ledgered.add("no edit kept", "reconstruction")
+    for source, kept in (("few", 1), ("many", 9)):
+        ledgered.add(source, "reconstruction")
+        for _ in range(kept):
+            ledgered.add(source, edit_type="background", after=SHAKEN if source == "few" else STEADY)
+    model = summary(ledgered).models["leaning"]
+    assert model.drop.estimate == pytest.approx(0.5)
+    assert model.drop_paper is not None
+    assert model.drop_paper.estimate == pytest.approx(0.1)
+    assert model.drop_paper.n == 3
+
+
+def test_the_drop_at_five_counts_labels_that_leave_the_top_five() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(["a", "b"], {"background": {"steady": 0.2, "leaning": 0.01}})
+    models = summary(ledgered).models
+    five = {name: (model.drop_at_5, model.drop_paper_at_5) for name, model in models.items()}
+    assert [figure.estimate for figure in five["leaning"] if figure] == [1.0, 1.0]
+    assert [figure.estimate for figure in five["steady"] if figure] == [0.0, 0.0]
+
+
+def test_cells_with_enough_sources_form_one_test_family() -> None:
+    cell = summary(shaken(20)).models["leaning"].edit_types["background"]
+    assert (cell.status, cell.significant) == ("significant", True)
+    assert cell.p is not None
+    assert cell.p_adjusted == pytest.approx(2 * cell.p)
+    assert cell.family == "classifier x edit type, Holm at 0.05"
+    assert cell.family_size == 2
+    assert cell.beyond_controls is not None
+    assert cell.beyond_controls.estimate == pytest.approx(0.7)
+
+
+def test_a_cell_without_a_shown_drop_states_its_detectable_drop() -> None:
+    cell = summary(shaken(20)).models["steady"].edit_types["background"]
+    assert (cell.status, cell.significant, cell.p_adjusted) == ("not-shown", False, 1.0)
+    assert cell.detectable_drop is not None
+    assert 0.0 < cell.detectable_drop < 0.5
+
+
+def test_a_cell_with_few_sources_is_insufficient_and_untested() -> None:
+    cells = summary(shaken(19)).models["leaning"].edit_types
+    assert cells["background"].status == cells["domain"].status == "insufficient"
+    assert not cells["background"].significant
+    assert cells["background"].p is not None
+    assert cells["background"].p_adjusted is None
+    assert cells["background"].family_size == 0
+    assert cells["domain"].p is None
+
+
+def test_without_placebos_nothing_is_tested() -> None:
+    ledgered = Ledgered()
+    for source in sources(25):
+        ledgered.add(source, "reconstruction")
+        ledgered.add(source, edit_type="background", after=SHAKEN)
+    made = summary(ledgered)
+    cell = made.models["leaning"].edit_types["background"]
+    assert (cell.status, cell.p, cell.beyond_controls) == ("insufficient", None, None)
+    assert "without placebos to compare with, this is only a hint" in made.insights[0].sentence
+
+
+def test_edits_as_harmful_as_placebos_show_no_drop() -> None:
+    ledgered = Ledgered()
+    for source in sources(25):
+        ledgered.add(source, "reconstruction")
+        ledgered.add(source, "placebo", after=SHAKEN)
+        ledgered.add(source, edit_type="background", after=SHAKEN)
+    made = summary(ledgered)
+    cell = made.models["leaning"].edit_types["background"]
+    assert cell.status == "not-shown"
+    assert cell.p == 1.0
+    assert cell.delta_p.high is not None
+    assert cell.delta_p.high < 0
+    assert not any(insight.significant for insight in made.insights)
+    assert "the generator's effect cannot be separated from the edit's" in made.verdict
+
+
+def test_every_word_change_counts_in_the_test_family_of_its_classifier() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(sources(24), {"background": SHAKEN, "domain": STEADY, "adjective": STEADY})
+    made = summary(ledgered)
+    [insight] = of_classifier(made, "leaning")
+    assert insight.significant
+    assert insight.family == "class x words for leaning, Benjamini-Hochberg at 0.10"
+    assert insight.family_size == 3
+    assert insight.p is not None
+    assert insight.p_adjusted == pytest.approx(3 * insight.p)
+    assert (insight.n_sources, insight.n_images) == (24, 24)
+    assert "p < 0.001 beyond the controls, corrected for 3 changes tested" in insight.sentence
+    assert "Strongest single change: leaning on 'sled'" in made.verdict
+
+
+def test_insights_of_small_runs_are_hints_and_not_in_the_verdict() -> None:
+    made = summary(shaken(6))
+    [insight] = made.insights
+    assert (insight.status, insight.significant, insight.p_adjusted) == ("insufficient", False, None)
+    assert insight.p == pytest.approx(2**-6)
+    assert "so this is only a hint" in insight.sentence
+    assert insight.sentence not in made.verdict
+    assert "No single change of words was shown to hurt; 1 hint is listed" in made.verdict
+    assert "2 hints are listed" in summary(hurt_by_two_words(6)).verdict
+
+
+def hurt_by_two_words(number: int) -> Ledgered:
+    ledgered = Ledgered()
+    ledgered.stress(sources(number), {"background": SHAKEN, "domain": SHAKEN})
+    return ledgered
+
+
+def test_findings_come_before_hints_with_larger_drops() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(sources(24), {"background": {"steady": 0.9, "leaning": 0.5}})
+    for source in sources(4):
+        ledgered.add(source, edit_type="domain", after=SHAKEN)
+    first, second = of_classifier(summary(ledgered), "leaning")
+    assert (first.edit_type, first.status) == ("background", "significant")
+    assert (second.edit_type, second.status) == ("domain", "insufficient")
+    assert second.delta_p.estimate is not None
+    assert first.delta_p.estimate is not None
+    assert second.delta_p.estimate < first.delta_p.estimate
+
+
+def test_an_unproven_drop_is_reported_as_a_hint() -> None:
+    ledgered = Ledgered()
+    for index, source in enumerate(sources(20)):
+        ledgered.add(source, "reconstruction")
+        ledgered.add(source, "placebo")
+        ledgered.add(
+            source, edit_type="background", after={"steady": 0.9, "leaning": 0.2 + 0.7 * (index > 0)}
+        )
+    [insight] = of_classifier(summary(ledgered), "leaning")
+    assert insight.status == "not-shown"
+    assert "not shown beyond the controls, so this is only a hint" in insight.sentence
+
+
+@pytest.mark.parametrize(("p_after", "found"), [(0.86, False), (0.84, True)])
+def test_a_significant_but_small_drop_is_not_a_finding(p_after: float, found: bool) -> None:
+    ledgered = Ledgered()
+    ledgered.stress(sources(24), {"background": {"steady": 0.9, "leaning": p_after}})
+    made = summary(ledgered)
+    [insight] = of_classifier(made, "leaning")
+    assert insight.significant is found
+    assert insight.p_adjusted is not None
+    assert insight.p_adjusted < 0.001
+    assert insight.detectable_drop is not None
+    assert insight.detectable_drop >= 0.05
+    assert made.models["leaning"].edit_types["background"].significant
+
+
+def test_reconstruction_changes_are_counted_in_both_directions() -> None:
+    ledgered = Ledgered()
+    for index, source in enumerate(sources(10)):
+        before = {"steady": 0.9, "leaning": 0.2 if index == 0 else 0.9}
+        after = {"steady": 0.9, "leaning": 0.2 if index == 1 else 0.9}
+        ledgered.add(source, "reconstruction", before=before, after=after)
+    models = summary(ledgered).models
+    assert models["leaning"].changed_by_reconstruction is not None
+    assert models["leaning"].changed_by_reconstruction.estimate == pytest.approx(0.2)
+    assert models["steady"].changed_by_reconstruction is not None
+    assert models["steady"].changed_by_reconstruction.estimate == 0.0
+
+
+@pytest.mark.parametrize(("number", "told"), [(59, True), (60, False)])
+def test_reconstructions_changing_over_six_percent_of_answers_cast_doubt(number: int, told: bool) -> None:
+    verdict = summary(shaken(number)).verdict
+    assert ("the reconstruction alone changes 0.0 % of 59 answers, possibly up to 6.1 %" in verdict) is told
+    assert ("the generator's effect cannot be separated from the edit's" in verdict) is told
+
+
+def test_the_verdict_counts_cells_with_too_few_sources() -> None:
+    assert (
+        "Of 10 pairs of classifier and kind of change, 8 have fewer than 20 sources"
+        in summary(shaken(20)).verdict
+    )
+
+
+def test_failure_modes_are_counted_over_kept_edits() -> None:
+    ledgered = Ledgered()
+    ledgered.stress(sources(5), {"background": ALL, "domain": STEADY})
+    ledgered.add("source-0", edit_type="background", state="filtered", reason="gate-direction", after=ALL)
+    modes = summary(ledgered).failure_modes
+    assert set(modes) == {
+        "label-incompatible", "poor-quality", "changed-truth", "inherited-bias", "meaningless-edit",
+    }  # fmt: skip
+    changed = modes["changed-truth"]
+    assert changed.count == len(changed.example_items) == 5
+    assert changed.share.estimate == pytest.approx(0.5)
+    assert changed.share.n == 10
+    assert "answer one and the same other class" in changed.rule
+    assert modes["inherited-bias"].share == Estimate(
+        estimate=0.0, low=0.0, high=modes["inherited-bias"].share.high, n=10
+    )

@@ -1,0 +1,61 @@
+"""The table of methods: every run kind has one, with the same entry points and routes without logic."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from faultline_core.types import RunKind
+from faultline_gateway import methods, routes
+from faultline_gateway.methods import METHODS
+
+PACKAGES = Path(methods.__file__).parent
+ROUTES = Path(routes.__file__).parent
+DOORS = ("plan", "process", "summary", "report")
+BRANCHES = ast.If | ast.IfExp | ast.For | ast.While | ast.Try | ast.Match
+MOST_LINES = 15
+
+
+def package_of(kind: str) -> Path:
+    """The package of a method."""
+    return PACKAGES / kind.replace("-", "_")
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The functions of a module."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def test_every_run_kind_has_a_method() -> None:
+    assert list(METHODS) == list(get_args(RunKind))
+    assert {kind: method.kind for kind, method in METHODS.items()} == {kind: kind for kind in METHODS}
+
+
+def test_every_method_package_is_in_the_table() -> None:
+    packages = {path.parent for path in PACKAGES.glob("*/__init__.py")}
+    assert packages == {package_of(kind) for kind in METHODS}
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_every_method_has_the_same_entry_points(kind: str) -> None:
+    package = package_of(kind)
+    there = {door for door in DOORS if (package / f"{door}.py").is_file() or (package / door).is_dir()}
+    assert there == set(DOORS)
+    assert hasattr(METHODS[kind], "export") == (package / "export.py").is_file()  # type: ignore[index]  # a kind
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_the_routes_of_a_method_are_short_and_never_branch(kind: str) -> None:
+    found = list(functions(ROUTES / f"{kind.replace('-', '_')}s.py"))
+    assert found
+    assert [function.name for function in found if _has_logic(function)] == []
+
+
+def _has_logic(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    lines = (function.end_lineno or 0) - function.lineno + 1
+    return lines > MOST_LINES or any(isinstance(node, BRANCHES) for node in ast.walk(function))

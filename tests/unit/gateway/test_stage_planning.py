@@ -1,0 +1,169 @@
+"""Planning a stage: stored in chunks, opened after the last one, streamed, and bounded."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fakes.staged_runs import KIND, FourStages, items_of_stage
+from faultline_core.contract.runs import AnyItem, Item, RequestCounts, Run, RunItem
+from faultline_core.errors import FaultlineError, InternalError, LeaseLost, QuotaExceeded
+from faultline_gateway.runs import stages
+from faultline_gateway.runs.items import LeasedStage, PlannedItem
+from faultline_gateway.runs.stages import MAX_STAGES, StagedMethod, StagePlan, plan_stage, staged_methods
+
+FIRST = 4
+DONE = Item(id="1", ordinal=0, kind="edit", source_id="s", source_image="a" * 64, label="sled", state="done")
+
+
+class WrittenDown:
+    """A ledger that writes down what is asked of it; after ``ours`` looks the lease is lost."""
+
+    def __init__(self, ours: int = 1000, n_items: int = FIRST) -> None:
+        self.calls: list[str] = []
+        self.stored: list[PlannedItem] = []
+        self._ours = ours
+        self._n_items = n_items
+
+    def run(self, run_id: str) -> Run:
+        counts = RequestCounts(total=FIRST, pending=0, done=FIRST, filtered=0, failed=0, cancelled=0)
+        return Run(
+            id=run_id, kind=KIND, state="finalizing", dataset="demo", stage=3,
+            created_at=dt.datetime(2026, 1, 1, tzinfo=dt.UTC), request_counts=counts, resolved_config={},
+        )  # fmt: skip
+
+    def items_of(self, run_id: str, shape: type[AnyItem]) -> Iterator[AnyItem]:
+        assert shape is Item
+        for ordinal in range(self._n_items):
+            yield shape.model_validate(DONE.model_dump() | {"ordinal": ordinal})
+
+    def stage_is_ours(self, leased: LeasedStage) -> bool:
+        self._ours -= 1
+        return self._ours >= 0
+
+    def clear_stage(self, leased: LeasedStage) -> None:
+        self.calls.append("clear")
+
+    def store_planned(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> None:
+        self.calls.append(f"store {len(items)}")
+        self.stored += items
+
+    def open_stage(self, leased: LeasedStage, n_items: int) -> None:
+        self.calls.append(f"open {n_items}")
+
+    def end_stages(self, leased: LeasedStage) -> None:
+        self.calls.append("end")
+
+    def lease_stage(self, kinds: Collection[Any], *, seconds: float) -> LeasedStage | None:
+        raise NotImplementedError
+
+    def renew_stage(self, leased: LeasedStage, seconds: float) -> None:
+        raise NotImplementedError
+
+    def fail_stage(self, leased: LeasedStage, error: FaultlineError) -> None:
+        raise NotImplementedError
+
+    def release_stage(self, leased: LeasedStage) -> None:
+        raise NotImplementedError
+
+
+class Planning(FourStages):
+    """Gives the plan it was made with."""
+
+    def __init__(self, plan: StagePlan | None) -> None:
+        super().__init__()
+        self._plan = plan
+
+    def next_stage(self, run: Run, results: Iterator[RunItem[Any]]) -> StagePlan | None:
+        """Read all results, then answer."""
+        self.asked += [item.ordinal for item in results]
+        return self._plan
+
+
+LEASED = LeasedStage(run_id="run-1", kind=KIND, stage=4, first=FIRST, fence=7)
+
+
+def plan(method: StagedMethod, ledger: WrittenDown, *, most_items: int = 1000) -> None:
+    plan_stage(LEASED, method, ledger, most_items=most_items)
+
+
+def test_a_plan_is_stored_in_chunks_and_opened_after_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "CHUNK", 3)
+    ledger = WrittenDown()
+    plan(FourStages(many=7), ledger)
+    assert ledger.calls == ["clear", "store 3", "store 3", "store 1", "open 7"]
+    assert [item.item_key for item in ledger.stored] == [f"many-{number}" for number in range(7)]
+
+
+def test_a_plan_without_items_opens_an_empty_stage() -> None:
+    ledger = WrittenDown()
+    plan(Planning(StagePlan(())), ledger)
+    assert ledger.calls == ["clear", "open 0"]
+
+
+def test_a_missing_plan_ends_the_run() -> None:
+    ledger = WrittenDown()
+    plan(Planning(None), ledger)
+    assert ledger.calls == ["clear", "end"]
+
+
+def test_every_result_is_read_in_order() -> None:
+    method = Planning(None)
+    plan(method, WrittenDown(n_items=1000))
+    assert method.asked == list(range(1000))
+
+
+def test_a_planner_that_lost_its_lease_stops_reading_at_its_next_chunk() -> None:
+    method, ledger = Planning(None), WrittenDown(ours=1, n_items=10 * stages.CHUNK)
+    with pytest.raises(LeaseLost, match="stage 4 of run 'run-1'"):
+        plan(method, ledger)
+    assert ledger.calls == ["clear"]
+
+
+def test_a_plan_is_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "CHUNK", 3)
+    ledger, furthest = WrittenDown(), [0]
+
+    def items() -> Iterator[PlannedItem]:
+        for item in items_of_stage(str(number) for number in range(20)):
+            furthest[0] = max(furthest[0], item.ordinal - len(ledger.stored))
+            yield item
+
+    plan(Planning(StagePlan(items())), ledger)
+    assert ledger.calls[-1] == "open 20"
+    assert furthest == [2]
+
+
+def test_ordinals_not_counting_from_0_are_refused_by_item_key() -> None:
+    ledger = WrittenDown()
+    wrong = [replace(item, ordinal=item.ordinal + 1) for item in items_of_stage(["a", "b"])]
+    with pytest.raises(InternalError, match="item 'a' has the ordinal 1, not 0"):
+        plan(Planning(StagePlan(wrong)), ledger)
+    assert ledger.calls == ["clear"]
+
+
+def test_a_plan_over_the_quota_is_refused_before_it_is_stored() -> None:
+    ledger = WrittenDown()
+    plan(FourStages(many=6), ledger, most_items=FIRST + 6)
+    assert ledger.calls[-1] == "open 6"
+    with pytest.raises(QuotaExceeded, match="stage 4 the run would have more than 9 items"):
+        plan(FourStages(many=6), ledger, most_items=FIRST + 5)
+    assert ledger.calls[-1] == "clear"
+
+
+def test_a_method_that_never_ends_is_stopped() -> None:
+    ledger = WrittenDown()
+    with pytest.raises(InternalError, match=f"planned {MAX_STAGES} stages without an end"):
+        plan_stage(replace(LEASED, stage=MAX_STAGES + 1), Planning(StagePlan(())), ledger, most_items=1000)
+    assert ledger.calls == []
+
+
+def test_a_method_without_next_stage_has_no_stages() -> None:
+    method = FourStages()
+    staged = staged_methods({KIND: method, "shift-benchmark": object()})
+    assert list(staged) == [KIND]
+    assert staged[KIND] is method

@@ -1,0 +1,44 @@
+"""Merged calls keyed by preset: equal ones share a call, others neither wait nor fail together."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from faultline_core.contract.base import ModelIdentity, Outcome
+from faultline_core.contract.editor import EditedImage, EditItem, EditorPreset, EditResponse
+from faultline_core.errors import ResourceExhausted
+from faultline_core.types import Cost
+from faultline_services.batching.engine_thread import EngineThread
+from faultline_services.batching.merged_calls import MergedCalls
+
+QUICK, LONG = EditorPreset(steps=3), EditorPreset(steps=50, inversion="null-text")
+ITEM = EditItem(image="0" * 64, caption="a red bus", edited_caption="a blue bus")
+
+
+async def test_calls_with_different_presets_are_not_merged() -> None:
+    made: list[tuple[int, int]] = []
+
+    def edit(preset: EditorPreset, items: list[EditItem]) -> EditResponse:
+        made.append((preset.steps, len(items)))
+        if preset == LONG:
+            raise ResourceExhausted("too many steps")
+        outcomes: list[Outcome[EditedImage]] = [Outcome(value=EditedImage(variants=[])) for _ in items]
+        return EditResponse(outcomes=outcomes, model=ModelIdentity(id="m", revision="r"), cost=Cost())
+
+    merged: MergedCalls[EditorPreset, EditItem, EditedImage] = MergedCalls(
+        edit, EngineThread(hung_after_s=60.0), max_wait=0.0
+    )
+    # Presets that are equal are one key, whoever built them.
+    same = QUICK.model_copy()
+    first, failed, second = await asyncio.gather(
+        merged(QUICK, [ITEM]), merged(LONG, [ITEM]), merged(same, [ITEM, ITEM]), return_exceptions=True
+    )
+    assert sorted(made) == [(3, 3), (50, 1)]
+    assert isinstance(failed, ResourceExhausted)
+    assert not isinstance(first, BaseException)
+    assert not isinstance(second, BaseException)
+    assert [len(part.outcomes) for part in (first, second)] == [1, 2]
+    with pytest.raises(ResourceExhausted):
+        await merged(LONG, [ITEM])

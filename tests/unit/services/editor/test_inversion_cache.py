@@ -1,0 +1,104 @@
+"""Cached inversions: found under equal inputs, and recomputed under others or if damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.editor import EditorPreset
+from faultline_core.editing.inversion.inversion import Inverted
+from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, FaultlineError
+from faultline_services.editor.caches.inversions import CaptionedImage, InversionCache, inversion_part
+
+SOURCE = CaptionedImage("0" * 64, "a red bus")
+PRESET = EditorPreset(steps=3)
+MADE = Inverted(torch.randn(1, 4, 2, 2, 2), torch.randn(1, 1, 5, 3), torch.zeros(1, 3, dtype=torch.int64))
+
+
+class LosingStore(BlobStore):
+    """Knows what it remembers and can read none of it."""
+
+    error: FaultlineError | None = None
+    content: bytes | None = None
+
+    def get(self, ref: str) -> bytes:
+        if self.error is not None:
+            raise self.error
+        return super().get(ref) if self.content is None else self.content
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LosingStore:
+    return LosingStore(str(tmp_path))
+
+
+def cache(store: BlobStore, revision: str = "r", precision: str = "float32") -> InversionCache:
+    return InversionCache(
+        store, model={"revision": revision}, precision=precision, device=torch.device("cpu")
+    )
+
+
+def test_inversions_are_shared_between_processes(store: LosingStore) -> None:
+    cache(store).keep(SOURCE, PRESET, MADE)
+    found = cache(store).find(SOURCE, PRESET)
+    assert found is not None
+    assert found.trajectory.equal(MADE.trajectory)
+    assert found.uncond.equal(MADE.uncond)
+    assert found.inner_iterations.equal(MADE.inner_iterations)
+
+
+@pytest.mark.parametrize(
+    ("source", "preset"),
+    [
+        (CaptionedImage("1" * 64, SOURCE.caption), PRESET),
+        (CaptionedImage(SOURCE.image, "a blue bus"), PRESET),
+        (SOURCE, PRESET.model_copy(update={"steps": 4})),
+        (SOURCE, PRESET.model_copy(update={"inversion": "negative-prompt"})),
+    ],
+)
+def test_different_inputs_are_a_cache_miss(
+    source: CaptionedImage, preset: EditorPreset, store: LosingStore
+) -> None:
+    cache(store).keep(SOURCE, PRESET, MADE)
+    assert cache(store).find(source, preset) is None
+
+
+@pytest.mark.parametrize(("revision", "precision"), [("other", "float32"), ("r", "bfloat16")])
+def test_different_weights_or_precision_are_a_cache_miss(
+    revision: str, precision: str, store: LosingStore
+) -> None:
+    cache(store).keep(SOURCE, PRESET, MADE)
+    assert cache(store, revision, precision).find(SOURCE, PRESET) is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("guidance", 9.0), ("self_replace", (0.1,)), ("word_weight", 1.0), ("inner_steps", 3)],
+)
+def test_direct_inversions_are_shared_across_unused_settings(field: str, value: object) -> None:
+    assert inversion_part(PRESET.model_copy(update={field: value})) == inversion_part(PRESET)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("guidance", 9.0), ("inner_steps", 3), ("inner_learning_rate", 0.5), ("inner_tolerance", 0.1)],
+)
+def test_null_text_inversions_depend_on_guidance_and_their_settings(field: str, value: object) -> None:
+    preset = PRESET.model_copy(update={"inversion": "null-text"})
+    assert inversion_part(preset.model_copy(update={field: value})) != inversion_part(preset)
+
+
+@pytest.mark.parametrize("error", [ArtifactMissing("gone"), ArtifactCorrupt("rotten")])
+def test_a_missing_inversion_is_computed_again(error: FaultlineError, store: LosingStore) -> None:
+    cache(store).keep(SOURCE, PRESET, MADE)
+    store.error = error
+    assert cache(store).find(SOURCE, PRESET) is None
+
+
+def test_an_unreadable_inversion_is_computed_again(store: LosingStore) -> None:
+    cache(store).keep(SOURCE, PRESET, MADE)
+    store.content = b"no tensors"
+    assert cache(store).find(SOURCE, PRESET) is None

@@ -1,0 +1,86 @@
+"""Where the embedded suite's weights are found: in a clone, or in their own distribution."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+import faultline_miniature
+from faultline_core.errors import UnknownModel
+from faultline_services.models.weights import require_weights
+from faultline_services.serving.serve_config import SERVICES
+from faultline_services.settings import SUITE_PACKAGE, ServiceSettings, embedded_suite_root
+
+
+@pytest.fixture
+def without_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a ``faultline_miniature`` as its wheel installs it: without weights."""
+    real = resources.files
+
+    def files(package: str) -> object:
+        return tmp_path / package if package == "faultline_miniature" else real(package)
+
+    monkeypatch.setattr(resources, "files", files)
+    monkeypatch.delenv("FAULTLINE_SUITE_ROOT", raising=False)
+    return tmp_path / "faultline_miniature"
+
+
+@pytest.fixture
+def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An installed distribution of the weights; returns their folder."""
+    package = tmp_path / "site" / SUITE_PACKAGE
+    (package / "weights").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(package.parent))
+    yield package / "weights"
+    # Finding its folder imports it.
+    sys.modules.pop(SUITE_PACKAGE, None)
+
+
+def settings() -> ServiceSettings:
+    return ServiceSettings.model_validate({})
+
+
+def test_a_clone_uses_the_weights_in_its_tree() -> None:
+    root = embedded_suite_root()
+    assert root == Path(faultline_miniature.__file__).parent / "suite" / "weights"
+    assert (root / "captioner" / "model.safetensors").is_file()
+
+
+def test_weights_in_the_clone_override_installed_ones(distribution: Path) -> None:
+    assert embedded_suite_root() != distribution
+    assert embedded_suite_root().is_dir()
+
+
+def test_without_a_clone_the_installed_weights_are_used(without_tree: Path, distribution: Path) -> None:
+    assert settings().suite_root == distribution
+
+
+def test_the_environment_variable_overrides_both(
+    without_tree: Path, distribution: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FAULTLINE_SUITE_ROOT", str(tmp_path / "mine"))
+    assert settings().suite_root == tmp_path / "mine"
+
+
+def test_without_weights_the_error_says_what_to_install(without_tree: Path) -> None:
+    with pytest.raises(UnknownModel) as caught:
+        require_weights(settings(), SERVICES)
+    told = caught.value.detail
+    root = without_tree / "suite" / "weights"
+    assert told.startswith(f"the captioner finds no weights: there is no folder {str(root)!r}; ")
+    assert told.endswith("run pip install faultline-miniature-suite, or set FAULTLINE_SUITE_ROOT")
+    assert "\n" not in told
+
+
+def test_a_missing_custom_root_is_named_without_mentioning_the_embedded_suite(
+    tmp_path: Path,
+) -> None:
+    given = ServiceSettings.model_validate({"suite_root": tmp_path / "nowhere", "suite": "lance"})
+    with pytest.raises(UnknownModel, match=r"no folder '.*/nowhere'; set FAULTLINE_SUITE_ROOT") as caught:
+        require_weights(given, SERVICES)
+    assert "pip install" not in caught.value.detail

@@ -1,1 +1,0 @@
-"""Dataset interfaces held against rendered truth: demo/interface-validity.json."""

@@ -1,0 +1,137 @@
+"""``make wheels-test``: the two wheels in an empty environment, away from the clone, as a newcomer has them.
+
+python tests/wheels/trial.py DIST REQUIREMENTS_LOCK
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+INSTALL = "pip install 'faultline[all]'"
+NOT_READY, USAGE = 3, 2
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An empty environment, an empty folder and an empty home, with nothing of the clone on any path."""
+
+    folder: Path
+
+    @property
+    def programs(self) -> Path:
+        """The environment's programs."""
+        return self.folder / "venv" / "bin"
+
+    def install(self, wheel: Path, extra: str, dist: Path, lock: Path) -> None:
+        """Make the environment and install a wheel with an extra; the other wheel is found in ``dist``."""
+        self._timed(sys.executable, "-m", "venv", str(self.folder / "venv"))
+        requirement = f"faultline[{extra}] @ {wheel.as_uri()}"
+        pip = [str(self.programs / "python"), "-m", "pip", "install", "--quiet"]
+        self._timed(*pip, "--constraint", str(lock), "--find-links", str(dist), requirement)
+
+    def faultline(self, *arguments: str, code: int = 0) -> str:
+        """Run ``faultline``; return its standard output.
+
+        Raises:
+            SystemExit: it ended with another code.
+        """
+        done = self._timed(str(self.programs / "faultline"), *arguments, codes=(code,))
+        return done.stdout + done.stderr
+
+    def _timed(self, *command: str, codes: Sequence[int] = (0,)) -> subprocess.CompletedProcess[str]:
+        began = time.monotonic()
+        home = self.folder / "home"
+        home.mkdir(exist_ok=True)
+        empty = self.folder / "empty"
+        empty.mkdir(exist_ok=True)
+        # Only pip's settings are passed on: a variable or a path of the clone would hide what is missing.
+        kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_", "REQ"))}
+        environment = kept | {
+            "HOME": str(home),
+            "PATH": f"{self.programs}:/usr/bin:/bin",
+            "LC_ALL": "C.UTF-8",
+        }
+        done = subprocess.run(
+            command, cwd=empty, env=environment, capture_output=True, text=True, check=False
+        )
+        shown = " ".join([Path(command[0]).name, *command[1:]])
+        ended = f"({time.monotonic() - began:.0f} s, exit {done.returncode})"
+        say(f"$ {shown}\n{done.stdout}{done.stderr}{ended}\n")
+        if done.returncode not in codes:
+            raise SystemExit(f"{shown} ended with {done.returncode}")
+        return done
+
+
+def say(text: str) -> None:
+    """Write a line."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def command_alone(folder: Path, wheel: Path, dist: Path, lock: Path) -> None:
+    """Without the extras, `--help` works and `up` says what to install."""
+    trial = Trial(folder)
+    trial.install(wheel, "cli", dist, lock)
+    require("demo" in trial.faultline("--help"), "help names no demo")
+    require(INSTALL in trial.faultline("up", code=USAGE), "up does not say what to install")
+
+
+def whole_product(folder: Path, wheel: Path, dist: Path, lock: Path) -> None:
+    """With all extras, a demo runs, and a Faultline is started, shown and stopped."""
+    trial = Trial(folder)
+    began = time.monotonic()
+    trial.install(wheel, "all", dist, lock)
+    trial.faultline("demo")
+    say(f"first command to first report: {(time.monotonic() - began) / 60:.1f} min\n")
+    require((folder / "empty/faultline-demo/report.html").stat().st_size > 100_000, "no report")
+    trial.faultline("status", code=NOT_READY)
+    try:
+        # Another Faultline of this machine may have the default ports.
+        ports = [f"{option}={free_port()}" for option in ("--port", "--services-port")]
+        trial.faultline("up", *ports)
+        require(json.loads(trial.faultline("status", "--json"))["ready"], "not ready after up")
+        require("faultline-miniature-suite" in trial.faultline("status"), "status names no suite")
+    finally:
+        trial.faultline("down")
+    trial.faultline("status", code=NOT_READY)
+
+
+def free_port() -> int:
+    """A loopback port that no program listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def require(held: bool, complaint: str) -> None:
+    """End the trial where something does not hold."""
+    if not held:
+        raise SystemExit(complaint)
+
+
+def main() -> None:
+    """Parse arguments and run both trials in a temporary folder."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("dist", type=Path, help="folder with both wheels")
+    parser.add_argument("lock", type=Path, help="pip's constraints")
+    given = parser.parse_args()
+    dist, lock = given.dist.absolute(), given.lock.absolute()
+    (wheel,) = dist.glob("faultline-*.whl")
+    with tempfile.TemporaryDirectory(prefix="faultline-wheels-") as folder:
+        for name, trial in (("cli", command_alone), ("all", whole_product)):
+            (Path(folder) / name).mkdir()
+            trial(Path(folder) / name, wheel, dist, lock)
+
+
+if __name__ == "__main__":
+    main()
