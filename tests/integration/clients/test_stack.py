@@ -65,6 +65,16 @@ def replace(stack: Stack, name: str, text: str) -> None:
     write_program(stack.programs.folder / name, text)
 
 
+def started_after(process: Process) -> subprocess.Popen[bytes]:
+    """Start a program whose start time differs: the system counts it in ticks of some 10 ms."""
+    while True:
+        started = subprocess.Popen(["sleep", "60"])
+        if began(started.pid) != process.began:
+            return started
+        started.kill()
+        started.wait()
+
+
 def test_up_starts_each_program_once_and_the_worker_last(stack: Stack) -> None:
     stack.up()
     found = calls(stack)
@@ -112,16 +122,18 @@ def test_up_restarts_only_the_dead_worker(stack: Stack) -> None:
 
 def test_a_reused_pid_is_left_alone(stack: Stack) -> None:
     stack.up()
-    with subprocess.Popen(["sleep", "60"]) as stranger:
+    worker = stack.running()["worker"]
+    stranger = started_after(worker)
+    try:
         record = stack.state / "stack.json"
         text = record.read_text(encoding="utf-8")
-        written = text.replace(f'"pid": {stack.pids()["worker"]}', f'"pid": {stranger.pid}')
-        worker = stack.running()["worker"]
-        record.write_text(written, encoding="utf-8")
+        record.write_text(text.replace(f'"pid": {worker.pid}', f'"pid": {stranger.pid}'), encoding="utf-8")
         assert another(stack).down() == ["gateway", "services"]
         assert stranger.poll() is None
+    finally:
         stranger.kill()
-    worker.stop()
+        stranger.wait()
+        worker.stop()
 
 
 def test_a_process_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
