@@ -121,7 +121,7 @@ def figures_of(
         "preset": given.preset,
         "split": given.split,
         "seed": given.seed,
-        "sources": len({item.source_id for item in items}),
+        "sources": len({item.item_group for item in items}),
         "yield": kept,
         "edits": table(judgements),
         "counts": run.run.request_counts.model_dump(),

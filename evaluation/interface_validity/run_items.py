@@ -35,7 +35,7 @@ def images_of(
             seen=seen[item.id],
             has_object=result.object_similarity >= _object_threshold(summary, item.label, result.shift),
             has_shift=_has_shift(summary, result),
-            group=item.source_id,
+            group=item.item_group,
             cost=result.cost,
         )
         for item in items

@@ -93,7 +93,7 @@ def order_of(given: argparse.Namespace, number: int) -> Order:
 def pieces_of(campaign: Campaign) -> Pieces:
     """Return everything that the figures of one stretch need; the stack starts when it is first asked."""
     truth, batching = campaign.truth, campaign.batching
-    learned = [(item.source_id, item.result.cost) for item in campaign.tokens if item.result is not None]
+    learned = [(item.item_group, item.result.cost) for item in campaign.tokens if item.result is not None]
     images, fine_grained = campaign.images, campaign.fine_grained
     return Pieces(
         seeds=[campaign.order.number],

@@ -218,7 +218,7 @@ class Campaign:
     def text_filter(self) -> FilterFigures:
         """The text filter against the grammar, on captions of the first seed's run."""
         seed, tested = next(iter(self.tested.items()))
-        told = {item.source_id: (item.label, item.result.caption) for item in tested.items if item.result}
+        told = {item.item_group: (item.label, item.result.caption) for item in tested.items if item.result}
         captions = list(told.values())[:CAPTIONS]
         path = self._folder(seed) / "text-filter.json"
         with self.timed("text filter"):

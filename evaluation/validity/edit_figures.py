@@ -31,7 +31,7 @@ def edit_figures(
         return clustered_share(((one.source, measure(one)) for one in chosen), generator)
 
     return EditFigures(
-        kept=clustered_share(((item.source_id, item.state == "done") for item in ended), generator),
+        kept=clustered_share(((item.item_group, item.state == "done") for item in ended), generator),
         success=of(lambda one: one.success, kept=True),
         fidelity=of(lambda one: one.fidelity, kept=True),
         label=of(lambda one: one.label, kept=True),

@@ -78,7 +78,7 @@ def judge(item: Item, scene: Scene, seen: Seen) -> Judgement:
     assert item.result is not None
     caption, edited = item.result.caption, item.result.edited_caption or item.result.caption
     return Judgement(
-        source=item.source_id,
+        source=item.item_group,
         edit_type=item.edit_type if item.kind == "edit" and item.edit_type else item.kind,
         kept=item.state == "done",
         text_success=len(changed_attributes(caption, edited)) == 1,

@@ -25,7 +25,7 @@ def outcomes(items: Iterable[Item], classifier: str) -> list[Outcome]:
         if item.kind == "reconstruction" and item.state == "done" and item.result is not None:
             before = item.result.original_predictions[classifier].rank_true == 1
             after = item.result.predictions[classifier].rank_true == 1
-            found.append((item.source_id, before, after))
+            found.append((item.item_group, before, after))
     return found
 
 

@@ -160,7 +160,7 @@ class Worker:
         try:
             await asyncio.to_thread(self._ledger.release, group)
         except FaultlineError as error:
-            _logger.warning("the lease of source %s runs out by itself: %s", group.source_id, error.detail)
+            _logger.warning("the lease of group %s runs out by itself: %s", group.item_group, error.detail)
 
     async def _run_workflow(self, group: LeasedGroup) -> None:
         record = LedgerRecorder(self._ledger, group)
@@ -168,7 +168,7 @@ class Worker:
             method = METHODS[group.kind]
             await method.process(group, services=self._services, record=record, store=self._store)
         except FaultlineError as error:
-            _logger.warning("source %s of run %s: %s", group.source_id, group.run_id, error.detail)
+            _logger.warning("group %s of run %s: %s", group.item_group, group.run_id, error.detail)
 
     async def _renew(self, group: LeasedGroup) -> None:
         while True:

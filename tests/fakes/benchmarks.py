@@ -107,7 +107,7 @@ def learn_interface(
     """An interface whose classes are learned, but for those that were not before it was cancelled."""
     items = [
         PlannedItem(
-            item_key=name, ordinal=ordinal, kind="token", source_id=name, source_image="b" * 64, label=name
+            item_key=name, ordinal=ordinal, kind="token", item_group=name, source_image="b" * 64, label=name
         )
         for ordinal, name in enumerate(sorted(classes, key=lambda name: name in unlearned))
     ]

@@ -68,7 +68,7 @@ def planned_items(sources: int = 3, per_source: int = 3) -> list[PlannedItem]:
     return [
         PlannedItem(
             item_key=f"key-{ordinal}", ordinal=ordinal, kind="edit", edit_type="object",
-            source_id=f"source-{ordinal // per_source}", source_image=IMAGE, label="sled",
+            item_group=f"source-{ordinal // per_source}", source_image=IMAGE, label="sled",
         )
         for ordinal in range(sources * per_source)
     ]  # fmt: skip

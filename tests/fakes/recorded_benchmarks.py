@@ -71,7 +71,7 @@ class Benchmark:
     ) -> ImageItem:
         """Add an image with what each model said, and its similarities."""
         item = ImageItem(
-            id=f"run-1.{len(self.items)}", ordinal=len(self.items), kind="image", source_id=cell.source_id,
+            id=f"run-1.{len(self.items)}", ordinal=len(self.items), kind="image", item_group=cell.item_group,
             source_image=IMAGE, label=cell.class_name(self.config), slot=slot, state="done",
             result=self._result(cell, right, to_object, to_shift),
         )  # fmt: skip

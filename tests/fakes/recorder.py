@@ -71,7 +71,7 @@ def _of_stress_test(result: Provenance) -> ItemResult:
 
 def lease_all(config: StressTestConfig, planned: Sequence[PlannedItem]) -> list[LeasedGroup]:
     """Lease every item, one group a source."""
-    sources = list(dict.fromkeys(item.source_id for item in planned))
+    sources = list(dict.fromkeys(item.item_group for item in planned))
     leased = [
         LeasedItem(
             **{member.name: getattr(item, member.name) for member in fields(item)},
@@ -86,8 +86,8 @@ def lease_all(config: StressTestConfig, planned: Sequence[PlannedItem]) -> list[
             run_id=RUN_ID,
             kind="stress-test",
             config=config.model_dump(mode="json"),
-            source_id=source,
-            items=[item for item in leased if item.source_id == source],
+            item_group=source,
+            items=[item for item in leased if item.item_group == source],
         )
         for source in sources
     ]
@@ -103,7 +103,7 @@ def _item(planned: PlannedItem, outcome: Recorded) -> Item:
         id=f"item-{planned.ordinal}",
         ordinal=planned.ordinal,
         kind=planned.kind,
-        source_id=planned.source_id,
+        item_group=planned.item_group,
         source_image=planned.source_image,
         label=planned.label,
         edit_type=planned.edit_type,

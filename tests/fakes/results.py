@@ -61,7 +61,7 @@ class Ledgered:
             {
                 **known,
                 "kind": kind,
-                "source_id": source,
+                "item_group": source,
                 "source_image": self.world.add(Shown(label, CAPTION), source),
                 "label": label,
                 "edit_type": edit_type,

@@ -25,7 +25,7 @@ def items_of_stage(keys: Iterable[str], per_source: int = 4) -> Iterator[Planned
     for ordinal, key in enumerate(keys):
         yield PlannedItem(
             item_key=key, ordinal=ordinal, kind="edit", edit_type="object",
-            source_id=f"source-{ordinal // per_source}", source_image=IMAGE, label="sled",
+            item_group=f"source-{ordinal // per_source}", source_image=IMAGE, label="sled",
         )  # fmt: skip
 
 

@@ -87,7 +87,7 @@ class BusGateway:
     def _item(self, code: str) -> TokenItem:
         lost = code == self._unlearned
         return TokenItem(
-            id=f"i-{code}", ordinal=0, kind="token", source_id="s", source_image="a" * 64, label=code,
+            id=f"i-{code}", ordinal=0, kind="token", item_group="s", source_image="a" * 64, label=code,
             state="failed" if lost else "done", detail="no image can be read" if lost else None,
             result=None if lost else a_token(interpolation_weight=0.5),
         )  # fmt: skip

@@ -96,7 +96,7 @@ def item(
             "id": name,
             "ordinal": 0,
             "kind": kind,
-            "source_id": f"source-{before.nuisance}",
+            "item_group": f"source-{before.nuisance}",
             "source_image": "b" * 64,
             "label": before.object_class,
             "edit_type": edit_type,

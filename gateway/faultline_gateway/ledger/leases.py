@@ -91,7 +91,7 @@ class Leases(LedgerPart):
             kept = connection.execute(renewal.returning(_items.id)).scalars().all()
         if not kept:
             raise LeaseLost(
-                f"no lease of source {group.source_id!r} in run {group.run_id!r} is left; drop its results"
+                f"no lease of group {group.item_group!r} in run {group.run_id!r} is left; drop its results"
             )
         return list(kept)
 
@@ -132,7 +132,7 @@ class Leases(LedgerPart):
         # Run by run: one ordered join would sort every open item of every run at each look.
         for candidate in connection.execute(open_runs.order_by(*order)).scalars().all():
             query = (
-                select(_items.run_id, _items.source_id, _items.id, _items.attempts, _runs.stage)
+                select(_items.run_id, _items.item_group, _items.id, _items.attempts, _runs.stage)
                 .join_from(schema.items, schema.runs)
                 .where(_items.run_id == candidate, _items.stage <= _runs.stage, _ready(self._clock()))
                 .order_by(_items.ordinal)
@@ -145,7 +145,7 @@ class Leases(LedgerPart):
         self, connection: Connection, found: RowMapping, worker: str, seconds: float
     ) -> LeasedGroup | None:
         run = rows.locked_run(connection, found["run_id"])
-        self._fail_exhausted(connection, run, found["source_id"])
+        self._fail_exhausted(connection, run, found["item_group"])
         leased = self._lease(connection, found, worker, self._clock() + seconds)
         if not leased:
             return None
@@ -154,7 +154,7 @@ class Leases(LedgerPart):
             run_id=run["id"],
             kind=run["kind"],
             config=run["config"],
-            source_id=found["source_id"],
+            item_group=found["item_group"],
             items=leased,
         )
 
@@ -165,7 +165,7 @@ class Leases(LedgerPart):
             wanted = _items.id == found["id"]
         else:
             # Those on their last attempt are left out: they are leased one by one.
-            wanted = and_(_items.source_id == found["source_id"], _items.attempts < MAX_ATTEMPTS - 1)
+            wanted = and_(_items.item_group == found["item_group"], _items.attempts < MAX_ATTEMPTS - 1)
         values = {
             "state": "leased", "worker": worker, "due_at": until,
             "fence": _items.fence + 1, "attempts": _items.attempts + 1,
@@ -186,10 +186,10 @@ class Leases(LedgerPart):
             record(connection, run_id, "in_progress", counts, "started")
         connection.execute(update(schema.runs).where(schema.runs.c.id == run_id).values(values))
 
-    def _fail_exhausted(self, connection: Connection, run: RowMapping, source_id: str) -> None:
+    def _fail_exhausted(self, connection: Connection, run: RowMapping, item_group: str) -> None:
         # Their workers died without recording them, and no other worker would.
         spent = and_(
-            _items.run_id == run["id"], _items.source_id == source_id, _items.attempts >= MAX_ATTEMPTS,
+            _items.run_id == run["id"], _items.item_group == item_group, _items.attempts >= MAX_ATTEMPTS,
             _ready(self._clock()),
         )  # fmt: skip
         detail = f"{MAX_ATTEMPTS} workers took this item and none came back"

@@ -64,7 +64,7 @@ def run(row: RowMapping) -> Run:
 
 
 _ITEM_FIELDS = (
-    "id", "ordinal", "kind", "source_id", "source_image", "label", "edit_type", "slot", "stage", "state",
+    "id", "ordinal", "kind", "item_group", "source_image", "label", "edit_type", "slot", "stage", "state",
     "reason", "code", "detail", "attempts",
 )  # fmt: skip
 
@@ -91,8 +91,8 @@ def new_item(run_id: str, item: PlannedItem, *, stage: int = 1, first: int = 0) 
 
 
 _LEASED_FIELDS = (
-    "id", "item_key", "ordinal", "kind", "source_id", "source_image", "label", "edit_type", "slot", "caption",
-    "fence",
+    "id", "item_key", "ordinal", "kind", "item_group", "source_image", "label", "edit_type", "slot",
+    "caption", "fence",
 )  # fmt: skip
 
 

@@ -97,7 +97,7 @@ items = Table(
     Column("item_key", Line(255), nullable=False),
     Column("ordinal", Integer, nullable=False),
     Column("kind", Line(32), nullable=False),
-    Column("source_id", Line(64), nullable=False),
+    Column("item_group", Line(64), nullable=False),
     Column("source_image", Line(64), nullable=False),
     Column("label", Line(200), nullable=False),
     Column("edit_type", Line(32)),
@@ -119,7 +119,7 @@ items = Table(
     Index("items_open", "run_id", "ordinal", sqlite_where=OPEN_ITEMS, postgresql_where=OPEN_ITEMS),
     # A source's items are leased under the write lock: a stage may have 100,000 open ones of other sources.
     Index(
-        "items_open_of_source", "run_id", "source_id", sqlite_where=OPEN_ITEMS, postgresql_where=OPEN_ITEMS
+        "items_open_of_group", "run_id", "item_group", sqlite_where=OPEN_ITEMS, postgresql_where=OPEN_ITEMS
     ),
 )
 """``due_at``: when a pending item may be leased, when a leased one's lease ends."""

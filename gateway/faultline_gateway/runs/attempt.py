@@ -179,6 +179,6 @@ async def finish_group(attempt: OpenItems, group: LeasedGroup, work: Awaitable[N
     except FaultlineError as error:
         await attempt.fail(attempt.open, error)
     except Exception as error:  # a defect of ours must cost this group only, not the worker's run
-        _logger.exception("source %s of run %s failed unexpectedly", group.source_id, group.run_id)
+        _logger.exception("group %s of run %s failed unexpectedly", group.item_group, group.run_id)
         await attempt.fail(attempt.open, InternalError(f"unexpected {type(error).__name__}"))
     await attempt.fail(attempt.open, InternalError("the method recorded no outcome for this item"))

@@ -20,14 +20,14 @@ from faultline_core.types import EditType, ItemKind, RunKind
 class PlannedItem:
     """One unit of work of a run; ``item_key`` is unique in the run, ``ordinal`` counts from 0 in its stage.
 
-    Items with one ``source_id`` are leased together. ``caption`` is the user's caption, or None
+    Items with one ``item_group`` are leased together. ``caption`` is the user's caption, or None
     if the captioner is to write it. An item that is made from no image names one of its class.
     """
 
     item_key: str
     ordinal: int
     kind: ItemKind
-    source_id: str
+    item_group: str
     source_image: str
     label: str
     edit_type: EditType | None = None
@@ -55,7 +55,8 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class LeasedGroup:
-    """All leased items of one source of one run: they share its caption, inversion and embeddings.
+    """All leased items of one group of one run. In a stress test they share a source image's caption and
+    inversion.
 
     ``config`` is the run's stored configuration, for the method of this ``kind`` to read.
     """
@@ -63,7 +64,7 @@ class LeasedGroup:
     run_id: str
     kind: RunKind
     config: Mapping[str, Any]
-    source_id: str
+    item_group: str
     items: Sequence[LeasedItem]
 
 

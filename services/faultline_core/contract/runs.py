@@ -162,9 +162,9 @@ class RunItem(ResponseBody, Generic[Result]):
     id: str = Field(description="Id of the item, unique on this gateway.")
     ordinal: int = Field(description="Place of the item in the plan, from 0.")
     kind: ItemKind = Field(description="What the item makes.")
-    source_id: str = Field(
-        description="Key of the group of items that one worker leases together: in a stress test, the "
-        "id of the source image."
+    item_group: str = Field(
+        description="Group of items that one worker leases together: in a stress test, the id of the "
+        "source image."
     )
     source_image: BlobRef = Field(
         description="SHA-256 of the image that the item starts from, or of an example of its class "

@@ -25,7 +25,7 @@ async def plan(create: SurveyCreate, context: RunContext) -> Plan:
             item_key=cache_key(source=source.id, config=config.model_dump(mode="json")),
             ordinal=ordinal,
             kind=ITEM,
-            source_id=source.id,
+            item_group=source.id,
             source_image=source.image,
             label=source.label,
         )

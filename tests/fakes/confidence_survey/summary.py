@@ -19,7 +19,7 @@ def summarize(run: Run, items: Iterable[SurveyItem]) -> SurveySummary:
             name: estimator.mean(
                 f"confidence/{name}",
                 [
-                    (item.source_id, item.result.predictions[name].p_true)
+                    (item.item_group, item.result.predictions[name].p_true)
                     for item in listed
                     if item.result is not None
                 ],

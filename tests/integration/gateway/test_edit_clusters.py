@@ -110,7 +110,7 @@ def test_the_order_of_items_does_not_change_clusters() -> None:
 def test_features_of_other_weights_are_not_compared() -> None:
     items = [
         says(item, f"other{item.id}", FeatureVector.of([0.6, 0.8]), weights="clip@2")
-        if item.result is not None and item.source_id == "source-0" and item.kind == "edit"
+        if item.result is not None and item.item_group == "source-0" and item.kind == "edit"
         else item
         for item in open_vocabulary()
     ]

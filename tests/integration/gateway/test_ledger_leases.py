@@ -15,7 +15,7 @@ from faultline_gateway.ledger import MAX_ATTEMPTS, Done, Failed, Filtered, Ledge
 def test_a_lease_has_all_items_of_a_source_and_the_run_s_configuration(ledger: Ledger) -> None:
     run_id = create_run(ledger)
     group = lease(ledger)
-    assert (group.run_id, group.source_id) == (run_id, "source-0")
+    assert (group.run_id, group.item_group) == (run_id, "source-0")
     assert [item.ordinal for item in group.items] == [0, 1, 2]
     assert [item.attempt for item in group.items] == [1, 1, 1]
     assert group.kind == "stress-test"
@@ -25,7 +25,7 @@ def test_a_lease_has_all_items_of_a_source_and_the_run_s_configuration(ledger: L
 
 def test_leased_items_are_not_leased_again(ledger: Ledger) -> None:
     create_run(ledger)
-    sources = [lease(ledger, worker=f"worker-{number}").source_id for number in range(3)]
+    sources = [lease(ledger, worker=f"worker-{number}").item_group for number in range(3)]
     assert sources == ["source-0", "source-1", "source-2"]
     assert ledger.lease_group("late", seconds=30) is None
 

@@ -212,7 +212,7 @@ async def test_items_are_unique_and_grouped_by_cell_in_order(learned: Learned) -
     assert [item.ordinal for item in planned.items] == list(range(len(planned.items)))
     groups: dict[str, list[ImageItem]] = {}
     for item in planned.items:
-        groups.setdefault(item.source_id, []).append(item)
+        groups.setdefault(item.item_group, []).append(item)
     # 50 steps of two evaluations each: 12 images are some 30 seconds of a call.
     assert {len(group) for name, group in groups.items() if ".real." not in name} == {12, 8}
     assert all(len({item.label for item in group}) == 1 for group in groups.values())
@@ -223,7 +223,7 @@ async def test_items_are_unique_and_grouped_by_cell_in_order(learned: Learned) -
 
 async def test_real_images_can_come_from_a_held_out_dataset(learned: Learned) -> None:
     planned = await learned.planned(validation="snowy", classes=["plate"], sources=["class-name"], real=2)
-    real = [item for item in planned.items if ".real." in item.source_id]
+    real = [item for item in planned.items if ".real." in item.item_group]
     kept_back = {source.image for source in learned.gateway.ledger.sources("snowy")}
     assert len(real) == 2
     assert {item.source_image for item in real} <= kept_back
@@ -232,7 +232,7 @@ async def test_real_images_can_come_from_a_held_out_dataset(learned: Learned) ->
 async def test_equal_requests_plan_equal_items_and_another_seed_other_images(learned: Learned) -> None:
     first, again, other = [await learned.planned(seed=seed) for seed in (1, 1, 2)]
     assert first.config == again.config
-    assert [item.source_id for item in first.items] == [item.source_id for item in other.items]
+    assert [item.item_group for item in first.items] == [item.item_group for item in other.items]
     assert first.config.request.seed != other.config.request.seed
 
 
@@ -250,7 +250,7 @@ async def test_a_request_repeated_with_one_key_is_one_run(learned: Learned) -> N
 
 
 def condition(planned: Planned, item: ImageItem) -> str:
-    return Cell.of(item.source_id).condition_name(planned.config)
+    return Cell.of(item.item_group).condition_name(planned.config)
 
 
 async def test_the_plan_records_classifier_metadata_for_grouping(learned: Learned) -> None:

@@ -215,7 +215,7 @@ async def test_items_of_a_killed_worker_are_leased_again_and_recorded_once(
     assert Counter(item.state for item in found) == {"done": 8}
     assert {item.attempts for item in found if "snow" in ((item.result and item.result.shift) or "")} == {2}
     assert gateway.ledger.audit(run.id) == []
-    assert len({(item.source_id, item.slot) for item in found}) == 8
+    assert len({(item.item_group, item.slot) for item in found}) == 8
 
 
 async def _nothing(*arguments: object) -> None:

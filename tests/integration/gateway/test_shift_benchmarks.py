@@ -161,7 +161,7 @@ async def test_images_are_both_retrieved_and_generated(gateway: FakeGateway) -> 
     found: dict[str, list[ImageItem]] = {}
     for item in gateway.ledger.items_of(run.id, ImageItem):
         assert item.state in ("done", "pending") or item.reason == "not-found"
-        found.setdefault(item.source_id.split(".")[2], []).append(item)
+        found.setdefault(item.item_group.split(".")[2], []).append(item)
     # Of 6 base images five are asked for; there are 3 of the snow, and nothing of the rain.
     assert len(found["scraped"]) == len(found["photographs"]) == 2 * (N + 3)
     assert all(item.result and item.result.image == item.source_image for item in found["photographs"])

@@ -122,7 +122,7 @@ def test_the_summary_names_tokens_and_what_is_missing(kind: str) -> None:
 
 def test_items_are_tokens(kind: str) -> None:
     item = {
-        "id": "i1", "ordinal": 0, "kind": "token", "source_id": "s", "source_image": REF, "label": "plate",
+        "id": "i1", "ordinal": 0, "kind": "token", "item_group": "s", "source_image": REF, "label": "plate",
         "state": "done",
         "result": {"token": TOKEN, "initialiser": "plate", "steps": 5, "losses": [0.5], "n_images": 3},
     }  # fmt: skip

@@ -34,7 +34,7 @@ def item(edited: str | None, identity: str = "i1") -> dict[str, Any]:
     """An edit of the caption."""
     result = {"image": "a" * 64, "caption": CAPTION, "edited_caption": edited}
     return {
-        "id": identity, "ordinal": 0, "kind": "edit", "source_id": "s", "source_image": "a" * 64,
+        "id": identity, "ordinal": 0, "kind": "edit", "item_group": "s", "source_image": "a" * 64,
         "label": "bus", "state": "done", "result": result,
     }  # fmt: skip
 

@@ -32,7 +32,7 @@ DATASET = {
 }
 ADDED = {"added": 1, "rejected": []}
 ITEM = {
-    "id": "i1", "ordinal": 0, "kind": "edit", "source_id": "s", "source_image": REF, "label": "bus",
+    "id": "i1", "ordinal": 0, "kind": "edit", "item_group": "s", "source_image": REF, "label": "bus",
     "state": "done",
 }  # fmt: skip
 SOURCE = SourceUpload(filename="1.png", label="bus", content_base64="AAAA")

@@ -20,7 +20,7 @@ GONE = httpx.ConnectError("refused")
 def line(ordinal: int, label: str = "bus") -> str:
     """An item that has ended."""
     item = {
-        "id": f"i{ordinal}", "ordinal": ordinal, "kind": "edit", "source_id": "s", "source_image": REF,
+        "id": f"i{ordinal}", "ordinal": ordinal, "kind": "edit", "item_group": "s", "source_image": REF,
         "label": label, "state": "done",
     }  # fmt: skip
     return json.dumps(item, ensure_ascii=False) + "\n"

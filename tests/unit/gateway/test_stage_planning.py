@@ -17,7 +17,7 @@ from faultline_gateway.runs.items import LeasedStage, PlannedItem
 from faultline_gateway.runs.stages import MAX_STAGES, StagedMethod, StagePlan, plan_stage, staged_methods
 
 FIRST = 4
-DONE = Item(id="1", ordinal=0, kind="edit", source_id="s", source_image="a" * 64, label="sled", state="done")
+DONE = Item(id="1", ordinal=0, kind="edit", item_group="s", source_image="a" * 64, label="sled", state="done")
 
 
 class WrittenDown:

@@ -185,7 +185,7 @@ def image_item(**changes: object) -> ImageItem:
     """The item that it is the result of, with other values in its result."""
     return ImageItem.model_validate(
         {
-            "id": "i-1", "ordinal": 0, "kind": "image", "source_id": "s", "source_image": "b" * 64,
+            "id": "i-1", "ordinal": 0, "kind": "image", "item_group": "s", "source_image": "b" * 64,
             "label": "plate", "state": "done", "result": result() | changes,
         }
     )  # fmt: skip

@@ -154,7 +154,7 @@ def _items(config: DatasetInterfaceConfig, images: dict[str, list[str]]) -> list
             item_key=cache_key(token=name, config=config_hash),
             ordinal=ordinal,
             kind="token",
-            source_id=f"classes-{ordinal // TOGETHER:05d}",
+            item_group=f"classes-{ordinal // TOGETHER:05d}",
             source_image=images[name][0],
             label=name,
         )

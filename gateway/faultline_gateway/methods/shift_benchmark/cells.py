@@ -27,20 +27,20 @@ class Cell:
     chunk: int = 0
 
     @property
-    def source_id(self) -> str:
-        """The cell's id in the ledger: items of one cell and chunk are leased together."""
+    def item_group(self) -> str:
+        """The name of its group in the ledger: items of one cell and chunk are leased together."""
         return f"s{self.condition:04d}.c{self.class_index:05d}.{self.source}.{self.chunk:04d}"
 
     @classmethod
-    def of(cls, source_id: str) -> Self:
-        """Parse a `source_id`.
+    def of(cls, item_group: str) -> Self:
+        """Parse an `item_group`.
 
         Raises:
             ValueError: the id names no cell.
         """
-        match = _SPELLED.fullmatch(source_id)
+        match = _SPELLED.fullmatch(item_group)
         if match is None:
-            raise ValueError(f"{source_id!r} names no cell of a shift benchmark")
+            raise ValueError(f"{item_group!r} names no cell of a shift benchmark")
         condition, class_index, source, chunk = match.groups()
         return cls(int(condition), int(class_index), cast(ImageSource, source), int(chunk))
 

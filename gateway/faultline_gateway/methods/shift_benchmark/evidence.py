@@ -81,7 +81,7 @@ class RecordedItems:
         self.usage: dict[ImageSource, Usage] = {}
         self.codes: Counter[str] = Counter()
         for item in items:
-            cell = Cell.of(item.source_id)
+            cell = Cell.of(item.item_group)
             done = item.result if item.state == "done" else None
             image = None if done is None else _image(done, models)
             row = PlacedItem(cell, item.slot, item.label, item.state, item.reason, image)

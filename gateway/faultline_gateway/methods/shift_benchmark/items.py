@@ -50,10 +50,10 @@ def plan_items(
             chunk = Cell(cell.condition, cell.class_index, cell.source, slot // size)
             items.append(
                 PlannedItem(
-                    item_key=cache_key(cell=cell.source_id, slot=slot, config=config_hash),
+                    item_key=cache_key(cell=cell.item_group, slot=slot, config=config_hash),
                     ordinal=len(items),
                     kind="image",
-                    source_id=chunk.source_id,
+                    item_group=chunk.item_group,
                     source_image=image,
                     label=cell.class_name(config),
                     slot=slot,

@@ -27,13 +27,13 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
     """
     config = ShiftBenchmarkConfig.model_validate(group.config)
     attempt = OpenItems(group, record, store)
-    await finish_group(attempt, group, _work_through(attempt, group.source_id, config, services, store))
+    await finish_group(attempt, group, _work_through(attempt, group.item_group, config, services, store))
 
 
 async def _work_through(
-    attempt: OpenItems, source_id: str, config: ShiftBenchmarkConfig, services: Services, store: IndexStore
+    attempt: OpenItems, item_group: str, config: ShiftBenchmarkConfig, services: Services, store: IndexStore
 ) -> None:
-    cell = Cell.of(source_id)
+    cell = Cell.of(item_group)
     obtained = await obtain(attempt, config, cell, services, store)
     drafts = await measure(attempt, config, cell, obtained, services)
     threshold = config.objectionable if cell.source in GENERATED else None

@@ -59,7 +59,7 @@ class ShiftImages:
         chosen = source or config.request.sources[0]
         if chosen not in config.request.sources:
             raise InvalidRequest(f"{chosen!r} is not a source of this benchmark", pointer="/source")
-        cells = [(item, Cell.of(item.source_id)) for item in items]
+        cells = [(item, Cell.of(item.item_group)) for item in items]
         wanted = [
             item
             for item, cell in cells

@@ -50,7 +50,7 @@ def plan_items(config: StressTestConfig, sources: Sequence[Source]) -> list[Plan
                     item_key=key,
                     ordinal=len(items),
                     kind=kind,
-                    source_id=source.id,
+                    item_group=source.id,
                     source_image=source.image,
                     label=source.label,
                     edit_type=edit_type,

@@ -108,7 +108,7 @@ def _tries(attempt: Attempt, source: LeasedItem, places: Sequence[Place]) -> lis
     request = attempt.config.request
     tries: list[_Try] = []
     for slot in range(request.lance_r_edits_per_image):
-        generator = np.random.default_rng(derive_seed(request.seed, source.source_id, "lance-r", slot))
+        generator = np.random.default_rng(derive_seed(request.seed, source.item_group, "lance-r", slot))
         order = generator.permutation(len(places)).tolist()
         tries += [_Try(slot, places[index]) for index in order[:_MOST_WORDS]]
     return tries
@@ -124,7 +124,7 @@ async def _fill(
 
 
 def _ask(attempt: Attempt, source: LeasedItem, caption: str, attempted: _Try) -> FillMaskItem:
-    names = (source.source_id, "lance-r", attempted.slot, attempted.place.position)
+    names = (source.item_group, "lance-r", attempted.slot, attempted.place.position)
     seed = derive_seed(attempt.config.request.seed, *names)
     return FillMaskItem(text=caption, position=attempted.place.position, n=_PROPOSED, seed=seed)
 

@@ -93,7 +93,7 @@ async def draw_proposals(
     items = [item for item in attempt.open if item.kind in ("edit", "placebo")]
     if not items:
         return {}
-    slots = _planned_slots(attempt.config, source.source_id)
+    slots = _planned_slots(attempt.config, source.item_group)
     request = PerturbRequest(items=[_ask(slot, source, caption, attempt.config) for slot in slots])
     drawn: dict[Slot, list[Proposal]] = {}
     async with attempt.fail_items_on_error(items):
@@ -117,7 +117,7 @@ def _planned_slots(config: StressTestConfig, source_id: str) -> list[Slot]:
 def _ask(slot: Slot, source: LeasedItem, caption: str, config: StressTestConfig) -> PerturbItem:
     kind = slot.edit_type or "placebo"
     # A seed per slot: an additional slot changes no other slot's draw.
-    seed = derive_seed(config.request.seed, source.source_id, kind, slot.number)
+    seed = derive_seed(config.request.seed, source.item_group, kind, slot.number)
     return PerturbItem(caption=caption, perturbation_type=kind, n=slot.variants, seed=seed)
 
 

@@ -118,4 +118,4 @@ class LanceEstimator(Estimator):
         return {name: self._share(name, decided) for name, decided in stages.items()} if judged else {}
 
     def _share(self, figure: str, decided: Sequence[tuple[Item, bool]]) -> Estimate:
-        return self.share(f"yield/{figure}", ((item.source_id, passes) for item, passes in decided))
+        return self.share(f"yield/{figure}", ((item.item_group, passes) for item, passes in decided))

@@ -26,7 +26,7 @@ class Shot:
     @property
     def source(self) -> str:
         """The unit of every estimate."""
-        return self.item.source_id
+        return self.item.item_group
 
     @property
     def delta_p(self) -> float:

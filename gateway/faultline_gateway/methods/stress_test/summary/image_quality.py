@@ -86,7 +86,7 @@ def _by_row(items: Sequence[Item]) -> Mapping[str, list[_Image]]:
             weights = item.result.models.get(CLIP, "")
             for row, vector in _vectors(item, item.result):
                 if vector is not None:
-                    seen.setdefault(row, []).append(_Image(item.source_id, weights, vector))
+                    seen.setdefault(row, []).append(_Image(item.item_group, weights, vector))
     return seen
 
 
@@ -143,7 +143,7 @@ def summarize_perplexity(items: Sequence[Item], estimator: LanceEstimator) -> Pe
     for item in items:
         if item.state == "done" and item.result is not None and item.result.likelihood is not None:
             model = item.result.models.get(LANGUAGE_MODEL, "")
-            seen.setdefault((model, item.kind), []).append((item.source_id, item.result.likelihood))
+            seen.setdefault((model, item.kind), []).append((item.item_group, item.result.likelihood))
     counts = Counter({model: 0 for model, _ in seen})
     for (model, _), weighed in seen.items():
         counts[model] += len(weighed)

@@ -22,8 +22,8 @@ def test_a_cell_round_trips_through_its_key(
     condition: int, class_index: int, source: ImageSource, chunk: int
 ) -> None:
     cell = Cell(condition, class_index, source, chunk)
-    assert Cell.of(cell.source_id) == cell
-    assert len(cell.source_id) <= 64
+    assert Cell.of(cell.item_group) == cell
+    assert len(cell.item_group) <= 64
 
 
 @pytest.mark.parametrize("name", ["", "source-1", "s0000.c00000.nowhere.0000", "s0.c0.token.0"])

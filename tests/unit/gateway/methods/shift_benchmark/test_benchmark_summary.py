@@ -237,7 +237,7 @@ def test_provided_photographs_are_not_paired_with_base_images() -> None:
 
 def test_the_cost_per_kept_image_includes_dropped_images() -> None:
     made = benchmark()
-    half = [i for i, item in enumerate(made.items) if item.slot % 2 and ".token." in item.source_id]
+    half = [i for i, item in enumerate(made.items) if item.slot % 2 and ".token." in item.item_group]
     for index in half:
         made.items[index] = _similar(made, index, to_object=-0.5)
     found = summary(made).sources["token"]

@@ -65,7 +65,7 @@ def test_each_classifier_is_measured_on_the_sources_of_the_class() -> None:
 
 def test_a_source_without_reconstruction_does_not_count_in_class_accuracy() -> None:
     made = ledgered()
-    made.items = [item for item in made.items if (item.source_id, item.kind) != ("sled-0", "reconstruction")]
+    made.items = [item for item in made.items if (item.item_group, item.kind) != ("sled-0", "reconstruction")]
     found = classes(made)["sled"]
     assert found.kept == 4
     assert found.models["leaning"].n_sources == 3
@@ -74,7 +74,7 @@ def test_a_source_without_reconstruction_does_not_count_in_class_accuracy() -> N
 def test_the_example_is_the_edit_with_the_largest_drop() -> None:
     made = ledgered()
     found = classes(made)
-    [hardest] = [item.id for item in made.items if item.source_id == "sled-2" and item.kind == "edit"]
+    [hardest] = [item.id for item in made.items if item.item_group == "sled-2" and item.kind == "edit"]
     assert found["sled"].example_item == hardest
     assert found["boat"].example_item == ""
     assert found["boat"].models["leaning"].counterfactual.estimate is None

@@ -21,7 +21,7 @@ from faultline_gateway.runs.seeds import derive_seed
 async def test_each_source_gets_its_edits_a_reconstruction_and_a_placebo() -> None:
     world = FakeWorld()
     config, items = await planned(world.sources(2), fake_services(world))
-    kinds = Counter((item.source_id, item.kind) for item in items)
+    kinds = Counter((item.item_group, item.kind) for item in items)
     assert set(kinds.values()) == {1, 5}
     assert len(items) == 8 * 7
     assert [item.ordinal for item in items] == list(range(56))

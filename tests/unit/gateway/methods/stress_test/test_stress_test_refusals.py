@@ -93,8 +93,8 @@ async def test_images_are_excluded_by_id_or_file_name_and_counted() -> None:
     services, names = fake_services(world), ["sled-0", "boat/1.png", "boat-1"]
     config, items = await planned(world.sources(2), services, exclude=names)
     assert config.excluded == ["boat-1", "sled-0"]
-    assert {item.source_id for item in items}.isdisjoint({"boat-1", "sled-0"})
-    assert len({item.source_id for item in items}) == 6
+    assert {item.item_group for item in items}.isdisjoint({"boat-1", "sled-0"})
+    assert len({item.item_group for item in items}) == 6
     assert _summary(config, items, FakeRecorder()).excluded_sources == 2
 
 
@@ -111,7 +111,7 @@ async def test_an_ambiguous_file_name_needs_its_class() -> None:
 async def test_the_limit_applies_after_exclusions() -> None:
     world = FakeWorld()
     _, items = await planned(world.sources(2), fake_services(world), exclude=["sled-0"], limit=4)
-    assert {item.source_id for item in items} == {"plate-0", "sled-1", "boat-0", "kite-0"}
+    assert {item.item_group for item in items} == {"plate-0", "sled-1", "boat-0", "kite-0"}
 
 
 async def test_excluding_unknown_images_names_them() -> None:
