@@ -6,6 +6,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from faultline_core.contract.base import RequestBody, ResponseBody, require_distinct
 from faultline_core.contract.editor import EditorPreset
+from faultline_core.contract.findings import ClassifierVerdict, Finding
 from faultline_core.contract.interventions import Intervention
 from faultline_core.contract.realism import PerplexitySummary, RealismSummary
 from faultline_core.contract.stress_test_figures import (
@@ -206,6 +207,12 @@ class StressTestSummary(ResponseBody):
     dataset: str = Field(description="Name of the dataset.")
     seed: int = Field(description="Seed of the stress test.")
     verdict: str = Field(description="The result in words.")
+    verdicts: list[ClassifierVerdict] = Field(
+        default=[], description="What the run says of each classifier, the worst first."
+    )
+    findings: list[Finding] = Field(
+        default=[], description="Changes that cost a classifier its answers, the surest first."
+    )
     models: dict[str, ModelSummary] = Field(description="How each classifier fared.")
     edit_types: dict[str, EditTypeSummary] = Field(
         description="Sensitivity by edit type, averaged over classifiers."

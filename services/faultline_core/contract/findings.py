@@ -1,0 +1,93 @@
+"""Findings: what is known about one change of images and one classifier, and how sure it is."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from faultline_core.contract.base import ResponseBody
+from faultline_core.types import Estimate
+
+FindingState = Literal["breaks", "suspected", "holds", "cannot-tell", "test-unfit"]
+"""``breaks``: shown on images that the screen did not use. ``suspected``: seen in the screen, not tested.
+``holds``: a loss above the margin is ruled out. ``cannot-tell``: neither. ``test-unfit``: the controls alone
+change so much that nothing can be said of the classifier."""
+
+
+class Screened(ResponseBody):
+    """What the screen saw of a change; it ranks changes and promises nothing, so it has no p-value."""
+
+    loss: float = Field(
+        description="Mean fall of p(true class) beyond the control of the same source image; this group was "
+        "chosen because it is large, so it overstates the true loss."
+    )
+    n_sources: int = Field(description="Number of source images with an edit and a control.")
+    n_images: int = Field(description="Number of edited images.")
+    flipped: int = Field(description="Number of source images of which an edit changes the right answer.")
+
+
+class Confirmed(ResponseBody):
+    """A test of the change on source images that the screen did not use, each with a placebo of its own."""
+
+    loss: Estimate = Field(
+        description="Mean of p(true class) of the placebo less that of the edit, with a 95 % interval; n "
+        "counts pairs."
+    )
+    planned: int = Field(description="Number of pairs that were planned.")
+    dropped: dict[str, int] = Field(default={}, description="Number of planned pairs left out, by reason.")
+    stopped: bool = Field(
+        description="Whether the test ended for futility after its first pairs; its p-value is then 1."
+    )
+    p: float = Field(description="One-sided p-value by sign flips over pairs.")
+    p_adjusted: float = Field(description="The p-value after Holm's correction over all tested changes.")
+    family_size: int = Field(description="Number of changes that were chosen for confirmation.")
+    flipped: int = Field(description="Number of pairs in which the edit changes the placebo's right answer.")
+
+
+class FindingPair(ResponseBody):
+    """One source image with its control and its edit, both items of the run."""
+
+    source: str = Field(description="Id of the source image.")
+    control: str | None = Field(
+        description="Id of the item with the placebo or reconstruction, or null where none was kept."
+    )
+    edit: str = Field(description="Id of the item with the edited image.")
+    loss: float = Field(description="p(true class) of the control less that of the edit.")
+    answer: str = Field(description="Class that the classifier gives the edited image.")
+
+
+class Finding(ResponseBody):
+    """A change that costs one classifier its answer on one class, with its evidence and its images."""
+
+    number: int = Field(description="Place in the list of findings, from 1.")
+    state: FindingState = Field(description="How sure it is.")
+    classifier: str = Field(description="Name of the classifier.")
+    object_class: str = Field(description="The true class.")
+    edit_type: str = Field(description="Factor that the edits change.")
+    removed: str = Field(description="Words that the edits remove; empty where they only add some.")
+    added: str = Field(description="Words that the edits add; empty where they only remove some.")
+    taken_for: str | None = Field(
+        description="Class that the edited images are most often taken for, or null where every answer "
+        "stays right."
+    )
+    flipped: int = Field(description="Number of images, of `of`, whose answer the change makes wrong.")
+    of: int = Field(description="Number of images behind `flipped`: fresh ones where there was a test.")
+    screened: Screened = Field(description="What the screen saw.")
+    confirmed: Confirmed | None = Field(description="The test on other images, or null where none was made.")
+    pairs: list[FindingPair] = Field(description="Its images, the median loss first.")
+    sentence: str = Field(description="The finding in one sentence.")
+
+
+class ClassifierVerdict(ResponseBody):
+    """What a stress test says of one classifier: the state of its strongest finding."""
+
+    classifier: str = Field(description="Name of the classifier.")
+    state: FindingState = Field(description="The state of its strongest finding, or why there is none.")
+    finding: int | None = Field(description="Number of that finding, or null where there is none.")
+    sentence: str = Field(description="The verdict in one sentence of at most 20 words.")
+    ruled_out: float | None = Field(
+        default=None,
+        description="Loss of accuracy, from 0 to 1, that the run rules out at 95 %, or null where it rules "
+        "out none.",
+    )
