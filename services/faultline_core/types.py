@@ -6,8 +6,6 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from faultline_core.formatting import format_si
-
 EditType = Literal["subject", "object", "background", "adjective", "domain"]
 """The five factors of visual variation (LANCE, section 3.1); weather belongs to background."""
 
@@ -103,6 +101,8 @@ ClassifierSpec = Annotated[
 # What a signed 64-bit column holds; strict, as 3.0 or "3" would be a second name for one cache entry.
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 
+_SI_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+
 
 class Estimate(BaseModel):
     """A figure with its 95 % confidence interval and the number of units behind it."""
@@ -127,6 +127,16 @@ class Estimate(BaseModel):
         if self.estimate is None or self.low is None or self.high is None:
             return f"- (n={self.n})"
         return f"{self.estimate:.3f} [{self.low:.3f}, {self.high:.3f}] (n={self.n})"
+
+
+def format_si(amount: int, unit: str) -> str:
+    """Return an amount (>= 0) as text with an SI prefix: 803273441280 FLOP is ``803 GFLOP``."""
+    value, step = float(amount), 0
+    # 999.5 would be written as 1000.
+    while value >= 999.5 and step < len(_SI_PREFIXES) - 1:
+        value, step = value / 1000, step + 1
+    digits = 0 if step == 0 or value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f} {_SI_PREFIXES[step]}{unit}"
 
 
 class Cost(BaseModel):

@@ -14,7 +14,7 @@ from faultline_core.contract.base import (
     Text,
 )
 from faultline_core.errors import InvalidRequest
-from faultline_core.text.class_slot import require_slot
+from faultline_core.text.class_prompts import require_slot
 from faultline_core.types import BlobRef, Cost, Name, Seed
 
 TOKEN_FORMAT = 1

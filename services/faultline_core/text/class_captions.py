@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from faultline_core.errors import InvalidRequest
 from faultline_core.statistics.bootstrap import proportion
 from faultline_core.text.caption_diff import Word, words
-from faultline_core.text.class_prompts import check_prompt
-from faultline_core.text.class_slot import CLASS_SLOT, count_slots
+from faultline_core.text.class_prompts import CLASS_SLOT, check_prompt, count_slots
 from faultline_core.text.stop_words import STOP_WORDS
 
 LEAST_SHARE = 0.5

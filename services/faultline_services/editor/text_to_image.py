@@ -9,9 +9,15 @@ from torch import Tensor
 from faultline_core.contract.editor import GenerateItem, GenerateRequest
 from faultline_core.editing.driver.driver import Driver
 from faultline_core.editing.driver.evaluation import Owner, Walk
-from faultline_core.editing.generate import drawn_noise, generate_walk, generators_of, starting_noise
-from faultline_core.editing.solvers.consistency import consistency_walk, noise_of_each_step
-from faultline_core.editing.solvers.scheduled import scheduled_walk
+from faultline_core.editing.generate import (
+    consistency_walk,
+    drawn_noise,
+    generate_walk,
+    generators_of,
+    noise_of_each_step,
+    scheduled_walk,
+    starting_noise,
+)
 from faultline_core.types import Cost
 from faultline_services.editor.call import EngineCall
 from faultline_services.editor.pipeline import Pipeline

@@ -19,9 +19,8 @@ from faultline_core.editing.driver.driver import Driver
 from faultline_core.editing.driver.evaluation import Walk
 from faultline_core.editing.edit import edit_walk
 from faultline_core.editing.generate import generate_walk
-from faultline_core.editing.inversion.direct import direct_inversion, direct_walk
-from faultline_core.editing.inversion.negative_prompt import negative_prompt_walk
 from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_walk
+from faultline_core.editing.inversion.tuning_free import direct_inversion, direct_walk, negative_prompt_walk
 from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
 from faultline_core.errors import Cancelled
