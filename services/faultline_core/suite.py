@@ -8,7 +8,7 @@ from __future__ import annotations
 import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -17,6 +17,7 @@ from faultline_core.contract.editor import EditorPreset, GenerationPreset
 from faultline_core.contract.stress_tests import GateThresholds, TextThresholds
 from faultline_core.contract.tokens import TextualInversionPreset
 from faultline_core.errors import UnknownModel
+from faultline_core.types import Cosine
 
 
 class _SuitePart(BaseModel):
@@ -117,8 +118,8 @@ class ScorerSuite(_SuitePart):
     masked_lm: str
     gate: GateThresholds = GateThresholds()
     text: TextThresholds = TextThresholds()
-    objectionable: float | None = Field(default=None, ge=-1.0, le=1.0)
-    shift_thresholds: dict[str, Annotated[float, Field(ge=-1.0, le=1.0)]] = {}
+    objectionable: Cosine | None = None
+    shift_thresholds: dict[str, Cosine] = {}
     batch: int = Field(default=32, ge=1)
 
 

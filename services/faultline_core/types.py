@@ -75,6 +75,9 @@ BlobRef = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]*$", max_length=96)]
 """A dataset's or class map's name: never a path."""
 
+Cosine = Annotated[float, Field(ge=-1.0, le=1.0)]
+"""A cosine similarity of embeddings."""
+
 NEVER_SERVED = (
     "a Python function ('py:...') cannot run on a server: pass it to the SDK or the command line with a "
     "gateway on the same machine, or serve the model yourself and name it oip:<url>"
