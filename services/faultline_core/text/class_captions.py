@@ -81,8 +81,10 @@ class _Counts:
 
 
 def _counts(spoken: Sequence[Sequence[Word]]) -> _Counts:
-    told = [{word.key for word in each} - STOP_WORDS for each in spoken if each]
-    return _Counts(len(told), {word: sum(word in each for each in told) for word in set().union(*told)})
+    content = [{word.key for word in each} - STOP_WORDS for each in spoken if each]
+    return _Counts(
+        len(content), {word: sum(word in each for each in content) for word in set().union(*content)}
+    )
 
 
 def _own_words(name: str, spelt: frozenset[str], shares: Mapping[str, _Counts]) -> frozenset[str]:

@@ -16,7 +16,7 @@ from faultline_core.editing.solvers.ddim import step
 class Move:
     """One step of T targets: the input of a solver.
 
-    Args:
+    Attributes:
         latents: the targets (T, C, H, W) before the step.
         output: the network's guided output for them.
         source_next: the latents of each target's source after the step.
