@@ -68,8 +68,8 @@ class EditorSuite(_SuitePart):
     """Weights of a Stable Diffusion model and the presets for them.
 
     A run that names no preset uses ``default_preset``. ``preview_decoder`` is a small autoencoder of the same
-    latents (an ``AutoencoderTiny``, such as TAESD); presets with ``preview`` choose by its images. Class tokens
-    are learned with the settings ``textual_inversion`` and the prompts ``token_prompts``, in calls of
+    latents (an ``AutoencoderTiny``, such as TAESD); presets with ``preview`` choose by its images. Class
+    tokens are learned with the settings ``textual_inversion`` and the prompts ``token_prompts``, in calls of
     ``token_link_steps`` steps (some seconds each), and images are generated with ``generation``.
     """
 
@@ -106,9 +106,10 @@ class EditorSuite(_SuitePart):
 class ScorerSuite(_SuitePart):
     """CLIP, sentence encoder and masked LM, with the thresholds calibrated for these checkpoints.
 
-    A generated image is filtered if its cosine with an objectionable concept reaches ``objectionable``; without
-    this setting images are not checked. ``checkpoint`` names the published weights that ``clip`` contains, so
-    that thresholds published for them apply; ``shift_thresholds`` are the suite's own, by name of the shift.
+    A generated image is filtered if its cosine with an objectionable concept reaches ``objectionable``;
+    without this setting images are not checked. ``checkpoint`` names the published weights that ``clip``
+    contains, so that thresholds published for them apply; ``shift_thresholds`` are the suite's own, by name
+    of the shift.
     """
 
     clip: str

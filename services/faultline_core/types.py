@@ -57,9 +57,9 @@ Scheduler = Literal[
 ]
 """The schedulers of diffusers for models that predict noise or velocity at discrete levels, by class name.
 
-Its other schedulers are left out: those for flow matching, score and EDM models need other models, inverse and
-inpainting schedulers need an image, the parallel ones repeat DDIM and DDPM, and the one with a Brownian tree
-needs another library.
+Its other schedulers are left out: those for flow matching, score and EDM models need other models, inverse
+and inpainting schedulers need an image, the parallel ones repeat DDIM and DDPM, and the one with a Brownian
+tree needs another library.
 """
 Decoder = Literal["full", "preview"]
 """What decodes latents into images: the pipeline's autoencoder, or the suite's small one."""

@@ -32,7 +32,7 @@ class Fork:
 
 
 def fork_steps(table: Timetable, values: Iterable[float]) -> tuple[int, ...]:
-    """Return the ascending steps, without the first, at which injection ends for ``values`` of self_replace."""
+    """Return the steps (> 0), ascending, at which injection ends for ``values`` of self_replace."""
     return tuple(sorted({table.first(value) for value in values} - {0}))
 
 

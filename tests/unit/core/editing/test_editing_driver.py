@@ -48,7 +48,7 @@ def branches(kind: str, edited: Tensor) -> Branches:
 
 
 def walk(kind: str, dtype: torch.dtype) -> Walk[Tensor]:
-    """Each with a timetable and owners of its own; returns all it comes to in one row of numbers."""
+    """A walk with its own timetable and owners that returns all its results in one row of numbers."""
     (clean, text, null, edited), owners = tensors(dtype), [(kind, 0), (kind, 1)]
     if kind == "generate":
         found = [(yield from generate_walk(SHORT, clean, text, null, guidance=3.0, owners=owners))]

@@ -48,9 +48,9 @@ def test_a_misspelt_slot_is_refused_everywhere(text: str) -> None:
 
 
 @pytest.mark.fault("B33")
-@pytest.mark.parametrize(("text", "told"), [("a boat", "no slots"), ("a <class> on a <class>", "2 slots")])
-def test_a_token_needs_exactly_one_slot(text: str, told: str) -> None:
-    with pytest.raises(InvalidRequest, match=told):
+@pytest.mark.parametrize(("text", "message"), [("a boat", "no slots"), ("a <class> on a <class>", "2 slots")])
+def test_a_token_needs_exactly_one_slot(text: str, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
         require_slot(text)
 
 
