@@ -77,7 +77,7 @@ class ClassifierDescription(ResponseBody):
     training: str = Field(
         default="",
         description="Training data and recipe as named by timm's tag of the weights, such as "
-        "`a1_in1k`; empty where unknown.",
+        "`a1_in1k`; empty if unknown.",
     )
 
     def trait(self, name: ClassifierTrait) -> str | int | None:

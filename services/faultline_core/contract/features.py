@@ -51,8 +51,8 @@ class WordFeatures(ResponseBody):
     """CLIP's text features of the words that an edit changed."""
 
     removed: FeatureVector | None = Field(
-        default=None, description="Features of the removed words, or null where none were removed."
+        default=None, description="Features of the removed words, or null if none were removed."
     )
     added: FeatureVector | None = Field(
-        default=None, description="Features of the added words, or null where none were added."
+        default=None, description="Features of the added words, or null if none were added."
     )

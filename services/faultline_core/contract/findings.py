@@ -67,8 +67,8 @@ class Finding(ResponseBody):
     classifier: str = Field(description="Name of the classifier.")
     object_class: str = Field(description="The true class.")
     edit_type: str = Field(description="Factor that the edits change.")
-    removed: str = Field(description="Words that the edits remove; empty where they only add some.")
-    added: str = Field(description="Words that the edits add; empty where they only remove some.")
+    removed: str = Field(description="Words that the edits remove; empty if they only add some.")
+    added: str = Field(description="Words that the edits add; empty if they only remove some.")
     taken_for: str | None = Field(
         description="Class that the edited images are most often mistaken for, or null if every answer "
         "stays right."
@@ -90,7 +90,7 @@ class ClassifierVerdict(ResponseBody):
 
     classifier: str = Field(description="Name of the classifier.")
     state: FindingState = Field(description="The state of its strongest finding, or why there is none.")
-    finding: int | None = Field(description="Number of that finding, or null where there is none.")
+    finding: int | None = Field(description="Number of that finding, or null if there is none.")
     sentence: str = Field(description="The verdict in one sentence of at most 20 words.")
     ruled_out: float | None = Field(
         default=None,

@@ -40,10 +40,10 @@ class Run(ResponseBody):
     dataset: str = Field(description="Name of the dataset that the run is about.")
     created_at: dt.datetime = Field(description="When the run was created, in UTC.")
     started_at: dt.datetime | None = Field(
-        default=None, description="When a worker took the first item, in UTC, or null where none has."
+        default=None, description="When a worker took the first item, in UTC, or null if none has."
     )
     ended_at: dt.datetime | None = Field(
-        default=None, description="When the run ended, in UTC, or null where it has not."
+        default=None, description="When the run ended, in UTC, or null if it has not."
     )
     request_counts: RequestCounts = Field(description="Number of items in each state.")
     resolved_config: dict[str, Any] = Field(
@@ -135,19 +135,19 @@ class ItemResult(Provenance):
     )
     image_features: FeatureVector | None = Field(
         default=None,
-        description="CLIP features of the image; recorded for kept images where the scorer returned them.",
+        description="CLIP features of the image; recorded for kept images if the scorer returned them.",
     )
     source_features: FeatureVector | None = Field(
         default=None, description="CLIP features of the source image; recorded on the reconstruction only."
     )
     word_features: WordFeatures | None = Field(
         default=None,
-        description="CLIP features of the removed and added words, or null where they were not recorded.",
+        description="CLIP features of the removed and added words, or null if they were not recorded.",
     )
     likelihood: TextLikelihood | None = Field(
         default=None,
         description="Likelihood of the edited caption, or of the caption where it was not edited, under "
-        "the language model that `models` names; null where it was not recorded.",
+        "the language model that `models` names; null if it was not recorded.",
     )
     preset: EditorPreset | None = Field(
         default=None, description="The editor's settings for this item, or null if they were not recorded."
@@ -192,7 +192,7 @@ class RunItem(ResponseBody, Generic[Result]):
     )
     attempts: int = Field(default=0, description="Number of times a worker has tried the item.")
     result: Result | None = Field(
-        default=None, description="What the item produced, or null where it has no result."
+        default=None, description="What the item produced, or null if it has no result."
     )
 
 

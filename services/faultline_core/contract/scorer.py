@@ -51,8 +51,8 @@ class ScoreItem(RequestBody):
     edited: BlobRef = Field(description="SHA-256 of the image after the edit.")
     caption: Text = Field(description="Caption of the original image.")
     edited_caption: Text = Field(description="Caption that the edited image follows.")
-    removed: str = Field(default="", description="The words removed from the caption; empty where none were.")
-    added: str = Field(default="", description="The words added to the caption; empty where none were.")
+    removed: str = Field(default="", description="The words removed from the caption; empty if none were.")
+    added: str = Field(default="", description="The words added to the caption; empty if none were.")
 
 
 class ScoreRequest(RequestBody):
@@ -75,12 +75,11 @@ class EditScores(ResponseBody):
     text_original_edit: float = Field(description="Cosine of the original image with the edited caption.")
     words_added: float | None = Field(
         default=None,
-        description="Cosine of the edited image with the added words alone, or null where none were added.",
+        description="Cosine of the edited image with the added words alone, or null if none were added.",
     )
     words_removed: float | None = Field(
         default=None,
-        description="Cosine of the edited image with the removed words alone, or null where none were "
-        "removed.",
+        description="Cosine of the edited image with the removed words alone, or null if none were removed.",
     )
 
 

@@ -143,7 +143,7 @@ class UnsearchedImage(ResponseBody):
 
     image: BlobRef = Field(description="SHA-256 of the image.")
     filename: str | None = Field(
-        default=None, description="Name of its file, or null where the dataset no longer has it."
+        default=None, description="Name of its file, or null if the dataset no longer has it."
     )
     reason: str = Field(description="Why it was left out.")
 
@@ -190,7 +190,7 @@ class SourceSummary(ResponseBody):
         "none was kept.",
     )
     unsearched: UnsearchedImages | None = Field(
-        default=None, description="Images that the search left out, or null where it left out none."
+        default=None, description="Images that the search left out, or null if it left out none."
     )
 
 

@@ -86,10 +86,10 @@ class ShiftThresholdDecision(ResponseBody):
     decided_at: dt.datetime = Field(description="When it was decided, in UTC.")
     percentile: float | None = Field(
         default=None,
-        description="Accepted percentile, or null where a threshold was given or nothing passes.",
+        description="Accepted percentile, or null if a threshold was given or nothing passes.",
     )
     threshold: float | None = Field(
-        default=None, description="Lowest CLIP cosine that passes, or null where nothing passes."
+        default=None, description="Lowest CLIP cosine that passes, or null if nothing passes."
     )
     failing_above: list[float] = Field(
         default=[], description="Higher percentiles at which at least one image does not show the shift."
@@ -109,12 +109,12 @@ class ThresholdInForce(ResponseBody):
         "criterion is not applied.",
     )
     author: str | None = Field(
-        default=None, description="Name of the person who decided, or null where no person did."
+        default=None, description="Name of the person who decided, or null if no person did."
     )
     decided_at: dt.datetime | None = Field(
-        default=None, description="When it was decided, in UTC, or null where no person did."
+        default=None, description="When it was decided, in UTC, or null if no person did."
     )
-    percentile: float | None = Field(default=None, description="Accepted percentile, or null where none was.")
+    percentile: float | None = Field(default=None, description="Accepted percentile, or null if none was.")
     nothing_passes: bool = Field(
         default=False,
         description="Whether a person found no percentile good enough, so that no image passes.",

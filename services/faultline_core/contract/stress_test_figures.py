@@ -33,11 +33,11 @@ class Tested(ResponseBody):
         "without a placebo.",
     )
     p_adjusted: float | None = Field(
-        default=None, description="The p-value corrected over the family, or null where there is none."
+        default=None, description="The p-value corrected over the family, or null if there is none."
     )
     family: str = Field(
         default="",
-        description="Name of the family of hypotheses that the correction covers; empty where nothing "
+        description="Name of the family of hypotheses that the correction covers; empty if nothing "
         "was tested.",
     )
     family_size: int = Field(
@@ -92,15 +92,15 @@ class ModelSummary(ResponseBody):
     beyond_control: Estimate | None = Field(
         default=None,
         description="acc@1 of the reconstruction minus that of the counterfactual, paired by source "
-        "image; null where there is none.",
+        "image; null if there is none.",
     )
     p: float | None = Field(
         default=None,
-        description="One-sided sign-flip p-value of `beyond_control`, or null where nothing was tested.",
+        description="One-sided sign-flip p-value of `beyond_control`, or null if nothing was tested.",
     )
     p_adjusted: float | None = Field(
         default=None,
-        description="The same after Holm's correction over the models, or null where nothing was tested.",
+        description="The same after Holm's correction over the models, or null if nothing was tested.",
     )
     placebo: AccuracyRow | None = Field(
         default=None,
@@ -108,10 +108,10 @@ class ModelSummary(ResponseBody):
         "where none was.",
     )
     overall: EditTypeSummary | None = Field(
-        default=None, description="Sensitivity to all edits together, or null where none was kept."
+        default=None, description="Sensitivity to all edits together, or null if none was kept."
     )
     drop_at_5: Estimate | None = Field(
-        default=None, description="Drop of acc@5, paired by source image, or null where there is none."
+        default=None, description="Drop of acc@5, paired by source image, or null if there is none."
     )
     drop_paper: Estimate | None = Field(
         default=None,
@@ -130,12 +130,11 @@ class ModelSummary(ResponseBody):
     )
     drop_lance_r: Estimate | None = Field(
         default=None,
-        description="Drop of acc@1 under LANCE-R, paired over those source images; null where there are "
-        "none.",
+        description="Drop of acc@1 under LANCE-R, paired over those source images; null if there are none.",
     )
     family: str = Field(
         default="",
-        description="Name of the family of hypotheses that the correction covers; empty where nothing "
+        description="Name of the family of hypotheses that the correction covers; empty if nothing "
         "was tested.",
     )
     family_size: int = Field(default=0, description="Number of hypotheses in the family, one for each model.")

@@ -255,10 +255,10 @@ class StressTestSummary(ResponseBody):
     classes: dict[str, ClassSummary] = Field(default={}, description="Yield and accuracy by class.")
     realism: RealismSummary | None = Field(
         default=None,
-        description="How realistic the generated images are, or null where no features were recorded.",
+        description="How realistic the generated images are, or null if no features were recorded.",
     )
     perplexity: PerplexitySummary | None = Field(
-        default=None, description="How natural the captions are, or null where no likelihoods were recorded."
+        default=None, description="How natural the captions are, or null if no likelihoods were recorded."
     )
     sweep: SweepSummary | None = Field(
         default=None, description="How the self_replace sweep was chosen from, or null if there was no sweep."

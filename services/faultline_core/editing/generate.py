@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -43,29 +43,35 @@ def noise_of_each_step(seeds: Sequence[int], steps: int, shape: tuple[int, int, 
     return torch.stack([drawn_noise(generators, shape) for _ in range(steps)], dim=1)
 
 
-def generate_walk(
-    table: Timetable,
-    noise: Tensor,
-    text: Tensor,
-    null: Tensor,
-    *,
-    guidance: float,
-    owners: Sequence[Owner],
-) -> Walk[Tensor]:
-    """Denoise with DDIM into clean latents.
+@dataclass(frozen=True, kw_only=True)
+class GuidedPrompts:
+    """The prompts of B images under classifier-free guidance.
 
-    Args:
-        table: the noise levels.
-        noise: starting noise (B, C, H, W).
+    Attributes:
         text: the encoded prompts (B, L, D).
         null: the encoded empty prompt (L, D).
-        guidance: the scale of classifier-free guidance.
+        guidance: the scale of the guidance; 1 turns it off.
         owners: the owner of each image, who pays for its evaluations.
     """
-    latents, nulls = noise, null.expand(text.shape)
+
+    text: Tensor
+    null: Tensor
+    guidance: float
+    owners: Sequence[Owner]
+
+    @property
+    def nulls(self) -> Tensor:
+        """The empty prompt of each image (B, L, D)."""
+        return self.null.expand(self.text.shape)
+
+
+def generate_walk(table: Timetable, noise: Tensor, prompts: GuidedPrompts) -> Walk[Tensor]:
+    """Denoise starting noise (B, C, H, W) with DDIM into clean latents."""
+    latents = noise
     for index in range(table.steps):
-        uncond, cond = yield [sampled(table, index, latents, words, owners) for words in (nulls, text)]
-        latents = step(table, index, latents, guide(uncond.output, cond.output, guidance))
+        both = prompts.nulls, prompts.text
+        uncond, cond = yield [sampled(table, index, latents, words, prompts.owners) for words in both]
+        latents = step(table, index, latents, guide(uncond.output, cond.output, prompts.guidance))
     return latents
 
 
@@ -80,19 +86,11 @@ def generate(
     cancelled: Cancellation = never,
 ) -> Tensor:
     """Run `generate_walk` on its own."""
-    walk = generate_walk(table, noise, text, null, guidance=guidance, owners=range(noise.shape[0]))
-    return Driver(denoiser, cancelled=cancelled).run(walk)
+    prompts = GuidedPrompts(text=text, null=null, guidance=guidance, owners=range(noise.shape[0]))
+    return Driver(denoiser, cancelled=cancelled).run(generate_walk(table, noise, prompts))
 
 
-def consistency_walk(
-    table: Timetable,
-    noise: Tensor,
-    text: Tensor,
-    null: Tensor,
-    *,
-    guidance: float,
-    owners: Sequence[Owner],
-) -> Walk[Tensor]:
+def consistency_walk(table: Timetable, noise: Tensor, prompts: GuidedPrompts) -> Walk[Tensor]:
     """Denoise with a consistency model, in a few steps, into clean latents (Luo et al. 2023).
 
     Every step predicts the image and mixes it with new noise for the next step (multistep consistency
@@ -102,17 +100,14 @@ def consistency_walk(
     Args:
         table: the noise levels.
         noise: the noise (B, steps, C, H, W) of each step.
-        text: the encoded prompts (B, L, D).
-        null: the encoded empty prompt (L, D).
-        guidance: the scale of classifier-free guidance.
-        owners: the owner of each image, who pays for its evaluations.
+        prompts: the prompts of the images.
     """
     latents, clean = noise[:, 0], noise[:, 0]
     for index in range(table.steps):
         if index:
             level = table.levels[index]
             latents = math.sqrt(level) * clean + math.sqrt(1.0 - level) * noise[:, index]
-        output = yield from _guided(sampled(table, index, latents, text, owners), null, guidance)
+        output = yield from _guided(table.timesteps[index], latents, prompts)
         clean = predicted_clean(table, index, latents, output)
     return clean
 
@@ -153,38 +148,22 @@ class StepScheduler(Protocol):
         ...
 
 
-def scheduled_walk(
-    scheduler: StepScheduler,
-    noise: Tensor,
-    text: Tensor,
-    null: Tensor,
-    *,
-    guidance: float,
-    owners: Sequence[Owner],
-) -> Walk[Tensor]:
-    """Denoise with a step scheduler into clean latents; with guidance 1 the empty prompt is not evaluated.
+def scheduled_walk(scheduler: StepScheduler, noise: Tensor, prompts: GuidedPrompts) -> Walk[Tensor]:
+    """Denoise unit noise (B, C, H, W) with a step scheduler into clean latents.
 
-    Args:
-        scheduler: the sampler of this walk.
-        noise: starting noise (B, C, H, W).
-        text: the encoded prompts (B, L, D).
-        null: the encoded empty prompt (L, D).
-        guidance: the scale of classifier-free guidance.
-        owners: the owner of each image, who pays for its evaluations.
+    With guidance 1 the empty prompt is not evaluated.
     """
     latents = scheduler.begin(noise)
     for index, timestep in enumerate(scheduler.timesteps):
-        seen = scheduler.seen(latents, index)
-        asked = Evaluation(timestep=timestep, latents=seen, text=text, owners=owners)
-        output = yield from _guided(asked, null, guidance)
+        output = yield from _guided(timestep, scheduler.seen(latents, index), prompts)
         latents = scheduler.advance(latents, output, index)
     return latents
 
 
-def _guided(asked: Evaluation, null: Tensor, guidance: float) -> Walk[Tensor]:
-    """Evaluate the prompts, and the empty prompt (L, D) unless guidance is 1; return the guided output."""
-    if guidance == 1.0:
-        (cond,) = yield [asked]
-        return cond.output
-    cond, uncond = yield [asked, replace(asked, text=null.expand(asked.text.shape))]
-    return guide(uncond.output, cond.output, guidance)
+def _guided(timestep: float, latents: Tensor, prompts: GuidedPrompts) -> Walk[Tensor]:
+    """Evaluate the prompts, and the empty prompt unless guidance is 1, and return the guided output."""
+    asked = [prompts.text] if prompts.guidance == 1.0 else [prompts.text, prompts.nulls]
+    cond, *uncond = yield [
+        Evaluation(timestep=timestep, latents=latents, text=words, owners=prompts.owners) for words in asked
+    ]
+    return guide(uncond[0].output, cond.output, prompts.guidance) if uncond else cond.output

@@ -10,6 +10,7 @@ from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, dra
 from faultline_core.editing.denoiser import CountingDenoiser
 from faultline_core.editing.driver.driver import Driver
 from faultline_core.editing.generate import (
+    GuidedPrompts,
     consistency_walk,
     generate,
     noise_of_each_step,
@@ -24,6 +25,11 @@ TABLE = NoiseSchedule().timetable(STEPS)
 FEW = NoiseSchedule(spacing="distilled").timetable(3)
 TEXT, NULL = draw(3, LENGTH, WIDTH, seed=6), draw(LENGTH, WIDTH, seed=9)
 SHAPE = (2, 4, 4)
+
+
+def prompted(count: int, guidance: float) -> GuidedPrompts:
+    """The first ``count`` prompts, each image its own owner."""
+    return GuidedPrompts(text=TEXT[:count], null=NULL, guidance=guidance, owners=range(count))
 
 
 def test_noise_is_determined_by_its_seed() -> None:
@@ -77,7 +83,7 @@ def test_noise_starts_at_the_initial_noise_and_is_redrawn_each_step() -> None:
 @pytest.mark.parametrize("guidance", [1.0, 2.5])
 def test_each_step_predicts_the_image_and_mixes_it_with_new_noise(guidance: float) -> None:
     model, noise = CountingDenoiser(TinyAttention()), noise_of_each_step([1, 2], FEW.steps, SHAPE).double()
-    walk = consistency_walk(FEW, noise, TEXT[:2], NULL, guidance=guidance, owners=range(2))
+    walk = consistency_walk(FEW, noise, prompted(2, guidance))
     made = Driver(model).run(walk)
     assert model.cost.unet_evaluations == (2 if guidance == 1.0 else 4) * FEW.steps
     for row in range(2):
@@ -120,7 +126,7 @@ def test_scheduled_steps_match_the_written_out_formula(guidance: float, evaluati
         uncond, cond = model(seen, at, NULL.expand(3, -1, -1)), model(seen, at, TEXT)
         latents = latents + (uncond + guidance * (cond - uncond)) / (2 + index)
     driver, scheduler = Driver(model), Halving()
-    walk = scheduled_walk(scheduler, noise, TEXT, NULL, guidance=guidance, owners=range(3))
+    walk = scheduled_walk(scheduler, noise, prompted(3, guidance))
     assert torch.allclose(driver.run(walk), latents, atol=1e-10)
     assert scheduler.steps_taken == [0, 1, 2]
     assert [driver.cost(owner).unet_evaluations for owner in range(3)] == [evaluations] * 3
@@ -135,7 +141,7 @@ def test_whole_timesteps_stay_whole_numbers() -> None:
 
     for levels in ((900.0, 450.5), (900.0, 450.0)):
         noise = draw(1, 2, 4, 4, seed=4)
-        walk = scheduled_walk(Halving(levels), noise, TEXT[:1], NULL, guidance=1.0, owners=[0])
+        walk = scheduled_walk(Halving(levels), noise, prompted(1, 1.0))
         Driver(noting).run(walk)
     assert [each.dtype for each in asked] == [torch.int64, torch.float32, torch.int64, torch.int64]
     assert [each.item() for each in asked] == [900, 450.5, 900, 450]
