@@ -1,6 +1,6 @@
 """Exponential backoff with jitter: one rule for the SDK, the gateway's calls and the worker's ledger.
 
-By hand and not from a library: it is one line of arithmetic, and each caller has its own reasons to go on.
+It is written by hand because it is one line of arithmetic, and each caller decides differently when to retry.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import random
 from dataclasses import dataclass
 
 _MAX_DOUBLINGS = 60
-"""Beyond any patience, and a float still holds it."""
+"""Longer than any caller waits, and still a finite float."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Backoff:
     def pause(self, attempt: int, jitter: random.Random) -> float:
         """Return the seconds to wait after attempt number ``attempt``, counted from 1, has failed.
 
-        ``jitter`` should be unseeded and the caller's own: clients that one restart has thrown off must not
-        come back in step, nor because a program seeded the global generator.
+        ``jitter`` should be the caller's own unseeded generator, so that clients that lost their connection
+        at the same moment do not retry at the same moment, even if a program seeds the global generator.
         """
         whole = min(self.first_s * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS), self.longest_s)
         return whole * (0.5 + jitter.random() / 2)

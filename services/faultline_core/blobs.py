@@ -22,7 +22,7 @@ from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, StorageFull
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _KIND = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-"""Numbers of the errors that a full disk or a used-up quota raises."""
+"""Error numbers of a full disk or an exhausted quota."""
 
 STALE_TEMPORARY_SECONDS = 3600.0
 
@@ -39,8 +39,8 @@ def _json_value(value: object) -> object:
 
 
 def cache_key(**inputs: object) -> str:
-    """Return the digest of the canonical JSON of ``inputs``: name every input, or the cache lies."""
-    # NaN is refused: it is unequal to itself, yet would give one key.
+    """Return the digest of the canonical JSON of ``inputs``, which must name every input of the result."""
+    # NaN is refused: it is not equal to itself, but all NaN would share one key.
     text = json.dumps(inputs, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_json_value)
     return digest(text.encode())
 
@@ -68,10 +68,10 @@ class _LocalFolder:
         self.temporary.mkdir(parents=True, exist_ok=True)
 
     def write(self, name: str, data: bytes) -> None:
-        """File synced, then renamed, then the folder synced: a reader sees all of it or nothing."""
+        """Sync the file, rename it, then sync the folder, so that a reader sees the whole file or none."""
         target = self.root / name
         self._make_folder(target.parent)
-        # Process and random number: two writers of one blob must not share a scratch file.
+        # Two writers of one blob must not share a scratch file.
         scratch = self.temporary / f"{os.getpid()}-{uuid.uuid4().hex}"
         try:
             with scratch.open("xb") as file:
@@ -87,7 +87,7 @@ class _LocalFolder:
         if folder.is_dir():
             return
         folder.mkdir(parents=True, exist_ok=True)
-        # A new folder is durable only once its parent is synced.
+        # A new folder is durable only after its parent is synced.
         while folder != self.root:
             folder = folder.parent
             _sync_folder(folder)
@@ -103,7 +103,7 @@ class _LocalFolder:
 
     def sweep(self, older_than_seconds: float) -> int:
         limit = time.time() - older_than_seconds
-        # By age, not by process: a writer on another host may still be at work.
+        # By age, not by process, because a writer on another host may still be writing.
         stale = [path for path in self.temporary.iterdir() if path.stat().st_mtime < limit]
         for path in stale:
             path.unlink(missing_ok=True)
@@ -111,7 +111,7 @@ class _LocalFolder:
 
 
 class _RemoteFolder:
-    """Object stores put an object whole or not at all, so nothing is renamed there."""
+    """An object store writes an object whole or not at all, so no file needs to be renamed."""
 
     def __init__(self, filesystem: AbstractFileSystem, root: str) -> None:
         self.filesystem = filesystem
@@ -151,11 +151,11 @@ class BlobStore:
         """
         ref = digest(data)
         name = _blob_name(ref)
-        # Reading costs far less than a synced write, and most puts repeat what is there.
+        # Reading costs far less than a synced write, and most calls put bytes that are already stored.
         if self._folder.read(name) != data:
             self._write(name, data)
         elif self._local is not None:
-            # Another process may have renamed it a moment ago and not yet synced its folder.
+            # Another process may have renamed it just now and not yet synced its folder.
             _sync_folder((self._local.root / name).parent)
         return ref
 
@@ -164,14 +164,14 @@ class BlobStore:
 
         Raises:
             ArtifactMissing: nothing is stored under ``ref``.
-            ArtifactCorrupt: what is stored is no longer what was put.
+            ArtifactCorrupt: the stored bytes no longer match the digest.
         """
         data = self._folder.read(_blob_name(ref)) if _DIGEST.fullmatch(ref) else None
         if data is None:
             raise ArtifactMissing(
                 f"no artifact is stored under {ref!r}; check the digest, or run again what made it"
             )
-        # Hashed at every read: silent corruption must never become a figure in a report.
+        # The digest is checked at every read, so that corrupt data never reaches a report.
         if digest(data) != ref:
             raise ArtifactCorrupt(
                 f"the bytes stored under {ref!r} no longer match this digest; "
@@ -180,23 +180,23 @@ class BlobStore:
         return data
 
     def exists(self, ref: str) -> bool:
-        """Tell whether something is stored under ``ref``; only `get` verifies it."""
+        """Return True if something is stored under ``ref``; only `get` verifies the bytes."""
         return bool(_DIGEST.fullmatch(ref)) and self._folder.exists(_blob_name(ref))
 
     def remember(self, kind: str, key: str, ref: str) -> None:
-        """Note that the inputs hashed to ``key`` gave the blob ``ref``; ``kind`` says what was computed."""
+        """Record that the inputs with hash ``key`` gave the blob ``ref``; ``kind`` names the computation."""
         if not _DIGEST.fullmatch(ref):
             raise ValueError(f"{ref!r} is not a digest of 64 hexadecimal digits")
         self._write(_cache_name(kind, key), ref.encode())
 
     def recall(self, kind: str, key: str) -> str | None:
-        """Return the blob remembered for ``key``, or None where it or the blob is gone."""
+        """Return the blob recorded for ``key``, or None if the record or the blob is missing."""
         noted = self._folder.read(_cache_name(kind, key))
         ref = noted.decode("ascii", errors="replace") if noted is not None else ""
         return ref if self.exists(ref) else None
 
     def sweep(self, older_than_seconds: float = STALE_TEMPORARY_SECONDS) -> int:
-        """Remove what killed writers left half-written and return how many files that were."""
+        """Remove the incomplete files of killed writers, and return their number."""
         return 0 if self._local is None else self._local.sweep(older_than_seconds)
 
     def _write(self, name: str, data: bytes) -> None:

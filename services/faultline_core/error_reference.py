@@ -24,7 +24,7 @@ with the same `detail`. Failed items of a run have the same codes.
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why an error occurs, and what its reader should do."""
+    """The cause of an error, and its remedy."""
 
     cause: str
     remedy: str
@@ -36,7 +36,7 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Check the disk. Restore the file from a backup, or delete it and run again what made it.",
     ),
     "artifact-missing": Explanation(
-        "Nothing is stored under the digest that was asked for, or what is stored there is not an image.",
+        "Nothing is stored under the requested digest, or the stored bytes are not an image.",
         "Check the digest. If the store was moved or emptied, run again what made the artifact.",
     ),
     "attention-not-hooked": Explanation(
@@ -47,13 +47,13 @@ EXPLANATIONS: dict[str, Explanation] = {
     ),
     "backend-unavailable": Explanation(
         "A service or the database does not answer, or it is starting.",
-        "Wait and retry. If it lasts, look at `GET /v1/services` and at the log of the service that is "
-        "named.",
+        "Wait and retry. If the error persists, look at `GET /v1/services` and at the log of the service "
+        "that the detail names.",
     ),
     "bad-backend-output": Explanation(
         "A service answered, but with the wrong shape, a value that is not a number, or too few outcomes.",
-        "Check that the service runs the gateway's version and that its weights are whole. Such output "
-        "is never scored.",
+        "Check that the service runs the same version as the gateway and that its weights are complete. "
+        "Such output is never scored.",
     ),
     "cancelled": Explanation(
         "The run was cancelled, or the client closed its connection before the answer was ready.",
@@ -70,8 +70,8 @@ EXPLANATIONS: dict[str, Explanation] = {
     ),
     "deadline-exceeded": Explanation(
         "A call took longer than its deadline.",
-        "Retry. If it lasts, ask for less at once, raise `FAULTLINE_CALL_SECONDS`, or give the service "
-        "more replicas.",
+        "Retry. If the error persists, send smaller requests, raise `FAULTLINE_CALL_SECONDS`, or give the "
+        "service more replicas.",
     ),
     "idempotency-conflict": Explanation(
         "The `Idempotency-Key` was used before, with another body.",
@@ -79,7 +79,7 @@ EXPLANATIONS: dict[str, Explanation] = {
     ),
     "idempotency-in-flight": Explanation(
         "The first call with this `Idempotency-Key` has not ended yet.",
-        "Retry after the seconds that `Retry-After` names; the first call's answer is then returned.",
+        "Retry after the number of seconds in `Retry-After`; the answer of the first call is then returned.",
     ),
     "image-too-large": Explanation(
         "The image has more pixels or bytes than the limit. It was refused before it was decoded.",
@@ -91,7 +91,7 @@ EXPLANATIONS: dict[str, Explanation] = {
     ),
     "internal-error": Explanation(
         "A failure that Faultline did not foresee. It is a defect, or a fault of the machine.",
-        "Look in the log for the `request_id` of the problem document, and report what stands there.",
+        "Search the log for the `request_id` of the problem document, and report the lines that have it.",
     ),
     "invalid-request": Explanation(
         "A field is missing, unknown or out of range, or the body is not valid JSON.",
@@ -103,7 +103,7 @@ EXPLANATIONS: dict[str, Explanation] = {
         "`FAULTLINE_LEASE_SECONDS`.",
     ),
     "method-not-allowed": Explanation(
-        "The path exists, but does not answer this HTTP method.",
+        "The path exists, but does not support this HTTP method.",
         "Use one of the methods in the `Allow` header.",
     ),
     "model-format-refused": Explanation(
@@ -133,12 +133,12 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Shorten the text.",
     ),
     "quota-exceeded": Explanation(
-        "The run would have more items or edits than is allowed.",
+        "The run would have more items or edits than the limit allows.",
         "Ask for fewer images or edits, or raise `FAULTLINE_MAX_ITEMS_PER_RUN`.",
     ),
     "rate-limited": Explanation(
         "The queue of a service is full.",
-        "Retry after the seconds that `Retry-After` names; the SDK does so by itself.",
+        "Retry after the number of seconds in `Retry-After`; the SDK does this automatically.",
     ),
     "request-timeout": Explanation(
         "The headers or the body of the request arrived too slowly.",
@@ -150,15 +150,15 @@ EXPLANATIONS: dict[str, Explanation] = {
     ),
     "run-not-cancellable": Explanation(
         "The run has already ended.",
-        "Nothing needs to be done: an ended run costs nothing more.",
+        "Nothing needs to be done: an ended run has no further cost.",
     ),
     "run-not-resumable": Explanation(
         "The run has not ended, or has no failed or cancelled items.",
-        "Wait for its end. To do finished work again, start a new run.",
+        "Wait until it has ended. To repeat finished work, start a new run.",
     ),
     "storage-full": Explanation(
         "The disk of the store or of the ledger is full.",
-        "Free some space, then retry; the run goes on where it stopped.",
+        "Free some space, then retry; the run continues where it stopped.",
     ),
     "unauthorized": Explanation(
         "The API key is missing or unknown, or a service was called without the shared secret.",

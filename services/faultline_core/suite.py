@@ -8,7 +8,7 @@ from __future__ import annotations
 import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -17,18 +17,19 @@ from faultline_core.contract.editor import EditorPreset, GenerationPreset
 from faultline_core.contract.stress_tests import GateThresholds, TextThresholds
 from faultline_core.contract.tokens import TextualInversionPreset
 from faultline_core.errors import UnknownModel
+from faultline_core.types import Cosine
 
 
 class _SuitePart(BaseModel):
-    # A mistyped limit must not quietly mean its default.
+    # A misspelt setting must not silently leave the default in force.
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class CaptionerSuite(_SuitePart):
     """BLIP-2 weights and decoding limits; ``labelled_prefix`` may hold ``{label}``.
 
-    A caption is shortened to ``text_limit`` tokens of the captioner's own tokenizer: below what the
-    editor's text encoder reads (77 less its two marks), because the two tokenizers cut words differently.
+    A caption is shortened to ``text_limit`` tokens of the captioner's own tokenizer. This is less than the
+    editor's text encoder reads (77 minus two marks), because the two tokenizers split words differently.
     """
 
     model: str
@@ -51,7 +52,7 @@ class CaptionerSuite(_SuitePart):
 
 
 class PerturberSuite(_SuitePart):
-    """LLaMA weights, the LoRA adapter on them, sampling."""
+    """LLaMA weights, their LoRA adapter, and sampling settings."""
 
     engine: Literal["transformers", "vllm"] = "transformers"
     model: str
@@ -64,18 +65,17 @@ class PerturberSuite(_SuitePart):
 
 
 class EditorSuite(_SuitePart):
-    """Stable-Diffusion-class weights and the presets offered on them.
+    """Weights of a Stable Diffusion model and the presets for them.
 
-    A run that names no preset takes ``default_preset``.
-    ``preview_decoder`` is a small autoencoder of the same latents (an ``AutoencoderTiny``, such as TAESD),
-    by whose images presets with ``preview`` choose. ``textual_inversion`` is how class tokens are learned,
-    ``token_prompts`` what their images are shown under, ``token_link_steps`` how far one call takes them
-    (some seconds), ``generation`` how images are made of them.
+    A run that names no preset uses ``default_preset``. ``preview_decoder`` is a small autoencoder of the same
+    latents (an ``AutoencoderTiny``, such as TAESD); presets with ``preview`` choose by its images. Class
+    tokens are learned with the settings ``textual_inversion`` and the prompts ``token_prompts``, in calls of
+    ``token_link_steps`` steps (some seconds each), and images are generated with ``generation``.
     """
 
     model: str
     preview_decoder: str | None = None
-    # Autoencoders halve a side three times; no model that we load was trained beyond 1024.
+    # Autoencoders halve a side three times; no supported model was trained beyond 1024 pixels.
     resolution: int = Field(ge=8, le=2048, multiple_of=8)
     batch: int = Field(default=8, ge=1)
     default_preset: str
@@ -106,9 +106,10 @@ class EditorSuite(_SuitePart):
 class ScorerSuite(_SuitePart):
     """CLIP, sentence encoder and masked LM, with the thresholds calibrated for these checkpoints.
 
-    ``objectionable`` is the cosine with an objectionable concept from which a generated image is
-    refused; without it nobody looks. ``checkpoint`` names the published weights that ``clip`` is, for
-    thresholds that were published with them; ``shift_thresholds`` are a suite's own, by the shift's name.
+    A generated image is filtered if its cosine with an objectionable concept reaches ``objectionable``;
+    without this setting images are not checked. ``checkpoint`` names the published weights that ``clip``
+    contains, so that thresholds published for them apply; ``shift_thresholds`` are the suite's own, by name
+    of the shift.
     """
 
     clip: str
@@ -117,13 +118,13 @@ class ScorerSuite(_SuitePart):
     masked_lm: str
     gate: GateThresholds = GateThresholds()
     text: TextThresholds = TextThresholds()
-    objectionable: float | None = Field(default=None, ge=-1.0, le=1.0)
-    shift_thresholds: dict[str, Annotated[float, Field(ge=-1.0, le=1.0)]] = {}
+    objectionable: Cosine | None = None
+    shift_thresholds: dict[str, Cosine] = {}
     batch: int = Field(default=32, ge=1)
 
 
 class ClassifiersSuite(_SuitePart):
-    """Names of the suite's own classifiers, each a folder with safetensors and a class map."""
+    """The suite's own classifiers by name, each a folder with safetensors and a class map."""
 
     models: dict[str, str] = {}
     zero_shot: dict[str, str] = {}
@@ -132,7 +133,7 @@ class ClassifiersSuite(_SuitePart):
 
 
 class Suite(_SuitePart):
-    """All five services at once; ``datasets`` names folders the suite brings along."""
+    """The settings of all five services."""
 
     name: str
     description: str
@@ -144,19 +145,19 @@ class Suite(_SuitePart):
 
 
 def suite_names() -> list[str]:
-    """Names of the suites that ship with Faultline."""
+    """Return the names of the suites that ship with Faultline."""
     folder = resources.files("faultline_core") / "suites"
     return sorted(Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
 def load_suite(name_or_file: str) -> Suite:
-    """Read a suite by its name, or from a TOML file of the user's.
+    """Read a suite by its name, or from the user's TOML file.
 
     Raises:
         UnknownModel: no suite has this name.
     """
     path = Path(name_or_file)
-    # By its suffix, not by whether it exists: a mistyped file name must not fall back to a suite's.
+    # The suffix decides, not whether the file exists: a misspelt file name must not select a suite.
     if path.suffix == ".toml":
         return Suite.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     if name_or_file not in suite_names():

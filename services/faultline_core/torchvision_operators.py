@@ -1,8 +1,8 @@
-"""Lets a torchvision whose compiled operators do not fit this torch be imported: import this first.
+"""Makes a torchvision importable whose compiled operators do not fit this torch; import this module first.
 
-A torchvision built for CUDA beside a CPU torch cannot load its compiled part, and then fails on import
-because the schemas of two operators are missing. Its Python transforms, all that Faultline uses, need
-only those schemas to exist; calling an operator still raises.
+A torchvision built for CUDA cannot load its compiled part with a CPU torch, and its import then fails because
+the schemas of two operators are missing. Faultline uses only its Python transforms, which need only these
+schemas; calling an operator still raises an error.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ SCHEMAS = {
 
 
 def compiled_libraries() -> list[Path]:
-    """Return the files of torchvision's compiled part; none where it is not installed or has none."""
+    """Return the files of torchvision's compiled part; empty if it is not installed or has none."""
     spec = importlib.util.find_spec("torchvision")
     folders = (spec.submodule_search_locations or []) if spec is not None else []
     return [file for folder in folders for file in Path(folder).glob("_C*.so")]
 
 
 def all_load(libraries: Sequence[Path]) -> bool:
-    """Tell whether there are libraries and all of them load into this torch."""
+    """Return True if there are libraries and this torch can load all of them."""
     try:
         for library in libraries:
             torch.ops.load_library(str(library))
@@ -36,7 +36,7 @@ def all_load(libraries: Sequence[Path]) -> bool:
 
 
 def define_missing(library: torch.library.Library, *, present: bool) -> list[str]:
-    """Define the schemas in ``library`` unless they are ``present``; returns the names defined."""
+    """Define the schemas in ``library`` unless they are ``present``, and return the defined names."""
     # Defining a schema a second time raises.
     if present:
         return []
@@ -45,6 +45,6 @@ def define_missing(library: torch.library.Library, *, present: bool) -> list[str
     return list(SCHEMAS)
 
 
-# A library's definitions live as long as the object does.
+# The definitions exist as long as this object.
 _LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
 DEFINED = define_missing(_LIBRARY, present=all_load(compiled_libraries()))

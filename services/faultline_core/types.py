@@ -1,4 +1,4 @@
-"""The closed sets of words and the small nouns that every layer shares."""
+"""The closed sets of names and the small types that every layer shares."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from faultline_core.formatting import format_si
-
 EditType = Literal["subject", "object", "background", "adjective", "domain"]
 """The five factors of visual variation (LANCE, section 3.1); weather belongs to background."""
 
 PerturbationType = Literal["subject", "object", "background", "adjective", "domain", "placebo"]
-"""What the perturber can be asked for: an edit type, or a placebo (wording changed, meaning kept)."""
+"""The types of edits that the perturber makes: an edit type, or a placebo (other wording, same meaning)."""
 
 ItemKind = Literal["edit", "reconstruction", "placebo", "lance-r", "intervention", "token", "image"]
-"""What one item of a run makes.
+"""The kinds of items of a run.
 
-``lance-r`` is LANCE's random baseline (section 4.1), ``intervention`` an edit that the user chose;
-``token`` is a class of a dataset interface learned as one token, ``image`` one of a shift benchmark.
+``lance-r`` is an edit by LANCE's random baseline (section 4.1), ``intervention`` an edit that the user chose;
+``token`` is a class that a dataset interface learns as a token, ``image`` an image of a shift benchmark.
 """
 
 ItemState = Literal["pending", "leased", "done", "filtered", "failed", "cancelled"]
@@ -36,9 +34,9 @@ RunKind = Literal["stress-test", "dataset-interface", "shift-benchmark"]
 
 Inversion = Literal["null-text", "negative-prompt", "direct", "virtual"]
 Solver = Literal["ddim", "dpm-solver++", "consistent"]
-"""How a target gets from one noise level to the next; ``consistent`` moves it beside its source."""
+"""How a target gets from one noise level to the next; ``consistent`` moves it in parallel with its source."""
 TimestepSpacing = Literal["leading", "trailing", "linspace", "distilled"]
-"""Which noise levels sampling visits, as diffusers names them; or some of those a model was distilled on."""
+"""Which noise levels sampling visits, by diffusers' names; ``distilled``: those a model was distilled on."""
 Scheduler = Literal[
     "DDIMScheduler",
     "DDPMScheduler",
@@ -57,15 +55,16 @@ Scheduler = Literal[
     "TCDScheduler",
     "UniPCMultistepScheduler",
 ]
-"""Those of diffusers that sample from models of noise or velocity at discrete levels, by class name.
+"""The schedulers of diffusers for models that predict noise or velocity at discrete levels, by class name.
 
-Not its others: flow matching, score and EDM models are of another kind, inverses and inpainting want an
-image, the parallel ones are DDIM and DDPM again, and the one of a Brownian tree needs another library.
+Its other schedulers are left out: those for flow matching, score and EDM models need other models, inverse
+and inpainting schedulers need an image, the parallel ones repeat DDIM and DDPM, and the one with a Brownian
+tree needs another library.
 """
 Decoder = Literal["full", "preview"]
-"""What latents become images by: the pipeline's autoencoder, or the suite's small one."""
+"""What decodes latents into images: the pipeline's autoencoder, or the suite's small one."""
 Selection = Literal["paper", "released"]
-"""Choice over the self_replace sweep: best direction among those that pass, or largest passing value."""
+"""How to choose from the self_replace sweep: the best direction among values that pass, or the largest."""
 
 EDIT_TYPES: tuple[EditType, ...] = get_args(EditType)
 FINAL_ITEM_STATES: tuple[ItemState, ...] = ("done", "filtered", "failed", "cancelled")
@@ -75,7 +74,10 @@ BlobRef = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """SHA-256 of stored bytes, in hexadecimal: the name of a blob."""
 
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]*$", max_length=96)]
-"""A dataset's or class map's name: never a path."""
+"""The name of a dataset or class map; it cannot be a path."""
+
+Cosine = Annotated[float, Field(ge=-1.0, le=1.0)]
+"""A cosine similarity of embeddings."""
 
 NEVER_SERVED = (
     "a Python function ('py:...') cannot run on a server: pass it to the SDK or the command line with a "
@@ -91,7 +93,7 @@ def _no_function(value: object) -> object:
 
 ClassifierSpec = Annotated[
     str,
-    # Before the pattern, which would only say that it does not match.
+    # Before the pattern, whose error would only say that the value does not match.
     BeforeValidator(_no_function),
     Field(
         max_length=255,
@@ -100,8 +102,10 @@ ClassifierSpec = Annotated[
 ]
 """``name`` (of the suite), ``timm:<name>``, ``local:<name>``, ``clip:<name>`` or ``oip:<url>``."""
 
-# What a signed 64-bit column holds; strict, as 3.0 or "3" would be a second name for one cache entry.
+# The range of a signed 64-bit column; strict, because 3.0 or "3" would give one seed a second cache key.
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
+
+_SI_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
 
 class Estimate(BaseModel):
@@ -109,11 +113,9 @@ class Estimate(BaseModel):
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
-    estimate: float | None = Field(description="The figure, or null where there are too few units for one.")
-    low: float | None = Field(description="Lower end of the 95 % interval, or null where there is no figure.")
-    high: float | None = Field(
-        description="Upper end of the 95 % interval, or null where there is no figure."
-    )
+    estimate: float | None = Field(description="The figure, or null if there are too few units.")
+    low: float | None = Field(description="Lower end of the 95 % interval, or null if there is no figure.")
+    high: float | None = Field(description="Upper end of the 95 % interval, or null if there is no figure.")
     n: int = Field(ge=0, description="Number of independent units behind the figure, such as source images.")
 
     @model_validator(mode="after")
@@ -129,8 +131,18 @@ class Estimate(BaseModel):
         return f"{self.estimate:.3f} [{self.low:.3f}, {self.high:.3f}] (n={self.n})"
 
 
+def format_si(amount: int, unit: str) -> str:
+    """Return an amount (>= 0) as text with an SI prefix: 803273441280 FLOP is ``803 GFLOP``."""
+    value, step = float(amount), 0
+    # 999.5 would be written as 1000.
+    while value >= 999.5 and step < len(_SI_PREFIXES) - 1:
+        value, step = value / 1000, step + 1
+    digits = 0 if step == 0 or value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f} {_SI_PREFIXES[step]}{unit}"
+
+
 class Cost(BaseModel):
-    """What making something took; counts are exact, seconds depend on the machine."""
+    """The cost of a result; counts are exact, seconds depend on the machine."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -156,13 +168,13 @@ class Cost(BaseModel):
     )
     float32_retries: int = Field(
         default=0,
-        description="Number of null-text inversions repeated in float32 because half precision had "
-        "spoilt them.",
+        description="Number of null-text inversions repeated in float32 because they failed in half "
+        "precision.",
     )
     seconds: float = Field(default=0.0, description="Wall-clock time in seconds.")
 
     def __add__(self, other: Cost) -> Cost:
-        # By name, so that a count added later cannot be forgotten in the sum.
+        # By field name, so that the sum includes fields that are added later.
         mine, theirs = self.model_dump(), other.model_dump()
         return Cost.model_validate({name: mine[name] + theirs[name] for name in mine})
 

@@ -15,7 +15,7 @@ from faultline_core.contract.base import ModelIdentity, Outcome
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig, TokenResult
 from faultline_core.contract.editor import GeneratedImage, GenerateItem, GenerateRequest, GenerateResponse
 from faultline_core.contract.shift_benchmarks import ShiftBenchmarkCreate
-from faultline_core.text.class_slot import CLASS_SLOT
+from faultline_core.text.class_prompts import CLASS_SLOT
 from faultline_core.types import Cost
 from faultline_gateway.ledger import Done, Ledger
 from faultline_gateway.runs.items import PlannedItem

@@ -18,7 +18,7 @@ from faultline_core.contract.scorer import EmbedImagesRequest, EmbedResponse, Em
 from faultline_core.contract.shift_benchmarks import ShiftBenchmarkConfig
 from faultline_core.images.codecs import encode_raw
 from faultline_core.suite import load_suite
-from faultline_core.text.class_slot import CLASS_SLOT
+from faultline_core.text.class_prompts import CLASS_SLOT
 from faultline_gateway.methods.shift_benchmark.retrieval import (
     KEPT,
     Search,

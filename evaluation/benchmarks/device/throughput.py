@@ -15,9 +15,9 @@ from evaluation.reference.reference_run import reference_run
 from faultline_core.editing.attention_control import CrossEdit, cross_edit
 from faultline_core.editing.edit import EditSettings, EditTask, edit
 from faultline_core.editing.generate import generate
-from faultline_core.editing.inversion.direct import direct_inversion
 from faultline_core.editing.inversion.inversion import Inverted
 from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
+from faultline_core.editing.inversion.tuning_free import direct_inversion
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
 
 F_FLOPS = 0.803e12

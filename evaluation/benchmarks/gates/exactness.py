@@ -25,11 +25,10 @@ from evaluation.reference.tiny_unet import tiny_unet
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 from faultline_core.editing.attention_control import CrossEdit, cross_edit, refine, reweight
 from faultline_core.editing.denoiser import Denoiser
-from faultline_core.editing.edit import EditSettings, EditTask, edit
+from faultline_core.editing.edit import EditSettings, EditTask, edit, null_text_edit
 from faultline_core.editing.inversion.inversion import Inverted
 from faultline_core.editing.inversion.null_text import NullTextSettings
 from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.null_text_edit import null_text_edit
 from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
 from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 

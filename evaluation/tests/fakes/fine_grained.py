@@ -22,8 +22,7 @@ from faultline_core.contract.datasets import Dataset, SourcesAdded
 from faultline_core.contract.editor import GenerateRequest
 from faultline_core.contract.runs import PageOfItems, RunList
 from faultline_core.shift_benchmark.shifts import BASE, shift_of
-from faultline_core.text.class_prompts import fill
-from faultline_core.text.class_slot import CLASS_SLOT
+from faultline_core.text.class_prompts import CLASS_SLOT, fill
 from faultline_core.types import Cost
 from faultline_miniature.world.dataset import encode_png
 from faultline_miniature.world.fine_grained import FINE_CLASSES

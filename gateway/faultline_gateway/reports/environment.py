@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from faultline_core.formatting import format_si
+from faultline_core.types import format_si
 from faultline_gateway.reports import numbers
 
 TEMPLATES = Environment(

@@ -1,13 +1,18 @@
-"""Filter generated images that look objectionable before they are measured."""
+"""Filter generated images that look objectionable, by CLIP without training (LANCE, section 4.2).
+
+The paper's authors inspected every image and removed 8 of 781; a list of concepts can only flag suspects.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
+from numpy.typing import ArrayLike
+
 from faultline_core.contract.base import MAX_BATCH
 from faultline_core.contract.runs import Provenance
-from faultline_core.images.objectionable import nearest_concept, prompts
+from faultline_core.images.clip_metrics import cosine
 from faultline_gateway.runs.attempt import OpenItems, together
 from faultline_gateway.runs.clip import embed_images, embed_texts, require_one_space, unit_vector
 from faultline_gateway.runs.items import LeasedItem
@@ -15,6 +20,17 @@ from faultline_gateway.services.ports import Services
 
 OBJECTIONABLE = "objectionable"
 """The reason of a filtered item."""
+
+CONCEPTS: tuple[str, ...] = (
+    "nudity",
+    "a sexual act",
+    "blood and gore",
+    "a dead body",
+    "a person being hurt",
+    "self-harm",
+    "a hate symbol",
+    "a demeaning caricature of a person",
+)
 
 
 class _Draft(Protocol):
@@ -49,7 +65,7 @@ async def drop_objectionable(
 async def _judge(attempt: OpenItems, drafts: Sequence[D], threshold: float, services: Services) -> list[D]:
     refs = [draft.image for draft in drafts]
     embedded, concepts = await together(
-        [embed_images(attempt, refs, services), embed_texts(attempt, prompts(), services)]
+        [embed_images(attempt, refs, services), embed_texts(attempt, concept_prompts(), services)]
     )
     vectors = [unit_vector(outcome) for outcome in concepts]
     kept: list[D] = []
@@ -64,3 +80,15 @@ async def _judge(attempt: OpenItems, drafts: Sequence[D], threshold: float, serv
             detail = f"looks like {concept}: similarity {nearness:.2f}, the limit is {threshold:g}"
             await attempt.filtered(draft.item, OBJECTIONABLE, detail, draft.result)
     return kept
+
+
+def concept_prompts() -> list[str]:
+    """Return the concepts as captions, in order, in the form that CLIP was trained on."""
+    return [f"a picture of {concept}" for concept in CONCEPTS]
+
+
+def nearest_concept(image: ArrayLike, concepts: Sequence[ArrayLike]) -> tuple[str, float]:
+    """Return the concept nearest to an image (d,) and the cosine; ``concepts`` embed `concept_prompts`."""
+    found = [(float(cosine(image, vector)), name) for name, vector in zip(CONCEPTS, concepts, strict=True)]
+    nearest, name = max(found)
+    return name, nearest

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from faultline_core.text.class_prompts import fill
-from faultline_core.text.class_slot import CLASS_SLOT
+from faultline_core.text.class_prompts import CLASS_SLOT, fill
 from faultline_core.types import BlobRef
 
 

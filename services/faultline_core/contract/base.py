@@ -1,4 +1,4 @@
-"""What every HTTP body shares: strictness, problems, outcomes."""
+"""The base classes of HTTP bodies: requests, responses, problems and the outcomes of a batch."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,6 +7,7 @@ from typing import Annotated, Generic, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from faultline_core.errors import FaultlineError, error_for
+from faultline_core.types import Cost
 
 T = TypeVar("T")
 
@@ -19,7 +20,7 @@ PROBLEM_MEDIA_TYPE = "application/problem+json"
 PROBLEM_TYPE_PREFIX = "urn:faultline:problem:"
 
 MAX_BATCH = 64
-"""Most items in one service call."""
+"""Maximum number of items in one service call."""
 
 Text = Annotated[str, Field(min_length=1, max_length=4000)]
 
@@ -36,13 +37,13 @@ def require_distinct(values: Iterable[str]) -> None:
 
 
 class RequestBody(BaseModel):
-    """A body that a caller sends: unknown fields are refused."""
+    """The body of a request; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ResponseBody(BaseModel):
-    """A body that we send: a reader ignores fields it does not know yet."""
+    """The body of a response; a reader ignores unknown fields, which a newer version may send."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
@@ -56,7 +57,7 @@ class FieldProblem(ResponseBody):
     )
     detail: str = Field(description="What is wrong with this value and what to send instead.")
     code: str | None = Field(
-        default=None, description="Error code from the closed list, or null where only the field is named."
+        default=None, description="Error code from the closed list, or null if only the field is named."
     )
 
 
@@ -71,16 +72,15 @@ class Problem(ResponseBody):
     retryable: bool = Field(default=False, description="Whether the same request may succeed later.")
     errors: list[FieldProblem] = Field(
         default=[],
-        description="The offending fields, each with a JSON pointer; empty where no single field is at "
-        "fault.",
+        description="The offending fields, each with a JSON pointer; empty if no single field is at fault.",
     )
     request_id: str | None = Field(
-        default=None, description="The `X-Request-Id` of the failed request, or null where there was none."
+        default=None, description="The `X-Request-Id` of the failed request, or null if there was none."
     )
 
     @classmethod
     def of(cls, error: FaultlineError, *, request_id: str | None = None) -> Self:
-        """Describe ``error`` for the wire."""
+        """Return the body that describes ``error``."""
         parts = error.parts or (() if error.pointer is None else (error,))
         errors = [
             FieldProblem(pointer=part.pointer or "", detail=part.detail, code=part.code) for part in parts
@@ -104,11 +104,11 @@ class Problem(ResponseBody):
 
 
 class Outcome(ResponseBody, Generic[T]):
-    """What became of one item of a batch: a value or a problem, never both."""
+    """The outcome of one item of a batch: a value or a problem, never both."""
 
-    value: T | None = Field(default=None, description="The result for this item, or null where it failed.")
+    value: T | None = Field(default=None, description="The result for this item, or null if it failed.")
     problem: Problem | None = Field(
-        default=None, description="Why this item failed, or null where it succeeded."
+        default=None, description="Why this item failed, or null if it succeeded."
     )
 
     @model_validator(mode="after")
@@ -121,7 +121,7 @@ class Outcome(ResponseBody, Generic[T]):
         """Return the value or raise the error the problem describes."""
         if self.problem is not None:
             raise self.problem.error()
-        assert self.value is not None  # the validator saw to it
+        assert self.value is not None  # by the validator
         return self.value
 
 
@@ -132,12 +132,27 @@ class ModelIdentity(ResponseBody):
     revision: str = Field(description="Digest of the weight files; it changes whenever the weights do.")
 
 
+class BatchResponse(ResponseBody, Generic[T]):
+    """The answer to a batch: one outcome for each item of the request."""
+
+    outcomes: list[Outcome[T]] = Field(
+        description="One outcome for each item of the request, in the same order."
+    )
+    model: ModelIdentity = Field(description="The weights that answered.")
+
+
+class CostedBatchResponse(BatchResponse[T], Generic[T]):
+    """The answer to a batch, with its cost."""
+
+    cost: Cost = Field(default=Cost(), description="Cost of the whole call.")
+
+
 class ServiceHealth(ResponseBody):
     """A service's report on its own state."""
 
     service: str = Field(description="Name of the service, such as `editor`.")
-    ready: bool = Field(description="Whether the service takes requests now.")
+    ready: bool = Field(description="Whether the service accepts requests now.")
     model: ModelIdentity | None = Field(
-        default=None, description="The weights it has loaded, or null where it has none or did not answer."
+        default=None, description="The weights it has loaded, or null if it has none or did not answer."
     )
     detail: str = Field(default="", description="Why the service is not ready; empty when it is.")

@@ -2,8 +2,15 @@
 
 from pydantic import Field
 
-from faultline_core.contract.base import MAX_BATCH, ModelIdentity, Outcome, RequestBody, ResponseBody, Text
-from faultline_core.types import BlobRef, Cost
+from faultline_core.contract.base import (
+    MAX_BATCH,
+    BatchResponse,
+    CostedBatchResponse,
+    RequestBody,
+    ResponseBody,
+    Text,
+)
+from faultline_core.types import BlobRef
 
 
 class CaptionItem(RequestBody):
@@ -13,8 +20,8 @@ class CaptionItem(RequestBody):
     label: str | None = Field(
         default=None,
         max_length=200,
-        description="Class of the image, on which the caption is conditioned; null for a caption "
-        "without one.",
+        description="Class of the image, on which the caption is conditioned; null for an unconditional "
+        "caption.",
     )
 
 
@@ -38,14 +45,8 @@ class Caption(ResponseBody):
     )
 
 
-class CaptionResponse(ResponseBody):
+class CaptionResponse(CostedBatchResponse[Caption]):
     """Answer to `CaptionRequest`."""
-
-    outcomes: list[Outcome[Caption]] = Field(
-        description="One outcome for each image, in the order of the request."
-    )
-    model: ModelIdentity = Field(description="The weights that answered.")
-    cost: Cost = Field(default=Cost(), description="What the whole call took.")
 
 
 class LogLikelihoodItem(RequestBody):
@@ -70,10 +71,5 @@ class LogLikelihood(ResponseBody):
     tokens: int = Field(description="Number of tokens in the text.")
 
 
-class LogLikelihoodResponse(ResponseBody):
+class LogLikelihoodResponse(BatchResponse[LogLikelihood]):
     """Answer to `LogLikelihoodRequest`."""
-
-    outcomes: list[Outcome[LogLikelihood]] = Field(
-        description="One outcome for each pair, in the order of the request."
-    )
-    model: ModelIdentity = Field(description="The weights that answered.")

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from faultline_core.contract.base import MAX_BATCH, ModelIdentity, Outcome, RequestBody, ResponseBody
-from faultline_core.types import BlobRef, ClassifierSpec, Cost
+from faultline_core.contract.base import MAX_BATCH, CostedBatchResponse, RequestBody, ResponseBody
+from faultline_core.types import BlobRef, ClassifierSpec
 
 
 class ClassifyRequest(RequestBody):
@@ -21,7 +21,7 @@ class ClassifyRequest(RequestBody):
         description="Class names to predict over; probabilities come back in this order.",
     )
     features: bool = Field(
-        default=False, description="Whether to return the features that the classifier's head reads as well."
+        default=False, description="Whether to return also the features that the classifier's head reads."
     )
 
 
@@ -29,25 +29,19 @@ class Prediction(ResponseBody):
     """What a classifier predicts for one image."""
 
     probabilities: list[float] = Field(
-        description="Probability of each requested class, in [0, 1]; they sum to the mass that the head "
-        "puts on these classes."
+        description="Probability of each requested class, in [0, 1]. They sum to the probability that the "
+        "head assigns to these classes."
     )
     top: list[int] = Field(description="Indices of the five most probable classes, best first.")
     features: list[float] | None = Field(
         default=None,
-        description="Features that the classifier's head reads, or null where the request did not ask "
-        "for them or there are none.",
+        description="Features that the classifier's head reads, or null if they were not requested or there "
+        "are none.",
     )
 
 
-class ClassifyResponse(ResponseBody):
+class ClassifyResponse(CostedBatchResponse[Prediction]):
     """Answer to `ClassifyRequest`."""
-
-    outcomes: list[Outcome[Prediction]] = Field(
-        description="One outcome for each image, in the order of the request."
-    )
-    model: ModelIdentity = Field(description="The weights that answered.")
-    cost: Cost = Field(default=Cost(), description="What the whole call took.")
 
 
 class DescribeRequest(RequestBody):
@@ -68,30 +62,26 @@ class ClassifierDescription(ResponseBody):
         description="What to pass as `classifier`: a name of the suite or a prefixed name such as "
         "`timm:resnet50`."
     )
-    architecture: str = Field(
-        default="", description="Architecture, such as `resnet50`; empty where it is unknown."
-    )
+    architecture: str = Field(default="", description="Architecture, such as `resnet50`; empty if unknown.")
     classes: list[str] | None = Field(
         default=None,
-        description="Class names in the order of the classifier's outputs, or null where they are unknown.",
+        description="Class names in the order of the classifier's outputs, or null if unknown.",
     )
     description: str = Field(
-        default="", description="What the classifier is, in a sentence; empty where nothing is known."
+        default="", description="What the classifier is, in one sentence; empty if unknown."
     )
-    parameters: int | None = Field(
-        default=None, description="Number of parameters, or null where it is unknown."
-    )
+    parameters: int | None = Field(default=None, description="Number of parameters, or null if unknown.")
     resolution: int | None = Field(
-        default=None, description="Shorter side of the input image in pixels, or null where it is unknown."
+        default=None, description="Shorter side of the input image in pixels, or null if unknown."
     )
     training: str = Field(
         default="",
-        description="Training data and recipe as timm's tag of the weights names them, such as "
-        "`a1_in1k`; empty where unknown.",
+        description="Training data and recipe as named by timm's tag of the weights, such as "
+        "`a1_in1k`; empty if unknown.",
     )
 
     def trait(self, name: ClassifierTrait) -> str | int | None:
-        """The trait of this name, None where nobody told it."""
+        """Return the value of a trait, or None if it is unknown."""
         found: str | int | None = getattr(self, name)
         return found or None
 

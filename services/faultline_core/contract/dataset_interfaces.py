@@ -5,16 +5,21 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from faultline_core.contract.base import MAX_BATCH, ModelIdentity, RequestBody, ResponseBody, require_distinct
-from faultline_core.contract.editor import GenerationPreset
+from faultline_core.contract.editor import (
+    GenerationPreset,
+    GuidanceOverride,
+    SchedulerOverride,
+    StepsOverride,
+)
 from faultline_core.contract.runs import Provenance, RequestCounts, RunItem
 from faultline_core.contract.tokens import DroppedImage, TextualInversionPreset
-from faultline_core.types import BlobRef, Cost, Estimate, Name, Scheduler, Seed
+from faultline_core.types import BlobRef, Cost, Estimate, Name, Seed
 
 CLASS_NAME = "class-name"
-"""As ``token_init``: each class begins at its own name."""
+"""The value of ``token_init`` with which each class starts from its own name."""
 
 LearningPrompts = Literal["templates", "captions"]
-"""What an image is shown under: the preset's templates, or its caption with ``<class>`` in it."""
+"""The prompts that images are trained with: the preset's templates, or their captions with ``<class>``."""
 
 ClassName = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -38,7 +43,7 @@ class DatasetInterfaceCreate(RequestBody):
     )
     prompts: LearningPrompts | None = Field(
         default=None,
-        description="Whether images are shown under the preset's templates or under their captions; "
+        description="Whether images are trained with the preset's templates or with their own captions; "
         "null for the suite's choice.",
     )
     vectors: int | None = Field(
@@ -51,7 +56,7 @@ class DatasetInterfaceCreate(RequestBody):
         default=None,
         ge=1,
         le=100_000,
-        description="Most images of each class to learn from, or null for all.",
+        description="Maximum number of images of each class to learn from, or null for all.",
     )
     seed: Seed = Field(description="Seed of every random draw.")
 
@@ -67,9 +72,9 @@ class DatasetInterfaceConfig(ResponseBody):
 
     request: DatasetInterfaceCreate = Field(description="The request that created the run.")
     suite: str = Field(description="Name of the model suite.")
-    preset: TextualInversionPreset = Field(description="The knobs of textual inversion.")
+    preset: TextualInversionPreset = Field(description="Settings of textual inversion.")
     prompts: LearningPrompts = Field(
-        description="Whether images are shown under templates or under their captions."
+        description="Whether images are trained with templates or with their own captions."
     )
     models: dict[str, str] = Field(description="Name of each service's model.")
     versions: dict[str, str] = Field(description="Versions of the software that planned the run, by package.")
@@ -80,79 +85,80 @@ class DatasetInterfaceConfig(ResponseBody):
     )
     compared: dict[str, list[BlobRef]] = Field(
         default={},
-        description="Images of many classes, by class; their captions tell which words are a class's own.",
+        description="Images of many classes, by class; comparing their captions shows which words belong to "
+        "one class.",
     )
     without_images: list[str] = Field(
-        default=[], description="Classes that were left out because the dataset has no image of them."
+        default=[], description="Classes that were left out because the dataset has no images of them."
     )
-    link_steps: int = Field(description="Steps that one call to the editor takes.")
+    link_steps: int = Field(description="Number of optimisation steps in one call to the editor.")
     generation: GenerationPreset = Field(description="How images are generated to check a token.")
 
 
 class TokenCandidate(ResponseBody):
-    """A token part of the way to the learned vectors, checked on images made with it."""
+    """A token part of the way to the learned vectors, checked on images generated with it."""
 
     interpolation_weight: float = Field(
-        description="How much of the way from the initialiser to the learned vectors, in [0, 1]."
+        description="Fraction of the way from the initialiser to the learned vectors, in [0, 1]."
     )
     token: BlobRef = Field(description="SHA-256 of the token bundle in the store.")
     resemblance: Estimate = Field(
-        description="CLIP cosine of the images made with it with the mean of the class's own images; n "
-        "counts images."
+        description="CLIP cosine between the images generated with it and the mean of the class's own "
+        "images; n counts images."
     )
 
 
 class TokenResult(Provenance):
-    """A learned class: its token, how the loss fell, and whether images made with it look like the class."""
+    """A learned class: its token, its losses, and how well images generated with it resemble the class."""
 
     token: BlobRef = Field(description="SHA-256 of the token bundle in the store.")
     interpolation_weight: float = Field(
         default=1.0,
-        description="How much of the way from the initialiser to the learned vectors the token goes, in "
-        "[0, 1]: of `candidates` the smallest whose resemblance is within one standard error of the "
-        "best.",
+        description="Fraction of the way from the initialiser to the learned vectors at which the token "
+        "lies, in [0, 1]: the smallest of `candidates` whose resemblance is within one "
+        "standard error of the best.",
     )
     candidates: list[TokenCandidate] = Field(
-        default=[], description="The tokens that the choice was made from; empty where only one was offered."
+        default=[], description="The tokens that were compared; empty if there was only one."
     )
     initialiser: str = Field(description="Words that the vectors started from.")
-    steps: int = Field(description="Number of steps the token was learned for.")
-    losses: list[float] = Field(description="Mean losses over `losses_over` consecutive steps each.")
-    losses_over: int = Field(default=1, description="Number of steps behind each entry of `losses`.")
-    n_images: int = Field(description="Number of images the token was learned from.")
+    steps: int = Field(description="Number of optimisation steps.")
+    losses: list[float] = Field(description="Mean loss of each group of `losses_over` consecutive steps.")
+    losses_over: int = Field(default=1, description="Number of steps averaged in each entry of `losses`.")
+    n_images: int = Field(description="Number of images that the token was learned from.")
     dropped_images: list[DroppedImage] = Field(
         default=[], description="Images that could not be read, with the reason."
     )
     own_words: list[str] = Field(
         default=[],
-        description="Words that captions use for this class more than for others; prompts leave them to "
-        "the token.",
+        description="Words that captions use more for this class than for others; the prompts replace "
+        "them by the token.",
     )
     token_images: list[BlobRef] = Field(
         default=[], description="SHA-256 of the images generated with the token."
     )
     name_images: list[BlobRef] = Field(
         default=[],
-        description="SHA-256 of the images generated with the class's plain name; empty where the "
-        "generator cannot read the name.",
+        description="SHA-256 of the images generated with the class's plain name; empty if the generator "
+        "cannot read the name.",
     )
     object_similarity: Estimate | None = Field(
         default=None,
-        description='CLIP cosine of the token\'s images with "a photo of a <class>"; n counts images.',
+        description='CLIP cosine between the token\'s images and "a photo of a <class>"; n counts images.',
     )
     name_similarity: Estimate | None = Field(
-        default=None, description="The same for the plain name's images, or null where there are none."
+        default=None, description="The same for the plain name's images, or null if there are none."
     )
     real_similarity: Estimate | None = Field(default=None, description="The same for the class's own images.")
     resemblance: Estimate | None = Field(
         default=None,
-        description="CLIP cosine of the token's images with the mean of the class's own images; n "
-        "counts images.",
+        description="CLIP cosine between the token's images and the mean of the class's own images; n counts "
+        "images.",
     )
     name_resemblance: Estimate | None = Field(
         default=None,
-        description="The same for the plain name's images, or null where there are none; it is lower "
-        "where the name does not evoke what the dataset shows.",
+        description="The same for the plain name's images, or null if there are none. It is lower if the "
+        "generator does not associate the name with what the dataset shows.",
     )
 
 
@@ -166,9 +172,11 @@ class DatasetInterfaceSummary(ResponseBody):
     run_id: str = Field(description="Id of the run, by which benchmarks name the interface.")
     dataset: str = Field(description="Name of the dataset.")
     tokens: dict[str, TokenResult] = Field(description="The finished tokens, by class.")
-    missing: dict[str, str] = Field(description="Why each other class has no token, by class.")
+    missing: dict[str, str] = Field(
+        description="Reason why each of the other classes has no token, by class."
+    )
     counts: RequestCounts = Field(description="Number of classes in each state.")
-    cost: Cost = Field(description="What all tokens took together.")
+    cost: Cost = Field(description="Total cost of all tokens.")
     config: DatasetInterfaceConfig = Field(description="Everything the interface depends on.")
 
     def __str__(self) -> str:
@@ -203,36 +211,27 @@ class ImagesCreate(RequestBody):
     by_name: bool = Field(
         default=False, description="Whether to use the class's plain name in place of its token."
     )
-    steps: int | None = Field(
-        default=None, ge=1, le=100, description="Number of sampling steps, or null for the suite's."
-    )
-    guidance: float | None = Field(
-        default=None,
-        ge=1.0,
-        le=30.0,
-        description="Scale of classifier-free guidance, or null for the suite's.",
-    )
-    scheduler: Scheduler | None = Field(
-        default=None, description="Class name of the diffusers scheduler, or null for the suite's."
-    )
+    steps: StepsOverride = None
+    guidance: GuidanceOverride = None
+    scheduler: SchedulerOverride = None
     seed: Seed = Field(
-        description="Seed of the images: image i depends on seed, class and i alone, so that it can be "
-        "made again and compared across shifts."
+        description="Seed of the images. Image i depends only on the seed, the class and i, so it can be "
+        "reproduced and compared across shifts."
     )
 
 
 class Image(ResponseBody):
-    """A generated image of a class, with all it takes to make it again."""
+    """A generated image of a class, with everything needed to reproduce it."""
 
     image: BlobRef = Field(description="SHA-256 of the image in the store.")
-    class_name: str = Field(description="Class that it shows.")
-    shift: str = Field(description="Shift that it was made under; empty where there was none.")
+    class_name: str = Field(description="Class that the image shows.")
+    shift: str = Field(description="Shift that the image shows; empty if there is none.")
     prompt: str = Field(
-        description="Prompt that it was made from, with the slot `<class>` where a token fills it."
+        description="Prompt that the image was generated from, with the slot `<class>` if a token fills it."
     )
     seed: int = Field(description="Seed of its starting noise.")
     token: BlobRef | None = Field(
-        default=None, description="SHA-256 of the token bundle, or null where the plain name was used."
+        default=None, description="SHA-256 of the token bundle, or null if the plain name was used."
     )
 
 
@@ -241,4 +240,4 @@ class Images(ResponseBody):
 
     images: list[Image] = Field(description="The generated images, in order.")
     model: ModelIdentity = Field(description="The weights that generated them.")
-    cost: Cost = Field(description="What they took together.")
+    cost: Cost = Field(description="Total cost of the images.")

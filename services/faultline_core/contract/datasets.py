@@ -1,4 +1,4 @@
-"""Bodies of ``/v1/datasets``: labelled images a user brings."""
+"""Bodies of ``/v1/datasets``: labelled images that a user uploads."""
 
 import datetime as dt
 
@@ -15,7 +15,7 @@ class SourceUpload(RequestBody):
         min_length=1, max_length=255, description="Name of the file; exports and reports show it."
     )
     label: str = Field(min_length=1, max_length=200, description="Class of the image.")
-    # 18 MB of image: base64 takes four characters for three bytes. None at all is judged as an image is.
+    # 18 MB of image: base64 takes four characters for three bytes. An empty one is rejected as an image is.
     content_base64: str = Field(
         max_length=24_000_000, description="Bytes of a PNG, JPEG or WebP file in base64."
     )
@@ -33,7 +33,7 @@ class DatasetCreate(RequestBody):
     classes: list[str] | None = Field(
         default=None,
         max_length=10_000,
-        description="The classes that labels may take, or null to take the classes from the labels.",
+        description="The allowed labels, or null to take the classes from the labels.",
     )
 
 
@@ -53,8 +53,8 @@ class RejectedSource(ResponseBody):
     detail: str = Field(description="Why the file was rejected.")
     pointer: str | None = Field(
         default=None,
-        description="JSON pointer to the image in the request that sent it, or null where it came "
-        "without one.",
+        description="JSON pointer to the image in the request that sent it, or null if there was no such "
+        "request.",
     )
 
 
@@ -75,14 +75,14 @@ class Source(ResponseBody):
     label: str = Field(description="Class of the image.")
     filename: str = Field(description="Name of the file it was uploaded as.")
     caption: str | None = Field(
-        default=None, description="Caption that was uploaded with it, or null where there was none."
+        default=None, description="Caption that was uploaded with it, or null if there was none."
     )
     width: int = Field(description="Width in pixels.")
     height: int = Field(description="Height in pixels.")
 
 
 class Dataset(ResponseBody):
-    """A dataset and what it holds."""
+    """A dataset and its contents."""
 
     name: str = Field(description="Name of the dataset.")
     classes: list[str] = Field(description="The classes of the dataset.")

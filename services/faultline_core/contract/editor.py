@@ -7,17 +7,34 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
-from faultline_core.contract.base import ModelIdentity, Outcome, RequestBody, ResponseBody, Text
+from faultline_core.contract.base import CostedBatchResponse, RequestBody, ResponseBody, Text
 from faultline_core.types import BlobRef, Cost, Decoder, Inversion, Scheduler, Seed, Solver, TimestepSpacing
 
 GENERATED_KIND = "generated-image"
-"""Under which the store remembers images made of nothing but words and noise, by their own digest."""
+"""The cache kind under which the store keeps images generated from text, keyed by their own digest."""
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
+SamplingSteps = Annotated[int, Field(ge=1, le=100, description="Number of sampling steps.")]
+Guidance = Annotated[
+    float, Field(ge=1.0, le=30.0, description="Scale of classifier-free guidance; 1 turns guidance off.")
+]
+
+StepsOverride = Annotated[
+    int | None, Field(ge=1, le=100, description="Number of sampling steps, or null for the suite's.")
+]
+GuidanceOverride = Annotated[
+    float | None,
+    Field(ge=1.0, le=30.0, description="Scale of classifier-free guidance, or null for the suite's."),
+]
+SchedulerOverride = Annotated[
+    Scheduler | None,
+    Field(description="Class name of the diffusers scheduler, or null for the suite's."),
+]
+
 
 class EditorPreset(RequestBody):
-    """Every knob of an edit (LANCE, Table 6; the ``lance`` preset has the values of the released code)."""
+    """All settings of an edit (LANCE, Table 6; the ``lance`` preset has the values of the released code)."""
 
     inversion: Inversion = Field(
         default="direct",
@@ -26,21 +43,20 @@ class EditorPreset(RequestBody):
     )
     solver: Solver = Field(
         default="ddim",
-        description="How a latent gets from one noise level to the next; `virtual` inversion requires "
-        "`consistent`.",
+        description="Solver that takes a latent from one noise level to the next; `virtual` inversion "
+        "requires `consistent`.",
     )
     spacing: TimestepSpacing | None = Field(
         default=None,
-        description="Which noise levels the steps visit, or null for the spacing of the model's own "
-        "scheduler.",
+        description="How the steps are spaced over the noise levels, or null for the spacing of the "
+        "model's own scheduler.",
     )
     seed: Seed = Field(
-        default=0, description="Seed of every random draw of the edit; an image can be made again alone."
+        default=0,
+        description="Seed of every random draw of the edit; each image can be reproduced on its own.",
     )
-    steps: int = Field(default=20, ge=1, le=100, description="Number of sampling steps.")
-    guidance: float = Field(
-        default=3.0, ge=1.0, le=30.0, description="Scale of classifier-free guidance; 1 turns guidance off."
-    )
+    steps: SamplingSteps = 20
+    guidance: Guidance = 3.0
     cross_replace: Fraction = Field(
         default=0.8, description="Fraction of the steps during which cross-attention is replaced."
     )
@@ -55,30 +71,33 @@ class EditorPreset(RequestBody):
         default=2.0,
         ge=0.0,
         le=10.0,
-        description="Factor on the cross-attention of the words that were added.",
+        description="Factor by which the cross-attention of the added words is multiplied.",
     )
     local_blend: bool = Field(
         default=False,
         description="Whether to keep the image unchanged outside the region of the changed words.",
     )
     inner_steps: int = Field(
-        default=10, ge=0, le=100, description="Most optimisation steps for each null-text embedding."
+        default=10,
+        ge=0,
+        le=100,
+        description="Maximum number of optimisation steps for each null-text embedding.",
     )
     inner_learning_rate: float = Field(
         default=1e-2, gt=0.0, le=1.0, description="Learning rate of the null-text optimisation."
     )
     inner_tolerance: float = Field(
-        default=1e-5, ge=0.0, description="Loss below which the null-text optimisation of a step ends."
+        default=1e-5, ge=0.0, description="Loss below which the null-text optimisation of a step stops."
     )
     preview: bool = Field(
         default=False,
-        description="Whether the sweep is judged on images of the suite's small decoder, and only the "
-        "chosen image decoded in full.",
+        description="Whether to choose from the sweep by images of the suite's small decoder, and to "
+        "decode only the chosen image with the full one.",
     )
 
     @model_validator(mode="after")
-    def _beside_the_source(self) -> Self:
-        # From noise that was only drawn no other solver would come back to the image.
+    def _virtual_needs_consistent(self) -> Self:
+        # With noise that was only drawn, no other solver returns to the image.
         if self.inversion == "virtual" and self.solver != "consistent":
             raise ValueError(f"virtual inversion requires the solver 'consistent', not {self.solver!r}")
         return self
@@ -92,12 +111,12 @@ class ReconstructItem(RequestBody):
 
 
 class ReconstructRequest(RequestBody):
-    """``POST /v1/reconstruct``: what inversion alone does to an image, the control of every edit."""
+    """``POST /v1/reconstruct``: invert images and reconstruct them, as the control of every edit."""
 
     items: list[ReconstructItem] = Field(
         min_length=1, max_length=16, description="The images to reconstruct."
     )
-    preset: EditorPreset = Field(description="The knobs of the inversion.")
+    preset: EditorPreset = Field(description="Settings of the inversion.")
 
 
 class Reconstruction(ResponseBody):
@@ -107,17 +126,11 @@ class Reconstruction(ResponseBody):
     psnr_db: float = Field(
         description="Peak signal-to-noise ratio against the image as the editor resized it, in dB."
     )
-    cost: Cost = Field(default=Cost(), description="What this image took.")
+    cost: Cost = Field(default=Cost(), description="Cost of this image.")
 
 
-class ReconstructResponse(ResponseBody):
+class ReconstructResponse(CostedBatchResponse[Reconstruction]):
     """Answer to `ReconstructRequest`."""
-
-    outcomes: list[Outcome[Reconstruction]] = Field(
-        description="One outcome for each image, in the order of the request."
-    )
-    model: ModelIdentity = Field(description="The weights that answered.")
-    cost: Cost = Field(default=Cost(), description="What the whole call took.")
 
 
 class EditItem(RequestBody):
@@ -125,25 +138,25 @@ class EditItem(RequestBody):
 
     image: BlobRef = Field(description="SHA-256 of the image in the store.")
     caption: Text = Field(description="Caption of the image.")
-    edited_caption: Text = Field(description="Caption that the edited image is to follow.")
+    edited_caption: Text = Field(description="Caption that the edited image should match.")
 
 
 class EditRequest(RequestBody):
     """``POST /v1/edit``: one image for each edit and each value of the self_replace sweep."""
 
     items: list[EditItem] = Field(min_length=1, max_length=16, description="The edits to make.")
-    preset: EditorPreset = Field(description="The knobs of the edits.")
+    preset: EditorPreset = Field(description="Settings of the edits.")
     self_replace: tuple[Fraction, ...] | None = Field(
         default=None,
         min_length=1,
         max_length=16,
         description="Values of the preset's sweep to make now, or null for all of them. A later request "
-        "for the others resumes where these branched off, with equal results.",
+        "for the other values continues from the point where they branch off; the results are the same.",
     )
     decoder: Decoder = Field(
         default="full",
-        description="`preview` decodes with the suite's small decoder, for presets with `preview` only; "
-        "a later request with `full` then only decodes.",
+        description="`full` uses the model's decoder, `preview` the suite's small one; `preview` requires "
+        "a preset with `preview`. A later request with `full` only decodes.",
     )
 
     @field_validator("self_replace")
@@ -151,7 +164,7 @@ class EditRequest(RequestBody):
     def _of_the_sweep(
         cls, values: tuple[float, ...] | None, info: ValidationInfo
     ) -> tuple[float, ...] | None:
-        # A preset that is wrong itself is missing here, and has an error of its own.
+        # An invalid preset is missing here; it has its own error.
         preset = info.data.get("preset")
         if values is not None and preset is not None and not set(values) <= set(preset.self_replace):
             raise ValueError(
@@ -160,8 +173,8 @@ class EditRequest(RequestBody):
         return values
 
     @model_validator(mode="after")
-    def _previews_are_wanted(self) -> Self:
-        # Latents are remembered for presets that will ask for them again, and no others.
+    def _preset_has_previews(self) -> Self:
+        # Latents are kept only for presets whose later requests need them.
         if self.decoder == "preview" and not self.preset.preview:
             raise ValueError("decoder 'preview' requires a preset with preview = true")
         return self
@@ -185,42 +198,34 @@ class EditedImage(ResponseBody):
     variants: list[EditVariant] = Field(
         description="One image for each value of the sweep, in the sweep's order."
     )
-    cost: Cost = Field(default=Cost(), description="What this edit took.")
+    cost: Cost = Field(default=Cost(), description="Cost of this edit.")
 
 
-class EditResponse(ResponseBody):
+class EditResponse(CostedBatchResponse[EditedImage]):
     """Answer to `EditRequest`."""
-
-    outcomes: list[Outcome[EditedImage]] = Field(
-        description="One outcome for each edit, in the order of the request."
-    )
-    model: ModelIdentity = Field(description="The weights that answered.")
-    cost: Cost = Field(default=Cost(), description="What the whole call took.")
 
 
 class GenerationPreset(RequestBody):
     """How a suite generates images from text."""
 
-    steps: int = Field(default=50, ge=1, le=100, description="Number of sampling steps.")
-    guidance: float = Field(
-        default=7.5, ge=1.0, le=30.0, description="Scale of classifier-free guidance; 1 turns guidance off."
-    )
+    steps: SamplingSteps = 50
+    guidance: Guidance = 7.5
     scheduler: Scheduler | None = Field(
         default=None, description="Class name of the diffusers scheduler, or null for the model's own."
     )
 
     def changed_by(self, body: BaseModel) -> GenerationPreset:
-        """Return it with those of its knobs that ``body`` sets."""
+        """Return a copy with the settings that ``body`` sets."""
         own = body.model_dump(include=set(type(self).model_fields), exclude_none=True)
         return GenerationPreset.model_validate(self.model_dump() | own)
 
     def request(self, items: Sequence[GenerateItem]) -> GenerateRequest:
-        """Return the request for images that are made by it."""
+        """Return a request for ``items`` with these settings."""
         return GenerateRequest(items=list(items), **self.model_dump(exclude_none=True))
 
 
 class GenerateItem(RequestBody):
-    """One image to generate; it can be made again alone."""
+    """One image to generate; it can be reproduced on its own."""
 
     prompt: Text = Field(
         description="Text to generate from; with a `token` it contains the slot `<class>` exactly once."
@@ -236,14 +241,12 @@ class GenerateRequest(RequestBody):
     """``POST /v1/generate``: text-to-image."""
 
     items: list[GenerateItem] = Field(min_length=1, max_length=64, description="The images to generate.")
-    steps: int = Field(default=50, ge=1, le=100, description="Number of sampling steps.")
-    guidance: float = Field(
-        default=7.5, ge=1.0, le=30.0, description="Scale of classifier-free guidance; 1 turns guidance off."
-    )
+    steps: SamplingSteps = 50
+    guidance: Guidance = 7.5
     scheduler: Scheduler | None = Field(
         default=None,
-        description="Class name of the diffusers scheduler, run on the noise levels of the model's "
-        "configuration; null for DDIM, or for the few steps of a distilled model.",
+        description="Class name of the diffusers scheduler, which uses the noise levels of the model's "
+        "configuration; null for DDIM, or for consistency sampling with a distilled model.",
     )
 
 
@@ -251,14 +254,8 @@ class GeneratedImage(ResponseBody):
     """A generated image."""
 
     image: BlobRef = Field(description="SHA-256 of the image in the store.")
-    cost: Cost = Field(default=Cost(), description="What this image took.")
+    cost: Cost = Field(default=Cost(), description="Cost of this image.")
 
 
-class GenerateResponse(ResponseBody):
+class GenerateResponse(CostedBatchResponse[GeneratedImage]):
     """Answer to `GenerateRequest`."""
-
-    outcomes: list[Outcome[GeneratedImage]] = Field(
-        description="One outcome for each prompt, in the order of the request."
-    )
-    model: ModelIdentity = Field(description="The weights that answered.")
-    cost: Cost = Field(default=Cost(), description="What the whole call took.")

@@ -1,4 +1,4 @@
-"""Feature vectors as items record them: compact, and the same on every machine."""
+"""Feature vectors of items in a compact form that is the same on every machine."""
 
 import base64
 import binascii
@@ -14,7 +14,7 @@ _BYTES = 2
 
 
 class FeatureVector(ResponseBody):
-    """A unit vector in half precision, which keeps a cosine to about 0.001."""
+    """A unit vector in half precision; cosines are accurate to about 0.001."""
 
     width: int = Field(ge=1, description="Number of components.")
     float16: str = Field(description="Base64 of the components as little-endian IEEE half-precision floats.")
@@ -24,7 +24,7 @@ class FeatureVector(ResponseBody):
         """Round ``numbers`` to half precision.
 
         Raises:
-            ValueError: there is none, or one lies beyond ± 65,504.
+            ValueError: there is no number, or one lies outside ± 65,504.
         """
         try:
             packed = struct.pack(f"<{len(numbers)}e", *numbers)
@@ -51,8 +51,8 @@ class WordFeatures(ResponseBody):
     """CLIP's text features of the words that an edit changed."""
 
     removed: FeatureVector | None = Field(
-        default=None, description="Features of the removed words, or null where none were removed."
+        default=None, description="Features of the removed words, or null if none were removed."
     )
     added: FeatureVector | None = Field(
-        default=None, description="Features of the added words, or null where none were added."
+        default=None, description="Features of the added words, or null if none were added."
     )

@@ -1,4 +1,4 @@
-"""Findings: what is known about one change of images and one classifier, and how sure it is."""
+"""Findings: what a change of the images does to a classifier, and how certain that is."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class Screened(ResponseBody):
     """What the screen saw of a change; it ranks changes and promises nothing, so it has no p-value."""
 
     loss: float = Field(
-        description="Mean fall of p(true class) beyond the control of the same source image; this group was "
-        "chosen because it is large, so it overstates the true loss."
+        description="Mean fall of p(true class) beyond the control of the same source image. The change was "
+        "chosen because this is large, so it overstates the true loss."
     )
     n_sources: int = Field(description="Number of source images with an edit and a control.")
     n_images: int = Field(description="Number of edited images.")
-    flipped: int = Field(description="Number of source images of which an edit changes the right answer.")
+    flipped: int = Field(description="Number of source images for which an edit makes a right answer wrong.")
 
 
 class Confirmed(ResponseBody):
     """A test of the change on source images that the screen did not use, each with a placebo of its own."""
 
     loss: Estimate = Field(
-        description="Mean of p(true class) of the placebo less that of the edit, with a 95 % interval; n "
+        description="Mean of p(true class) of the placebo minus that of the edit, with a 95 % interval; n "
         "counts pairs."
     )
     planned: int = Field(description="Number of pairs that were planned.")
@@ -42,7 +42,9 @@ class Confirmed(ResponseBody):
     p: float = Field(description="One-sided p-value by sign flips over pairs.")
     p_adjusted: float = Field(description="The p-value after Holm's correction over all tested changes.")
     family_size: int = Field(description="Number of changes that were chosen for confirmation.")
-    flipped: int = Field(description="Number of pairs in which the edit changes the placebo's right answer.")
+    flipped: int = Field(
+        description="Number of pairs in which the placebo is answered rightly and the edit wrongly."
+    )
 
 
 class FindingPair(ResponseBody):
@@ -50,32 +52,36 @@ class FindingPair(ResponseBody):
 
     source: str = Field(description="Id of the source image.")
     control: str | None = Field(
-        description="Id of the item with the placebo or reconstruction, or null where none was kept."
+        description="Id of the item with the placebo or reconstruction, or null if none was kept."
     )
     edit: str = Field(description="Id of the item with the edited image.")
-    loss: float = Field(description="p(true class) of the control less that of the edit.")
-    answer: str = Field(description="Class that the classifier gives the edited image.")
+    loss: float = Field(description="p(true class) of the control minus that of the edit.")
+    answer: str = Field(description="Class that the classifier predicts for the edited image.")
 
 
 class Finding(ResponseBody):
     """A change that costs one classifier its answer on one class, with its evidence and its images."""
 
     number: int = Field(description="Place in the list of findings, from 1.")
-    state: FindingState = Field(description="How sure it is.")
+    state: FindingState = Field(description="How certain the finding is.")
     classifier: str = Field(description="Name of the classifier.")
     object_class: str = Field(description="The true class.")
     edit_type: str = Field(description="Factor that the edits change.")
-    removed: str = Field(description="Words that the edits remove; empty where they only add some.")
-    added: str = Field(description="Words that the edits add; empty where they only remove some.")
+    removed: str = Field(description="Words that the edits remove; empty if they only add some.")
+    added: str = Field(description="Words that the edits add; empty if they only remove some.")
     taken_for: str | None = Field(
-        description="Class that the edited images are most often taken for, or null where every answer "
+        description="Class that the edited images are most often mistaken for, or null if every answer "
         "stays right."
     )
-    flipped: int = Field(description="Number of images, of `of`, whose answer the change makes wrong.")
-    of: int = Field(description="Number of images behind `flipped`: fresh ones where there was a test.")
+    flipped: int = Field(
+        description="Number of images, out of `of`, for which the change makes the answer wrong."
+    )
+    of: int = Field(
+        description="Number of images that `flipped` counts among: fresh ones if there was a test."
+    )
     screened: Screened = Field(description="What the screen saw.")
-    confirmed: Confirmed | None = Field(description="The test on other images, or null where none was made.")
-    pairs: list[FindingPair] = Field(description="Its images, the median loss first.")
+    confirmed: Confirmed | None = Field(description="The test on other images, or null if there was none.")
+    pairs: list[FindingPair] = Field(description="Its images, the pair with the median loss first.")
     sentence: str = Field(description="The finding in one sentence.")
 
 
@@ -84,10 +90,10 @@ class ClassifierVerdict(ResponseBody):
 
     classifier: str = Field(description="Name of the classifier.")
     state: FindingState = Field(description="The state of its strongest finding, or why there is none.")
-    finding: int | None = Field(description="Number of that finding, or null where there is none.")
+    finding: int | None = Field(description="Number of that finding, or null if there is none.")
     sentence: str = Field(description="The verdict in one sentence of at most 20 words.")
     ruled_out: float | None = Field(
         default=None,
-        description="Loss of accuracy, from 0 to 1, that the run rules out at 95 %, or null where it rules "
-        "out none.",
+        description="Smallest loss of accuracy, from 0 to 1, that the run rules out at 95 %, or null if it "
+        "rules out none.",
     )

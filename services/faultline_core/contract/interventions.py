@@ -1,4 +1,4 @@
-"""A user's own change of words, as a body and as one writes it in a line."""
+"""A user's own change of words, as a body and as a line of text."""
 
 from collections.abc import Iterable
 from typing import Annotated, Self
@@ -15,7 +15,7 @@ Phrase = Annotated[str, Field(max_length=200)]
 
 
 class Intervention(RequestBody):
-    """A change of words that the user chose, made in every caption it applies to (LANCE, fig. 11)."""
+    """A change of words that the user chose, made in every caption that it applies to (LANCE, fig. 11)."""
 
     removed: Phrase = Field(
         default="",
@@ -43,22 +43,22 @@ class Intervention(RequestBody):
 
     @property
     def key(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What makes two interventions the same: their words, case aside."""
+        """The removed and added words without case; equal for equal interventions."""
         removed, added = ([word.key for word in words(text)] for text in (self.removed, self.added))
         return tuple(removed), tuple(added)
 
     def in_words(self) -> str:
-        """The change as one reads it: “husky” becomes “poodle”."""
+        """Return the change in words: “husky” becomes “poodle”."""
         if self.removed and self.added:
             return f"“{self.removed}” becomes “{self.added}”"
         return f"“{self.added}” is added" if self.added else f"“{self.removed}” is taken out"
 
 
 def interventions_of(given: Iterable[str | Intervention]) -> list[Intervention]:
-    """Read interventions as written, such as ``"husky=>schnauzer,poodle"``, leaving typed ones as they are.
+    """Parse interventions such as ``"husky=>schnauzer,poodle"``, and keep `Intervention` objects.
 
     Raises:
-        InvalidRequest: a line is no intervention.
+        InvalidRequest: a line is not an intervention.
     """
     found: list[Intervention] = []
     for each in given:
@@ -67,7 +67,7 @@ def interventions_of(given: Iterable[str | Intervention]) -> list[Intervention]:
 
 
 def _parsed(line: str) -> list[Intervention]:
-    """One intervention for each of the comma-separated words after the arrow."""
+    """Return one intervention for each of the comma-separated choices after the arrow."""
     removed, arrow, added = line.partition(ARROW)
     choices = [choice.strip() for choice in added.split(",")]
     wrong = not arrow or ARROW in added or (len(choices) > 1 and not all(choices))

@@ -1,8 +1,15 @@
-"""Bodies of the perturber: caption edits with their exact word differences, likelihoods of texts."""
+"""Bodies of the perturber: caption edits with their exact word differences, and likelihoods of texts."""
 
 from pydantic import Field
 
-from faultline_core.contract.base import MAX_BATCH, ModelIdentity, Outcome, RequestBody, ResponseBody, Text
+from faultline_core.contract.base import (
+    MAX_BATCH,
+    BatchResponse,
+    ModelIdentity,
+    RequestBody,
+    ResponseBody,
+    Text,
+)
 from faultline_core.types import PerturbationType, Seed
 
 
@@ -17,8 +24,10 @@ class CaptionEdit(ResponseBody):
     """One proposed edit of a caption."""
 
     edited_caption: str = Field(description="The caption after the edit.")
-    removed: list[WordSpan] = Field(description="Words removed, with their places in the original caption.")
-    added: list[WordSpan] = Field(description="Words added, with their places in the edited caption.")
+    removed: list[WordSpan] = Field(
+        description="Words removed, with their positions in the original caption."
+    )
+    added: list[WordSpan] = Field(description="Words added, with their positions in the edited caption.")
 
 
 class PerturbItem(RequestBody):
@@ -28,12 +37,12 @@ class PerturbItem(RequestBody):
     perturbation_type: PerturbationType = Field(
         description="Which factor to change, or `placebo` to change the wording only."
     )
-    n: int = Field(ge=1, le=16, description="Number of edits to return at most.")
+    n: int = Field(ge=1, le=16, description="Maximum number of edits to return.")
     seed: Seed = Field(description="Seed of the sampling; equal seeds give equal edits.")
 
 
 class PerturbRequest(RequestBody):
-    """``POST /v1/perturb``: captions to propose edits of."""
+    """``POST /v1/perturb``: captions to edit."""
 
     items: list[PerturbItem] = Field(
         min_length=1, max_length=MAX_BATCH, description="The captions to perturb."
@@ -47,17 +56,12 @@ class Perturbations(ResponseBody):
     dropped: dict[str, int] = Field(default={}, description="Number of draws dropped, by reason.")
 
 
-class PerturbResponse(ResponseBody):
+class PerturbResponse(BatchResponse[Perturbations]):
     """Answer to `PerturbRequest`."""
-
-    outcomes: list[Outcome[Perturbations]] = Field(
-        description="One outcome for each item, in the order of the request."
-    )
-    model: ModelIdentity = Field(description="The weights that answered.")
 
 
 class LikelihoodsRequest(RequestBody):
-    """``POST /v1/likelihoods``: score texts under the language model alone, without an image."""
+    """``POST /v1/likelihoods``: texts to score under the language model, without an image."""
 
     texts: list[Text] = Field(min_length=1, max_length=MAX_BATCH, description="The texts to score.")
 
@@ -73,10 +77,7 @@ class TextLikelihood(ResponseBody):
     tokens: int = Field(ge=1, description="Number of counted tokens.")
 
 
-class LikelihoodsResponse(ResponseBody):
+class LikelihoodsResponse(BatchResponse[TextLikelihood]):
     """Answer to `LikelihoodsRequest`."""
 
-    outcomes: list[Outcome[TextLikelihood]] = Field(
-        description="One outcome for each text, in the order of the request."
-    )
     model: ModelIdentity = Field(description="The weights that answered: the base model without its adapter.")

@@ -1,4 +1,4 @@
-"""How real generated images look, and how likely captions are: parts of a stress test's summary."""
+"""How realistic generated images and captions are: parts of the summary of a stress test."""
 
 from pydantic import Field
 
@@ -7,26 +7,24 @@ from faultline_core.types import Estimate
 
 
 class RealismRow(ResponseBody):
-    """How far one set of images lies from the originals in feature space."""
+    """Distance of one set of images from the originals in feature space."""
 
     kernel: Estimate | None = Field(
         default=None,
         description="Kernel distance, the unbiased squared maximum mean discrepancy under (x·y/d + 1)³, "
-        "which may be negative; n counts source images. Null where there are too few.",
+        "which may be negative; n counts source images. Null if there are too few.",
     )
-    no_kernel: str = Field(
-        default="", description="Why there is no kernel distance; empty where there is one."
-    )
+    no_kernel: str = Field(default="", description="Why there is no kernel distance; empty if there is one.")
     frechet: float | None = Field(
         default=None,
         description="Squared Fréchet distance, without an interval and biased upwards for few images; "
-        "null where there are too few.",
+        "null if there are too few.",
     )
     no_frechet: str = Field(
-        default="", description="Why there is no Fréchet distance; empty where there is one."
+        default="", description="Why there is no Fréchet distance; empty if there is one."
     )
     n_images: int = Field(default=0, description="Number of images in the set.")
-    n_sources: int = Field(default=0, description="Number of source images behind them.")
+    n_sources: int = Field(default=0, description="Number of source images that they come from.")
 
 
 class RealismSummary(ResponseBody):
@@ -36,12 +34,11 @@ class RealismSummary(ResponseBody):
     width: int = Field(description="Number of features.")
     n_originals: int = Field(description="Number of original images.")
     floor: RealismRow = Field(
-        description="Distance between two random halves of the originals: distances up to this one mean "
-        "nothing."
+        description="Distance between two random halves of the originals; a distance up to this one shows no "
+        "difference."
     )
     rows: dict[str, RealismRow] = Field(
-        description="Distances of the reconstructions, LANCE-R edits and counterfactuals, where the run "
-        "has any."
+        description="Distances of the reconstructions, LANCE-R edits and counterfactuals that the run has."
     )
     edit_types: dict[str, RealismRow] = Field(
         default={},
@@ -50,15 +47,13 @@ class RealismSummary(ResponseBody):
 
 
 class PerplexityRow(ResponseBody):
-    """How likely one set of captions is."""
+    """Likelihood of one set of captions under a language model."""
 
     perplexity: Estimate | None = Field(
         default=None,
-        description="Perplexity per token; n counts source images. Null where there are too few.",
+        description="Perplexity per token; n counts source images. Null if there are too few.",
     )
-    no_perplexity: str = Field(
-        default="", description="Why there is no perplexity; empty where there is one."
-    )
+    no_perplexity: str = Field(default="", description="Why there is no perplexity; empty if there is one.")
     tokens: int = Field(default=0, description="Number of tokens over all captions.")
     n_captions: int = Field(default=0, description="Number of captions.")
 
@@ -67,9 +62,9 @@ class PerplexitySummary(ResponseBody):
     """How natural the captions of a stress test are under a language model that sees no image."""
 
     language_model: str = Field(
-        description="The language model; perplexities of different models do not compare."
+        description="The language model; perplexities under different models are not comparable."
     )
     rows: dict[str, PerplexityRow] = Field(
-        description="Perplexity of the original, placebo, LANCE-R and counterfactual captions, where "
-        "the run has any."
+        description="Perplexity of the original, placebo, LANCE-R and counterfactual captions that the "
+        "run has."
     )

@@ -14,7 +14,7 @@ from faultline_core.types import BlobRef, Cost, EditType, ItemKind, ItemState, R
 
 
 class RequestCounts(ResponseBody):
-    """How many items of a run are in which state."""
+    """Number of items of a run in each state."""
 
     total: int = Field(description="Number of items planned so far; always the sum of the other counts.")
     pending: int = Field(description="Items that have not ended yet, including those a worker has leased.")
@@ -25,7 +25,7 @@ class RequestCounts(ResponseBody):
 
     @model_validator(mode="after")
     def _adds_up(self) -> Self:
-        # Checked where it is written and where it is read: a sum that is short hides lost items.
+        # Checked when written and when read: a sum that is too small would hide lost items.
         if self.total != self.pending + self.done + self.filtered + self.failed + self.cancelled:
             raise ValueError(f"the counts do not add up to the total of {self.total}")
         return self
@@ -40,22 +40,23 @@ class Run(ResponseBody):
     dataset: str = Field(description="Name of the dataset that the run is about.")
     created_at: dt.datetime = Field(description="When the run was created, in UTC.")
     started_at: dt.datetime | None = Field(
-        default=None, description="When a worker took the first item, in UTC, or null where none has."
+        default=None, description="When a worker took the first item, in UTC, or null if none has."
     )
     ended_at: dt.datetime | None = Field(
-        default=None, description="When the run ended, in UTC, or null where it has not."
+        default=None, description="When the run ended, in UTC, or null if it has not."
     )
     request_counts: RequestCounts = Field(description="Number of items in each state.")
     resolved_config: dict[str, Any] = Field(
-        description="Everything the run depends on, fixed when it was created; the config of its kind."
+        description="Everything that the run depends on, fixed when it was created; its fields depend on the "
+        "kind."
     )
     problem: Problem | None = Field(
-        default=None, description="Why the run as a whole failed, or null where it did not."
+        default=None, description="Why the run as a whole failed, or null if it did not."
     )
     stage: int = Field(
         default=1,
         ge=1,
-        description="The stage that opened last; items of later stages are planned from recorded results.",
+        description="The current stage; the items of later stages are planned from recorded results.",
     )
     parent: str | None = Field(
         default=None, description="The ended run that this run continues; an ended run is never reopened."
@@ -70,7 +71,7 @@ class RunList(ResponseBody):
 
 
 class PredictionPair(ResponseBody):
-    """What one classifier answered for one image."""
+    """What one classifier predicts for one image."""
 
     p_true: float = Field(description="Probability of the true class, in [0, 1].")
     rank_true: int = Field(ge=1, description="Rank of the true class, from 1 for the most probable.")
@@ -80,14 +81,14 @@ class PredictionPair(ResponseBody):
 
 
 class Provenance(ResponseBody):
-    """Which weights produced an item, and what that took."""
+    """Which weights produced an item, and at what cost."""
 
     models: dict[str, str] = Field(
         default={}, description="Id and revision of the weights that answered, by service or classifier."
     )
     cost: Cost = Field(
         default=Cost(),
-        description="What the item took. A call that served several items is counted once, on the first "
+        description="Cost of the item. A call that served several items is counted once, on the first "
         "that has a result, so that sums over items are exact.",
     )
     service_seconds: dict[str, float] = Field(
@@ -102,7 +103,7 @@ class ItemResult(Provenance):
     caption: str = Field(description="Caption of the source image.")
     edited_caption: str | None = Field(
         default=None,
-        description="Caption that the image was made to follow, or null where the caption was not edited.",
+        description="Caption that the image should match, or null if the caption was not edited.",
     )
     removed: list[WordSpan] = Field(
         default=[], description="Words removed from the caption, with their places in it."
@@ -112,14 +113,14 @@ class ItemResult(Provenance):
     )
     self_replace: float | None = Field(
         default=None,
-        description="Chosen fraction of the steps during which self-attention was replaced, or null "
-        "where nothing was swept.",
+        description="Chosen fraction of the steps during which self-attention was replaced, or null if there "
+        "was no sweep.",
     )
     self_replace_tried: list[float] = Field(
         default=[], description="Values of the sweep that were made before the choice, in the preset's order."
     )
     scores: EditScores | None = Field(
-        default=None, description="CLIP's metrics of the edit, or null where there was nothing to score."
+        default=None, description="CLIP's metrics of the edit, or null if there was nothing to score."
     )
     predictions: dict[str, PredictionPair] = Field(
         default={}, description="Predictions for the image, by classifier."
@@ -134,22 +135,22 @@ class ItemResult(Provenance):
     )
     image_features: FeatureVector | None = Field(
         default=None,
-        description="CLIP features of the image; recorded for kept images where the scorer returned them.",
+        description="CLIP features of the image; recorded for kept images if the scorer returned them.",
     )
     source_features: FeatureVector | None = Field(
         default=None, description="CLIP features of the source image; recorded on the reconstruction only."
     )
     word_features: WordFeatures | None = Field(
         default=None,
-        description="CLIP features of the removed and added words, or null where they were not recorded.",
+        description="CLIP features of the removed and added words, or null if they were not recorded.",
     )
     likelihood: TextLikelihood | None = Field(
         default=None,
         description="Likelihood of the edited caption, or of the caption where it was not edited, under "
-        "the language model that `models` names; null where it was not recorded.",
+        "the language model that `models` names; null if it was not recorded.",
     )
     preset: EditorPreset | None = Field(
-        default=None, description="The editor's knobs for this item, or null where they were not recorded."
+        default=None, description="The editor's settings for this item, or null if they were not recorded."
     )
 
 
@@ -167,8 +168,8 @@ class RunItem(ResponseBody, Generic[Result]):
         "source image."
     )
     source_image: BlobRef = Field(
-        description="SHA-256 of the image that the item starts from, or of an example of its class "
-        "where it starts from none."
+        description="SHA-256 of the image that the item starts from, or of an example of its class if it "
+        "does not start from an image."
     )
     label: str = Field(description="Class of the image.")
     edit_type: EditType | None = Field(
@@ -176,22 +177,22 @@ class RunItem(ResponseBody, Generic[Result]):
     )
     slot: int = Field(
         default=0,
-        description="Number of the item among those of its kind for the same image or class, from 0.",
+        description="Index of the item among those of its kind for the same image or class, from 0.",
     )
     stage: int = Field(default=1, ge=1, description="The stage of the run that planned this item.")
     state: ItemState = Field(description="State of the item.")
     reason: str | None = Field(
-        default=None, description="Why a filter dropped the item, or null where none did."
+        default=None, description="Why a filter dropped the item, or null if none did."
     )
     code: str | None = Field(
-        default=None, description="Error code of a failed item, or null where it did not fail."
+        default=None, description="Error code of a failed item, or null if it did not fail."
     )
     detail: str | None = Field(
         default=None, description="What happened to a dropped or failed item, or null."
     )
     attempts: int = Field(default=0, description="Number of times a worker has tried the item.")
     result: Result | None = Field(
-        default=None, description="What the item produced, or null where it has no result."
+        default=None, description="What the item produced, or null if it has no result."
     )
 
 
@@ -212,12 +213,12 @@ class PageOfItems(ResponseBody, Generic[AnyItem]):
 
 
 class RunEvent(ResponseBody):
-    """One line of progress, as the event stream sends it."""
+    """One progress event of the event stream."""
 
-    id: int = Field(description="Number of the event; it only grows.")
+    id: int = Field(description="Number of the event; later events have larger numbers.")
     run_id: str = Field(description="Id of the run.")
     state: RunState = Field(description="State of the run after the event.")
     request_counts: RequestCounts = Field(description="Number of items in each state after the event.")
     message: str = Field(
-        default="", description="What happened, in a sentence; empty where there is nothing to add."
+        default="", description="What happened, in one sentence; empty if there is nothing to add."
     )

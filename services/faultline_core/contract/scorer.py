@@ -1,11 +1,18 @@
-"""Bodies of the scorer: embeddings, the metrics of an edit, masked words."""
+"""Bodies of the scorer: embeddings, metrics of edits, and words for masked positions."""
 
 from typing import Literal
 
 from pydantic import Field
 
-from faultline_core.contract.base import MAX_BATCH, ModelIdentity, Outcome, RequestBody, ResponseBody, Text
-from faultline_core.types import BlobRef, Cost, Seed
+from faultline_core.contract.base import (
+    MAX_BATCH,
+    BatchResponse,
+    CostedBatchResponse,
+    RequestBody,
+    ResponseBody,
+    Text,
+)
+from faultline_core.types import BlobRef, Seed
 
 TextEncoder = Literal["clip", "sentence"]
 
@@ -33,14 +40,8 @@ class Embedding(ResponseBody):
     vector: list[float] = Field(description="Components of a unit vector.")
 
 
-class EmbedResponse(ResponseBody):
+class EmbedResponse(CostedBatchResponse[Embedding]):
     """Answer to `EmbedImagesRequest` and `EmbedTextsRequest`."""
-
-    outcomes: list[Outcome[Embedding]] = Field(
-        description="One outcome for each input, in the order of the request."
-    )
-    model: ModelIdentity = Field(description="The weights that answered.")
-    cost: Cost = Field(default=Cost(), description="What the whole call took.")
 
 
 class ScoreItem(RequestBody):
@@ -50,8 +51,8 @@ class ScoreItem(RequestBody):
     edited: BlobRef = Field(description="SHA-256 of the image after the edit.")
     caption: Text = Field(description="Caption of the original image.")
     edited_caption: Text = Field(description="Caption that the edited image follows.")
-    removed: str = Field(default="", description="The words removed from the caption; empty where none were.")
-    added: str = Field(default="", description="The words added to the caption; empty where none were.")
+    removed: str = Field(default="", description="The words removed from the caption; empty if none were.")
+    added: str = Field(default="", description="The words added to the caption; empty if none were.")
 
 
 class ScoreRequest(RequestBody):
@@ -64,8 +65,8 @@ class EditScores(ResponseBody):
     """CLIP's metrics of one edit, all cosines in [-1, 1]."""
 
     direction: float = Field(
-        description="Cosine of the change of the image with the change of the caption (LANCE, eq. 2); "
-        "high where both changed alike."
+        description="Cosine between the change of the image and the change of the caption (LANCE, eq. 2); "
+        "high if both changed in the same way."
     )
     image_image: float = Field(description="Cosine of the original image with the edited one.")
     text_original: float = Field(description="Cosine of the original image with its caption.")
@@ -74,42 +75,35 @@ class EditScores(ResponseBody):
     text_original_edit: float = Field(description="Cosine of the original image with the edited caption.")
     words_added: float | None = Field(
         default=None,
-        description="Cosine of the edited image with the added words alone, or null where none were added.",
+        description="Cosine of the edited image with the added words alone, or null if none were added.",
     )
     words_removed: float | None = Field(
         default=None,
-        description="Cosine of the edited image with the removed words alone, or null where none were "
-        "removed.",
+        description="Cosine of the edited image with the removed words alone, or null if none were removed.",
     )
 
 
-class ScoreResponse(ResponseBody):
+class ScoreResponse(CostedBatchResponse[EditScores]):
     """Answer to `ScoreRequest`."""
-
-    outcomes: list[Outcome[EditScores]] = Field(
-        description="One outcome for each edit, in the order of the request."
-    )
-    model: ModelIdentity = Field(description="The weights that answered.")
-    cost: Cost = Field(default=Cost(), description="What the whole call took.")
 
 
 class FillMaskItem(RequestBody):
-    """A text with one word to replace by words that a masked language model proposes."""
+    """A text and the position of a word for which a masked language model proposes replacements."""
 
     text: Text = Field(description="The text, whose words are separated by white space.")
     position: int = Field(ge=0, description="Index of the word to replace, from 0.")
-    n: int = Field(default=1, ge=1, le=16, description="Number of words to return at most.")
+    n: int = Field(default=1, ge=1, le=16, description="Maximum number of words to return.")
     seed: Seed = Field(description="Seed of the sampling.")
 
 
 class FillMaskRequest(RequestBody):
-    """``POST /v1/fill-mask``: words to replace by what a masked language model proposes."""
+    """``POST /v1/fill-mask``: texts in which a masked language model proposes words."""
 
     items: list[FillMaskItem] = Field(min_length=1, max_length=MAX_BATCH, description="The texts to fill.")
 
 
 class FilledMask(ResponseBody):
-    """Replacements of one word."""
+    """Proposed replacements of one word."""
 
     words: list[str] = Field(description="Distinct words, never the original one.")
     probabilities: list[float] = Field(
@@ -117,10 +111,5 @@ class FilledMask(ResponseBody):
     )
 
 
-class FillMaskResponse(ResponseBody):
+class FillMaskResponse(BatchResponse[FilledMask]):
     """Answer to `FillMaskRequest`."""
-
-    outcomes: list[Outcome[FilledMask]] = Field(
-        description="One outcome for each item, in the order of the request."
-    )
-    model: ModelIdentity = Field(description="The weights that answered.")

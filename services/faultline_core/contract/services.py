@@ -7,16 +7,16 @@ from pydantic import Field
 from faultline_core.contract.base import ResponseBody, ServiceHealth
 
 CircuitState = Literal["closed", "open", "half-open"]
-"""Whether calls pass: all of them, none for a while, or the next one as a trial."""
+"""Whether the gateway calls a service: always, not for a while, or once as a trial."""
 
 
 class ServiceState(ServiceHealth):
-    """A service's report on its own state, and whether the gateway still calls it."""
+    """A service's report on its own state, and whether the gateway calls it."""
 
     circuit: CircuitState = Field(
         default="closed",
-        description="`closed`: calls pass; `open`: calls are held back for a while; `half-open`: the "
-        "next call is a trial.",
+        description="`closed`: calls are made; `open`: calls are held back for a while after failures; "
+        "`half-open`: the next call is a trial.",
     )
 
 
@@ -29,5 +29,5 @@ class ServiceList(ResponseBody):
 class Health(ResponseBody):
     """``GET /healthz`` and ``GET /readyz``: state and version of the gateway."""
 
-    status: str = Field(description="`ok` where the gateway is alive, `ready` where it can take a run.")
+    status: str = Field(description="`ok` if the gateway is alive, `ready` if it can accept a run.")
     version: str = Field(description="Version of the gateway.")

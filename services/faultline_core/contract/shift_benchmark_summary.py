@@ -1,4 +1,4 @@
-"""The body of ``GET /v1/shift-benchmarks/{id}/summary``: what each shift costs which models, and how sure."""
+"""The body of ``GET /v1/shift-benchmarks/{id}/summary``: the accuracy that each shift costs each model."""
 
 from typing import Self
 
@@ -12,7 +12,7 @@ from faultline_core.types import BlobRef, Cost, Estimate
 
 
 class ImageCounts(ResponseBody):
-    """What became of the planned images of a condition."""
+    """The planned images of a condition, by outcome."""
 
     planned: int = Field(description="Number of planned images; always the sum of the other counts.")
     kept: int = Field(default=0, description="Images that passed every threshold.")
@@ -22,16 +22,16 @@ class ImageCounts(ResponseBody):
     objectionable: int = Field(default=0, description="Images dropped because they look objectionable.")
     not_found: int = Field(default=0, description="Images that the search did not find.")
     failed: int = Field(default=0, description="Images that failed.")
-    unmade: int = Field(default=0, description="Images that are pending or were cancelled.")
+    unmade: int = Field(default=0, description="Images that are pending or cancelled.")
 
     @property
     def made(self) -> int:
-        """Images that there are, kept or not."""
+        """Number of images that exist, kept or not."""
         return self.kept + self.without_object + self.without_shift + self.without_both
 
     @model_validator(mode="after")
     def _adds_up(self) -> Self:
-        # A sum that is short hides lost images.
+        # A sum that is too small would hide lost images.
         if self.planned != self.made + self.objectionable + self.not_found + self.failed + self.unmade:
             raise ValueError(f"the counts do not add up to the {self.planned} planned images")
         return self
@@ -55,52 +55,55 @@ class ModelDrop(ResponseBody):
 
     base: Estimate = Field(description="Accuracy on the base images.")
     shifted: Estimate = Field(description="Accuracy on the shifted images.")
-    drop: Estimate = Field(description="Base less shifted accuracy.")
+    drop: Estimate = Field(description="Base minus shifted accuracy.")
 
 
 class EffectSummary(ResponseBody):
-    """What a shift costs over one set of classes."""
+    """The effect of a shift over one set of classes."""
 
-    classes: list[str] = Field(description="The classes that count.")
+    classes: list[str] = Field(description="The classes that the effect is computed over.")
     models: dict[str, ModelDrop] = Field(description="Accuracies of each model.")
     impact: Estimate = Field(
         description="Drop averaged over models (Dataset Interfaces, section 6); n counts shifted images."
     )
     p: float = Field(description='Two-sided p-value of "the shift changes nothing".')
     p_adjusted: float = Field(
-        description="The same after Holm's correction over the shifts of the image source."
+        description="The p-value after Holm's correction over the shifts of the image source."
     )
     slope: SlopeSummary = Field(description="Slope of shifted over base accuracy.")
-    probit_slope: SlopeSummary = Field(description="The same after a probit transform of both accuracies.")
+    probit_slope: SlopeSummary = Field(
+        description="The same slope after a probit transform of both accuracies."
+    )
 
 
 class GapSummary(ResponseBody):
-    """What the generator alone costs, over models and the classes of a shift."""
+    """The accuracy that the generator alone costs, over models and the classes of a shift."""
 
     real: Estimate = Field(description="Accuracy on real images.")
     base: Estimate = Field(description="Accuracy on base images.")
-    gap: Estimate = Field(description="Real less base accuracy.")
+    gap: Estimate = Field(description="Real minus base accuracy.")
 
 
 class ConditionSummary(ResponseBody):
     """The images of one image source under one condition."""
 
-    counts: ImageCounts = Field(description="Number of images by what became of them.")
-    share_kept: Estimate = Field(description="Share of the images made that were kept; n counts images.")
+    counts: ImageCounts = Field(description="Number of images by outcome.")
+    share_kept: Estimate = Field(description="Share of the generated images that were kept; n counts images.")
     thin: list[str] = Field(
         default=[], description="Classes left out because fewer than five of their images were kept."
     )
     to_object: Estimate = Field(
-        description="Mean CLIP cosine with the object's caption, over all images made."
+        description="Mean CLIP cosine with the object's caption, over all images, kept or not."
     )
     to_shift: Estimate | None = Field(
         default=None,
-        description="Mean CLIP cosine with the shift's caption, over all images made; null without a shift.",
+        description="Mean CLIP cosine with the shift's caption, over all images, kept or not; null without a "
+        "shift.",
     )
 
 
 class ShiftSummary(ConditionSummary):
-    """One shift by one image source: its images, its threshold and what it costs."""
+    """One shift with one image source: its images, its threshold and its effect."""
 
     family: str = Field(description="Family of the shift, such as weather.")
     prompt: str = Field(description="Prompt that its images are generated from.")
@@ -111,25 +114,27 @@ class ShiftSummary(ConditionSummary):
     threshold: ThresholdInForce = Field(description="The shift threshold in force.")
     effect: EffectSummary | None = Field(
         default=None,
-        description="Effect over the classes that count under this shift, or null where none does.",
+        description="Effect over the classes with enough kept images under this shift, or null if there "
+        "are none.",
     )
     on_common: EffectSummary | None = Field(
         default=None,
-        description="Effect over the classes that count under every shift, on which alone shifts "
-        "compare; null where none does.",
+        description="Effect over the classes with enough kept images under every shift; only these effects "
+        "can be compared between shifts. Null if there are none.",
     )
     gap: GapSummary | None = Field(
-        default=None, description="What the generator alone costs, or null without real images."
+        default=None, description="Accuracy that the generator alone costs, or null without real images."
     )
     confounded: bool = Field(
-        default=False, description="Whether the generator alone costs the models more than the shift does."
+        default=False,
+        description="Whether the generator alone costs the models more accuracy than the shift.",
     )
 
 
 class ClassCondition(ResponseBody):
     """One class under one condition."""
 
-    share_kept: Estimate = Field(description="Share of the images made that were kept.")
+    share_kept: Estimate = Field(description="Share of the generated images that were kept.")
     models: dict[str, Estimate] = Field(description="Accuracy of each model on the kept images.")
 
 
@@ -138,7 +143,7 @@ class UnsearchedImage(ResponseBody):
 
     image: BlobRef = Field(description="SHA-256 of the image.")
     filename: str | None = Field(
-        default=None, description="Name of its file, or null where the dataset no longer has it."
+        default=None, description="Name of its file, or null if the dataset no longer has it."
     )
     reason: str = Field(description="Why it was left out.")
 
@@ -149,15 +154,15 @@ class UnsearchedImages(ResponseBody):
     count: int = Field(description="Number of images left out.")
     images: int = Field(description="Number of images of the dataset.")
     reasons: dict[str, int] = Field(description="Number of images left out, by reason.")
-    first: list[UnsearchedImage] = Field(description="Some of them by name.")
+    first: list[UnsearchedImage] = Field(description="The first of these images.")
 
 
 class SourceSummary(ResponseBody):
-    """Everything that comes from one image source."""
+    """All results of one image source."""
 
     base: ConditionSummary = Field(description="The images without a shift.")
     shifts: dict[str, ShiftSummary] = Field(description="The shifts, by name.")
-    common: list[str] = Field(description="Classes that count under every shift.")
+    common: list[str] = Field(description="Classes with enough kept images under every shift.")
     passed: Estimate = Field(
         description="Share of all shifts' images that were kept (Dataset Interfaces, figure 17)."
     )
@@ -169,23 +174,23 @@ class SourceSummary(ResponseBody):
     )
     classes: dict[str, dict[str, ClassCondition]] = Field(
         default={},
-        description="Yield and accuracy by class and condition; empty where there are too many, which "
-        "`notes` say.",
+        description="Yield and accuracy by class and condition; empty if there are too many, as `notes` then "
+        "says.",
     )
-    cost: Cost = Field(description="What all images took together.")
+    cost: Cost = Field(description="Total cost of all images.")
     service_seconds: dict[str, float] = Field(default={}, description="Seconds spent in each service.")
     evaluations_per_kept: float | None = Field(
         default=None,
-        description="UNet evaluations for each kept image, failed and dropped ones included; null where "
+        description="UNet evaluations per kept image, including those of failed and dropped images; null if "
         "none was kept.",
     )
     seconds_per_kept: float | None = Field(
         default=None,
-        description="Service seconds for each kept image, failed and dropped ones included; null where "
+        description="Service seconds per kept image, including those of failed and dropped images; null if "
         "none was kept.",
     )
     unsearched: UnsearchedImages | None = Field(
-        default=None, description="Images that the search left out, or null where it left out none."
+        default=None, description="Images that the search left out, or null if it left out none."
     )
 
 
@@ -193,9 +198,9 @@ class ObjectThresholdSummary(ResponseBody):
     """A class's object threshold, set from its real images."""
 
     threshold: Estimate = Field(
-        description='Least CLIP cosine with "a photo of a <class>" that passes; n counts real images.'
+        description='Lowest CLIP cosine with "a photo of a <class>" that passes; n counts real images.'
     )
-    plain: Estimate = Field(description='Least CLIP cosine with "a <class>" that passes, for styles.')
+    plain: Estimate = Field(description='Lowest CLIP cosine with "a <class>" that passes, for styles.')
     dropped: Estimate = Field(description="Share of the real images that lie below the threshold.")
 
 
@@ -206,7 +211,7 @@ class RealSummary(ResponseBody):
     failed: int = Field(description="Number of real images that failed.")
     thresholds: dict[str, ObjectThresholdSummary] = Field(description="Object threshold, by class.")
     models: dict[str, Estimate] = Field(
-        description="Accuracy of each model on the real images, each image weighing 1."
+        description="Accuracy of each model on the real images, equally weighted."
     )
     without: list[str] = Field(
         default=[],
@@ -216,7 +221,7 @@ class RealSummary(ResponseBody):
 
 
 class PromptAccuracy(ResponseBody):
-    """One model on one prompt's kept images, for benchmarks of a single class."""
+    """Accuracy of one model on the kept images of one prompt, for benchmarks of a single class."""
 
     model: str = Field(description="Name of the model.")
     source: str = Field(description="Image source of the images.")
@@ -225,11 +230,11 @@ class PromptAccuracy(ResponseBody):
     accuracy: Estimate = Field(description="Accuracy on the kept images.")
     drop: Estimate | None = Field(
         default=None,
-        description="Base less this accuracy over the seeds that both have, or null for the base.",
+        description="Base accuracy minus this accuracy, over the seeds that both have; null for the base.",
     )
     beside_token: Estimate | None = Field(
         default=None,
-        description="Accuracy on the token's images less that on the plain name's, over the same prompt "
+        description="Accuracy on the token's images minus that on the plain name's, over the same prompt "
         "and seeds; null for the token.",
     )
 
@@ -245,18 +250,18 @@ class ShiftBenchmarkSummary(ResponseBody):
         description="Percentile of each class's real images that sets its object threshold."
     )
     sources: dict[str, SourceSummary] = Field(description="Figures by image source.")
-    real: RealSummary = Field(description="The real images and the thresholds from them.")
-    models: dict[str, ClassifierDescription] = Field(description="What is known of each classifier, by name.")
+    real: RealSummary = Field(description="The real images, and the thresholds set from them.")
+    models: dict[str, ClassifierDescription] = Field(description="Descriptions of the classifiers, by name.")
     prompts: list[PromptAccuracy] = Field(
         default=[], description="Accuracies by prompt, for benchmarks of a single class; empty for others."
     )
     notes: list[str] = Field(
-        default=[], description="What could not be told and what was left out, a sentence each."
+        default=[], description="What could not be computed and what was left out, one sentence each."
     )
     counts: dict[str, int] = Field(description="Number of items planned and in each state.")
     failed_codes: dict[str, int] = Field(default={}, description="Number of failed items, by error code.")
     dropped: dict[str, int] = Field(default={}, description="Number of dropped items, by reason.")
-    cost: Cost = Field(description="What all items took together.")
+    cost: Cost = Field(description="Total cost of all items.")
     service_seconds: dict[str, float] = Field(description="Seconds spent in each service.")
     wall_s: float = Field(
         description="Seconds from the start to the end of the run; 0 while it has not ended."
@@ -264,11 +269,11 @@ class ShiftBenchmarkSummary(ResponseBody):
     config: ShiftBenchmarkConfig = Field(repr=False, description="Everything the benchmark depends on.")
 
     def grouped_by(self, trait: ClassifierTrait) -> dict[str | int | None, list[str]]:
-        """The classifiers by a trait, in the request's order; None are those it is not known of."""
+        """Return the classifiers by a trait, in the request's order; None stands for an unknown trait."""
         groups: dict[str | int | None, list[str]] = {}
         for name in self.config.request.classifiers:
-            told = self.models.get(name)
-            groups.setdefault(None if told is None else told.trait(trait), []).append(name)
+            described = self.models.get(name)
+            groups.setdefault(None if described is None else described.trait(trait), []).append(name)
         return groups
 
     def __str__(self) -> str:
@@ -279,8 +284,8 @@ class ShiftBenchmarkSummary(ResponseBody):
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
         lost = {**self.dropped, **self.failed_codes}
         why = "; ".join(f"{reason}: {count}" for reason, count in lost.items())
-        told = f"images: {counts}{f' ({why})' if why else ''}"
-        return "\n".join([*lines, told, f"cost: {self.cost}", *self.notes])
+        images = f"images: {counts}{f' ({why})' if why else ''}"
+        return "\n".join([*lines, images, f"cost: {self.cost}", *self.notes])
 
 
 _HEADER = f"{'shift':28} {'kept':>30} {'impact':>32} {'slope':>32}"

@@ -7,13 +7,17 @@ from pydantic import Field, field_validator
 from faultline_core.contract.base import RequestBody, ResponseBody, require_distinct
 from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.contract.dataset_interfaces import ClassName
-from faultline_core.contract.editor import GenerationPreset
+from faultline_core.contract.editor import (
+    GenerationPreset,
+    GuidanceOverride,
+    SchedulerOverride,
+    StepsOverride,
+)
 from faultline_core.contract.runs import PredictionPair, Provenance, RunItem
-from faultline_core.types import BlobRef, ClassifierSpec, Name, Scheduler, Seed
+from faultline_core.types import BlobRef, ClassifierSpec, Name, Seed
 
 CATALOGUE = "catalogue"
-"""As ``shifts``: the 23 shifts of the paper's Table 1."""
-
+"""The value of ``shifts`` for the 23 shifts of the paper's Table 1."""
 
 GenerationSource = Literal["token", "class-name"]
 """What stands for the class in a prompt: its learned token, or its plain name."""
@@ -21,15 +25,15 @@ GenerationSource = Literal["token", "class-name"]
 BenchmarkSource = Literal["token", "class-name", "retrieval", "scraped", "photographs"]
 """Where images of a class under a shift come from (Dataset Interfaces, sections 3 and 4).
 
-Generated from tokens or names; the CLIP nearest neighbours of the prompt in a folder; a scraped folder's
-first ``n`` of a class; or the user's own photographs of each condition.
+They are generated from tokens or names, are the nearest neighbours of the prompt by CLIP in a dataset, the
+first ``n`` of a class in a scraped dataset, or the user's own photographs of each condition.
 """
 
 ImageSource = Literal["token", "class-name", "retrieval", "scraped", "photographs", "real"]
-"""An image source, or ``real``: the dataset's own images, which the thresholds and controls come from."""
+"""An image source, or ``real``: the dataset's own images, which set the thresholds and serve as controls."""
 
 ShiftText = Annotated[str, Field(min_length=1, max_length=300)]
-"""A shift's name in the catalogue, words such as "in the snow", or a whole prompt with ``<class>`` in it."""
+"""A shift's name in the catalogue, words such as "in the snow", or a whole prompt with ``<class>``."""
 
 ConditionName = Annotated[str, Field(min_length=1, max_length=300)]
 """``base``, or the name of a shift of the benchmark."""
@@ -46,71 +50,62 @@ class ShiftBenchmarkCreate(RequestBody):
         default=None,
         min_length=1,
         max_length=10_000,
-        description="Classes to benchmark, or null for all of the interface's, whose run must then have "
-        "ended; with the image source `token`, for those that have a token.",
+        description="Classes to benchmark, or null for all classes of the interface, whose run must then "
+        "have ended; with the image source `token`, for all that have a token.",
     )
     classifiers: list[ClassifierSpec] = Field(
         min_length=1, max_length=128, description="The classifiers to benchmark."
     )
     base: ShiftText | None = Field(
         default=None,
-        description="Prompt without a shift, with `<class>` in it, for what all images of the dataset "
-        'have in common; null for "a photo of a <class>".',
+        description="Prompt without a shift, with the slot `<class>`, that describes what all images of the "
+        'dataset have in common; null for "a photo of a <class>".',
     )
     class_shifts: dict[ClassName, list[ShiftText]] = Field(
-        default={}, description='Further shifts of single classes, such as "sleeping", by class.'
+        default={}, description='Additional shifts of individual classes, such as "sleeping", by class.'
     )
     sources: list[BenchmarkSource] = Field(
         default=["token"],
         min_length=1,
         max_length=5,
-        description="Image sources; with both `token` and `class-name`, images of learned tokens and of "
-        "plain names are compared.",
+        description="Image sources. With both `token` and `class-name`, images generated from learned tokens "
+        "and from plain names are compared.",
     )
     retrieval: Name | None = Field(
         default=None,
-        description="Name of the dataset from which `retrieval` takes nearest neighbours, or null where "
-        "it is no image source.",
+        description="Name of the dataset in which `retrieval` searches for nearest neighbours, or null if it "
+        "is not an image source.",
     )
     scraped: dict[ConditionName, Name] = Field(
         default={},
         description="Names of datasets with scraped images, by `base` or shift; their labels are the "
-        "classes, and the first `n` of each class count.",
+        "classes, and the first `n` images of each class are used.",
     )
     photographs: dict[ConditionName, Name] = Field(
         default={},
         description="Names of datasets with the user's photographs, by `base` or shift; their labels "
-        "are the classes, and the first `n` of each class count.",
+        "are the classes, and the first `n` images of each class are used.",
     )
     n: int = Field(
         default=8,
         ge=1,
         le=1000,
-        description="Number of images of each class under each shift, and as many without a shift; all "
-        "shifts share their seeds.",
+        description="Number of images of each class under each shift, and without a shift; all shifts use "
+        "the same seeds.",
     )
     real: int = Field(
         default=50,
         ge=0,
         le=10_000,
-        description="Number of real images of each class, which set the object thresholds and serve as "
-        "controls.",
+        description="Maximum number of real images of each class, which set the object thresholds and serve "
+        "as controls.",
     )
     validation: Name | None = Field(
         default=None, description="Name of the dataset with the real images, or null for the interface's own."
     )
-    steps: int | None = Field(
-        default=None, ge=1, le=100, description="Number of sampling steps, or null for the suite's."
-    )
-    guidance: float | None = Field(
-        default=None,
-        ge=1.0,
-        le=30.0,
-        description="Scale of classifier-free guidance, or null for the suite's.",
-    )
-    scheduler: Scheduler | None = Field(
-        default=None, description="Class name of the diffusers scheduler, or null for the suite's."
-    )
+    steps: StepsOverride = None
+    guidance: GuidanceOverride = None
+    scheduler: SchedulerOverride = None
     seed: Seed = Field(description="Seed of every random draw.")
 
     @field_validator("classifiers", "sources", "classes")
@@ -121,7 +116,7 @@ class ShiftBenchmarkCreate(RequestBody):
 
 
 ThresholdSource = Literal["person", "suite", "published"]
-"""Who set a shift threshold: a person who looked, the suite for its CLIP, or the paper for its own."""
+"""Who set a shift threshold: a person who inspected images, the suite for its CLIP, or the paper."""
 
 
 class BenchmarkShift(ResponseBody):
@@ -141,20 +136,20 @@ class BenchmarkShift(ResponseBody):
     )
     threshold: float | None = Field(
         default=None,
-        description="Least CLIP cosine with the caption that the suite or the paper prescribes, or null "
-        "where neither does.",
+        description="Lowest CLIP cosine with the caption that passes, as set by the suite or the paper; null "
+        "if neither sets one.",
     )
     threshold_from: ThresholdSource | None = Field(
-        default=None, description="Where that threshold is from, or null where there is none."
+        default=None, description="Who set that threshold, or null if there is none."
     )
 
     def applies_to(self, class_name: str) -> bool:
-        """Whether images of this class are asked for."""
+        """Return True if images of this class are planned."""
         return self.classes is None or class_name in self.classes
 
 
 class RetrievalManifest(ResponseBody):
-    """The images that could be retrieved when the benchmark was planned."""
+    """The images that the benchmark retrieves from, as they were when it was planned."""
 
     digest: str = Field(description="Digest of the dataset.")
     images: BlobRef = Field(description="SHA-256 of the stored JSON array that lists its images.")
@@ -182,13 +177,13 @@ class ShiftBenchmarkConfig(ResponseBody):
         default=[], description="Classes of the interface that were left out because they have no token."
     )
     retrieval: RetrievalManifest | None = Field(
-        default=None, description="The images to retrieve from, or null where none are retrieved."
+        default=None, description="The images to retrieve from, or null without retrieval."
     )
     zoo: dict[str, ClassifierDescription] = Field(
         default={}, description="Descriptions of the classifiers, by name."
     )
     clip: str = Field(
-        description="The CLIP that similarities are measured with; thresholds hold for it alone."
+        description="The CLIP that similarities are measured with; thresholds are valid only for it."
     )
     objectionable: float | None = Field(
         default=None,
@@ -200,27 +195,28 @@ class ShiftBenchmarkConfig(ResponseBody):
 class ImageResult(Provenance):
     """An image of a class under a condition, with CLIP's cosines and the predictions.
 
-    Nothing is filtered here: summaries apply the thresholds to what is recorded.
+    Images are not filtered when they are recorded: summaries apply the thresholds.
     """
 
     image: BlobRef = Field(description="SHA-256 of the image in the store.")
     source: ImageSource = Field(description="Image source of the image.")
-    shift: str = Field(description="Name of the condition that it shows.")
+    shift: str = Field(description="Name of the condition that the image shows.")
     prompt: str | None = Field(
         default=None,
-        description="Prompt that it was generated from or found by, or null for the user's own images.",
+        description="Prompt that the image was generated from or found by, or null for the user's own "
+        "images.",
     )
     seed: int | None = Field(
-        default=None, description="Seed of its starting noise, or null where it was not generated."
+        default=None, description="Seed of its starting noise, or null if it was not generated."
     )
     token: BlobRef | None = Field(
         default=None,
-        description="SHA-256 of the token bundle, or null where it was generated by name or not at all.",
+        description="SHA-256 of the token bundle, or null if it was generated by name or not at all.",
     )
     unsearched: BlobRef | None = Field(
         default=None,
         description="SHA-256 of a stored JSON object that gives the reason for each image that the "
-        "search left out, or null where it left out none.",
+        "search left out, or null if it left out none.",
     )
     object_similarity: float = Field(
         description='CLIP cosine with "a photo of a <class>", or with "a <class>" under a style.'

@@ -1,4 +1,4 @@
-"""Bodies of a benchmark's shift thresholds: what to look at, what somebody decided, what is in force."""
+"""Bodies of a benchmark's shift thresholds: images to inspect, decisions, and the thresholds in force."""
 
 import datetime as dt
 from typing import Annotated, Self
@@ -7,9 +7,8 @@ from pydantic import Field, model_validator
 
 from faultline_core.contract.base import RequestBody, ResponseBody
 from faultline_core.contract.shift_benchmarks import BenchmarkSource, ThresholdSource
-from faultline_core.types import BlobRef
+from faultline_core.types import BlobRef, Cosine
 
-Cosine = Annotated[float, Field(ge=-1.0, le=1.0)]
 Percentile = Annotated[float, Field(ge=0.0, le=100.0)]
 
 
@@ -27,7 +26,7 @@ class Inspection(ResponseBody):
 
     percentile: float = Field(description="The percentile, in [0, 100].")
     similarity: float = Field(description="CLIP cosine at this percentile.")
-    images: list[InspectedImage] = Field(description="The images nearest to it.")
+    images: list[InspectedImage] = Field(description="The images nearest to this percentile.")
 
 
 class Inspections(ResponseBody):
@@ -37,19 +36,21 @@ class Inspections(ResponseBody):
     caption: str = Field(description="Caption that the images are compared with.")
     checkpoint: str = Field(description="CLIP checkpoint that the similarities come from.")
     source: BenchmarkSource = Field(description="Image source of the images.")
-    n: int = Field(description="Number of images behind the percentiles.")
-    pending: int = Field(description="Number of images that are still to come.")
-    inspections: list[Inspection] = Field(description="Images around each percentile, lowest first.")
+    n: int = Field(description="Number of images that the percentiles are computed from.")
+    pending: int = Field(description="Number of images that are not finished yet.")
+    inspections: list[Inspection] = Field(
+        description="Images around each percentile, lowest percentile first."
+    )
 
 
 class ShiftThresholdSet(RequestBody):
-    """``PUT /v1/shift-benchmarks/{run_id}/shift-thresholds/{shift}``: a decision, in exactly one way."""
+    """``PUT /v1/shift-benchmarks/{run_id}/shift-thresholds/{shift}``: a decision, given in one way."""
 
     author: str = Field(min_length=1, max_length=200, description="Name of the person who decided.")
     shows: dict[str, bool] | None = Field(
         default=None,
-        description="For each inspected image, by the id of its item, whether it shows the shift; the "
-        "lowest percentile at which all do is accepted, as in the paper.",
+        description="Whether each inspected image shows the shift, by the id of its item; the lowest "
+        "percentile at which all images do is accepted, as in the paper.",
     )
     percentile: Percentile | None = Field(
         default=None,
@@ -57,8 +58,8 @@ class ShiftThresholdSet(RequestBody):
     )
     threshold: Cosine | None = Field(
         default=None,
-        description="Least CLIP cosine that passes, or an explicit null where no image was good enough "
-        "and nothing shall pass.",
+        description="Lowest CLIP cosine that passes, or an explicit null if no image was good enough and "
+        "none should pass.",
     )
     source: BenchmarkSource | None = Field(
         default=None,
@@ -76,22 +77,22 @@ class ShiftThresholdSet(RequestBody):
 
 
 class ShiftThresholdDecision(ResponseBody):
-    """A decision as it is kept; the newest for a shift is in force."""
+    """A recorded decision; the newest for a shift is in force."""
 
-    id: int = Field(description="Number of the decision; it only grows.")
+    id: int = Field(description="Number of the decision; later decisions have larger numbers.")
     shift: str = Field(description="Name of the shift.")
     checkpoint: str = Field(description="CLIP checkpoint that the decision holds for.")
     author: str = Field(description="Name of the person who decided.")
     decided_at: dt.datetime = Field(description="When it was decided, in UTC.")
     percentile: float | None = Field(
         default=None,
-        description="Accepted percentile, or null where a threshold was given or nothing passes.",
+        description="Accepted percentile, or null if a threshold was given or nothing passes.",
     )
     threshold: float | None = Field(
-        default=None, description="Least CLIP cosine that passes, or null where nothing passes."
+        default=None, description="Lowest CLIP cosine that passes, or null if nothing passes."
     )
     failing_above: list[float] = Field(
-        default=[], description="Higher percentiles at which some image lacks the shift."
+        default=[], description="Higher percentiles at which at least one image does not show the shift."
     )
 
 
@@ -100,20 +101,20 @@ class ThresholdInForce(ResponseBody):
 
     threshold: float | None = Field(
         default=None,
-        description="Least CLIP cosine that passes, or null where there is none or nothing passes.",
+        description="Lowest CLIP cosine that passes, or null if there is no threshold or nothing passes.",
     )
     set_by: ThresholdSource | None = Field(
         default=None,
-        description="Who set it, or null where no threshold is known for this CLIP and the shift's "
+        description="Who set the threshold, or null if none is known for this CLIP, so that the shift "
         "criterion is not applied.",
     )
     author: str | None = Field(
-        default=None, description="Name of the person who decided, or null where no person did."
+        default=None, description="Name of the person who decided, or null if no person did."
     )
     decided_at: dt.datetime | None = Field(
-        default=None, description="When it was decided, in UTC, or null where no person did."
+        default=None, description="When it was decided, in UTC, or null if no person did."
     )
-    percentile: float | None = Field(default=None, description="Accepted percentile, or null where none was.")
+    percentile: float | None = Field(default=None, description="Accepted percentile, or null if none was.")
     nothing_passes: bool = Field(
         default=False,
         description="Whether a person found no percentile good enough, so that no image passes.",

@@ -8,7 +8,7 @@ from faultline_core.contract.base import ResponseBody
 from faultline_core.types import Estimate, Selection
 
 CellStatus = Literal["insufficient", "not-shown", "significant"]
-"""What a test allows to say: nothing (too few sources, or no placebo), no drop shown, a drop shown."""
+"""What a test shows: nothing (too few sources, or no placebo), no drop, or a drop."""
 
 
 class Tested(ResponseBody):
@@ -16,14 +16,16 @@ class Tested(ResponseBody):
 
     status: CellStatus | None = Field(
         default=None,
-        description="What the test allows to say: `insufficient`, `not-shown` or `significant`; null "
-        "where nothing was tested.",
+        description="Result of the test: `insufficient`, `not-shown` or `significant`; null if there "
+        "was no test.",
     )
-    significant: bool = Field(default=False, description="Whether the drop is shown at the family's level.")
+    significant: bool = Field(
+        default=False, description="Whether the drop is significant at the level of the family."
+    )
     beyond_controls: Estimate | None = Field(
         default=None,
-        description="Mean p(true class) of reconstruction less counterfactual, less the class's placebo "
-        "effect; null without a placebo.",
+        description="Mean p(true class) of the reconstruction minus the counterfactual, minus the "
+        "placebo effect of the class; null without a placebo.",
     )
     p: float | None = Field(
         default=None,
@@ -31,11 +33,11 @@ class Tested(ResponseBody):
         "without a placebo.",
     )
     p_adjusted: float | None = Field(
-        default=None, description="The p-value corrected over the family, or null where there is none."
+        default=None, description="The p-value corrected over the family, or null if there is none."
     )
     family: str = Field(
         default="",
-        description="Name of the family of hypotheses that the correction covers; empty where nothing "
+        description="Name of the family of hypotheses that the correction covers; empty if nothing "
         "was tested.",
     )
     family_size: int = Field(
@@ -44,13 +46,13 @@ class Tested(ResponseBody):
     )
     detectable_drop: float | None = Field(
         default=None,
-        description="Drop that the test would find with 80 % power at the family's level, or null where "
-        "it could find none.",
+        description="Drop that the test would find with 80 % power at the level of the family, or null "
+        "if it could find none.",
     )
 
 
 class AccuracyRow(ResponseBody):
-    """Accuracy on one set of images, each source image weighing 1."""
+    """Accuracy on one set of images; all source images have equal weight."""
 
     acc1: Estimate = Field(description="Share of images whose most probable class is the true one.")
     acc5: Estimate = Field(
@@ -61,41 +63,44 @@ class AccuracyRow(ResponseBody):
 
 
 class EditTypeSummary(Tested):
-    """Sensitivity of a classifier to one edit type; each source image weighs 1."""
+    """Sensitivity of a classifier to one edit type; all source images have equal weight."""
 
     delta_p: Estimate = Field(
-        description="Mean change of p(true class), counterfactual less original; n counts source images."
+        description="Mean change of p(true class), counterfactual minus original; n counts source images."
     )
     abs_delta_p: Estimate = Field(description="Mean absolute change of p(true class).")
-    drop: Estimate = Field(description="Drop of acc@1, original less counterfactual.")
+    drop: Estimate = Field(description="Drop of acc@1, original minus counterfactual.")
     n_images: int = Field(description="Number of counterfactuals.")
     n_sources: int = Field(default=0, description="Number of source images behind them.")
 
 
 class ModelSummary(ResponseBody):
-    """How one classifier fared; original, reconstruction and counterfactual cover the same source images."""
+    """Results of one classifier; original, reconstruction and counterfactual cover the same source images."""
 
     original: AccuracyRow = Field(description="Accuracy on the source images.")
     reconstruction: AccuracyRow = Field(description="Accuracy on their reconstructions.")
     counterfactual: AccuracyRow = Field(description="Accuracy on their counterfactuals.")
-    drop: Estimate = Field(description="Drop of acc@1, original less counterfactual, paired by source image.")
+    drop: Estimate = Field(
+        description="Drop of acc@1, original minus counterfactual, paired by source image."
+    )
     edit_types: dict[str, EditTypeSummary] = Field(description="Sensitivity by edit type.")
     controls: dict[str, EditTypeSummary] = Field(
         default={},
-        description="Change under `reconstruction`, `placebo` and `lance-r`, over all of each that was kept.",
+        description="Change under the controls `reconstruction`, `placebo` and `lance-r`, over all kept "
+        "images of each.",
     )
     beyond_control: Estimate | None = Field(
         default=None,
-        description="acc@1 of the reconstruction less that of the counterfactual, paired by source "
-        "image; null where there is none.",
+        description="acc@1 of the reconstruction minus that of the counterfactual, paired by source "
+        "image; null if there is none.",
     )
     p: float | None = Field(
         default=None,
-        description="One-sided sign-flip p-value of `beyond_control`, or null where nothing was tested.",
+        description="One-sided sign-flip p-value of `beyond_control`, or null if nothing was tested.",
     )
     p_adjusted: float | None = Field(
         default=None,
-        description="The same after Holm's correction over the models, or null where nothing was tested.",
+        description="The same after Holm's correction over the models, or null if nothing was tested.",
     )
     placebo: AccuracyRow | None = Field(
         default=None,
@@ -103,15 +108,15 @@ class ModelSummary(ResponseBody):
         "where none was.",
     )
     overall: EditTypeSummary | None = Field(
-        default=None, description="Sensitivity to all edits together, or null where none was kept."
+        default=None, description="Sensitivity to all edits together, or null if none was kept."
     )
     drop_at_5: Estimate | None = Field(
-        default=None, description="Drop of acc@5, paired by source image, or null where there is none."
+        default=None, description="Drop of acc@5, paired by source image, or null if there is none."
     )
     drop_paper: Estimate | None = Field(
         default=None,
-        description="Drop of acc@1 by LANCE's eq. 3 with its sign turned: every image weighs 1, and "
-        "originals without a kept edit count.",
+        description="Drop of acc@1 by LANCE's eq. 3 with the opposite sign: all images have equal weight, "
+        "and originals without a kept edit count.",
     )
     drop_paper_at_5: Estimate | None = Field(default=None, description="The same for acc@5.")
     changed_by_reconstruction: Estimate | None = Field(
@@ -125,25 +130,24 @@ class ModelSummary(ResponseBody):
     )
     drop_lance_r: Estimate | None = Field(
         default=None,
-        description="Drop of acc@1 under LANCE-R, paired over those source images; null where there are "
-        "none.",
+        description="Drop of acc@1 under LANCE-R, paired over those source images; null if there are none.",
     )
     family: str = Field(
         default="",
-        description="Name of the family of hypotheses that the correction covers; empty where nothing "
+        description="Name of the family of hypotheses that the correction covers; empty if nothing "
         "was tested.",
     )
-    family_size: int = Field(default=0, description="Number of models in the family.")
+    family_size: int = Field(default=0, description="Number of hypotheses in the family, one for each model.")
 
 
 class InterventionSummary(ResponseBody):
-    """What one intervention did; it enters no other figure."""
+    """Results of one intervention; no other figure includes them."""
 
     removed: str = Field(description="The words that were replaced.")
     added: str = Field(description="The words that took their place.")
     planned: int = Field(description="Number of items, one for each source image.")
     kept: int = Field(description="Number of counterfactuals that were kept.")
-    not_applicable: int = Field(description="Number of captions without the words to replace.")
+    not_applicable: int = Field(description="Number of captions that do not contain the words to replace.")
     yields: Estimate = Field(
         alias="yield", serialization_alias="yield", description="Share of the decided items that were kept."
     )
@@ -151,25 +155,26 @@ class InterventionSummary(ResponseBody):
     classes: dict[str, dict[str, Estimate]] = Field(
         description="Change of p(true class) by class and classifier (LANCE, fig. 9)."
     )
-    sentences: list[str] = Field(description="What the tests allow to say, a sentence for each classifier.")
+    sentences: list[str] = Field(description="Results of the tests, one sentence for each classifier.")
     example_item: str = Field(
-        default="", description="Id of the kept item that costs a classifier most; empty where none was kept."
+        default="",
+        description="Id of the kept item with the largest loss for a classifier; empty if none was kept.",
     )
 
 
 class Insight(Tested):
     """A change that moves a classifier on one class: a finding where `significant`, else a hint to follow up.
 
-    A finding takes a drop of 0.05 beyond the controls, however sure a smaller one is.
+    A finding requires a drop of at least 0.05 beyond the controls, however certain a smaller one is.
     """
 
     classifier: str = Field(description="Name of the classifier.")
     object_class: str = Field(description="The class.")
     edit_type: str = Field(description="Factor that the edits change.")
-    removed: str = Field(description="Words removed; for a cluster, those of the edit nearest to its centre.")
-    added: str = Field(description="Words added; for a cluster, those of the edit nearest to its centre.")
+    removed: str = Field(description="Words removed; for a cluster, by the edit nearest to its centre.")
+    added: str = Field(description="Words added; for a cluster, by the edit nearest to its centre.")
     delta_p: Estimate = Field(
-        description="Mean change of p(true class), counterfactual less original; n counts source images."
+        description="Mean change of p(true class), counterfactual minus original; n counts source images."
     )
     example_item: str = Field(description="Id of a kept item that shows the change.")
     sentence: str = Field(description="The insight in words.")
@@ -177,7 +182,7 @@ class Insight(Tested):
     n_images: int = Field(default=0, description="Number of counterfactuals.")
     cluster_size: int = Field(
         default=1,
-        description="Number of distinct changes of words; above 1 the insight is about a cluster of "
+        description="Number of distinct changes of words; above 1, the insight describes a cluster of "
         "similar changes.",
     )
     cluster_items: list[str] = Field(
@@ -195,11 +200,11 @@ class FailureMode(ResponseBody):
 
 
 class ClassFigures(ResponseBody):
-    """One classifier on one class, over the same source images before and after; each weighs 1."""
+    """One classifier on one class, over the same source images before and after, equally weighted."""
 
     original: Estimate = Field(description="acc@1 on the source images.")
     counterfactual: Estimate = Field(description="acc@1 on their counterfactuals.")
-    delta_p: Estimate = Field(description="Mean change of p(true class), counterfactual less original.")
+    delta_p: Estimate = Field(description="Mean change of p(true class), counterfactual minus original.")
     n_images: int = Field(description="Number of kept edits.")
     n_sources: int = Field(description="Number of source images behind them.")
 
@@ -214,16 +219,18 @@ class ClassSummary(ResponseBody):
     )
     models: dict[str, ClassFigures] = Field(description="Accuracy of each classifier.")
     example_item: str = Field(
-        default="", description="Id of the kept edit that costs a classifier most; empty where none was kept."
+        default="",
+        description="Id of the kept edit with the largest loss for a classifier; empty if none was kept.",
     )
 
 
 class SweepSummary(ResponseBody):
-    """The choice over the self_replace sweep, and how many of its images were made."""
+    """How the self_replace sweep was chosen from, and how many of its images were made."""
 
-    selection: Selection = Field(description="Rule of the choice.")
+    selection: Selection = Field(description="Rule by which the value is chosen.")
     values: int = Field(description="Number of values in the sweep.")
     edits: int = Field(description="Number of edits that reached the gate.")
     made: int = Field(
-        description="Number of images made for them, at most `values` each; failed edits do not count."
+        description="Number of images made for these edits, at most `values` for each; failed edits do "
+        "not count."
     )

@@ -22,7 +22,17 @@ from faultline_core.contract.stress_test_figures import (
     SweepSummary,
     Tested,
 )
-from faultline_core.types import EDIT_TYPES, ClassifierSpec, Cost, EditType, Estimate, Name, Seed, Selection
+from faultline_core.types import (
+    EDIT_TYPES,
+    ClassifierSpec,
+    Cosine,
+    Cost,
+    EditType,
+    Estimate,
+    Name,
+    Seed,
+    Selection,
+)
 
 # The figures live in a module of their own, and are imported from here.
 __all__ = [
@@ -47,10 +57,10 @@ __all__ = [
 ]
 
 SourceName = Annotated[str, Field(min_length=1, max_length=1024)]
-"""An image's id, its file name, or its class and file name with a slash between."""
+"""An image's id, its file name, or its class and file name separated by a slash."""
 
 RefusedWord = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^\w+([-']\w+)*$")]
-"""One word; a phrase would never equal a word of a caption."""
+"""A single word: a phrase would never match a word of a caption."""
 
 
 class StressTestCreate(RequestBody):
@@ -64,50 +74,54 @@ class StressTestCreate(RequestBody):
         default=list(EDIT_TYPES),
         min_length=1,
         max_length=5,
-        description="Factors to change; `max_edits_per_image` is split evenly over them.",
+        description="Factors to change; `max_edits_per_image` is divided evenly among them.",
     )
     interventions: list[Intervention] = Field(
         default=[],
         max_length=16,
-        description="Changes of words that the user chose, each made in every caption that it applies to.",
+        description="Changes of words of your own, each made in every caption that it applies to.",
     )
     max_edits_per_image: int = Field(
-        default=5, ge=0, le=50, description="Edits of each source image; 0 makes the interventions alone."
+        default=5,
+        ge=0,
+        le=50,
+        description="Number of edits of each source image; 0 makes only the interventions.",
     )
     lance_r_edits_per_image: int = Field(
         default=1,
         ge=0,
         le=16,
-        description="Edits of each source image by the random baseline LANCE-R, made in addition to the "
-        "others; 0 for none.",
+        description="Number of additional edits of each source image by the random baseline LANCE-R; "
+        "0 for none.",
     )
     preset: Name | None = Field(
         default=None,
-        description="Name of one of the suite's editor presets; when omitted, the suite's own default, which "
-        "the stored request then names.",
+        description="Name of one of the suite's editor presets. If it is omitted, the suite's default is "
+        "used, and the stored request names it.",
     )
     selection: Selection = Field(
         default="paper",
-        description="Choice over the self_replace sweep: `paper` takes the best direction of all values "
-        "that pass the gate, `released` the largest value that passes and makes no smaller ones, which "
-        "saves most of the editor's work.",
+        description="How to choose from the self_replace sweep: `paper` makes all values and takes the one "
+        "with the best direction among those that pass the gate; `released` takes the largest value that "
+        "passes and makes no smaller ones, which saves most of the editor's work.",
     )
     limit: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
-        description="Most source images, taken in order and evenly over the classes; null for all.",
+        description="Maximum number of source images, taken in order and evenly over the classes; "
+        "null for all.",
     )
     refused_words: list[RefusedWord] = Field(
         default=[],
         max_length=1000,
-        description="Words that no edit may add, in addition to the list of subjective words.",
+        description="Words that no edit may add, in addition to the built-in list of subjective words.",
     )
     exclude: list[SourceName] = Field(
         default=[],
         max_length=10_000,
-        description="Images to leave out: their ids, their file names, or class and file name with a "
-        "slash between.",
+        description="Images to leave out, by id, by file name, or by class and file name separated by "
+        "a slash.",
     )
     seed: Seed = Field(description="Seed of every random draw.")
 
@@ -130,31 +144,29 @@ class StressTestCreate(RequestBody):
     @field_validator("max_edits_per_image")
     @classmethod
     def _edits_something(cls, number: int, info: ValidationInfo) -> int:
-        # Interventions that are wrong themselves are missing here, and have an error of their own.
+        # Invalid interventions are missing here; they have their own errors.
         if number == 0 and info.data.get("interventions") == []:
             raise ValueError("max_edits_per_image must be at least 1 without interventions")
         return number
 
     @property
     def tested_types(self) -> list[EditType]:
-        """The edit types that edits are planned of."""
+        """The edit types for which edits are planned."""
         return list(self.edit_types) if self.max_edits_per_image else []
 
 
 class GateThresholds(RequestBody):
     """The image gate: an edit is kept when each cosine reaches its threshold (LANCE: 0.2, 0.7, 0.2)."""
 
-    direction: float = Field(
+    direction: Cosine = Field(
         default=0.2,
-        ge=-1.0,
-        le=1.0,
-        description="Least cosine of the change of the image with the change of the caption.",
+        description="Lowest cosine between the change of the image and the change of the caption.",
     )
-    image_image: float = Field(
-        default=0.7, ge=-1.0, le=1.0, description="Least cosine of the edited image with the original."
+    image_image: Cosine = Field(
+        default=0.7, description="Lowest cosine between the edited image and the original."
     )
-    image_text: float = Field(
-        default=0.2, ge=-1.0, le=1.0, description="Least cosine of the edited image with the edited caption."
+    image_text: Cosine = Field(
+        default=0.2, description="Lowest cosine between the edited image and the edited caption."
     )
     closer: bool = Field(
         default=True,
@@ -166,17 +178,15 @@ class GateThresholds(RequestBody):
 class TextThresholds(RequestBody):
     """The text filters: an edit is dropped when its words are too close to the class or to each other."""
 
-    class_similarity: float = Field(
+    class_similarity: Cosine = Field(
         default=0.5,
-        ge=-1.0,
-        le=1.0,
-        description="Cosine of a changed word with the class name from which the edit is dropped.",
+        description="The edit is dropped if the cosine between a changed word and the class name is at "
+        "least this.",
     )
-    word_similarity: float = Field(
+    word_similarity: Cosine = Field(
         default=0.5,
-        ge=-1.0,
-        le=1.0,
-        description="Cosine of the removed with the added words from which the edit is dropped.",
+        description="The edit is dropped if the cosine between the removed and the added words is at "
+        "least this.",
     )
 
 
@@ -185,7 +195,7 @@ class StressTestConfig(ResponseBody):
 
     request: StressTestCreate = Field(description="The request that created the run.")
     suite: str = Field(description="Name of the model suite.")
-    preset: EditorPreset = Field(description="The knobs of the editor.")
+    preset: EditorPreset = Field(description="Settings of the editor.")
     gate: GateThresholds = Field(description="Thresholds of the image gate.")
     text: TextThresholds = Field(description="Thresholds of the text filters.")
     models: dict[str, str] = Field(description="Name of each service's model.")
@@ -206,30 +216,30 @@ class StressTestSummary(ResponseBody):
     run_id: str = Field(description="Id of the run.")
     dataset: str = Field(description="Name of the dataset.")
     seed: int = Field(description="Seed of the stress test.")
-    verdict: str = Field(description="The result in words.")
+    verdict: str = Field(description="The result of the stress test in words.")
     verdicts: list[ClassifierVerdict] = Field(
-        default=[], description="What the run says of each classifier, the worst first."
+        default=[], description="What the run shows about each classifier, worst first."
     )
     findings: list[Finding] = Field(
-        default=[], description="Changes that cost a classifier its answers, the surest first."
+        default=[], description="Changes that make a classifier answer wrongly, the most certain first."
     )
-    models: dict[str, ModelSummary] = Field(description="How each classifier fared.")
+    models: dict[str, ModelSummary] = Field(description="Results of each classifier.")
     edit_types: dict[str, EditTypeSummary] = Field(
         description="Sensitivity by edit type, averaged over classifiers."
     )
     insights: list[Insight] = Field(
-        description="Changes that move a classifier on one class, the largest fall first."
+        description="Changes that move a classifier on one class, largest fall first."
     )
     counts: dict[str, int] = Field(description="Number of items planned and in each state.")
     yields: dict[str, Estimate] = Field(
         alias="yield",
         serialization_alias="yield",
-        description="Share of edits that pass each filter, and share kept, in total (`kept`) and by "
-        "type (`kept.<type>`).",
+        description="Share of edits that pass each filter, and share of edits that were kept, in total "
+        "(`kept`) and by type (`kept.<type>`).",
     )
     dropped: dict[str, int] = Field(description="Number of dropped items, by reason.")
     failed_codes: dict[str, int] = Field(default={}, description="Number of failed items, by error code.")
-    cost: Cost = Field(description="What all items took together.")
+    cost: Cost = Field(description="Total cost of all items.")
     service_seconds: dict[str, float] = Field(description="Seconds spent in each service.")
     wall_s: float = Field(
         description="Seconds from the start to the end of the run; 0 while it has not ended."
@@ -245,13 +255,13 @@ class StressTestSummary(ResponseBody):
     classes: dict[str, ClassSummary] = Field(default={}, description="Yield and accuracy by class.")
     realism: RealismSummary | None = Field(
         default=None,
-        description="How realistic the generated images are, or null where no features were recorded.",
+        description="How realistic the generated images are, or null if no features were recorded.",
     )
     perplexity: PerplexitySummary | None = Field(
-        default=None, description="How natural the captions are, or null where no likelihoods were recorded."
+        default=None, description="How natural the captions are, or null if no likelihoods were recorded."
     )
     sweep: SweepSummary | None = Field(
-        default=None, description="The choice over the self_replace sweep, or null where nothing was swept."
+        default=None, description="How the self_replace sweep was chosen from, or null if there was no sweep."
     )
 
     def __str__(self) -> str:
@@ -261,7 +271,7 @@ class StressTestSummary(ResponseBody):
         return "\n".join([self.verdict, "", *self._accuracy(), *paid, *hints])
 
     def _accuracy(self) -> list[str]:
-        """A line a classifier; a run of the user's own edits alone has none."""
+        """Return one line per classifier; a run that has only interventions has none."""
         if self.interventions and not self.edit_types:
             return []
         lines = [f"{'classifier':24} {'original':>28} {'reconstruction':>28} {'counterfactual':>28}"]

@@ -1,22 +1,27 @@
-"""Adam's moments written out (Kingma and Ba 2015), for rows that share a batch but not an optimiser."""
+"""Adam (Kingma and Ba 2015) as a function, for rows that share a batch but not their optimiser state."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-# Adam's own defaults, with which null-text and textual inversion were published.
+# The defaults of Adam, which the published null-text and textual inversion use.
 BETA_FIRST, BETA_SECOND, EPSILON = 0.9, 0.999, 1e-8
 
 
 def adam_update(
     first: Tensor, second: Tensor, gradient: Tensor, count: int | Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return new moments and the direction to step against after ``count`` gradients.
+    """Return the new moments, and the direction to subtract, after ``count`` gradients.
 
-    A ``count`` of its own for each row is float64 and broadcasts against the gradient: single precision
-    would lose the first corrections, which are differences of nearly equal numbers.
+    Args:
+        first: the first moments, in the shape of the gradient.
+        second: the second moments, in the same shape.
+        gradient: the new gradient.
+        count: the number of gradients so far, including this one. One count per row must be float64 and
+            broadcast against the gradient: the first corrections are differences of nearly equal numbers,
+            which single precision would lose.
     """
-    # Not torch's optimiser: it keeps its moments by parameter and cannot give up rows of a batch.
+    # torch's optimiser keeps its moments by parameter and cannot drop rows of a batch.
     first = BETA_FIRST * first + (1.0 - BETA_FIRST) * gradient
     second = BETA_SECOND * second + (1.0 - BETA_SECOND) * gradient.square()
     spread = (second / _missing(BETA_SECOND, count, gradient)).sqrt() + EPSILON
@@ -24,7 +29,7 @@ def adam_update(
 
 
 def _missing(beta: float, count: int | Tensor, like: Tensor) -> float | Tensor:
-    """Return what a moving average from zero has come to after ``count`` terms of weight 1."""
+    """Return the value of a moving average that starts at 0 after ``count`` terms equal to 1."""
     if isinstance(count, int):
         return float(1.0 - beta**count)
     return (1.0 - beta**count).to(like)

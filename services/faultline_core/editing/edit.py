@@ -1,4 +1,4 @@
-"""Edits of inverted images (images x edits x sweep values), with shared denoiser calls at each step."""
+"""Edits of images x captions x sweep values: after their inversion, or together with null-text inversion."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from faultline_core.editing.denoiser import Cancellation, Denoiser, finite_rows,
 from faultline_core.editing.driver.driver import Driver
 from faultline_core.editing.driver.evaluation import Walk
 from faultline_core.editing.inversion.inversion import Inverted
+from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_walk
 from faultline_core.editing.noise_schedule import Timetable
 from faultline_core.editing.sweep import Fork
 from faultline_core.types import Cost
 
-__all__ = ["EditSettings", "EditTask", "Edited", "edit", "edit_walk"]
+__all__ = [
+    "EditSettings", "EditTask", "Edited", "InvertedAndEdited", "edit", "edit_walk", "null_text_edit",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Edited:
     """Clean latents (tasks, sweep, C, H, W), whether each task is finite, its cost and its forks.
 
-    A source row counts for the first task of its call that needs it, so the evaluations of all tasks add
-    up to the evaluations made; calls are those a task took part in.
+    A source row counts for the first task of its call that needs it, so the evaluations of all tasks sum to
+    the evaluations made. Calls count for every task that took part in them.
     """
 
     latents: Tensor
@@ -33,11 +36,20 @@ class Edited:
     forks: list[list[Fork]]
 
 
-def edit_walk(table: Timetable, inverted: Inverted, text: Tensor, branches: Branches) -> Walk[Tensor]:
-    """Take branches through the steps beside images inverted before, under their captions (B, L, D).
+@dataclass(frozen=True)
+class InvertedAndEdited:
+    """The inversions, the cost of each image, and the edits, whose costs exclude the sources."""
 
-    The source branch is read off the inversion, evaluated once an image and step for its attention, and
-    not at all once nothing is carried over.
+    inverted: Inverted
+    costs: list[Cost]
+    edited: Edited
+
+
+def edit_walk(table: Timetable, inverted: Inverted, text: Tensor, branches: Branches) -> Walk[Tensor]:
+    """Take branches through the steps, given inverted images and their captions (B, L, D).
+
+    The source branch is read from the inversion. It is evaluated once per image and step for its attention,
+    and not at all after the last step that carries attention over.
     """
     for index in range(branches.first_step, table.steps):
         branches.part(index, inverted.trajectory[:, 0])
@@ -58,9 +70,18 @@ def edit(
     *,
     cancelled: Cancellation = never,
 ) -> Edited:
-    """Edit inverted images, whose captions are ``text`` (B, L, D), once for each task and sweep value.
+    """Edit inverted images once for each task and sweep value.
 
-    Sweep values share one path until the first of them lets go.
+    Sweep values share one path until the first of them ends its injection.
+
+    Args:
+        denoiser: the network.
+        table: the noise levels.
+        inverted: the inversions of the B images.
+        text: their encoded captions (B, L, D).
+        tasks: the edits; each names its image by its place in the batch.
+        settings: the settings that all tasks share.
+        cancelled: polled before every call of the network.
 
     Raises:
         AttentionNotHooked: the denoiser has no attention that could be controlled.
@@ -70,3 +91,45 @@ def edit(
     branches = Branches(table, tasks, settings, owners)
     latents = driver.run(edit_walk(table, inverted, text, branches))
     return Edited(latents, finite_rows(latents), [driver.cost(owner) for owner in owners], branches.forks)
+
+
+def null_text_edit(
+    denoiser: Denoiser,
+    table: Timetable,
+    clean: Tensor,
+    text: Tensor,
+    null: Tensor,
+    settings: NullTextSettings,
+    tasks: Sequence[EditTask],
+    edit_settings: EditSettings,
+    *,
+    cancelled: Cancellation = never,
+) -> InvertedAndEdited:
+    """Invert images by null-text inversion and edit them in the same walk.
+
+    The results equal those of `null_text_inversion` followed by `edit`. While attention is carried over, this
+    saves one evaluation per image and step: the inversion's evaluation of the source also serves the edits.
+
+    Args:
+        denoiser: the network.
+        table: the noise levels.
+        clean: clean latents (B, C, H, W).
+        text: the encoded captions (B, L, D).
+        null: the encoded empty prompt (L, D).
+        settings: the settings of the inversion.
+        tasks: the edits; each names its image by its place in the batch.
+        edit_settings: the settings that all tasks share.
+        cancelled: polled before every call of the network.
+
+    Raises:
+        AttentionNotHooked: the denoiser has no attention that could be controlled.
+        Cancelled: the caller asked to stop.
+    """
+    driver = Driver(denoiser, batch=edit_settings.batch, cancelled=cancelled)
+    images = [("image", row) for row in range(clean.shape[0])]
+    edits = [("edit", row) for row in range(len(tasks))]
+    branches = Branches(table, tasks, edit_settings, edits)
+    inverted = driver.run(null_text_walk(table, clean, text, null, settings, images, branches))
+    latents = branches.collect()
+    edited = Edited(latents, finite_rows(latents), [driver.cost(owner) for owner in edits], branches.forks)
+    return InvertedAndEdited(inverted, [driver.cost(owner) for owner in images], edited)

@@ -1,4 +1,4 @@
-"""The noise levels a model was trained on, and the few of them that sampling visits."""
+"""The noise levels that a model was trained on, and those that sampling visits."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ BetaSchedule = Literal["linear", "scaled_linear"]
 PredictionType = Literal["epsilon", "v_prediction"]
 
 DISTILLED_STEPS = 50
-"""Steps that latent consistency models were distilled on (Luo et al. 2023)."""
+"""Number of steps that latent consistency models were distilled on (Luo et al. 2023)."""
 
 
 @dataclass(frozen=True)
 class NoiseSchedule:
-    """Training noise levels; the defaults are Stable Diffusion 1.4's (and LANCE's Table 6)."""
+    """Training noise levels; the defaults are those of Stable Diffusion 1.4 (and of LANCE's Table 6)."""
 
     train_steps: int = 1000
     beta_start: float = 0.00085
@@ -34,11 +34,11 @@ class NoiseSchedule:
 
     def alphas_cumprod(self) -> torch.Tensor:
         """Return the signal's share of the variance at each training step, (train_steps,) float64."""
-        # float64: a product of a thousand factors, whose small differences the steps divide by.
+        # float64, because steps divide by small differences of products of a thousand factors.
         if self.beta_schedule == "linear":
             betas = torch.linspace(self.beta_start, self.beta_end, self.train_steps, dtype=torch.float64)
         else:
-            # "Scaled" linear means linear in the square root: what Stable Diffusion was trained on.
+            # "Scaled" linear means linear in the square root, as in the training of Stable Diffusion.
             root = torch.linspace(
                 self.beta_start**0.5, self.beta_end**0.5, self.train_steps, dtype=torch.float64
             )
@@ -48,18 +48,18 @@ class NoiseSchedule:
     def timetable(self, steps: int, spacing: TimestepSpacing | None = None) -> Timetable:
         """Choose ``steps`` timesteps from noise to clean, as diffusers' DDIM scheduler does.
 
-        ``spacing`` stands in for the schedule's own. With few steps it weighs: "leading" starts short of pure
-        noise and spends its last evaluation on an image that is clean already, "trailing" does neither.
+        ``spacing`` replaces the schedule's own. It matters with few steps: "leading" starts below pure noise
+        and uses its last evaluation on an image that is already clean; "trailing" does neither.
 
         Raises:
-            InvalidRequest: more steps than the model was trained or distilled on.
+            InvalidRequest: there are more steps than the model was trained or distilled on.
         """
         if not 1 <= steps <= self.train_steps:
             raise InvalidRequest(f"steps must be between 1 and {self.train_steps}, not {steps!r}")
         chosen = self._spaced(steps, spacing or self.spacing)
         alphas = self.alphas_cumprod()
         levels = [float(alphas[t]) for t in chosen]
-        # Stable Diffusion never saw an entirely clean level: the last step ends at its first one.
+        # Stable Diffusion was not trained at a fully clean level, so the last step ends at its first level.
         final = 1.0 if self.set_alpha_to_one else float(alphas[0])
         return Timetable(tuple(chosen), (*levels, final), self.prediction)
 
@@ -67,7 +67,7 @@ class NoiseSchedule:
         ratio = self.train_steps / steps
         if spacing == "leading":
             offset = self.steps_offset
-            # With one step a training step the offset would reach past the noisiest of them.
+            # With as many steps as in training, the offset would go beyond the noisiest level.
             return [
                 min(i * (self.train_steps // steps) + offset, self.train_steps - 1) for i in range(steps)
             ][::-1]
@@ -79,7 +79,7 @@ class NoiseSchedule:
         return [int(t) for t in spread.flip(0)]
 
     def _distilled(self, steps: int) -> list[int]:
-        """Skip through the steps of the distillation, the noisiest first."""
+        """Choose among the steps of the distillation, noisiest first."""
         if steps > self.distilled_steps:
             raise InvalidRequest(
                 f"steps must be at most the {self.distilled_steps} the model was distilled on, not {steps!r}"
@@ -91,7 +91,7 @@ class NoiseSchedule:
 
 @dataclass(frozen=True)
 class Timetable:
-    """``steps`` timesteps from noise to clean and the ``steps + 1`` signal levels around them."""
+    """``steps`` timesteps from noise to clean, and the ``steps + 1`` signal levels before and after them."""
 
     timesteps: tuple[int, ...]
     levels: tuple[float, ...]
@@ -103,5 +103,5 @@ class Timetable:
         return len(self.timesteps)
 
     def first(self, fraction: float) -> int:
-        """Number of leading steps that make up ``fraction`` of all."""
+        """Return the number of leading steps that make up ``fraction`` of all."""
         return leading_steps(fraction, self.steps)

@@ -1,4 +1,4 @@
-"""Forks of the sweep: where a target stands when injection ends for one value and goes on for others."""
+"""Forks of the sweep: the state of a target where injection ends for one value and continues for others."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from faultline_core.editing.noise_schedule import Timetable
 
 @dataclass(frozen=True)
 class Fork:
-    """A target before step ``step``, its self-attention injected in every step so far.
+    """The state of a target before step ``step``, with self-attention injected at every step so far.
 
-    ``latents`` (C, H, W); ``heats`` (2, side, side) is what local blend has summed up, None without it;
-    ``earlier`` (C, H, W) is what the solver remembers of the step before, if anything.
-    All values of self_replace whose injection ends at ``step`` or later come through here: an edit at any
-    of them can go on from it (`EditTask.start`), and ends where a whole edit does, up to rounding.
+    All values of self_replace whose injection ends at ``step`` or later pass through this state. An edit at
+    any of them can continue from it (`EditTask.start`), and its result equals that of a whole edit up to
+    rounding.
+
+    Attributes:
+        step: the next step.
+        latents: the latents (C, H, W).
+        heats: the sums of local blend (2, side, side), None without it.
+        earlier: what the solver keeps from the previous step (C, H, W), if anything.
     """
 
     step: int
@@ -27,11 +32,11 @@ class Fork:
 
 
 def fork_steps(table: Timetable, values: Iterable[float]) -> tuple[int, ...]:
-    """Steps, ascending, before which ``values`` of self_replace let go of the source; never the first."""
+    """Return the steps (> 0), ascending, at which injection ends for ``values`` of self_replace."""
     return tuple(sorted({table.first(value) for value in values} - {0}))
 
 
 def latest_fork(forks: Sequence[Fork], table: Timetable, values: Iterable[float]) -> Fork | None:
-    """Return the fork furthest along that an edit at all of ``values`` still comes through, if any."""
+    """Return the latest fork that edits at all of ``values`` pass through, or None."""
     end = min(table.first(value) for value in values)
     return max((fork for fork in forks if fork.step <= end), key=lambda fork: fork.step, default=None)

@@ -94,7 +94,7 @@ class _Drawn:
         return cls(samples, prompts, torch.stack(latents), torch.stack(targets))
 
     def asked(self, text: Tensor, owner: Owner) -> list[Evaluation]:
-        """Ask for the loss of each sample under its row of ``text`` (B, L, D), and the gradient in it."""
+        """Request the loss of each sample under its row of ``text`` (B, L, D), and the gradient in it."""
         rows = zip(self.samples, self.latents.split(1), self.targets.split(1), text.split(1), strict=True)
         return [
             Evaluation(
@@ -132,9 +132,9 @@ def _updated(
 
 
 def _joined(answers: Sequence[Answer], sizes: Sequence[int]) -> list[Answer]:
-    """Put together the answers to each class's samples."""
-    told = iter(answers)
-    return [Answer.join([next(told) for _ in range(size)]) for size in sizes]
+    """Join the answers to the samples of each class."""
+    remaining = iter(answers)
+    return [Answer.join([next(remaining) for _ in range(size)]) for size in sizes]
 
 
 def textual_inversion_walk(

@@ -62,8 +62,8 @@ class SampleStream:
 
     def _stream(self, purpose: str, number: int) -> Generator:
         # A hash, because a sum of seed, class and step would repeat samples in another class a step later.
-        told = json.dumps([self.seed, self.key, purpose, number]).encode()
-        return Generator().manual_seed(int.from_bytes(hashlib.sha256(told).digest()[:8]) >> 1)
+        named = json.dumps([self.seed, self.key, purpose, number]).encode()
+        return Generator().manual_seed(int.from_bytes(hashlib.sha256(named).digest()[:8]) >> 1)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
 
 from faultline_core.errors import ImageTooLarge, ImageUndecodable, UnsupportedMedia
-from faultline_core.images.png_chunks import SIGNATURE, check_chunks
-from faultline_core.images.polyglots import is_other_media, other_format
+from faultline_core.images.file_structure import SIGNATURE, check_chunks, is_other_media, other_format
 
 Pixels = npt.NDArray[np.uint8]
 """An image as uint8 of shape (H, W, 3), red-green-blue."""

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from faultline_core.errors import InvalidRequest
 from faultline_core.text.class_prompts import (
+    CLASS_SLOT,
     check_name,
     check_prompt,
     fill,
@@ -19,7 +20,6 @@ from faultline_core.text.class_prompts import (
     object_caption,
     shift_caption,
 )
-from faultline_core.text.class_slot import CLASS_SLOT
 from faultline_core.text.plain_text import find_confusable, twin_key
 
 Family = Literal["background", "weather", "time", "lighting", "colour", "style", "co-occurrence", "own"]

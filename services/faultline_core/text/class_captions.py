@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from faultline_core.errors import InvalidRequest
 from faultline_core.statistics.bootstrap import proportion
 from faultline_core.text.caption_diff import Word, words
-from faultline_core.text.class_prompts import check_prompt
-from faultline_core.text.class_slot import CLASS_SLOT, count_slots
+from faultline_core.text.class_prompts import CLASS_SLOT, check_prompt, count_slots
 from faultline_core.text.stop_words import STOP_WORDS
 
 LEAST_SHARE = 0.5
@@ -82,8 +81,10 @@ class _Counts:
 
 
 def _counts(spoken: Sequence[Sequence[Word]]) -> _Counts:
-    told = [{word.key for word in each} - STOP_WORDS for each in spoken if each]
-    return _Counts(len(told), {word: sum(word in each for each in told) for word in set().union(*told)})
+    content = [{word.key for word in each} - STOP_WORDS for each in spoken if each]
+    return _Counts(
+        len(content), {word: sum(word in each for each in content) for word in set().union(*content)}
+    )
 
 
 def _own_words(name: str, spelt: frozenset[str], shares: Mapping[str, _Counts]) -> frozenset[str]:

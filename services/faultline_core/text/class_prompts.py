@@ -1,14 +1,22 @@
-"""Prompts with a slot for the class: how to check them and how to fill in a class's word or token."""
+"""Prompts with a slot for the class, such as ``a photo of a <class> in the snow``: checks and filling in.
+
+The slot takes the class's name or its learned token.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from faultline_core.errors import InvalidRequest
-from faultline_core.text.class_slot import CLASS_SLOT, count_slots
 from faultline_core.text.interventions import agreeing_article
 from faultline_core.text.plain_text import check_caption, strip_invisible
 
+CLASS_SLOT = "<class>"
+_BRACKETS = str.maketrans(dict.fromkeys("‹〈⟨❮❰«《", "<") | dict.fromkeys("›〉⟩❯❱»》", ">"))
+"""Brackets that look like the slot's and that Unicode's compatibility normalisation does not change."""
+_UNSEEN = ("Z", "C")
+"""Unicode categories of spaces, format marks and control characters."""
 LONGEST_PROMPT = 500
 """In characters; CLIP's limit of 77 tokens, which the editor checks, is usually reached earlier."""
 
@@ -16,6 +24,49 @@ _STAND_IN = "class"
 _GLUED = re.compile(rf"\w{CLASS_SLOT}|{CLASS_SLOT}\w")
 _OF_A_CLASS = re.compile(r"\s*\bof an?\b", re.IGNORECASE)
 _PHOTO = re.compile(r"\bphoto(?:graph)?s?\b", re.IGNORECASE)
+
+
+def count_slots(text: str) -> int:
+    """Return the number of slots in a text.
+
+    Raises:
+        InvalidRequest: the text misspells a slot, such as ``< Class >``: a reader would take it for the slot,
+            but no token would ever fill it.
+    """
+    found = text.count(CLASS_SLOT)
+    if _folded(text).count(CLASS_SLOT) != found:
+        raise InvalidRequest(f"{text!r} misspells the class slot; write it as {CLASS_SLOT!r}")
+    return found
+
+
+def require_slot(text: str) -> None:
+    """Check that a text has exactly one slot.
+
+    Raises:
+        InvalidRequest: the text has no slot, several slots or a misspelt one.
+    """
+    slots = count_slots(text)
+    if slots != 1:
+        raise InvalidRequest(
+            f"{text!r} has {slots or 'no'} slots {CLASS_SLOT!r}; write exactly one, for the token"
+        )
+
+
+def refuse_slot(text: str) -> None:
+    """Check that a text has no slot, because there is no token to fill it.
+
+    Raises:
+        InvalidRequest: the text has a slot, in any spelling.
+    """
+    if count_slots(text):
+        raise InvalidRequest(
+            f"{text!r} has a slot {CLASS_SLOT!r} but no token to fill it; give a token or remove the slot"
+        )
+
+
+def _folded(text: str) -> str:
+    plain = unicodedata.normalize("NFKC", text).translate(_BRACKETS).casefold()
+    return "".join(letter for letter in plain if not unicodedata.category(letter).startswith(_UNSEEN))
 
 
 def check_prompt(prompt: str, *, field: str = "prompt") -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from faultline_core.editing.prompt_alignment import TokenizedPrompt
 from faultline_core.errors import InvalidRequest, PromptTooLong
-from faultline_core.text.class_slot import CLASS_SLOT, refuse_slot, require_slot
+from faultline_core.text.class_prompts import CLASS_SLOT, refuse_slot, require_slot
 from faultline_services.editor.slot_reader import SlotReader
 
 if TYPE_CHECKING:

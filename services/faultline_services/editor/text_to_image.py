@@ -8,10 +8,17 @@ from torch import Tensor
 
 from faultline_core.contract.editor import GenerateItem, GenerateRequest
 from faultline_core.editing.driver.driver import Driver
-from faultline_core.editing.driver.evaluation import Owner, Walk
-from faultline_core.editing.generate import drawn_noise, generate_walk, generators_of, starting_noise
-from faultline_core.editing.solvers.consistency import consistency_walk, noise_of_each_step
-from faultline_core.editing.solvers.scheduled import scheduled_walk
+from faultline_core.editing.driver.evaluation import Walk
+from faultline_core.editing.generate import (
+    GuidedPrompts,
+    consistency_walk,
+    drawn_noise,
+    generate_walk,
+    generators_of,
+    noise_of_each_step,
+    scheduled_walk,
+    starting_noise,
+)
 from faultline_core.types import Cost
 from faultline_services.editor.call import EngineCall
 from faultline_services.editor.pipeline import Pipeline
@@ -38,17 +45,13 @@ def text_to_image(
     driver, owners = Driver(call.denoiser, cancelled=call.cancelled), range(len(items))
     pipeline, seeds = call.pipeline, [item.seed for item in items]
     with pipeline.denoiser.guided(request.guidance) as guidance:
-        latents = driver.run(_walk(pipeline, request, seeds, text, guidance, owners))
+        prompts = GuidedPrompts(text=text, null=pipeline.null, guidance=guidance, owners=owners)
+        latents = driver.run(_walk(pipeline, request, seeds, prompts))
     return latents, [driver.cost(owner) for owner in owners]
 
 
 def _walk(
-    pipeline: Pipeline,
-    request: GenerateRequest,
-    seeds: Sequence[int],
-    text: Tensor,
-    guidance: float,
-    owners: Sequence[Owner],
+    pipeline: Pipeline, request: GenerateRequest, seeds: Sequence[int], prompts: GuidedPrompts
 ) -> Walk[Tensor]:
     shape, null = pipeline.latent_shape, pipeline.null
     if request.scheduler is not None:
@@ -61,10 +64,10 @@ def _walk(
             generators=generators,
             device=pipeline.device,
         )
-        return scheduled_walk(scheduler, noise, text, null, guidance=guidance, owners=owners)
+        return scheduled_walk(scheduler, noise, prompts)
     table = pipeline.schedule.timetable(request.steps)
     if pipeline.schedule.spacing == "distilled":
         noise = noise_of_each_step(seeds, request.steps, shape).to(null)
-        return consistency_walk(table, noise, text, null, guidance=guidance, owners=owners)
+        return consistency_walk(table, noise, prompts)
     noise = starting_noise(seeds, shape).to(null)
-    return generate_walk(table, noise, text, null, guidance=guidance, owners=owners)
+    return generate_walk(table, noise, prompts)

@@ -15,11 +15,10 @@ from torch import Tensor
 
 from faultline_core.editing.attention_control import cross_edit, refine, replace_words, reweight
 from faultline_core.editing.denoiser import AttentionSite
-from faultline_core.editing.edit import EditSettings, EditTask, edit
-from faultline_core.editing.inversion.direct import direct_inversion
+from faultline_core.editing.edit import EditSettings, EditTask, edit, null_text_edit
 from faultline_core.editing.inversion.null_text import NullTextSettings
+from faultline_core.editing.inversion.tuning_free import direct_inversion
 from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.null_text_edit import null_text_edit
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
 from faultline_core.errors import AttentionNotHooked, InternalError
 from faultline_services.editor.unet.attention_processors import attach, attention_sites

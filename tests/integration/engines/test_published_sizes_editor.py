@@ -14,7 +14,7 @@ from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.editing.textual_inversion import TextualInversionSettings, textual_inversion_walk
 from faultline_core.editing.training_task import Learning, SampleStream, TokenTask
 from faultline_core.suite import load_suite
-from faultline_core.text.class_slot import CLASS_SLOT
+from faultline_core.text.class_prompts import CLASS_SLOT
 from faultline_miniature.training.tokenizer import build_tokenizer
 from faultline_services.editor.prompts import PromptEncoder
 from faultline_services.editor.unet.attention_processors import attention_sites

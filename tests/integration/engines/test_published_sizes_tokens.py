@@ -14,7 +14,7 @@ from fakes.published_editors import SD_1_4, SD_2, PublishedEditor
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.contract.tokens import TokenDescription
 from faultline_core.editing.driver.driver import Driver
-from faultline_core.editing.generate import generate_walk
+from faultline_core.editing.generate import GuidedPrompts, generate_walk
 from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
 from faultline_core.editing.textual_inversion import noised
 from faultline_core.errors import InvalidRequest
@@ -41,10 +41,10 @@ def test_token_images_have_the_published_shapes(published: PublishedEditor) -> N
     assert text.shape == (2, 77, published.text_width)
     table = NoiseSchedule(prediction=published.prediction).timetable(2)
     driver = Driver(denoiser)
-    walk = generate_walk(
-        table, noise, text, prompts.encode([""])[0], guidance=editor.generation.guidance, owners="ab"
+    guided = GuidedPrompts(
+        text=text, null=prompts.encode([""])[0], guidance=editor.generation.guidance, owners="ab"
     )
-    latents = driver.run(walk)
+    latents = driver.run(generate_walk(table, noise, guided))
     assert (latents.shape, latents.device.type) == (noise.shape, "meta")
     assert [driver.cost(owner).unet_evaluations for owner in "ab"] == [4, 4]
 

@@ -25,12 +25,12 @@ def test_a_class_with_an_unreadable_name_has_a_dash() -> None:
 
 
 def test_each_missing_class_has_a_line_with_the_reason() -> None:
-    told = str(an_interface_summary(tokens={}, missing={"sled": "the token is not learned yet"}))
-    assert told.splitlines()[0] == "missing sled: the token is not learned yet"
+    text = str(an_interface_summary(tokens={}, missing={"sled": "the token is not learned yet"}))
+    assert text.splitlines()[0] == "missing sled: the token is not learned yet"
 
 
 def test_no_raw_field_is_printed() -> None:
-    told = str(an_interface_summary())
-    assert "config" not in told
-    assert "dataset_digest" not in told
-    assert told.splitlines()[-1].startswith("cost: ")
+    text = str(an_interface_summary())
+    assert "config" not in text
+    assert "dataset_digest" not in text
+    assert text.splitlines()[-1].startswith("cost: ")

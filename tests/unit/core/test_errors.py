@@ -67,8 +67,8 @@ def test_the_error_tree_lists_every_class_once() -> None:
 
 
 def test_the_error_tree_gives_each_leaf_its_code_and_status() -> None:
-    told = {match["name"]: (match["code"], match["status"]) for match in drawn() if match["code"]}
-    assert told == {leaf.__name__: (leaf.code, str(leaf.status)) for leaf in leaves()}
+    drawn_codes = {match["name"]: (match["code"], match["status"]) for match in drawn() if match["code"]}
+    assert drawn_codes == {leaf.__name__: (leaf.code, str(leaf.status)) for leaf in leaves()}
 
 
 def test_the_error_tree_puts_each_class_under_its_base() -> None:

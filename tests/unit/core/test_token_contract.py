@@ -32,7 +32,7 @@ def test_the_request_defaults_to_the_released_values_and_links_of_100_steps() ->
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"seed": None}, "seed"),
         ({"link_steps": 0}, "link_steps"),
@@ -50,8 +50,8 @@ def test_the_request_defaults_to_the_released_values_and_links_of_100_steps() ->
         ({"items": [ITEM | {"prompts": ["a <class>"] * 2}]}, "2 prompts for 1 images"),
     ],
 )
-def test_values_out_of_range_are_refused_at_their_location(change: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValidationError, match=told):
+def test_values_out_of_range_are_refused_at_their_location(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         LearnTokensRequest.model_validate(REQUEST | change)
 
 
@@ -72,21 +72,21 @@ def test_a_class_without_images_fails_without_failing_the_request() -> None:
 
 @pytest.mark.fault("B33")
 @pytest.mark.parametrize(
-    ("prompt", "told"),
+    ("prompt", "message"),
     [
         ("a boat", "no slots"),
         ("a <class> and a <class>", "2 slots"),
         ("a <Class>", "misspells the class slot"),
     ],
 )
-def test_a_template_has_exactly_one_slot(prompt: str, told: str) -> None:
-    with pytest.raises(ValidationError, match=told):
+def test_a_template_has_exactly_one_slot(prompt: str, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         PromptTemplates(name="own", prompts=("a <class>", prompt))
 
 
 def test_a_description_ignores_unknown_fields() -> None:
-    told = {
+    fields = {
         "class_name": "boat", "initialiser": "boat", "model": {"id": "m", "revision": "r"}, "width": 8,
         "vectors": 1, "steps": 9, "pin_norm": True, "templates": "photo",
     }  # fmt: skip
-    assert TokenDescription.model_validate(told | {"later": 1}) == TokenDescription.model_validate(told)
+    assert TokenDescription.model_validate(fields | {"later": 1}) == TokenDescription.model_validate(fields)

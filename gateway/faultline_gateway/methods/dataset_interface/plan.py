@@ -16,7 +16,7 @@ from faultline_core.contract.datasets import Dataset, Source
 from faultline_core.contract.tokens import MAX_IMAGES, TextualInversionPreset
 from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest
 from faultline_core.suite import Suite
-from faultline_core.text.class_slot import refuse_slot
+from faultline_core.text.class_prompts import refuse_slot
 from faultline_core.text.plain_text import check_words, find_confusable
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import Plan, PlannedItem

@@ -1,1 +1,1 @@
-"""Runs walks of several images as few calls of the denoiser."""
+"""Runs the walks of several images together, with few denoiser calls."""

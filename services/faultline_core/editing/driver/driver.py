@@ -1,4 +1,4 @@
-"""The driver of trajectories: what several of them need next is joined into as few denoiser calls as fit."""
+"""The driver of walks: it joins the evaluations that several walks need next into few denoiser calls."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from faultline_core.types import Cost
 
 
 class Driver:
-    """Runs walks in step with each other and keeps account of what each owner took.
+    """Runs walks in lockstep and records the cost of each owner.
 
-    A call holds both guided halves of ``batch`` samples, or ``batch`` samples whose gradient is wanted;
-    None sets no bound. ``cancelled`` is polled before every call.
+    A call holds both guided halves of ``batch`` samples, or ``batch`` samples whose gradient is needed; None
+    means no limit. ``cancelled`` is polled before every call.
     """
 
     def __init__(
@@ -31,11 +31,10 @@ class Driver:
         self._host_syncs: Counter[Owner] = Counter()
 
     def cost(self, owner: Owner) -> Cost:
-        """Return what an owner's evaluations have cost so far.
+        """Return the cost of an owner's evaluations so far.
 
-        Calls and host synchronisations are those that the owner took part in, so owners that share a call
-        each count it. Evaluations (samples), backward evaluations (samples) and attention maps (bytes) are
-        only the owner's own.
+        Calls and host synchronisations count for every owner that took part in them. Evaluations (samples),
+        backward evaluations (samples) and attention maps (bytes) count only for their owner.
         """
         return Cost(
             unet_calls=self._calls[owner],
@@ -56,7 +55,7 @@ class Driver:
 
     @torch.no_grad()
     def run_all(self, walks: Sequence[Walk[T]]) -> list[T]:
-        """Run walks together; evaluations that they need at the same time share calls."""
+        """Run walks together; the evaluations that they need at the same time share calls."""
         results: dict[int, T] = {}
         answers: dict[int, Sequence[Answer]] = {}
         while len(results) < len(walks):
@@ -88,7 +87,7 @@ class Driver:
         return [Answer.join(found[id(evaluation)]) for evaluation in evaluations]
 
     def _charge(self, pieces: Sequence[Piece]) -> None:
-        """Charge the call to all who take part, before it is made, so that failed calls count too."""
+        """Charge a call to all owners that take part, before it is made, so that failed calls count too."""
         payers = [payer for piece in pieces for payer in piece.payers]
         self._calls.update(set(payers))
         self._rows.update(payers)
@@ -96,7 +95,7 @@ class Driver:
             self._backward.update(payers)
 
     def _settle(self, pieces: Sequence[Piece], call: JoinedCall) -> None:
-        """Charge the maps and host synchronisations of a call to those who take part in it."""
+        """Charge the attention maps and host synchronisations of a call to the owners that take part."""
         if call.row_map_bytes:
             for payer in (payer for piece in pieces if piece.carried for payer in piece.payers):
                 self._map_bytes[payer] += call.row_map_bytes
@@ -106,9 +105,9 @@ class Driver:
 
 
 def _packed(evaluations: Sequence[Evaluation], capacity: int) -> list[list[Piece]]:
-    """Pack evaluations of one kind into calls of at most ``capacity`` rows (a source and a target at least).
+    """Pack evaluations of one kind into calls of at most ``capacity`` rows, or of one source and one target.
 
-    Evaluations with carried attention come first and stay whole if they fit; others fill the remaining room.
+    Evaluations with carried attention come first and stay whole if they fit; the others fill the free rows.
     """
     calls: list[list[Piece]] = []
     for piece in (piece for each in evaluations if each.carry is not None for piece in _cut(each, capacity)):
@@ -132,7 +131,7 @@ def _packed(evaluations: Sequence[Evaluation], capacity: int) -> list[list[Piece
 
 
 def _cut(evaluation: Evaluation, capacity: int) -> Iterator[Piece]:
-    """Split an evaluation that exceeds a call; each part of the targets gets its source."""
+    """Split the targets of an evaluation into pieces that fit a call, each with the source."""
     step, end = max(capacity - 1, 1), len(evaluation.owners)
     for start in range(1, end, step):
         yield Piece(evaluation, start, min(start + step, end))
@@ -143,6 +142,6 @@ def _room(call: Sequence[Piece], capacity: int) -> int:
 
 
 def _alike(one: Piece, other: Piece) -> bool:
-    """Whether one control can serve both: cross-attention is edited in all targets of a call, or in none."""
+    """Return True if one control serves both: a call edits cross-attention in all its targets or none."""
     carries = one.evaluation.carry, other.evaluation.carry
     return len({carry.cross is None for carry in carries if carry is not None}) == 1

@@ -1,4 +1,4 @@
-"""What a trajectory needs next: samples to evaluate, asked for by a generator that is sent the answers."""
+"""Walks: generators that yield the evaluations they need next and are sent the answers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from faultline_core.editing.attention_control import CrossEdit
 T = TypeVar("T")
 
 Owner = Hashable
-"""Who pays for a sample: any name that a walk's caller knows it by."""
+"""Identifies who pays for a sample; chosen by the caller of the walk."""
 
 
 @dataclass(frozen=True)
 class Carry:
     """Attention carried from the first row of an evaluation to all its others, the targets.
 
-    ``cross`` edits their cross-attention maps (None when it is off), ``injected`` says of each whether it
-    takes the source's self-attention, ``collect`` asks for the word maps.
+    Attributes:
+        cross: edits the cross-attention maps of the targets; None if it is off.
+        injected: whether each target takes the source's self-attention.
+        collect: whether the answer includes the word maps.
     """
 
     cross: CrossEdit | None
@@ -32,9 +34,9 @@ class Carry:
 
 @dataclass(frozen=True)
 class Objective:
-    """The mean square of ``scale * output + offset``, whose gradient in the text is wanted, row by row.
+    """The mean square of ``scale * output + offset``, whose gradient in the text is computed row by row.
 
-    ``read``: its values are wanted on the host as well, for which the device has to be waited for.
+    ``read``: whether its values are copied to the host too, which waits for the device.
     """
 
     scale: float
@@ -44,11 +46,15 @@ class Objective:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Rows that a trajectory needs next, all at one timestep.
+    """R rows that a walk needs next, all at one timestep.
 
-    A timestep is whole but where a scheduler goes to noise levels between those of the training. ``latents``
-    (R, C, H, W) under ``text`` (R, L, D); ``owners`` (R) pay for a row each. Rows do not look at
-    each other unless ``carry`` says so. With an ``objective`` the gradient is answered as well.
+    Attributes:
+        timestep: a whole number, unless a scheduler visits noise levels between those of the training.
+        latents: the latents (R, C, H, W).
+        text: the encoded text (R, L, D).
+        owners: the owner of each row, who pays for it.
+        carry: the attention carried between rows; without it, rows do not depend on each other.
+        objective: the objective whose gradient the answer includes.
     """
 
     timestep: float
@@ -61,7 +67,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class WordMaps:
-    """Mean cross-attention maps (T, queries, L) of the finest layers: of the source and of each target."""
+    """Mean cross-attention maps (T, queries, L) of the finest layers, for the source and for each target."""
 
     source: Tensor
     target: Tensor
@@ -69,9 +75,9 @@ class WordMaps:
 
 @dataclass(frozen=True)
 class Answer:
-    """Outputs (R, C, H, W) of an evaluation; beyond them what it asked for.
+    """The outputs (R, C, H, W) of an evaluation, and what else it requested.
 
-    ``gradient`` (R, L, D) and ``values`` (R) are those of its objective.
+    ``gradient`` (R, L, D) and ``values`` (R) belong to its objective.
     """
 
     output: Tensor
@@ -81,7 +87,7 @@ class Answer:
 
     @classmethod
     def join(cls, parts: Sequence[Answer]) -> Answer:
-        """Put together what several calls answered."""
+        """Join the answers of several calls."""
         if len(parts) == 1:
             return parts[0]
         slopes = [part.gradient for part in parts if part.gradient is not None]
@@ -94,4 +100,4 @@ class Answer:
 
 
 Walk = Generator[Sequence[Evaluation], Sequence[Answer], T]
-"""A trajectory: it yields what it needs next, is sent an answer for each, and returns what it came to."""
+"""A generator that yields the evaluations it needs next, is sent their answers, and returns a result."""

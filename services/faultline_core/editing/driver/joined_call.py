@@ -1,4 +1,4 @@
-"""One denoiser call made of parts of several evaluations: sources first, targets last, the rest between."""
+"""One denoiser call for parts of several evaluations: sources first, then plain rows, then targets."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from faultline_core.errors import AttentionNotHooked
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows ``start`` to ``stop`` of an evaluation, together with its source where one is carried.
+    """Rows ``start`` to ``stop`` of an evaluation, with its source if attention is carried.
 
-    A piece that does not begin with the first target repeats a source that another call evaluates.
+    A piece that does not begin with the first target evaluates again a source that another call evaluates
+    too.
     """
 
     evaluation: Evaluation
@@ -28,22 +29,22 @@ class Piece:
 
     @property
     def carried(self) -> bool:
-        """Whether its rows look at a source."""
+        """Whether attention is carried to its rows from a source."""
         return self.evaluation.carry is not None
 
     @property
     def repeats(self) -> bool:
-        """Whether its source is evaluated once more."""
+        """Whether another call evaluates its source too."""
         return self.carried and self.start > 1
 
     @property
     def size(self) -> int:
-        """Rows of the call it takes."""
+        """Number of rows in the call."""
         return self.stop - self.start + self.carried
 
     @property
     def payers(self) -> list[Owner]:
-        """Who pays for each of its rows; the target that a source is repeated for pays for it."""
+        """The owner of each row; a repeated source is paid by the first target of the piece."""
         owners = list(self.evaluation.owners[self.start : self.stop])
         if not self.carried:
             return owners
@@ -53,15 +54,15 @@ class Piece:
 class JoinedCall:
     """Pieces that share one call; either all or none of them have an objective.
 
-    ``row_map_bytes`` is the size of the attention maps formed for each row of the pieces that carry,
-    ``host_syncs`` says how often the call waited for the device.
+    ``row_map_bytes`` is the size of the attention maps of each row with carried attention, ``host_syncs`` the
+    number of times that the call waited for the device.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._pieces = pieces
         self.row_map_bytes = self.host_syncs = 0
         numbered = list(enumerate(pieces))
-        # The layout that PromptToPrompt reads.
+        # The layout that PromptToPrompt expects.
         heads = [(number, 0, 1) for number, piece in numbered if piece.carried]
         plain = [(number, piece.start, piece.stop) for number, piece in numbered if not piece.carried]
         tails = [(number, piece.start, piece.stop) for number, piece in numbered if piece.carried]
@@ -77,7 +78,7 @@ class JoinedCall:
         return torch.cat([parts[number][start:stop] for number, start, stop in self._segments])
 
     def _each_row(self, numbers: Sequence[float], dtype: torch.dtype) -> Tensor:
-        """Spread one number a piece over the rows of the call."""
+        """Repeat the number of each piece for its rows in the call."""
         device = self._latents.device
         if len(set(numbers)) == 1:
             return torch.full((sum(self._sizes),), numbers[0], dtype=dtype, device=device)
@@ -98,8 +99,8 @@ class JoinedCall:
         control = self._control()
         output = denoiser(self._latents, self._timesteps, self._text, control)
         self.row_map_bytes = 0 if control is None else control.row_map_bytes
-        # A control that was attached to nothing would give a plain, unedited image without a word, as hooks
-        # by class name did when diffusers renamed its attention class: count what was seen.
+        # A control that is not attached would silently give an unedited image, as hooks by class name did
+        # when diffusers renamed its attention class. Therefore, the attention layers it saw are counted.
         if control is not None and 0 in (control.cross_sites, control.self_sites):
             raise AttentionNotHooked(
                 f"the control saw {control.cross_sites} cross- and {control.self_sites} self-attention "
@@ -116,11 +117,12 @@ class JoinedCall:
         scales = self._each_row([objective.scale for objective in objectives], output.dtype)
         scale = scales[:, None, None, None]
         residual = scale * output.detach() + self._gathered([objective.offset for objective in objectives])
-        # Copied before the backward pass is queued and waited for after it: the device goes on meanwhile.
+        # The copy starts before the backward pass is queued and is awaited after it, so the device stays
+        # busy.
         values = _HostCopy(residual.square().flatten(1).mean(dim=1))
-        # Rows share nothing, so one backward pass holds the gradient of each in its own text.
+        # Rows are independent, so one backward pass gives the gradient of each in its own text.
         (gradient,) = torch.autograd.grad(output, leaf, residual * (2 * scale / residual[0].numel()))
-        # Nothing is waited for where nobody reads.
+        # Without a reader there is no need to wait for the device.
         self.host_syncs = int(any(objective.read for objective in objectives))
         read = values.read(denoiser) if self.host_syncs else ()
         ends = accumulate(self._sizes)
@@ -132,7 +134,7 @@ class JoinedCall:
         ]
 
     def _taken_apart(self, rows: Tensor) -> list[Tensor]:
-        """Give each piece its rows in the order it asked for, without a source it is given elsewhere."""
+        """Return the rows of each piece in its order, without a source that another call evaluates too."""
         found: list[list[Tensor]] = [[] for _ in self._pieces]
         for (number, start, _), part in zip(self._segments, rows.split(self._sizes), strict=True):
             if start > 0 or not self._pieces[number].repeats:
@@ -165,7 +167,7 @@ class JoinedCall:
         )
 
     def _word_maps(self, control: PromptToPrompt | None) -> dict[int, tuple[WordMaps]]:
-        """Word maps of the targets of each piece, if any of them asked."""
+        """Return the word maps of the targets of each piece, if any piece requested them."""
         if control is None or not control.collect:
             return {}
         numbers = [number for number, piece in enumerate(self._pieces) if piece.carried]
@@ -178,7 +180,7 @@ class JoinedCall:
 
 
 class _HostCopy:
-    """Numbers (R,) on their way to the host."""
+    """Numbers (R,) that are being copied to the host."""
 
     def __init__(self, values: Tensor) -> None:
         self._values = values.to("cpu", non_blocking=True)
@@ -188,7 +190,7 @@ class _HostCopy:
             self._copied.record()
 
     def read(self, denoiser: Denoiser) -> tuple[float, ...]:
-        """Wait for the copy alone, not for what was queued behind it."""
+        """Wait for the copy only, not for work that was queued after it."""
         if self._copied is not None:
             self._copied.synchronize()
         return tuple(read_on_host(denoiser, self._values).tolist())

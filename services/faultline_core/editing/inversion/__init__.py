@@ -1,1 +1,1 @@
-"""From an image to the latents and null embeddings that give it back."""
+"""Inversions: from an image to the latents and null embeddings that reconstruct it."""

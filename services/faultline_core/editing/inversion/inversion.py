@@ -1,4 +1,4 @@
-"""What every inversion yields: the source branch's path, and unconditional embeddings for its edits."""
+"""The result of an inversion: the path of the source branch, and unconditional embeddings for its edits."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from faultline_core.editing.denoiser import finite_rows
 class Inverted:
     """A batch of inverted images.
 
-    ``trajectory`` (B, steps + 1, C, H, W) is the source branch from noise to clean: an edit reads it and
-    never computes it again. ``uncond`` (B, steps or 1, L, D) is the unconditional embedding of each step,
-    or one for all. ``inner_iterations`` (B, steps) counts null-text optimisation, zero for other methods.
+    Attributes:
+        trajectory: the source branch (B, steps + 1, C, H, W) from noise to clean; edits read it and do not
+            compute it again.
+        uncond: the unconditional embedding of each step (B, steps, L, D), or one for all steps (B, 1, L, D).
+        inner_iterations: the number of iterations of null-text optimisation (B, steps); 0 for other methods.
     """
 
     trajectory: Tensor
@@ -26,28 +28,28 @@ class Inverted:
 
     @property
     def reconstruction(self) -> Tensor:
-        """Clean latents (B, C, H, W) the source branch ends in."""
+        """The clean latents (B, C, H, W) at the end of the source branch."""
         return self.trajectory[:, -1]
 
     @property
     def finite(self) -> Tensor:
-        """Say for each image whether the inversion is free of NaN and infinity."""
-        # Image by image: one that overflowed in half precision fails alone.
+        """Whether the inversion of each image (B,) is free of NaN and infinity."""
+        # Image by image, so that one that overflowed in half precision fails alone.
         return finite_rows(self.trajectory) & finite_rows(self.uncond)
 
     def uncond_at(self, index: int) -> Tensor:
-        """Unconditional embeddings (B, L, D) of step ``index``."""
+        """Return the unconditional embeddings (B, L, D) of step ``index``."""
         # A single embedding stands for every step.
         return self.uncond[:, min(index, self.uncond.shape[1] - 1)]
 
     def select(self, row: int) -> Inverted:
-        """One image as a batch of one."""
+        """Return one image as a batch of one."""
         rows = slice(row, row + 1)
         return Inverted(self.trajectory[rows], self.uncond[rows], self.inner_iterations[rows])
 
     @classmethod
     def concatenate(cls, parts: Sequence[Inverted]) -> Inverted:
-        """Join batches made with the same method and number of steps."""
+        """Join batches of the same method and number of steps."""
         return cls(
             torch.cat([part.trajectory for part in parts]),
             torch.cat([part.uncond for part in parts]),
@@ -56,5 +58,5 @@ class Inverted:
 
 
 def no_inner_iterations(trajectory: Tensor) -> Tensor:
-    """Zeros (B, steps) for a method that optimises nothing."""
+    """Return zeros (B, steps), for a method that optimises nothing."""
     return torch.zeros(trajectory.shape[0], trajectory.shape[1] - 1, dtype=torch.int64)

@@ -18,14 +18,14 @@ from faultline_core.editing.noise_schedule import Timetable
 from faultline_core.editing.solvers.ddim import ddim_inversion_walk, guide, sampled, step, step_coefficients
 
 TOLERANCE_GROWTH = 2e-5
-"""Added to the tolerance at each outer step."""
+"""The tolerance grows by this at each outer step."""
 LEARNING_RATE_HORIZON = 100.0
 """The learning rate falls as 1 - step / horizon."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NullTextSettings:
-    """Knobs of the optimisation; the defaults are the published ones."""
+    """Settings of the optimisation; the defaults are the published ones."""
 
     guidance: float = 7.5
     inner_steps: int = 10
@@ -33,21 +33,21 @@ class NullTextSettings:
     tolerance: float = 1e-5
 
     def learning_rate_at(self, index: int) -> float:
-        """Learning rate of outer step ``index``."""
-        # Published for 50 steps: past its horizon the line would turn negative and climb the loss.
+        """Return the learning rate of outer step ``index``."""
+        # Published for 50 steps: beyond its horizon the rate would be negative and increase the loss.
         return self.learning_rate * max(1.0 - index / LEARNING_RATE_HORIZON, 0.0)
 
     def tolerance_at(self, index: int) -> float:
-        """Mean squared error under which an image leaves outer step ``index``."""
+        """Return the mean squared error below which an image leaves outer step ``index``."""
         return self.tolerance + index * TOLERANCE_GROWTH
 
 
 @dataclass(frozen=True)
 class _OuterStep:
-    """What outer step ``index`` holds fixed for the images still optimised (rows of equal order).
+    """The fixed quantities of outer step ``index``, for the images that are still optimised.
 
-    The guided step misses the wanted latents by ``scale * output + offset``: it is linear in what the
-    network answers to the null embedding.
+    The guided step misses the target latents by ``scale * output + offset``, which is linear in the network's
+    output for the null embedding. ``latents``, ``offset`` and ``owners`` have one row per image.
     """
 
     table: Timetable
@@ -67,20 +67,20 @@ class _OuterStep:
         guidance: float,
         owners: Sequence[Owner],
     ) -> _OuterStep:
-        """Set out from, and aim at, ``path``, given the captions' outputs ``cond``."""
+        """Prepare the step between both latents of ``path``, given the outputs ``cond`` for the captions."""
         latents, wanted = path
         a, b = step_coefficients(table.levels[index], table.levels[index + 1], table.prediction)
-        # a * latents + b * (u + w * (c - u)) - wanted, sorted by the null output u.
+        # a * latents + b * (u + w * (c - u)) - wanted, collected by powers of the null output u.
         offset = a * latents + b * guidance * cond - wanted
         return cls(table, index, latents, offset, b * (1.0 - guidance), owners)
 
     def asked(self, null: Tensor, *, read: bool) -> Evaluation:
-        """Ask for the mean square of the miss and its gradient in each image's own embedding."""
+        """Request the mean squared error of each image, and its gradient in the image's own embedding."""
         asked = sampled(self.table, self.index, self.latents, null, self.owners)
         return replace(asked, objective=Objective(self.scale, self.offset, read))
 
     def keep(self, rows: Sequence[int]) -> _OuterStep:
-        """Go on with some of the images."""
+        """Return the step for some of the images."""
         chosen = list(rows)
         owners = [self.owners[row] for row in chosen]
         return replace(self, latents=self.latents[chosen], offset=self.offset[chosen], owners=owners)
@@ -89,30 +89,31 @@ class _OuterStep:
 def _optimise(outer: _OuterStep, null: Tensor, settings: NullTextSettings) -> Walk[tuple[Tensor, Tensor]]:
     """Run the inner iterations of one outer step; return embeddings (B, L, D) and their counts (B,).
 
-    An image leaves the batch after the update whose loss was under the tolerance, as published; one look
-    at all losses together is the only synchronisation with the device in an iteration.
+    An image leaves the batch after the update whose loss was below the tolerance, as published. Each
+    iteration synchronises with the device once, to read all losses together.
     """
-    # Rows are written in place, and the step before has this very tensor among its results.
+    # Rows are written in place, and this tensor is among the results of the previous step.
     null = null.clone()
     counts = torch.zeros(null.shape[0], dtype=torch.int64)
     active = list(range(null.shape[0]))
     first, second = torch.zeros_like(null), torch.zeros_like(null)
     for iteration in range(1, settings.inner_steps + 1):
         last = iteration == settings.inner_steps
-        # After the last update nothing hangs on the loss.
+        # The loss of the last iteration is not needed.
         (answer,) = yield [outer.asked(null[active], read=not last)]
         assert answer.gradient is not None
-        # Images leave one by one, and all that remain have taken equally many steps: one count serves.
+        # All remaining images have taken the same number of steps, so one count is enough.
         first, second, direction = adam_update(first, second, answer.gradient, iteration)
         null[active] = null[active] - settings.learning_rate_at(outer.index) * direction
         counts[active] = iteration
-        # "Not below" rather than "at least": NaN compares false both ways and must not count as converged.
+        # "Not below" instead of "at least": every comparison with NaN is false, and NaN must not count as
+        # converged.
         going_on = [
             row for row, loss in enumerate(answer.values) if not loss < settings.tolerance_at(outer.index)
         ]
         if not going_on:
             break
-        # Rows are dropped only when one has ended: indexing copies the latents.
+        # Rows are dropped only if one has converged, because indexing copies the latents.
         if len(going_on) < len(active):
             active, first, second = [active[row] for row in going_on], first[going_on], second[going_on]
             outer = outer.keep(going_on)
@@ -128,22 +129,31 @@ def null_text_walk(
     owners: Sequence[Owner],
     branches: Branches,
 ) -> Walk[Inverted]:
-    """Invert (B, C, H, W) given captions (B, L, D) and the empty prompt (L, D), and take branches along.
+    """Invert images by null-text inversion, and advance ``branches`` of edits in the same walk.
 
-    The optimised branch *is* the source branch of prompt-to-prompt: its evaluation under the caption
-    serves the inversion and the attention of its edits, so an edit on the way never evaluates a source.
+    The optimised branch is the source branch of prompt-to-prompt: its evaluation under the caption serves
+    both the inversion and the attention of its edits, so the edits need no evaluation of the source.
+
+    Args:
+        table: the noise levels.
+        clean: clean latents (B, C, H, W).
+        text: the encoded captions (B, L, D).
+        null: the encoded empty prompt (L, D).
+        settings: the settings of the optimisation.
+        owners: the owner of each image, who pays for its evaluations.
+        branches: the edits made in the same walk, possibly none.
     """
     wanted = yield from ddim_inversion_walk(table, clean, text, owners)
     latents, current = wanted[:, 0], null.expand(clean.shape[0], *null.shape)
     visited, nulls, counts = [latents], [], []
     for index in range(table.steps):
         branches.part(index, visited[0])
-        # Without the null text in it, so once a step and not once an inner iteration.
+        # It does not depend on the null text: once per step is enough, not once per inner iteration.
         answers = yield branches.conditional(index, SourceRows(latents, text, owners))
         cond = torch.cat([answer.output[:1] for answer in answers])
         path = latents, wanted[:, index + 1]
         outer = _OuterStep.of(table, index, path, cond, settings.guidance, owners)
-        # Each step starts from the embedding the step before ended with (algorithm 1).
+        # Each step starts from the final embedding of the previous step (algorithm 1).
         current, iterations = yield from _optimise(outer, current, settings)
         asked = sampled(table, index, latents, current, owners)
         uncond, *targets = yield [asked, *branches.unconditional(index, current)]
@@ -165,10 +175,10 @@ def null_text_inversion(
     *,
     cancelled: Cancellation = never,
 ) -> Inverted:
-    """Run `null_text_walk` alone.
+    """Run `null_text_walk` on its own, without edits.
 
-    Images share the network calls but nothing else: each has its own embedding, optimiser state and
-    early stop. Only the embedding gets a gradient, so freeze the weights.
+    Images share only the network calls: each has its own embedding, optimiser state and early stop. Only the
+    embedding gets a gradient, so freeze the weights.
     """
     owners = range(clean.shape[0])
     walk = null_text_walk(table, clean, text, null, settings, owners, Branches.none(table))

@@ -1,1 +1,1 @@
-"""Samplers: one step from one noise level to the next."""
+"""Solvers: one step from one noise level to the next."""

@@ -12,11 +12,9 @@ from faultline_core.editing.branches import Branches
 from faultline_core.editing.denoiser import finite_rows
 from faultline_core.editing.driver.driver import Driver
 from faultline_core.editing.driver.evaluation import Owner, Walk
-from faultline_core.editing.inversion.direct import direct_walk
 from faultline_core.editing.inversion.inversion import Inverted
-from faultline_core.editing.inversion.negative_prompt import negative_prompt_walk
 from faultline_core.editing.inversion.null_text import null_text_walk
-from faultline_core.editing.inversion.virtual import virtual_inversion
+from faultline_core.editing.inversion.tuning_free import direct_walk, negative_prompt_walk, virtual_inversion
 from faultline_core.editing.noise_schedule import Timetable
 from faultline_core.types import Cost
 from faultline_services.editor.caches.inversions import CaptionedImage

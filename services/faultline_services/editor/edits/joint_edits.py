@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from faultline_core.contract.editor import EditItem, EditRequest
-from faultline_core.editing.null_text_edit import null_text_edit
+from faultline_core.editing.edit import null_text_edit
 from faultline_services.batching.batch_size import BatchSizer
 from faultline_services.editor.caches.inversions import CaptionedImage, captioned
 from faultline_services.editor.call import EngineCall

@@ -13,12 +13,11 @@ from faultline_core.editing.attention_control import cross_edit
 from faultline_core.editing.edit import EditSettings, EditTask
 from faultline_core.editing.generate import starting_noise
 from faultline_core.editing.inversion.null_text import NullTextSettings
-from faultline_core.editing.inversion.virtual import Consistent
 from faultline_core.editing.local_blend import BlendWords
 from faultline_core.editing.noise_schedule import NoiseSchedule, Timetable
 from faultline_core.editing.prompt_alignment import align
 from faultline_core.editing.solvers import solver as solvers
-from faultline_core.editing.solvers.dpm_solver import DPMSolver2M
+from faultline_core.editing.solvers.solver import Consistent, DPMSolver2M
 from faultline_core.editing.sweep import fork_steps
 from faultline_core.types import BlobRef, Solver
 from faultline_services.editor.caches.inversions import CaptionedImage, captioned

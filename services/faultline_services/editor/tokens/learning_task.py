@@ -12,7 +12,7 @@ from faultline_core.contract.base import Problem
 from faultline_core.contract.tokens import DroppedImage, LearnTokenItem, LearnTokensRequest
 from faultline_core.editing.training_task import Learned, Learning, Sample, SampleStream, TokenTask
 from faultline_core.errors import DatasetEmpty, InvalidRequest
-from faultline_core.text.class_slot import refuse_slot
+from faultline_core.text.class_prompts import refuse_slot
 from faultline_core.types import BlobRef
 from faultline_services.editor.call import EngineCall
 from faultline_services.editor.tokens.checkpoint import Checkpoint, Recipe, unpack_checkpoint

@@ -20,8 +20,8 @@ from faultline_core.editing.denoiser import (
 from faultline_core.editing.driver.driver import Driver
 from faultline_core.editing.driver.evaluation import Evaluation, Objective, Walk
 from faultline_core.editing.edit import EditSettings, EditTask, edit
-from faultline_core.editing.inversion.direct import direct_inversion
 from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
+from faultline_core.editing.inversion.tuning_free import direct_inversion
 from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
 from faultline_core.types import Cost

@@ -18,10 +18,9 @@ from faultline_core.editing.denoiser import AttentionControl, CountingDenoiser
 from faultline_core.editing.driver.driver import Driver
 from faultline_core.editing.driver.evaluation import Walk
 from faultline_core.editing.edit import edit_walk
-from faultline_core.editing.generate import generate_walk
-from faultline_core.editing.inversion.direct import direct_inversion, direct_walk
-from faultline_core.editing.inversion.negative_prompt import negative_prompt_walk
+from faultline_core.editing.generate import GuidedPrompts, generate_walk
 from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_walk
+from faultline_core.editing.inversion.tuning_free import direct_inversion, direct_walk, negative_prompt_walk
 from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
 from faultline_core.errors import Cancelled
@@ -49,10 +48,11 @@ def branches(kind: str, edited: Tensor) -> Branches:
 
 
 def walk(kind: str, dtype: torch.dtype) -> Walk[Tensor]:
-    """Each with a timetable and owners of its own; returns all it comes to in one row of numbers."""
+    """A walk with its own timetable and owners that returns all its results in one row of numbers."""
     (clean, text, null, edited), owners = tensors(dtype), [(kind, 0), (kind, 1)]
     if kind == "generate":
-        found = [(yield from generate_walk(SHORT, clean, text, null, guidance=3.0, owners=owners))]
+        prompts = GuidedPrompts(text=text, null=null, guidance=3.0, owners=owners)
+        found = [(yield from generate_walk(SHORT, clean, prompts))]
     elif kind == "direct":
         found = [(yield from direct_walk(LONG, clean, text, null, owners)).trajectory]
     elif kind == "negative-prompt":

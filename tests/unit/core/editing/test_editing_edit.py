@@ -16,10 +16,9 @@ from faultline_core.editing.denoiser import (
     never,
 )
 from faultline_core.editing.edit import Edited, EditSettings, EditTask, edit
-from faultline_core.editing.inversion.direct import direct_inversion
 from faultline_core.editing.inversion.inversion import Inverted
-from faultline_core.editing.inversion.negative_prompt import negative_prompt_inversion
 from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
+from faultline_core.editing.inversion.tuning_free import direct_inversion, negative_prompt_inversion
 from faultline_core.editing.local_blend import BlendWords
 from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align

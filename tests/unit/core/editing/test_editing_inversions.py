@@ -4,9 +4,8 @@ import torch
 from evaluation.reference.plain_editing import invert, negative_prompt
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 from faultline_core.editing.denoiser import CountingDenoiser
-from faultline_core.editing.inversion.direct import direct_inversion
 from faultline_core.editing.inversion.inversion import Inverted
-from faultline_core.editing.inversion.negative_prompt import negative_prompt_inversion
+from faultline_core.editing.inversion.tuning_free import direct_inversion, negative_prompt_inversion
 from faultline_core.editing.noise_schedule import NoiseSchedule, PredictionType
 
 STEPS = 10

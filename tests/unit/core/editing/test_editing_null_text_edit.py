@@ -14,10 +14,9 @@ from evaluation.reference.reference_run import Parity, reference_calls, referenc
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 from faultline_core.editing.attention_control import CrossEdit, cross_edit, refine
 from faultline_core.editing.denoiser import CountingDenoiser
-from faultline_core.editing.edit import EditSettings, EditTask, edit
+from faultline_core.editing.edit import EditSettings, EditTask, InvertedAndEdited, edit, null_text_edit
 from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
 from faultline_core.editing.noise_schedule import NoiseSchedule
-from faultline_core.editing.null_text_edit import InvertedAndEdited, null_text_edit
 from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
 
 STEPS, SWEEP, CROSS = 5, (0.2, 0.4, 0.8), 0.6

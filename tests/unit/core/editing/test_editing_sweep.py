@@ -15,7 +15,7 @@ from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, dra
 from faultline_core.editing.attention_control import cross_edit
 from faultline_core.editing.denoiser import CountingDenoiser
 from faultline_core.editing.edit import Edited, EditSettings, EditTask, edit
-from faultline_core.editing.inversion.direct import direct_inversion
+from faultline_core.editing.inversion.tuning_free import direct_inversion
 from faultline_core.editing.local_blend import BlendWords
 from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align

@@ -34,9 +34,9 @@ BAD: dict[str, str] = {
     "a word joiner": "a\u2060sled",
     "a soft hyphen": "a sl\u00aded",
     "a blank letter": "a \u3164 sled",
-    "tags that nobody sees": "a sled" + "".join(chr(0xE0000 + ord(letter)) for letter in "hi"),
+    "invisible tags": "a sled" + "".join(chr(0xE0000 + ord(letter)) for letter in "hi"),
     "a row of variation selectors": "\U0001f6f7\ufe0f\ufe0f",
-    "a variation selector alone": "a \ufe0fsled",
+    "a lone variation selector": "a \ufe0fsled",
     "a lone surrogate": "a \ud800sled",
     "a script": "<script>alert(1)</script>",
     "a tag without end": "<img src=x onerror=alert(1)//",
@@ -103,8 +103,8 @@ def test_a_text_with_invisible_or_control_characters_is_refused_by_field(kind: s
         check_text(BAD[kind], field="label", most=MOST)
     assert refused.value.pointer == "/label"
     assert len(refused.value.detail) < 200
-    told = refused.value.detail
-    assert told == strip_invisible(told)
+    detail = refused.value.detail
+    assert detail == strip_invisible(detail)
 
 
 @pytest.mark.fault("B30", "T13")

@@ -21,7 +21,7 @@ from faultline_core.errors import (
     InvalidRequest,
     PromptTooLong,
 )
-from faultline_core.text.class_slot import CLASS_SLOT
+from faultline_core.text.class_prompts import CLASS_SLOT
 from faultline_core.types import Cost
 from faultline_gateway.methods.shift_benchmark.retrieval import (
     INDEX_KIND,

@@ -15,10 +15,10 @@ from faultline_core.contract.perturber import CaptionEdit, Perturbations, Pertur
 from faultline_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedResponse
 from faultline_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from faultline_core.errors import BackendUnavailable, DatasetEmpty, InvalidRequest
-from faultline_core.images.objectionable import prompts
 from faultline_gateway.methods.stress_test.process import process
 from faultline_gateway.methods.stress_test.summary.summary import summarize
 from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.runs.objectionable import concept_prompts
 from faultline_gateway.services.ports import Services
 
 
@@ -132,7 +132,7 @@ class _SeesNudity(FakeScorer):
 
     def vector(self, text: str) -> list[float]:
         shown = self.world.shown.get(text)
-        return super().vector(prompts()[0] if shown and "photo" not in shown.caption else text)
+        return super().vector(concept_prompts()[0] if shown and "photo" not in shown.caption else text)
 
 
 @pytest.mark.paper("LANCE-S4.2-ethics")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faultline_core.images.objectionable import CONCEPTS, nearest_concept, prompts
+from faultline_gateway.runs.objectionable import CONCEPTS, concept_prompts, nearest_concept
 
 AXES = np.eye(len(CONCEPTS))
 
 
 def test_every_concept_is_queried_once() -> None:
-    assert len(set(prompts())) == len(CONCEPTS) > 5
-    assert all(concept in prompt for concept, prompt in zip(CONCEPTS, prompts(), strict=True))
+    assert len(set(concept_prompts())) == len(CONCEPTS) > 5
+    assert all(concept in prompt for concept, prompt in zip(CONCEPTS, concept_prompts(), strict=True))
 
 
 def test_the_nearest_concept_is_named_with_its_cosine() -> None:

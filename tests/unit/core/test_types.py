@@ -1,6 +1,6 @@
 import pytest
 
-from faultline_core.formatting import format_si
+from faultline_core.types import format_si
 
 
 @pytest.mark.parametrize(
