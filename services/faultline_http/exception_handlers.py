@@ -16,8 +16,7 @@ from starlette.responses import Response
 
 from faultline_core.contract.base import FieldProblem
 from faultline_core.errors import FaultlineError, InvalidRequest, MethodNotAllowed, NotFound
-from faultline_http.middleware import request_id_of
-from faultline_http.problems import problem_response
+from faultline_http.problems import problem_response, request_id_of
 
 MAX_NAMED_FIELDS = 20
 

@@ -1,16 +1,23 @@
-"""Errors as RFC 9457 problem documents."""
+"""Errors as RFC 9457 problem documents, and the outer middleware that gives every request an id."""
 
 from __future__ import annotations
 
+import logging
+import uuid
 from collections.abc import Sequence
 
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, FieldProblem, Problem
-from faultline_core.errors import FaultlineError, Unauthorized
+from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER, FieldProblem, Problem
+from faultline_core.errors import FaultlineError, InternalError, Unauthorized
 
 RETRY_AFTER_SECONDS = 2
 """A burst has passed by then. A replica that died needs about 7 s: its callers find out in three tries."""
+MAX_REQUEST_ID_LENGTH = 128
+"""Long enough for any trace id, too short to carry a payload into the log."""
+_logger = logging.getLogger(__name__)
 
 
 def problem_response(
@@ -29,3 +36,72 @@ def problem_response(
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = "Bearer"
     return Response(problem.model_dump_json(), error.status, headers, PROBLEM_MEDIA_TYPE)
+
+
+class ProblemMiddleware:
+    """Assigns request ids and answers every exception raised inside with a problem document.
+
+    ``server`` names the answering process in the text of an internal error. ``add_request_id`` is off behind
+    Ray Serve, whose proxy adds the same header to every response itself.
+    """
+
+    def __init__(self, app: ASGIApp, *, server: str, add_request_id: bool = True) -> None:
+        self._app = app
+        self._server = server
+        self._add_request_id = add_request_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _assign_request_id(scope)
+        response = _Response(send, request_id if self._add_request_id else None)
+        try:
+            await self._app(scope, receive, response)
+        except Exception as error:  # nothing may leave as a stack trace
+            failure = self._name(error, request_id)
+            # The response has started; all we can do is abort the connection.
+            if response.started:
+                raise
+            await problem_response(failure, request_id)(scope, receive, response)
+
+    def _name(self, error: Exception, request_id: str) -> FaultlineError:
+        if isinstance(error, FaultlineError):
+            return error
+        # Errors of the tree say all there is; only an unexpected one needs its stack.
+        _logger.error("request %s failed", request_id, exc_info=error)
+        return InternalError(
+            f"{self._server} failed on request {request_id!r}; its log has the cause under this id"
+        )
+
+
+class _Response:
+    """Passes a response on, adds the headers that every response has, and knows whether it has started."""
+
+    def __init__(self, send: Send, request_id: str | None) -> None:
+        self._send = send
+        self._headers = [(b"x-content-type-options", b"nosniff")]
+        if request_id is not None:
+            self._headers.append((REQUEST_ID_HEADER.encode(), request_id.encode()))
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            message = {**message, "headers": [*message.get("headers", []), *self._headers]}
+        await self._send(message)
+
+
+def request_id_of(request: Request) -> str | None:
+    """Return the id that the middleware gave to ``request``, or None where no middleware ran."""
+    return getattr(request.state, "request_id", None)
+
+
+def _assign_request_id(scope: Scope) -> str:
+    """Keep the caller's request id where it is safe to log, make one otherwise, and store it in ``scope``."""
+    given = HTTPConnection(scope).headers.get(REQUEST_ID_HEADER, "")
+    # The id goes into logs and headers: a line break in it could forge a line there.
+    usable = 0 < len(given) <= MAX_REQUEST_ID_LENGTH and given.isascii() and given.isprintable()
+    request_id = given if usable else uuid.uuid4().hex
+    scope.setdefault("state", {})["request_id"] = request_id
+    return request_id

@@ -12,9 +12,8 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract import captioner as contract
 from faultline_core.suite import load_suite
 from faultline_services.batching.merged_calls import MergedCalls
-from faultline_services.serving.deployment_options import application
 from faultline_services.serving.engine_protocols import Captioner
-from faultline_services.serving.engine_service import EngineService
+from faultline_services.serving.engine_service import EngineService, application
 from faultline_services.settings import ServiceSettings
 
 

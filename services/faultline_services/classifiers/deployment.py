@@ -14,9 +14,8 @@ from faultline_core.suite import load_suite
 from faultline_core.types import BlobRef
 from faultline_services.batching.merged_calls import MergedCalls
 from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.serving.deployment_options import application
 from faultline_services.serving.engine_protocols import Classifiers
-from faultline_services.serving.engine_service import EngineService
+from faultline_services.serving.engine_service import EngineService, application
 from faultline_services.settings import ServiceSettings
 
 

@@ -8,7 +8,6 @@ from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.errors import FaultlineError, ModelFormatRefused
 from faultline_services.classifiers.class_map import read_class_map
 from faultline_services.classifiers.onnx_file import ONNX_FILE
-from faultline_services.classifiers.onnx_traits import onnx_traits
 from faultline_services.classifiers.open_inference import OpenInference
 from faultline_services.classifiers.stored_traits import (
     LONGEST_TAG,
@@ -16,6 +15,7 @@ from faultline_services.classifiers.stored_traits import (
     clip_resolution,
     described_resolution,
     described_training,
+    onnx_traits,
     stored_parameters,
     told_text,
 )

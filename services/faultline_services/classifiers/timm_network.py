@@ -26,7 +26,7 @@ from faultline_core.images.codecs import decode_image
 from faultline_services.classifiers.class_map import HeadClasses, LabelMap
 from faultline_services.classifiers.classifier import OverClasses
 from faultline_services.models.cached_forward import Arrays, CachedForward, PassResult
-from faultline_services.models.safetensors_file import require_readable
+from faultline_services.models.model_folder import require_readable
 
 FACTORY_ARGUMENTS = {*inspect.signature(timm.create_model).parameters, "num_classes"} - {"kwargs"}
 """What timm's factory keeps for itself; anything else goes to the architecture."""

@@ -12,8 +12,7 @@ from faultline_core.blobs import BlobStore
 from faultline_core.editing.denoiser import Cancellation, CountingDenoiser
 from faultline_core.errors import ResourceExhausted
 from faultline_core.types import Cost
-from faultline_services.batching.batch_size import BatchSizers
-from faultline_services.batching.memory import is_out_of_memory
+from faultline_services.batching.batch_size import BatchSizers, is_out_of_memory
 
 if TYPE_CHECKING:
     # Without the model libraries: what takes a call is tested without a model.

@@ -11,9 +11,8 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract import editor as contract
 from faultline_core.contract import tokens
 from faultline_core.suite import load_suite
-from faultline_services.serving.deployment_options import application
 from faultline_services.serving.engine_protocols import Editor
-from faultline_services.serving.engine_service import EngineService
+from faultline_services.serving.engine_service import EngineService, application
 from faultline_services.settings import ServiceSettings
 
 

@@ -28,13 +28,10 @@ from faultline_core.images.codecs import decode_image
 from faultline_core.suite import EditorSuite
 from faultline_core.types import Cost, Decoder
 from faultline_services.batching.batch_size import BatchSizers
-from faultline_services.editor.caches.forks import ForkCache
-from faultline_services.editor.caches.inversions import InversionCache, captioned
-from faultline_services.editor.caches.previews import PreviewedLatents
+from faultline_services.editor.caches import ForkCache, InversionCache, PreviewedLatents, captioned
 from faultline_services.editor.call import EngineCall, shortage_named
-from faultline_services.editor.edits.edit_items import edit_items
+from faultline_services.editor.edits.editing import JointNullTextEdits, edit_items
 from faultline_services.editor.edits.inversions import Inversions, invert_images
-from faultline_services.editor.edits.joint_edits import JointNullTextEdits
 from faultline_services.editor.edits.results import (
     ItemLatents,
     ItemResult,
@@ -47,8 +44,7 @@ from faultline_services.editor.edits.results import (
 )
 from faultline_services.editor.latent_codec import psnr_db
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
-from faultline_services.editor.text_to_image import text_to_image
-from faultline_services.editor.tokens.learned_words import LearnedWords
+from faultline_services.editor.text_to_image import LearnedWords, text_to_image
 from faultline_services.editor.tokens.learning import TokenLearning
 
 

@@ -1,4 +1,4 @@
-"""Where a model's files lie, which of them are read, and the digest that names their state."""
+"""A model's folder: where it is, which of its files are read, the check of its weights and its digest."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+from safetensors import SafetensorError, safe_open
 
-from faultline_core.errors import UnknownModel
+from faultline_core.errors import ModelFormatRefused, UnknownModel
 
 # Each part begins with a letter or digit, so neither `..` nor a hidden folder can be spelt.
 _RELATIVE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
@@ -52,3 +53,42 @@ def folder_revision(folder: Path) -> str:
             content = hashlib.file_digest(file, "sha256").hexdigest()
         total.update(f"{path.relative_to(folder).as_posix()} {content}\n".encode())
     return total.hexdigest()
+
+
+def require_readable(file: Path) -> None:
+    """Refuse what is no safetensors file: another format, a header that lies, tensors that overlap.
+
+    Raises:
+        ModelFormatRefused: it is one of these, or cannot be read.
+    """
+    try:
+        # The library holds the header against the file's size and the tensors against each other.
+        with safe_open(file, framework="numpy"):
+            pass
+    except SafetensorError as error:
+        raise ModelFormatRefused(
+            f"{_told(file)} is not a safetensors file ({error}); convert the weights to safetensors"
+        ) from error
+    except OSError as error:
+        raise ModelFormatRefused(
+            f"{_told(file)} cannot be read; check that the file exists and is readable"
+        ) from error
+
+
+def require_safetensors(folder: Path) -> None:
+    """Refuse a folder whose weights are not safetensors.
+
+    Raises:
+        ModelFormatRefused: no ``*.safetensors`` file lies in it, or one that is none.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise ModelFormatRefused(
+            f"the folder {folder.name!r} has no safetensors weights; convert its weights to safetensors"
+        )
+    for file in files:
+        require_readable(file)
+
+
+def _told(file: Path) -> str:
+    return f"{file.name!r} of {file.parent.name!r}"

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from faultline_core.errors import ModelFormatRefused, UnknownModel
 from faultline_core.suite import Suite, load_suite
-from faultline_services.models.model_folder import model_folder
-from faultline_services.models.safetensors_file import require_readable, require_safetensors
+from faultline_services.models.model_folder import model_folder, require_readable, require_safetensors
 from faultline_services.settings import (
     SUITE_DISTRIBUTION,
     ServiceName,

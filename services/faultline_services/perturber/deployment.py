@@ -10,9 +10,8 @@ from ray.serve import Application
 from faultline_core.contract import perturber as contract
 from faultline_core.errors import UnknownModel
 from faultline_core.suite import load_suite
-from faultline_services.serving.deployment_options import application
 from faultline_services.serving.engine_protocols import Perturber
-from faultline_services.serving.engine_service import EngineService
+from faultline_services.serving.engine_service import EngineService, application
 from faultline_services.settings import ServiceSettings
 
 

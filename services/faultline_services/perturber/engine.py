@@ -31,10 +31,9 @@ from faultline_core.text.caption_diff import parse_variations
 from faultline_services.batching.outcomes import settle
 from faultline_services.models.model_folder import folder_revision
 from faultline_services.models.weights import weights_folder
-from faultline_services.perturber.likelihoods import BaseWeights, log_likelihoods
+from faultline_services.perturber.language_model import BaseWeights, Row, Sampling, log_likelihoods, sample
 from faultline_services.perturber.prompts import INSTRUCTIONS, prompt_for
 from faultline_services.perturber.proposals import UNFINISHED, UNREADABLE, Proposals
-from faultline_services.perturber.sampling import Row, Sampling, sample
 
 ROUNDS = 3
 """Draws that gave nothing usable are repeated; after three rounds the caption has no more to offer."""

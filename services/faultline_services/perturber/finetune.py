@@ -23,7 +23,7 @@ from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dic
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from faultline_core.errors import InvalidRequest
-from faultline_services.models.safetensors_file import require_safetensors
+from faultline_services.models.model_folder import require_safetensors
 from faultline_services.perturber.pairs import CaptionPair, read_pairs
 from faultline_services.perturber.prompts import INSTRUCTIONS, PromptStyle, instruction_prompt, prompt_for
 

@@ -28,7 +28,7 @@ from faultline_core.contract.editor import (
 from faultline_core.editing.denoiser import AttentionControl, Cancellation, never
 from faultline_core.errors import Cancelled, NumericalFailure
 from faultline_core.images.codecs import encode_png
-from faultline_services.editor.caches.inversions import CaptionedImage
+from faultline_services.editor.caches import CaptionedImage
 from faultline_services.editor.engine import EditorEngine
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
 from faultline_services.editor.unet.unet_denoiser import UNetDenoiser

@@ -33,7 +33,7 @@ from faultline_core.images.codecs import encode_png
 from faultline_core.types import Decoder, Inversion
 from faultline_services.editor.engine import EditorEngine
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
-from faultline_services.editor.tokens.bundle import TokenBundle, unpack_bundle
+from faultline_services.editor.tokens.files import TokenBundle, unpack_bundle
 from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 pytestmark = pytest.mark.floats

@@ -11,7 +11,7 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import GENERATED_KIND, GenerateItem, GenerateRequest
 from faultline_core.contract.tokens import TokenDescription
 from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.tokens.bundle import TokenBundle, pack_bundle
+from faultline_services.editor.tokens.files import TokenBundle, pack_bundle
 
 pytestmark = pytest.mark.floats
 

@@ -26,7 +26,7 @@ from faultline_core.images.codecs import decode_image, encode_png
 from faultline_core.types import Cost
 from faultline_services.batching.batch_size import BatchSizers
 from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.tokens.bundle import TokenBundle, unpack_bundle
+from faultline_services.editor.tokens.files import TokenBundle, unpack_bundle
 from faultline_services.editor.tokens.training_latents import TrainingLatents
 
 pytestmark = pytest.mark.floats

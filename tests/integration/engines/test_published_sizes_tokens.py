@@ -21,7 +21,7 @@ from faultline_core.errors import InvalidRequest
 from faultline_core.suite import load_suite
 from faultline_miniature.training.tokenizer import build_tokenizer
 from faultline_services.editor.prompts import PromptEncoder
-from faultline_services.editor.tokens.bundle import TokenBundle, pack_bundle, unpack_bundle
+from faultline_services.editor.tokens.files import TokenBundle, pack_bundle, unpack_bundle
 from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 BOTH = pytest.mark.parametrize("published", [SD_1_4, SD_2], ids=lambda published: published.suite)

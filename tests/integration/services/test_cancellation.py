@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message
 from fakes.engines import FakeEditor, FakeScorer
 from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
 from faultline_services.editor.deployment import EditorDeployment
-from faultline_services.http.connection import answer_while_connected
+from faultline_services.http import answer_while_connected
 from faultline_services.scorer.deployment import ScorerDeployment
 from faultline_services.settings import ServiceSettings
 

@@ -28,8 +28,7 @@ from faultline_services.editor.deployment import build as build_editor
 from faultline_services.perturber.deployment import build as build_perturber
 from faultline_services.scorer.deployment import ScorerDeployment
 from faultline_services.scorer.deployment import build as build_scorer
-from faultline_services.serving.deployment_options import deployment_options
-from faultline_services.serving.engine_service import EngineService
+from faultline_services.serving.engine_service import EngineService, deployment_options
 from faultline_services.settings import ServiceSettings
 
 SECRET = "a secret of many characters"

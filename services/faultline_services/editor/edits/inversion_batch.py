@@ -19,7 +19,7 @@ from faultline_core.editing.inversion.null_text import null_text_walk
 from faultline_core.editing.inversion.virtual import virtual_inversion
 from faultline_core.editing.noise_schedule import Timetable
 from faultline_core.types import Cost
-from faultline_services.editor.caches.inversions import CaptionedImage
+from faultline_services.editor.caches import CaptionedImage
 from faultline_services.editor.call import EngineCall
 from faultline_services.editor.edits.results import ItemLatents
 from faultline_services.editor.edits.settings import image_noise, null_text_settings, preset_timetable

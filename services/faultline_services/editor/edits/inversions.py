@@ -14,15 +14,15 @@ from faultline_core.editing.inversion.inversion import Inverted
 from faultline_core.errors import FaultlineError, InvalidRequest, NumericalFailure, ResourceExhausted
 from faultline_core.images.codecs import Pixels, decode_image
 from faultline_core.types import Cost, Inversion
-from faultline_services.editor.caches.inversions import CaptionedImage, InversionCache
+from faultline_services.editor.caches import CaptionedImage, InversionCache
 from faultline_services.editor.call import EngineCall
+from faultline_services.editor.edits.editing import JointNullTextEdits
 from faultline_services.editor.edits.inversion_batch import (
     InvertedBatch,
     InvertedImage,
     invert_batch,
     retry_in_float32,
 )
-from faultline_services.editor.edits.joint_edits import JointNullTextEdits
 from faultline_services.editor.edits.results import ItemLatents, ItemResult
 from faultline_services.editor.latent_codec import centre_crop
 from faultline_services.editor.pipeline import Pipeline

@@ -1,4 +1,4 @@
-"""One request for learned tokens: each class a link further, all of them in shared denoiser calls."""
+"""One request for learned tokens: every class is trained one link further, all in shared denoiser calls."""
 
 from __future__ import annotations
 
@@ -6,25 +6,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from faultline_core.blobs import cache_key
 from faultline_core.contract.base import Outcome
-from faultline_core.contract.tokens import LearnedToken, LearnTokensRequest, LearnTokensResponse
+from faultline_core.contract.tokens import (
+    OWN_PROMPTS,
+    LearnedToken,
+    LearnTokensRequest,
+    LearnTokensResponse,
+    TokenDescription,
+    TokenOffer,
+)
 from faultline_core.editing.driver.driver import Driver
-from faultline_core.editing.textual_inversion import TextualInversionSettings, textual_inversion_walk
+from faultline_core.editing.textual_inversion import TextualInversionSettings, pinned, textual_inversion_walk
 from faultline_core.editing.training_task import Learned
 from faultline_core.errors import Cancelled, FaultlineError, NumericalFailure, ResourceExhausted
 from faultline_core.types import Cost
 from faultline_services.batching.outcomes import failure
 from faultline_services.editor.call import EngineCall, with_share_of_time
-from faultline_services.editor.tokens.checkpoint import (
+from faultline_services.editor.tokens.files import (
     CHECKPOINT_FORMAT,
     Checkpoint,
+    TokenBundle,
+    pack_bundle,
     pack_checkpoint,
     unpack_checkpoint,
 )
 from faultline_services.editor.tokens.learning_task import LearningTask, learning_task
-from faultline_services.editor.tokens.offers import token_offers
 from faultline_services.editor.tokens.training_latents import TrainingLatents
 
 LINK_KIND = "token-link"
@@ -171,3 +180,44 @@ class TokenLearning:
             dropped=list(end.dropped),
             cost=cost,
         )
+
+
+def token_offers(
+    call: EngineCall, request: LearnTokensRequest, task: LearningTask, end: Checkpoint
+) -> list[TokenOffer]:
+    """Store a bundle for each interpolation weight between the initialiser and the learned token.
+
+    Args:
+        call: the call under way.
+        request: the preset and the seed.
+        task: the class, and where its vectors (k, D) started.
+        end: where they ended.
+    """
+    model, offers = call.pipeline.identity, []
+    for weight in dict.fromkeys(request.preset.interpolation_weights):
+        description = TokenDescription(
+            class_name=task.item.class_name,
+            initialiser=task.initialiser,
+            model=model,
+            width=end.state.vectors.shape[1],
+            vectors=end.state.vectors.shape[0],
+            steps=end.state.step,
+            pin_norm=request.preset.pin_norm,
+            interpolation_weight=weight,
+            templates=request.preset.templates.name if task.item.prompts is None else OWN_PROMPTS,
+            images=len(task.images),
+            data_digest=cache_key(images=[each.image for each in task.images]),
+            seed=request.seed,
+        )
+        vectors = _interpolated(task.initial, end.state.vectors, weight, pin_norm=request.preset.pin_norm)
+        ref = call.store.put(pack_bundle(TokenBundle(vectors, description)))
+        offers.append(TokenOffer(interpolation_weight=weight, bundle=ref))
+    return offers
+
+
+def _interpolated(initial: Tensor, learned: Tensor, weight: float, *, pin_norm: bool) -> Tensor:
+    """Return the vectors (k, D) at ``weight`` of the way from the initial to the learned ones (k, D)."""
+    # As the text encoder saw them: the optimiser's own vectors may have any length.
+    seen = pinned(learned, initial) if pin_norm else learned
+    mixed = torch.lerp(initial, seen, weight)
+    return pinned(mixed, initial) if pin_norm else mixed

@@ -15,7 +15,7 @@ from faultline_core.errors import DatasetEmpty, InvalidRequest
 from faultline_core.text.class_slot import refuse_slot
 from faultline_core.types import BlobRef
 from faultline_services.editor.call import EngineCall
-from faultline_services.editor.tokens.checkpoint import Checkpoint, Recipe, unpack_checkpoint
+from faultline_services.editor.tokens.files import Checkpoint, Recipe, unpack_checkpoint
 from faultline_services.editor.tokens.training_latents import Shown, TrainingLatents
 
 

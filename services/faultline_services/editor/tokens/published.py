@@ -21,7 +21,7 @@ from torch import Tensor
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.contract.tokens import TokenDescription
 from faultline_core.errors import InvalidRequest, ModelFormatRefused
-from faultline_services.editor.tokens.bundle import TokenBundle, pack_bundle
+from faultline_services.editor.tokens.files import TokenBundle, pack_bundle
 
 BASE_MODEL = "stabilityai/stable-diffusion-2"
 """What ImageNet*'s tokens were learned for; the released code names no revision that can still be had."""

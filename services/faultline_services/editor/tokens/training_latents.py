@@ -13,7 +13,7 @@ from faultline_core.errors import FaultlineError, ResourceExhausted
 from faultline_core.images.codecs import Pixels, decode_image
 from faultline_core.types import BlobRef, Cost
 from faultline_services.batching.batch_size import BatchSizers
-from faultline_services.editor.caches.tensor_cache import TensorCache
+from faultline_services.editor.caches import TensorCache
 from faultline_services.editor.latent_codec import centre_crop
 from faultline_services.editor.pipeline import Pipeline
 

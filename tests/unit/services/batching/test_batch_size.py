@@ -8,8 +8,14 @@ from itertools import pairwise
 import pytest
 import torch
 
-from faultline_services.batching.batch_size import FIRST_PATIENCE, BatchSizer, BatchSizers
-from faultline_services.batching.memory import DoesNotFit, is_out_of_memory, within_memory
+from faultline_services.batching.batch_size import (
+    FIRST_PATIENCE,
+    BatchSizer,
+    BatchSizers,
+    DoesNotFit,
+    is_out_of_memory,
+    within_memory,
+)
 
 ON_A_CPU = RuntimeError(
     "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried"

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from faultline_core.errors import InvalidRequest, ModelFormatRefused
-from faultline_services.editor.tokens.bundle import unpack_bundle
+from faultline_services.editor.tokens.files import unpack_bundle
 from faultline_services.editor.tokens.published import BASE_MODEL, MAX_BYTES, convert, main, read_published
 
 VECTOR = torch.arange(8, dtype=torch.float32)

@@ -11,7 +11,7 @@ from safetensors.torch import save
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.contract.tokens import TokenDescription
 from faultline_core.errors import InvalidRequest, ModelFormatRefused
-from faultline_services.editor.tokens.bundle import KIND, TokenBundle, pack_bundle, unpack_bundle
+from faultline_services.editor.tokens.files import TOKEN_KIND, TokenBundle, pack_bundle, unpack_bundle
 
 SD_2 = ModelIdentity(id="stabilityai/stable-diffusion-2", revision="2" * 64)
 TOLD = TokenDescription(
@@ -61,7 +61,7 @@ def test_a_bundle_of_another_revision_of_the_model_is_accepted() -> None:
 
 
 def told(**changes: object) -> dict[str, str]:
-    return {KIND: json.dumps(TOLD.model_dump(mode="json") | changes)}
+    return {TOKEN_KIND: json.dumps(TOLD.model_dump(mode="json") | changes)}
 
 
 WHOLE = {"vectors": BUNDLE.vectors}
@@ -69,10 +69,10 @@ REFUSED = {
     "no bytes": (b"", "not safetensors"),
     "a pickle": (b"\x80\x04\x95\x00\x00\x00\x00\x00\x00\x00\x00.", "not safetensors"),
     "half of it": (pack_bundle(BUNDLE)[:-9], "not safetensors"),
-    "nothing told": (save(WHOLE), f"do not describe a {KIND}"),
-    "something else told": (save(WHOLE, metadata={"other": "{}"}), f"do not describe a {KIND}"),
-    "no JSON told": (save(WHOLE, metadata={KIND: "{"}), f"do not describe a {KIND}"),
-    "a field missing": (save(WHOLE, metadata={KIND: "{}"}), "description is invalid"),
+    "nothing told": (save(WHOLE), f"do not describe a {TOKEN_KIND}"),
+    "something else told": (save(WHOLE, metadata={"other": "{}"}), f"do not describe a {TOKEN_KIND}"),
+    "no JSON told": (save(WHOLE, metadata={TOKEN_KIND: "{"}), f"do not describe a {TOKEN_KIND}"),
+    "a field missing": (save(WHOLE, metadata={TOKEN_KIND: "{}"}), "description is invalid"),
     "another version": (save(WHOLE, metadata=told(format=2)), "version 2, not 1"),
     "another width told": (save(WHOLE, metadata=told(width=7)), "2 vectors of 7"),
     "another name of the tensor": (save({"emb": BUNDLE.vectors}, metadata=told()), "2 vectors of 6"),

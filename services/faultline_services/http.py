@@ -1,20 +1,57 @@
-"""What a service's request must pass: the shared secret, the queue, a deadline."""
+"""The HTTP application of every service: health, request guard, cancelled connections, problem documents."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
 import math
+from collections.abc import Callable
 
+from fastapi import FastAPI
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
-from faultline_core.errors import DeadlineExceeded, InvalidRequest, RateLimited, Unauthorized
-from faultline_services.http.connection import answer_while_connected
+from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER, ServiceHealth
+from faultline_core.errors import Cancelled, DeadlineExceeded, InvalidRequest, RateLimited, Unauthorized
+from faultline_http import ProblemMiddleware, install_error_handlers
 from faultline_services.settings import ServiceSettings
 
+DISCONNECT = "http.disconnect"
 HEALTH_PATH = "/healthz"
+
+
+async def answer_while_connected(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Let ``app`` answer; cancel it as soon as the client has gone.
+
+    Raises:
+        Cancelled: the client went first.
+    """
+    whole = asyncio.Event()
+
+    async def read() -> Message:
+        message = await receive()
+        if not message.get("more_body", False):
+            whole.set()
+        return message
+
+    # A server tells of a disconnect only to one who goes on listening after the body; FastAPI stops there.
+    async def leave() -> None:
+        await whole.wait()
+        while (await receive())["type"] != DISCONNECT:
+            pass
+
+    answering = asyncio.ensure_future(app(scope, read, send))
+    leaving = asyncio.ensure_future(leave())
+    try:
+        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            raise Cancelled(f"the client of {scope['path']!r} closed its connection; send the request again")
+        await answering
+    finally:
+        # A deadline or Serve itself may have cancelled the wait: neither task may outlive it.
+        answering.cancel()
+        leaving.cancel()
+        await asyncio.gather(answering, leaving, return_exceptions=True)
 
 
 class RequestGuard:
@@ -73,3 +110,15 @@ class RequestGuard:
         if seconds <= 0:
             raise DeadlineExceeded(f"{DEADLINE_HEADER} is {given!r}: the deadline has already passed")
         return min(seconds, self._timeout_s)
+
+
+def service_app(title: str, settings: ServiceSettings, health: Callable[[], ServiceHealth]) -> FastAPI:
+    """Return an application that answers ``/healthz`` and turns every error into problem+json."""
+    # FastAPI's documentation pages load scripts from another host.
+    app = FastAPI(title=f"Faultline {title}", docs_url=None, redoc_url=None)
+    app.add_middleware(RequestGuard, settings=settings)
+    # Serve's proxy appends the request id to each response; ours would make it two headers.
+    app.add_middleware(ProblemMiddleware, server=f"the {title}", add_request_id=False)
+    install_error_handlers(app)
+    app.add_api_route(HEALTH_PATH, health, response_model=ServiceHealth)
+    return app
