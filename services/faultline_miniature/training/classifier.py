@@ -21,7 +21,7 @@ from faultline_miniature.training.bugs import Bug, biased, read_bugs, taught_lab
 from faultline_miniature.training.classifier_quality import Predictor, card, measure
 from faultline_miniature.training.degradation import degrade, mirrored
 from faultline_miniature.training.fitting import Recipe, fit
-from faultline_miniature.training.half import write_half
+from faultline_miniature.training.publishing import write_half
 from faultline_miniature.training.rendered import as_tensor, render_all, step_generator
 from faultline_miniature.training.stage import Checkpoint, use_threads, write_atomically
 from faultline_miniature.world import DATASET, UNIFORM, VALUES, Distribution, Scene, scene_for

@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerFast
 from faultline_miniature.training.clip_quality import card, measure
 from faultline_miniature.training.degradation import degrade, mirrored
 from faultline_miniature.training.fitting import Recipe, fit
-from faultline_miniature.training.half import write_half
+from faultline_miniature.training.publishing import write_half
 from faultline_miniature.training.rendered import as_tensor, render_all, step_generator
 from faultline_miniature.training.spoken import Spoken, held, part, whole
 from faultline_miniature.training.stage import (

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from faultline_miniature.training.bugs import SUITE_BUGS, as_trained, read_bugs
 from faultline_miniature.world import Distribution
-from faultline_miniature.world.__main__ import balanced_scenes
 from faultline_miniature.world.dataset import write_image_folder
-from faultline_miniature.world.seeds import DEVELOPMENT
+from faultline_miniature.world.seeds import DEVELOPMENT, balanced_scenes
 
 
 def held_out() -> Distribution:

@@ -14,8 +14,9 @@ from faultline_core.types import Estimate
 from faultline_miniature.training.caption_text import drawn_caption, templates_of
 from faultline_miniature.training.figures import mean, share, table
 from faultline_miniature.training.fitting import Recipe, fit
-from faultline_miniature.training.publishing import caption_tokenizer, save_half, write_card
+from faultline_miniature.training.publishing import save_half, write_card
 from faultline_miniature.training.stage import Checkpoint, StageContext
+from faultline_miniature.training.tokenizer import caption_tokenizer
 from faultline_miniature.world import grammar
 
 _STREAM, _TEST_STREAM = 0x3A5C, 0x3A5D

@@ -28,8 +28,9 @@ from faultline_miniature.training.caption_text import (
 from faultline_miniature.training.figures import mean, table
 from faultline_miniature.training.fitting import Recipe, fit
 from faultline_miniature.training.masked_lm import bert_config
-from faultline_miniature.training.publishing import caption_tokenizer, save_half, write_card
+from faultline_miniature.training.publishing import save_half, write_card
 from faultline_miniature.training.stage import Checkpoint, StageContext, write_atomically
+from faultline_miniature.training.tokenizer import caption_tokenizer
 from faultline_miniature.world import VALUES, grammar
 from faultline_miniature.world.wording import SPECIAL_MARKS, SYNONYMS, WORDS
 

@@ -8,6 +8,8 @@ from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, 
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
+from faultline_miniature.world import grammar
+
 # The end token must not get id 2: CLIPTextModel then falls back to the arg-max of the ids for pooling.
 SPECIAL_TOKENS: tuple[str, ...] = ("<pad>", "<bos>", "<unk>", "<eos>", "<mask>")
 MAX_LENGTH = 24
@@ -36,3 +38,16 @@ def build_tokenizer(words: Iterable[str], max_length: int = MAX_LENGTH) -> PreTr
         mask_token="<mask>",
         padding_side="right",
     )
+
+
+def caption_tokenizer(
+    *extra_words: str, closing: bool = True, max_length: int = 24
+) -> PreTrainedTokenizerFast:
+    """Return the world's tokenizer with further words; without `closing`, texts get no end token."""
+    tokenizer = build_tokenizer((*grammar.words(), *extra_words), max_length)
+    if not closing:
+        bos = tokenizer.bos_token
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{bos} $A", special_tokens=[(bos, tokenizer.bos_token_id)]
+        )
+    return tokenizer

@@ -8,9 +8,8 @@ from types import MappingProxyType
 import numpy as np
 from PIL import Image, ImageDraw
 
-from faultline_miniature.world.brush import RGB
+from faultline_miniature.world.brush import RGB, mixed, shifted
 from faultline_miniature.world.nuisance import Nuisance, Stream
-from faultline_miniature.world.palette import mixed, shifted
 
 SIDE = 256
 

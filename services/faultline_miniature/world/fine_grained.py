@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from faultline_miniature.world.scene import Scene
 from faultline_miniature.world.seeds import SeedRange
-from faultline_miniature.world.stretches import interface_scenes
+from faultline_miniature.world.user_dataset import interface_scenes
 
 INITIALISER = "bus"
 """What all of them are."""

@@ -6,14 +6,11 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from faultline_miniature.world.backgrounds import SIDE, background
-from faultline_miniature.world.brush import Brush
-from faultline_miniature.world.companions import COMPANIONS
+from faultline_miniature.world.brush import Brush, paint
 from faultline_miniature.world.nuisance import Nuisance, Stream, nuisance_of
-from faultline_miniature.world.objects import OBJECTS
-from faultline_miniature.world.palette import paint
+from faultline_miniature.world.objects import COMPANIONS, OBJECTS
 from faultline_miniature.world.scene import Scene
-from faultline_miniature.world.styles import stylised
-from faultline_miniature.world.weather import weathered
+from faultline_miniature.world.styles import stylised, weathered
 
 IMAGE_SIDE = 64
 _REDUCTION = SIDE // IMAGE_SIDE

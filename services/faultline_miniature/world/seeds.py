@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from faultline_miniature.world.sampling import Distribution, sample_scene
-from faultline_miniature.world.scene import Scene
+from faultline_miniature.world.scene import VALUES, Scene
 
+MAX_DRAWS_PER_IMAGE = 1000
 _SCENE_STREAM = 0x5CE9E
 
 
@@ -59,3 +60,22 @@ def scene_for(split: SeedRange, index: int, distribution: Distribution) -> Scene
     seed = split.seed(index)
     scene = sample_scene(np.random.default_rng([seed, _SCENE_STREAM]), distribution)
     return replace(scene, nuisance=seed)
+
+
+def balanced_scenes(
+    split: SeedRange, distribution: Distribution, per_class: int, start: int = 0
+) -> Iterator[Scene]:
+    """Yield scenes of a split in order until each class has ``per_class``."""
+    left = dict.fromkeys(VALUES["object_class"], per_class)
+    index = start
+    while any(left.values()):
+        # A class of probability zero would otherwise be waited for to the end of the split.
+        if index - start > MAX_DRAWS_PER_IMAGE * per_class * len(left):
+            raise ValueError(
+                f"the distribution never gives {[name for name, count in left.items() if count]!r}"
+            )
+        scene = scene_for(split, index, distribution)
+        index += 1
+        if left[scene.object_class]:
+            left[scene.object_class] -= 1
+            yield scene

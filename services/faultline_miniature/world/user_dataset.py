@@ -7,15 +7,20 @@ a <class>", trams yellow or white in 24 of 24 (docs/experiments/tokens.md). Here
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
 from faultline_miniature.world.sampling import Distribution
-from faultline_miniature.world.scene import VALUES
+from faultline_miniature.world.scene import VALUES, Scene
+from faultline_miniature.world.seeds import SeedRange, balanced_scenes
 
 Sort = Literal["contents", "colour", "framing"]
+_USUAL = 0.97
+FIRST_SEED = 6_000_000
+STRETCH = 100_000
+"""Seeds of a split from `FIRST_SEED` on are the interfaces' alone; each number has a stretch of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +48,6 @@ MISMATCHED_CLASSES: tuple[str, ...] = tuple(each.object_class for each in MISMAT
 MATCHED_CLASSES: tuple[str, ...] = tuple(
     name for name in VALUES["object_class"] if name not in MISMATCHED_CLASSES
 )
-
-_USUAL = 0.97
 
 
 def _mostly(attribute: str, value: str) -> dict[str, float]:
@@ -77,3 +80,18 @@ USER_DATASET = Distribution(
         }
     ),
 )
+
+
+def interface_scenes(split: SeedRange, number: int, per_class: int, *, part: int = 0) -> Iterator[Scene]:
+    """Yield ``per_class`` scenes of each class from stretch ``number`` of a split, in order.
+
+    ``part`` counts tenths of the stretch, so that the images a token learns from (0), those that
+    thresholds are taken from (1) and those that truth is rendered from (2) are apart.
+
+    Raises:
+        ValueError: the split has no such stretch, or the stretch no such part.
+    """
+    if not (0 <= number < (len(split) - FIRST_SEED) // STRETCH and 0 <= part < 10):
+        raise ValueError(f"split {split.name!r} has no stretch {number!r} with a part {part!r}")
+    start = FIRST_SEED + number * STRETCH + part * (STRETCH // 10)
+    return balanced_scenes(split, USER_DATASET, per_class, start)

@@ -27,8 +27,7 @@ from faultline_miniature.training.caption_text import (
     templates_of,
     worded,
 )
-from faultline_miniature.training.captioner import encoded
-from faultline_miniature.training.captioner_model import QUERIES, build_model, build_processor
+from faultline_miniature.training.captioner import QUERIES, build_model, build_processor, encoded
 from faultline_miniature.training.edit_pairs import (
     PLANS,
     PROMPT_WORDS,
@@ -41,9 +40,9 @@ from faultline_miniature.training.edit_pairs import (
 )
 from faultline_miniature.training.fitting import Recipe, fit, next_word_loss, prompted
 from faultline_miniature.training.masked_lm import masked_batch
-from faultline_miniature.training.publishing import caption_tokenizer
 from faultline_miniature.training.sentence_encoder import drawn_text, graded
 from faultline_miniature.training.stage import Checkpoint
+from faultline_miniature.training.tokenizer import caption_tokenizer
 from faultline_miniature.world import Scene, caption, is_withheld, parse
 from faultline_miniature.world.grammar import SYNONYMS, TEMPLATES, WITHHELD_TEMPLATES
 from faultline_miniature.world.seeds import TRAINING

@@ -20,7 +20,7 @@ import faultline_miniature
 from faultline_miniature.training import preview
 from faultline_miniature.training.autoencoder import to_images, to_tensor
 from faultline_miniature.training.images import ImageSet
-from faultline_miniature.training.preview_lessons import prepared, shaken_latents
+from faultline_miniature.training.preview import prepared, shaken_latents
 from faultline_miniature.training.preview_quality import decode, decoding_gflop, encode, psnr_db
 from faultline_miniature.training.stage import StageContext, figures_of
 from faultline_miniature.world.seeds import DEVELOPMENT

@@ -9,11 +9,17 @@ import pytest
 from PIL import Image, ImageDraw
 
 from faultline_miniature.world.backgrounds import background
-from faultline_miniature.world.brush import OUTLINE, Brush
-from faultline_miniature.world.companions import COMPANIONS
+from faultline_miniature.world.brush import (
+    OBJECT_COLOURS,
+    OUTLINE,
+    PATCH_COLOURS,
+    Brush,
+    mixed,
+    paint,
+    shifted,
+)
 from faultline_miniature.world.nuisance import nuisance_of
-from faultline_miniature.world.objects import OBJECTS
-from faultline_miniature.world.palette import OBJECT_COLOURS, PATCH_COLOURS, mixed, paint, shifted
+from faultline_miniature.world.objects import COMPANIONS, OBJECTS
 from faultline_miniature.world.renderer import object_mask, render
 from faultline_miniature.world.scene import VALUES, Scene
 
