@@ -1,6 +1,6 @@
 """The HTTP edge that the gateway and the services share.
 
-Request ids, problem documents and exception handlers behave alike on both sides.
+Request ids, problem documents and exception handlers behave the same on both sides.
 """
 
 from faultline_http.exception_handlers import FieldRule, install_error_handlers

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem documents, and the outer middleware that gives every request an id."""
+"""Errors as RFC 9457 problem documents, and the outer middleware that assigns request ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER, 
 from faultline_core.errors import FaultlineError, InternalError, Unauthorized
 
 RETRY_AFTER_SECONDS = 2
-"""A burst has passed by then. A replica that died needs about 7 s: its callers find out in three tries."""
+"""A burst is over by then. A dead replica is back after about 7 s, which is three tries of its callers."""
 MAX_REQUEST_ID_LENGTH = 128
 """Long enough for any trace id, too short to carry a payload into the log."""
 _logger = logging.getLogger(__name__)
@@ -25,8 +25,8 @@ def problem_response(
 ) -> Response:
     """Describe ``error`` as problem+json.
 
-    ``Retry-After`` is sent exactly where the document says ``retryable``: the status alone cannot tell a
-    limit that passes (`rate-limited`) from one that stays (`quota-exceeded`), both 429.
+    ``Retry-After`` is sent exactly if the document says ``retryable``: the status alone does not distinguish
+    a temporary limit (`rate-limited`) from a permanent one (`quota-exceeded`), which both have 429.
     """
     problem = Problem.of(error, request_id=request_id)
     if errors:
@@ -42,7 +42,7 @@ class ProblemMiddleware:
     """Assigns request ids and answers every exception raised inside with a problem document.
 
     ``server`` names the answering process in the text of an internal error. ``add_request_id`` is off behind
-    Ray Serve, whose proxy adds the same header to every response itself.
+    Ray Serve, whose proxy adds the same header to every response.
     """
 
     def __init__(self, app: ASGIApp, *, server: str, add_request_id: bool = True) -> None:
@@ -58,9 +58,9 @@ class ProblemMiddleware:
         response = _Response(send, request_id if self._add_request_id else None)
         try:
             await self._app(scope, receive, response)
-        except Exception as error:  # nothing may leave as a stack trace
+        except Exception as error:  # no stack trace may reach the client
             failure = self._name(error, request_id)
-            # The response has started; all we can do is abort the connection.
+            # After the response has started, we can only abort the connection.
             if response.started:
                 raise
             await problem_response(failure, request_id)(scope, receive, response)
@@ -68,7 +68,7 @@ class ProblemMiddleware:
     def _name(self, error: Exception, request_id: str) -> FaultlineError:
         if isinstance(error, FaultlineError):
             return error
-        # Errors of the tree say all there is; only an unexpected one needs its stack.
+        # Faultline's errors are complete; only an unexpected error needs its stack.
         _logger.error("request %s failed", request_id, exc_info=error)
         return InternalError(
             f"{self._server} failed on request {request_id!r}; its log has the cause under this id"
@@ -76,7 +76,7 @@ class ProblemMiddleware:
 
 
 class _Response:
-    """Passes a response on, adds the headers that every response has, and knows whether it has started."""
+    """Sends a response with the common headers and records whether it has started."""
 
     def __init__(self, send: Send, request_id: str | None) -> None:
         self._send = send
@@ -93,14 +93,14 @@ class _Response:
 
 
 def request_id_of(request: Request) -> str | None:
-    """Return the id that the middleware gave to ``request``, or None where no middleware ran."""
+    """Return the id that the middleware gave to ``request``, or None if no middleware ran."""
     return getattr(request.state, "request_id", None)
 
 
 def _assign_request_id(scope: Scope) -> str:
-    """Keep the caller's request id where it is safe to log, make one otherwise, and store it in ``scope``."""
+    """Keep the caller's request id if it is safe to log, otherwise make one; store it in ``scope``."""
     given = HTTPConnection(scope).headers.get(REQUEST_ID_HEADER, "")
-    # The id goes into logs and headers: a line break in it could forge a line there.
+    # The id is written to logs and headers, where a line break could forge a line.
     usable = 0 < len(given) <= MAX_REQUEST_ID_LENGTH and given.isascii() and given.isprintable()
     request_id = given if usable else uuid.uuid4().hex
     scope.setdefault("state", {})["request_id"] = request_id

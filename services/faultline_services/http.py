@@ -21,22 +21,22 @@ HEALTH_PATH = "/healthz"
 
 
 async def answer_while_connected(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Let ``app`` answer; cancel it as soon as the client has gone.
+    """Let ``app`` answer, and cancel it as soon as the client has gone.
 
     Raises:
-        Cancelled: the client went first.
+        Cancelled: the client disconnected before the answer.
     """
-    whole = asyncio.Event()
+    complete = asyncio.Event()
 
     async def read() -> Message:
         message = await receive()
         if not message.get("more_body", False):
-            whole.set()
+            complete.set()
         return message
 
-    # A server tells of a disconnect only to one who goes on listening after the body; FastAPI stops there.
+    # A server reports a disconnect only to an application that keeps receiving after the body; FastAPI stops.
     async def leave() -> None:
-        await whole.wait()
+        await complete.wait()
         while (await receive())["type"] != DISCONNECT:
             pass
 
@@ -55,10 +55,10 @@ async def answer_while_connected(app: ASGIApp, scope: Scope, receive: Receive, s
 
 
 class RequestGuard:
-    """Lets a request through when it carries the secret, the queue has room and its deadline has not passed.
+    """Passes a request if it has the secret, the queue has room and its deadline has not passed.
 
-    Only ``/healthz`` is answered without the secret. The deadline is a header in seconds, capped by
-    ``request_timeout_s``. Work ends with its deadline, or when its client goes away.
+    Only ``/healthz`` is answered without the secret. The deadline is a header in seconds, at most
+    ``request_timeout_s``. Work ends at its deadline, or when its client disconnects.
     """
 
     def __init__(self, app: ASGIApp, *, settings: ServiceSettings) -> None:
@@ -117,7 +117,7 @@ def service_app(title: str, settings: ServiceSettings, health: Callable[[], Serv
     # FastAPI's documentation pages load scripts from another host.
     app = FastAPI(title=f"Faultline {title}", docs_url=None, redoc_url=None)
     app.add_middleware(RequestGuard, settings=settings)
-    # Serve's proxy appends the request id to each response; ours would make it two headers.
+    # Serve's proxy appends the request id to each response; ours would be a second header.
     app.add_middleware(ProblemMiddleware, server=f"the {title}", add_request_id=False)
     install_error_handlers(app)
     app.add_api_route(HEALTH_PATH, health, response_model=ServiceHealth)

@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from faultline_services.classifiers.onnx_file import LARGEST_BYTES
 
 LONGEST_TAG = 100
-# Kept with the weights, but computed and not learned by gradients.
+# Stored with the weights, but computed rather than learned by gradients.
 _STATISTICS = (".running_mean", ".running_var", ".num_batches_tracked")
 _SAFETENSORS_FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 _ONNX_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
@@ -24,16 +24,16 @@ _ONNX_WHOLE = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
 
 
 class FileTraits(NamedTuple):
-    """The number of parameters in a file, and the shorter side in pixels of what it takes; None: not told."""
+    """The number of parameters in a file and the shorter input side in pixels; None if unknown."""
 
     parameters: int | None = None
     resolution: int | None = None
 
 
 def stored_parameters(*files: Path) -> int | None:
-    """Count the parameters in the first of these safetensors files that is there, by its header.
+    """Count the parameters in the header of the first of these safetensors files that exists.
 
-    Statistics of batch norms and whole numbers are none. None where no file can be read.
+    Batch-norm statistics and integers are not counted. None if no file can be read.
     """
     for file in files:
         if file.is_file():
@@ -45,26 +45,26 @@ def _count_stored(file: Path) -> int | None:
     total = 0
     try:
         with safe_open(file, framework="numpy") as tensors:
-            for name in tensors.keys():  # noqa: SIM118 - no mapping
+            for name in tensors.keys():  # noqa: SIM118 - not a mapping
                 part = tensors.get_slice(name)
                 if part.get_dtype() in _SAFETENSORS_FLOATS and not is_statistic(name):
                     total += math.prod(part.get_shape())
     except (SafetensorError, OSError):
-        # A list names what is there; asking for a broken model says what is wrong with it.
+        # The list shows what exists; a request for a broken model says what is wrong with it.
         return None
     return total
 
 
 def is_statistic(name: str) -> bool:
-    """Whether a tensor of this name is kept by a batch norm, and not learned."""
+    """Whether a tensor of this name is a batch-norm statistic, which is not learned."""
     return name.endswith(_STATISTICS)
 
 
-def told_text(told: Mapping[str, Any], key: str) -> str:
-    """The short text under ``key``; empty where there is none."""
-    found = told.get(key)
-    # JSON can write half a character, which no answer of ours could carry.
-    return found[:LONGEST_TAG].encode(errors="replace").decode() if isinstance(found, str) else ""
+def short_text(found: Mapping[str, Any], key: str) -> str:
+    """Return the text under ``key``, at most 100 characters; empty if there is none."""
+    text = found.get(key)
+    # JSON can contain a lone surrogate, which our answers cannot encode.
+    return text[:LONGEST_TAG].encode(errors="replace").decode() if isinstance(text, str) else ""
 
 
 def described_resolution(config: Mapping[str, Any]) -> int | None:
@@ -85,8 +85,8 @@ def clip_resolution(config: Mapping[str, Any]) -> int | None:
 
 
 def described_training(config: Mapping[str, Any]) -> str:
-    """``pretrained_cfg.tag``, as timm names what weights were trained on; empty where it is not said."""
-    return told_text(_pretrained(config), "tag")
+    """Return ``pretrained_cfg.tag``, timm's name of the training data; empty if there is none."""
+    return short_text(_pretrained(config), "tag")
 
 
 def _pretrained(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -95,10 +95,10 @@ def _pretrained(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def onnx_traits(file: Path) -> FileTraits:
-    """Count the float numbers of ``file``'s tensors, and find the side of the images its graph takes.
+    """Count the parameters of an ONNX file and find the side of its input images.
 
-    Single numbers and statistics of batch norms are no parameters. A quantised network's are not counted,
-    as it has others than it was trained with, and neither are those of a file that cannot be read.
+    Scalars and batch-norm statistics are not counted. The number is None for a quantised network, whose
+    parameters differ from the trained ones, and for a file that cannot be read.
     """
     try:
         status = file.stat()
@@ -107,16 +107,16 @@ def onnx_traits(file: Path) -> FileTraits:
     return _traits(file, status.st_size, status.st_mtime_ns)
 
 
-# A list describes every folder, and reading a large network takes seconds: once, until the file is another.
+# A list describes every folder, and reading a large network takes seconds; so once until the file changes.
 @lru_cache(maxsize=256)
 def _traits(file: Path, size: int, changed: int) -> FileTraits:
     if size > LARGEST_BYTES:
         return FileTraits()
     try:
-        # Data files are left alone: shapes stand in the graph.
+        # Data files need not be read: the graph contains the shapes.
         graph = onnx.ModelProto.FromString(file.read_bytes()).graph
     except (OSError, DecodeError):
-        # A list names what is there; asking for a broken model says what is wrong with it.
+        # The list shows what exists; a request for a broken model says what is wrong with it.
         return FileTraits()
     constants = (part.t for node in graph.node for part in node.attribute if part.HasField("t"))
     tensors = [*graph.initializer, *constants]
@@ -137,7 +137,7 @@ def _count_learned(tensors: Sequence[TensorProto]) -> int | None:
 
 
 def _side(inputs: Iterable[onnx.ValueInfoProto], tensors: Sequence[TensorProto]) -> int | None:
-    """The shorter side of the one input (N, 3, H, W) that is no weight; None where it is open."""
+    """Return the shorter side of the one input (N, 3, H, W) that is not a weight; None if it is open."""
     weights = {tensor.name for tensor in tensors}
     shapes = [one.type.tensor_type.shape.dim for one in inputs if one.name not in weights]
     if len(shapes) != 1 or len(shapes[0]) != 4:

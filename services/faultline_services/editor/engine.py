@@ -79,7 +79,7 @@ class EditorEngine:
             suite: names the folder, and gives resolution and batch size.
             root: the folder of all models.
             store: where images, inversions and tokens are read and written.
-            device: the device of all networks, as ``cuda:0``.
+            device: the device of all networks, such as ``cuda:0``.
             dtype: the precision of the UNet.
         """
         return cls(load_pipeline(suite, root, device=device, dtype=dtype), suite, store)

@@ -58,8 +58,8 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
     Args:
         suite: names the folder and the preview decoder, and gives resolution and batch size.
         root: the folder of all models.
-        device: the device of all networks, as ``cuda:0``.
-        dtype: the precision of the UNet, as ``bfloat16``.
+        device: the device of all networks, such as ``cuda:0``.
+        dtype: the precision of the UNet, such as ``bfloat16``.
 
     Raises:
         UnknownModel: there is no such folder, or none of the suite's preview decoder.

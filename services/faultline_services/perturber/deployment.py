@@ -1,6 +1,6 @@
 """The perturber as a Serve application."""
 
-# Annotations are not postponed here: Serve takes the argument of `build` for settings only if it is a class.
+# Annotations are not postponed: Serve passes the settings to `build` only if the annotation is a class.
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -41,7 +41,7 @@ class PerturberDeployment(EngineService[Perturber]):
         return await self.thread.run(self.engine.perturb, body)
 
     async def likelihoods(self, body: contract.LikelihoodsRequest) -> contract.LikelihoodsResponse:
-        """Weigh each text."""
+        """Return the likelihood of each text."""
         return await self.thread.run(self.engine.likelihoods, body)
 
 

@@ -1,6 +1,6 @@
 """The scorer as a Serve application."""
 
-# Annotations are not postponed here: Serve takes the argument of `build` for settings only if it is a class.
+# Annotations are not postponed: Serve passes the settings to `build` only if the annotation is a class.
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property

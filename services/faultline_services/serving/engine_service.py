@@ -20,18 +20,18 @@ from faultline_services.serving.engine_protocols import Engine
 from faultline_services.settings import ServiceName, ServiceSettings
 
 Served = TypeVar("Served", bound=Engine)
-# Half of Serve's default: a hung replica holds the items of somebody's run.
+# Half of Serve's default, because a hung replica blocks the items of a run.
 HEALTH_PERIOD_S = 5.0
-# No call carries more than about 30 s of work, so a replica that goes can finish what it has.
+# No call has more than about 30 s of work, so a replica that stops can finish its calls.
 DRAIN_S = 30.0
 STARTS = 3
-"""Weights that cannot be loaded will not be there at the twentieth try either."""
+"""Weights that cannot be loaded three times will not load at a later try."""
 TARGET_SHARE_OF_QUEUE = 0.125
-"""A replica this full asks for another: an eighth of the queue keeps waiting short without flapping."""
+"""The load at which a replica is added: an eighth of the queue keeps waits short without flapping."""
 
 
 class EngineService(ABC, Generic[Served]):
-    """Serves one engine over HTTP, by default the one it loads; a subclass names its verbs."""
+    """Serves one engine over HTTP, by default the one it loads; a subclass defines the paths."""
 
     name: ClassVar[ServiceName]
 
@@ -43,14 +43,14 @@ class EngineService(ABC, Generic[Served]):
     @staticmethod
     @abstractmethod
     def load(settings: ServiceSettings) -> Served:
-        """Load the suite's engine; model libraries are imported here, on the replica only."""
+        """Load the suite's engine; only here, on the replica, are model libraries imported."""
 
     @abstractmethod
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
-        """Return what answers each path under POST: coroutine functions from body to body."""
+        """Return the coroutine function that answers each path under POST."""
 
     def gets(self) -> Mapping[str, Callable[[], Awaitable[Any]]]:
-        """Return what answers each path under GET, ``/healthz`` apart."""
+        """Return the coroutine function that answers each path under GET, except ``/healthz``."""
         return {}
 
     def merged(
@@ -60,11 +60,11 @@ class EngineService(ABC, Generic[Served]):
         return MergedCalls(call, self.thread, max_wait=self.settings.batch_wait_s)
 
     def health(self) -> ServiceHealth:
-        """Say which weights answer."""
+        """Return the health with the weights that answer."""
         return ServiceHealth(service=self.name, ready=True, model=self.engine.identity)
 
     def check_health(self) -> None:
-        """Raise when the engine hangs, so that Serve replaces this replica."""
+        """Raise an error if the engine hangs, so that Serve replaces this replica."""
         self.thread.check()
 
     def __serve_build_asgi_app__(self) -> FastAPI:
@@ -89,7 +89,7 @@ def deployment_options(name: str, settings: ServiceSettings) -> dict[str, Any]:
         "max_constructor_retry_count": STARTS,
         "autoscaling_config": {
             "min_replicas": settings.min_replicas,
-            # Even scaled to zero a service starts once: weights that do not load show at once.
+            # Even a service scaled to zero starts once, so that weights that do not load show early.
             "initial_replicas": max(settings.min_replicas, 1),
             "max_replicas": settings.max_replicas,
             "target_ongoing_requests": max(1, math.floor(settings.max_queue * TARGET_SHARE_OF_QUEUE)),
@@ -97,7 +97,7 @@ def deployment_options(name: str, settings: ServiceSettings) -> dict[str, Any]:
         "ray_actor_options": {
             "num_cpus": settings.num_cpus,
             "num_gpus": settings.num_gpus,
-            # Ray would set it from num_cpus, a fraction here; torch reads it once, on import.
+            # Ray would set it from num_cpus, which is a fraction; torch reads it once, on import.
             "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(settings.threads)}},
         },
     }
