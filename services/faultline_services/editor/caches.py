@@ -18,21 +18,23 @@ from faultline_core.errors import ArtifactCorrupt, ArtifactMissing
 from faultline_core.types import BlobRef
 
 Tensors = dict[str, Tensor]
+
 INVERSION_KIND = "inversion"
 INVERSION_FORMAT = 1
-"""Raised when an inversion of equal inputs comes out differently than before."""
+"""To be increased when equal inputs give another inversion than before."""
 FORK_KIND = "sweep-fork"
 FORK_FORMAT = 1
-"""Raised when the path of an edit of equal inputs comes out differently than before."""
+"""To be increased when equal inputs give another path of an edit than before."""
 PREVIEW_KIND = "previewed"
 PREVIEW_FORMAT = 1
-"""Raised when an edit of equal inputs comes out differently than before."""
+"""To be increased when equal inputs give another edit than before."""
 
 
 class TensorCache:
-    """Tensors of one ``kind``, remembered for one set of weights at one precision.
+    """Caches named tensors as safetensors in the blob store, under a key of all their inputs.
 
-    ``version`` is raised when equal inputs come out differently than before.
+    A cache has one ``kind`` of tensors, for one set of weights at one precision. ``version`` increases when
+    equal inputs give other tensors than before.
     """
 
     def __init__(
@@ -42,16 +44,16 @@ class TensorCache:
         self._inputs: dict[str, object] = {"format": version, "model": model | {"precision": precision}}
 
     def find(self, **inputs: object) -> Tensors | None:
-        """Return what equal inputs gave, unless it is gone or damaged: then it is made again."""
+        """Return the tensors of equal inputs; None if there are none or they are damaged."""
         ref = self._store.recall(self._kind, self._key(inputs))
         try:
             return None if ref is None else load(self._store.get(ref))
         except (ArtifactCorrupt, ArtifactMissing, SafetensorError):
-            # It may expire between the two look-ups, and must not fail the items that share the call.
+            # The blob may expire between the two look-ups; that must not fail the items of the call.
             return None
 
     def keep(self, tensors: Tensors, **inputs: object) -> None:
-        """Remember what ``inputs`` gave."""
+        """Store the tensors of ``inputs``."""
         stored = {name: tensor.to(torch.device("cpu")).contiguous() for name, tensor in tensors.items()}
         self._store.remember(self._kind, self._key(inputs), self._store.put(save(stored)))
 
@@ -61,20 +63,20 @@ class TensorCache:
 
 @dataclass(frozen=True)
 class CaptionedImage:
-    """An image by its digest, and the caption under which it is inverted."""
+    """An image by its digest, and the caption of its inversion."""
 
     image: BlobRef
     caption: str
 
 
 def captioned(item: ReconstructItem | EditItem) -> CaptionedImage:
-    """Return the image and caption that an item is about."""
+    """Return the image and the caption of an item."""
     return CaptionedImage(item.image, item.caption)
 
 
 def inversion_part(preset: EditorPreset) -> dict[str, object]:
-    """Name the knobs an inversion depends on; presets that differ elsewhere share inversions."""
-    # Only null-text looks at the guidance: a sweep over it shares all other inversions.
+    """Return the settings that an inversion depends on; presets that differ elsewhere share inversions."""
+    # Only null-text depends on the guidance, so a sweep over it shares the other inversions.
     part: dict[str, object] = {"inversion": preset.inversion, "steps": preset.steps}
     if preset.spacing is not None:
         part["spacing"] = preset.spacing
@@ -91,7 +93,7 @@ def inversion_part(preset: EditorPreset) -> dict[str, object]:
 
 
 class InversionCache:
-    """Inversions in the blob store, as safetensors bytes under a key of all their inputs."""
+    """Caches the inversions of captioned images."""
 
     def __init__(
         self, store: BlobStore, *, model: dict[str, object], precision: str, device: torch.device
@@ -100,7 +102,7 @@ class InversionCache:
         self._device = device
 
     def find(self, image: CaptionedImage, preset: EditorPreset) -> Inverted | None:
-        """Return an earlier inversion of equal inputs; None where it is gone or damaged."""
+        """Return an earlier inversion of equal inputs; None if there is none or it is damaged."""
         tensors = self._cache.find(**_inputs(image, preset))
         return None if tensors is None else self._placed(tensors)
 
@@ -112,7 +114,7 @@ class InversionCache:
         )
 
     def keep(self, image: CaptionedImage, preset: EditorPreset, inverted: Inverted) -> None:
-        """Remember the inversion of one image."""
+        """Store the inversion of one image."""
         tensors = {
             "trajectory": inverted.trajectory,
             "uncond": inverted.uncond,
@@ -126,7 +128,7 @@ def _inputs(image: CaptionedImage, preset: EditorPreset) -> dict[str, object]:
 
 
 class ForkCache:
-    """The forks of each edit, a few latents, in the blob store under a key of all the edit's inputs."""
+    """Caches the forks of each edit, from which an edit at a smaller value of the sweep continues."""
 
     def __init__(
         self, store: BlobStore, *, model: dict[str, object], precision: str, device: torch.device
@@ -135,7 +137,7 @@ class ForkCache:
         self._device = device
 
     def find(self, item: EditItem, preset: EditorPreset) -> list[Fork]:
-        """Return the forks an earlier call came through; none where they are gone: the edit starts over."""
+        """Return the forks of an earlier call; without them, the edit starts from the beginning."""
         tensors = self._cache.find(item=item, preset=preset)
         if tensors is None:
             return []
@@ -151,13 +153,13 @@ class ForkCache:
     def keep(
         self, item: EditItem, preset: EditorPreset, known: Sequence[Fork], noted: Sequence[Fork]
     ) -> None:
-        """Add forks to those of an edit; without a new one nothing is written.
+        """Add forks to those of an edit; nothing is written if none is new.
 
         Args:
             item: the edit.
             preset: its settings.
-            known: what ``find`` returned for it.
-            noted: those that it came through since.
+            known: the result of ``find`` for it.
+            noted: the forks that were passed since.
         """
         forks = {fork.step: fork for fork in (*noted, *known)}
         if len(forks) == len(known):
@@ -177,7 +179,7 @@ class ForkCache:
 
 
 class PreviewedLatents:
-    """The latents of an edit at each value of the sweep, in the blob store under a key of all its inputs."""
+    """Caches the latents behind previews, to be decoded in full if their value is chosen."""
 
     def __init__(
         self, store: BlobStore, *, model: dict[str, object], precision: str, device: torch.device
@@ -186,7 +188,7 @@ class PreviewedLatents:
         self._device = device
 
     def find(self, item: EditItem, preset: EditorPreset, values: Sequence[float]) -> Tensor | None:
-        """Return latents (values, C, h, w) if every value was previewed, and its latents are still there."""
+        """Return latents (values, C, h, w) if every value was previewed and its latents still exist."""
         if not preset.preview:
             return None
         found = [self._cache.find(item=item, preset=preset, value=value) for value in values]
@@ -195,13 +197,13 @@ class PreviewedLatents:
         return torch.stack([tensors["latents"] for tensors in found if tensors is not None]).to(self._device)
 
     def keep(self, item: EditItem, preset: EditorPreset, values: Sequence[float], latents: Tensor) -> None:
-        """Keep the latents of an edit.
+        """Store the latents of an edit.
 
         Args:
             item: the edit.
             preset: its settings.
             values: the N values of the sweep that were previewed.
-            latents: clean latents (N, C, h, w), one row a value.
+            latents: clean latents (N, C, h, w), one row per value.
         """
         for value, each in zip(values, latents, strict=True):
             self._cache.keep({"latents": each}, item=item, preset=preset, value=value)

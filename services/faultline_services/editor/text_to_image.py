@@ -24,19 +24,19 @@ from faultline_services.editor.unet.schedulers import DiffusersScheduler
 def text_to_image(
     call: EngineCall, request: GenerateRequest, items: Sequence[GenerateItem], text: Tensor
 ) -> tuple[Tensor, list[Cost]]:
-    """Make one image an item under its prompt.
+    """Generate one image for each item.
 
     Args:
-        call: the call under way.
+        call: the current call.
         request: steps, guidance and scheduler.
         items: the B items, whose seeds give the noise.
         text: their embedded prompts (B, L, D).
 
     Returns:
-        Clean latents (B, C, h, w), and what each image took.
+        Clean latents (B, C, h, w), and the cost of each image.
 
     Raises:
-        InvalidRequest: the scheduler does not take so many steps.
+        InvalidRequest: the scheduler does not support this number of steps.
     """
     driver, owners = Driver(call.denoiser, cancelled=call.cancelled), range(len(items))
     pipeline, seeds = call.pipeline, [item.seed for item in items]
@@ -74,26 +74,26 @@ def _walk(
 
 
 class LearnedWords:
-    """Reads prompts with and without tokens; a bundle that does not fit concerns its own items alone."""
+    """Embeds prompts with and without learned tokens; a bad bundle fails only its own items."""
 
     def __init__(self, pipeline: Pipeline, store: BlobStore) -> None:
         self._pipeline, self._store = pipeline, store
         self._vectors: dict[BlobRef, Tensor] = {}
 
     def check(self, item: GenerateItem) -> None:
-        """Refuse an image that cannot be asked for.
+        """Refuse an item that cannot be generated.
 
         Raises:
             ArtifactMissing: there is no such bundle.
-            ModelFormatRefused: the bytes are none.
-            InvalidRequest: it is of other weights, or prompt and token do not belong together.
-            PromptTooLong: the prompt does not fit with its vectors.
+            ModelFormatRefused: the bytes are not a bundle.
+            InvalidRequest: the bundle belongs to other weights, or the prompt has no slot for it.
+            PromptTooLong: the prompt with its vectors is too long.
         """
         vectors = 0 if item.token is None else len(self._read(item.token))
         self._pipeline.prompts.tokenize(item.prompt, vectors)
 
     def encode(self, items: Sequence[GenerateItem]) -> Tensor:
-        """Embed prompts that were checked into (N, L, D); those without a token as ever."""
+        """Embed checked prompts, with or without tokens, into (N, L, D)."""
         prompts = self._pipeline.prompts
         plain = [row for row, item in enumerate(items) if item.token is None]
         slotted = [(row, item.token) for row, item in enumerate(items) if item.token is not None]

@@ -1,4 +1,4 @@
-"""Edits of images: during their null-text inversion, or from inversions made before."""
+"""Edits of images, either during their null-text inversion or from earlier inversions."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from faultline_services.editor.edits.settings import (
 )
 
 JOINT_KIND = "invert jointly"
-"""The kind of work by which its batch size is known."""
+"""The kind of work that this batch size belongs to."""
 
 
 @dataclass(frozen=True)
 class JointNullTextEdits:
     """Inverts images by null-text and edits them in one walk.
 
-    That saves an evaluation an image and step: an image that was inverted before is evaluated once more for
+    That saves one evaluation per image and step: an image that was inverted earlier is evaluated again for
     its attention.
     """
 
@@ -46,11 +46,11 @@ class JointNullTextEdits:
         return self.call.sizers.of(JOINT_KIND)
 
     def __call__(self, images: Sequence[CaptionedImage], latents: Tensor, text: Tensor) -> InvertedBatch:
-        """Invert images, of latents (B, C, h, w) under captions (B, L, D), and make all edits of them.
+        """Invert images with latents (B, C, h, w) under captions (B, L, D), and make all edits of them.
 
         Returns:
-            The inversions, and the edits that are finite. What another edit took is on its image's account:
-            it is tried again from the inversion, which may come out better in float32.
+            The inversions, and the edits that are finite. The cost of any other edit is added to its image;
+            that edit is repeated from the inversion, which may be finite in float32.
         """
         pipeline, preset = self.call.pipeline, self.request.preset
         table = preset_timetable(pipeline.schedule, preset)
@@ -86,14 +86,14 @@ def edit_items(
     """Edit each item at every value of the sweep that is asked for.
 
     Args:
-        call: the call under way.
+        call: the current call.
         request: the preset and the values of the sweep.
-        items: the edits by their places in the request.
+        items: the edits by their positions in the request.
         inverted: the inversion of each of their images.
-        cache: has forks of earlier calls, from which an edit goes on, and is given new ones.
+        cache: has forks of earlier calls, from which an edit continues; new forks are added.
 
     Returns:
-        The edits, finite or not, and the items of which not even one sample fits into memory.
+        The edits, finite or not, and the items of which not even one sample fits in memory.
     """
 
     def work(indices: Sequence[int], batch: int) -> dict[int, ItemLatents]:
@@ -122,7 +122,7 @@ def _edit(
 ) -> Edited:
     pipeline, preset = call.pipeline, request.preset
     table = preset_timetable(pipeline.schedule, preset)
-    # All edits of an image read one trajectory; it is neither inverted nor stacked twice.
+    # All edits of an image share its trajectory, which is stacked only once.
     images = list(dict.fromkeys(captioned(item) for item in items.values()))
     starts = [latest_fork(known[index], table, request.values) for index in items]
     tasks = edit_tasks(pipeline, list(items.values()), images, preset)

@@ -18,30 +18,31 @@ from faultline_core.editing.training_task import Learning
 from faultline_core.errors import InvalidRequest, ModelFormatRefused
 
 _LENGTH = 8
-"""Bytes in front of a safetensors header, little-endian: how long it is."""
+"""Number of bytes in front of a safetensors header that give its length, little-endian."""
 TOKEN_KIND, VECTORS = "faultline-token", "vectors"
 CHECKPOINT_KIND = "faultline-token-checkpoint"
 CHECKPOINT_FORMAT = 1
-"""Raised when equal inputs come to other vectors than before."""
+"""To be increased when equal inputs give other vectors than before."""
+
 Recipe = Mapping[str, object]
-"""Every input that the path of a class hangs on, by name, as JSON has it."""
+"""Every input that the training of a class depends on, by name, as JSON values."""
 
 
-def pack_described(tensors: Mapping[str, Tensor], kind: str, told: Mapping[str, object]) -> bytes:
-    """Write tensors, of any device, with what is told of them under ``kind``; equal ones give equal bytes."""
+def pack_described(tensors: Mapping[str, Tensor], kind: str, description: Mapping[str, object]) -> bytes:
+    """Pack tensors with their description under ``kind``; equal inputs give equal bytes."""
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    # One entry, as the library writes several in an order that changes from process to process.
-    return bytes(save(stored, metadata={kind: json.dumps(told, sort_keys=True, allow_nan=False)}))
+    # A single entry, because the library writes several in an order that differs between processes.
+    return bytes(save(stored, metadata={kind: json.dumps(description, sort_keys=True, allow_nan=False)}))
 
 
 def unpack_described(data: bytes, kind: str) -> tuple[dict[str, Tensor], object]:
-    """Read what `pack_described` wrote under ``kind``.
+    """Unpack the bytes of `pack_described` for ``kind``.
 
     Raises:
-        ModelFormatRefused: the bytes are no safetensors, or nothing is told in them under ``kind``.
+        ModelFormatRefused: the bytes are not safetensors, or have no description under ``kind``.
     """
     try:
-        # The library holds the header against the bytes before it is looked into here.
+        # The library checks the header against the bytes before it is read here.
         tensors = load(data)
     except SafetensorError as error:
         raise ModelFormatRefused(
@@ -58,49 +59,49 @@ def unpack_described(data: bytes, kind: str) -> tuple[dict[str, Tensor], object]
 
 @dataclass(frozen=True)
 class TokenBundle:
-    """One class: vectors (k, D) in float32, and their description."""
+    """The token of one class: vectors (k, D) in float32 and their description."""
 
     vectors: Tensor
     description: TokenDescription
 
     def require_fit(self, model: ModelIdentity, width: int) -> None:
-        """Refuse a token of other weights than ``model``'s, whose text encoder is ``width`` wide.
+        """Refuse a token that was learned for other weights than ``model``, with a text encoder of ``width``.
 
-        Another revision of the same model is let through: its digest changes with any file of the folder.
+        Another revision of the same model passes, because the digest changes with any file of the folder.
 
         Raises:
-            InvalidRequest: the widths differ, or the models' names.
+            InvalidRequest: the widths or the models' names differ.
         """
-        told = self.description
-        if told.width != width:
+        own = self.description
+        if own.width != width:
             raise InvalidRequest(
-                f"the token of {told.class_name!r} has width {told.width}, for the text encoder of "
-                f"{told.model.id!r}; the text encoder of {model.id!r} has width {width}"
+                f"the token of {own.class_name!r} has width {own.width}, for the text encoder of "
+                f"{own.model.id!r}; the text encoder of {model.id!r} has width {width}"
             )
-        # Equal width says nothing: each text encoder has a table of its own.
-        if told.model.id != model.id:
+        # An equal width is not enough, because each text encoder has its own table.
+        if own.model.id != model.id:
             raise InvalidRequest(
-                f"the token of {told.class_name!r} was learned for {told.model.id!r}, not for {model.id!r}; "
+                f"the token of {own.class_name!r} was learned for {own.model.id!r}, not for {model.id!r}; "
                 "learn it for this model"
             )
 
 
 def pack_bundle(bundle: TokenBundle) -> bytes:
-    """Write a bundle; equal ones give equal bytes."""
+    """Pack a bundle; equal bundles give equal bytes."""
     vectors = bundle.vectors.to(torch.float32)
     return pack_described({VECTORS: vectors}, TOKEN_KIND, bundle.description.model_dump(mode="json"))
 
 
 def unpack_bundle(data: bytes) -> TokenBundle:
-    """Read a bundle.
+    """Unpack a bundle.
 
     Raises:
-        ModelFormatRefused: it is no safetensors or no bundle, of another version, not what it says of itself,
-            or not finite.
+        ModelFormatRefused: the bytes are not safetensors or not a bundle, the version is another one, or the
+            vectors do not fit the description or are not finite.
     """
-    tensors, told = unpack_described(data, TOKEN_KIND)
+    tensors, described = unpack_described(data, TOKEN_KIND)
     try:
-        description = TokenDescription.model_validate(told)
+        description = TokenDescription.model_validate(described)
     except ValidationError as error:
         raise ModelFormatRefused(f"the token bundle's description is invalid: {error}") from error
     if description.format != TOKEN_FORMAT:
@@ -122,7 +123,7 @@ def unpack_bundle(data: bytes) -> TokenBundle:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state of a class, its loss at every step so far, and the images that could not be read."""
+    """The training state of a class, its loss at every step so far, and its unreadable images."""
 
     state: Learning
     losses: tuple[float, ...]
@@ -130,7 +131,7 @@ class Checkpoint:
 
 
 def pack_checkpoint(checkpoint: Checkpoint, recipe: Recipe) -> bytes:
-    """Write a checkpoint; equal ones give equal bytes."""
+    """Pack a checkpoint; equal checkpoints give equal bytes."""
     state = checkpoint.state
     tensors = {
         "vectors": state.vectors,
@@ -139,23 +140,23 @@ def pack_checkpoint(checkpoint: Checkpoint, recipe: Recipe) -> bytes:
         "losses": torch.tensor(checkpoint.losses, dtype=torch.float64),
     }
     dropped = [each.model_dump(mode="json") for each in checkpoint.dropped]
-    told = {"format": CHECKPOINT_FORMAT, "recipe": dict(recipe), "step": state.step, "dropped": dropped}
-    return pack_described(tensors, CHECKPOINT_KIND, told)
+    described = {"format": CHECKPOINT_FORMAT, "recipe": dict(recipe), "step": state.step, "dropped": dropped}
+    return pack_described(tensors, CHECKPOINT_KIND, described)
 
 
 def unpack_checkpoint(data: bytes, recipe: Recipe, like: Tensor) -> Checkpoint:
-    """Read the checkpoint of a learning by ``recipe``, whose vectors are ``like`` these.
+    """Unpack the checkpoint of a training by ``recipe``, with vectors of the type and device of ``like``.
 
     Raises:
-        InvalidRequest: it belongs to another learning; what differs is named.
-        ModelFormatRefused: it is no checkpoint of this version.
+        InvalidRequest: it belongs to another training; the error names the difference.
+        ModelFormatRefused: it is not a checkpoint of this version.
     """
-    tensors, told = unpack_described(data, CHECKPOINT_KIND)
-    if not isinstance(told, dict) or told.get("format") != CHECKPOINT_FORMAT:
+    tensors, described = unpack_described(data, CHECKPOINT_KIND)
+    if not isinstance(described, dict) or described.get("format") != CHECKPOINT_FORMAT:
         raise ModelFormatRefused(
             f"the checkpoint does not have version {CHECKPOINT_FORMAT}; learn the token again"
         )
-    other = told["recipe"]
+    other = described["recipe"]
     differing = [name for name, wanted in recipe.items() if other.get(name) != wanted]
     if differing:
         name = differing[0]
@@ -164,7 +165,7 @@ def unpack_checkpoint(data: bytes, recipe: Recipe, like: Tensor) -> Checkpoint:
             f"{recipe[name]!r}; send its own request, or no checkpoint"
         )
     vectors, first, second = (tensors[name].to(like) for name in ("vectors", "first", "second"))
-    dropped = tuple(DroppedImage.model_validate(each) for each in told["dropped"])
+    dropped = tuple(DroppedImage.model_validate(each) for each in described["dropped"])
     return Checkpoint(
-        Learning(vectors, first, second, told["step"]), tuple(tensors["losses"].tolist()), dropped
+        Learning(vectors, first, second, described["step"]), tuple(tensors["losses"].tolist()), dropped
     )
