@@ -1,4 +1,4 @@
-"""The captioner: a small BLIP-2 whose vision tower first learns the attributes, then the sentences."""
+"""The captioner: a small BLIP-2 whose vision tower learns the attributes before it learns sentences."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def build_model(processor: Blip2Processor) -> Blip2ForConditionalGeneration:
         image_token_index=tokenizer.convert_tokens_to_ids(processor.image_token.content),
     )
     model = Blip2ForConditionalGeneration(config)
-    # The library starts all queries at zero: without pretrained ones they would stay equal for ever.
+    # The library initialises all queries with zero; without pretrained ones they would stay equal.
     torch.nn.init.normal_(model.query_tokens, std=0.5)
     return model
 
 
 def _vision() -> Blip2VisionConfig:
-    # The library's initializer range of 1e-10 is for loading pretrained weights only.
+    # The library's initializer range of 1e-10 suits only pretrained weights.
     return Blip2VisionConfig(
         hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=4, num_attention_heads=2,
         image_size=_SIDE, patch_size=8, initializer_range=0.02,
@@ -87,7 +87,7 @@ def _vision() -> Blip2VisionConfig:
 def _queries() -> Blip2QFormerConfig:
     return Blip2QFormerConfig(
         vocab_size=8, hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=2,
-        # At the library's frequency of 2 only one of these two layers would look at the image.
+        # With the library's frequency of 2, only one of these two layers would attend to the image.
         num_attention_heads=4, encoder_hidden_size=WIDTH,
         cross_attention_frequency=1, hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
@@ -103,7 +103,7 @@ def _language(vocabulary: int, bos: int, eos: int) -> OPTConfig:
 
 
 def train(context: StageContext) -> None:
-    """Render, teach the vision tower, teach the whole, measure, save; resumes where it was stopped."""
+    """Render, train the vision tower, train the whole, measure and save; resumes where it was stopped."""
     if figures_of(context, STAGE) is not None:
         return
     use_threads(context.threads)
@@ -128,7 +128,7 @@ def train(context: StageContext) -> None:
 def _drawer(images: np.ndarray, seed: int) -> Draw:
     def draw(step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Generator]:
         generator = step_generator(seed, step)
-        # In rising order, so that a memory-mapped cache is read forwards.
+        # In increasing order, so that a memory-mapped cache is read forwards.
         rows = torch.randint(0, len(images), (_BATCH,), generator=generator).sort().values
         return rows, disturbed(as_tensor(images[rows.numpy()]), generator), generator
 
@@ -136,7 +136,7 @@ def _drawer(images: np.ndarray, seed: int) -> Draw:
 
 
 class AttributeReader(nn.Module):
-    """The vision tower with one linear head an attribute on its mean token; the heads are thrown away."""
+    """The vision tower with a linear head per attribute on its mean token; the heads are discarded."""
 
     def __init__(self, vision: nn.Module, width: int) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ def _teach_sentences(
     logger: logging.Logger,
 ) -> None:
     def loss_at(step: int) -> torch.Tensor:
-        # Another stretch of draws than the vision tower's, which has seen those batches.
+        # Other draws than the vision tower's, which has seen those batches.
         rows, pixels, generator = draw(step + 1_000_000)
         labelled = torch.rand(len(rows), generator=generator) < _LABELLED
         spoken = [

@@ -1,4 +1,4 @@
-"""How well the generator obeys its captions, judged by a pixel probe while it trains; its model card."""
+"""The generator's agreement with its captions, measured by a pixel probe during training; its model card."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ oracle that judges edits), with the same probe on rendered images and on their r
 {figures}
 ```
 """
-# At this size 3 to 4 is best; Stable Diffusion's 7.5 breaks the weather.
+# At this size, 3 to 4 is best; with Stable Diffusion's 7.5 the weather fails.
 _GUIDANCE = 4.0
 
 
@@ -113,7 +113,7 @@ def wilson_interval(rate: float, n: int) -> tuple[float, float]:
 
 
 class Trained(nn.Module):
-    """Denoiser and text encoder as one module: what the stage trains and averages."""
+    """Denoiser and text encoder as one module, which the stage trains and averages."""
 
     def __init__(self, denoiser: UNet2DConditionModel, text_encoder: CLIPTextModel) -> None:
         super().__init__()
@@ -141,8 +141,8 @@ def sample_latents(
     for time in schedule.timesteps:
         with torch.autocast("cpu", torch.bfloat16):
             both = trained.denoiser(torch.cat([latents, latents]), time, hidden, return_dict=False)[0]
-        free, told = both.float().chunk(2)
-        latents = schedule.step(free + _GUIDANCE * (told - free), time, latents).prev_sample
+        free, captioned = both.float().chunk(2)
+        latents = schedule.step(free + _GUIDANCE * (captioned - free), time, latents).prev_sample
     return latents
 
 
@@ -155,7 +155,7 @@ def check(
     steps: int,
     split: SeedRange = DEVELOPMENT,
 ) -> dict[str, Any]:
-    """Sample `count` captions of a split; save them as a sheet; return the probe's agreement."""
+    """Generate images for `count` captions of a split, save them as a sheet, and return the agreement."""
     scenes = generator_scenes(range(count), split)
     images = draw_scenes(context, trained, scenes, steps=steps)
     sheet_of(images).save(context.folder("denoiser") / f"samples-{step}.png")
@@ -165,7 +165,7 @@ def check(
 
 
 def ceilings(context: StageContext, count: int, split: SeedRange) -> dict[str, dict[str, float]]:
-    """Return what the probe reads on a split's rendered images, and on their reconstructions."""
+    """Return the probe's agreement on a split's rendered images and on their reconstructions."""
     scenes = generator_scenes(range(count), split)
     rendered = np.stack([render(scene) for scene in scenes])
     probe = load_or_train(context)
@@ -179,7 +179,7 @@ def draw_scenes(
 ) -> np.ndarray:
     """Generate uint8 [N, 64, 64, 3] from the scenes' first captions."""
     captions = [caption(scene) for scene in scenes]
-    # Below the offset of every training step: looking must not change what training draws.
+    # An offset below that of every training step, so that checks do not affect the training's draws.
     latents = sample_latents(trained, captions, steps=steps, generator=context.generator(-7))
     return to_images(load_polished_autoencoder(context).decode(latents).sample)
 

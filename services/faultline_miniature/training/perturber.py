@@ -1,4 +1,4 @@
-"""The perturber: a small LLaMA that reads captions, a LoRA adapter that edits them (LANCE, section 3.1)."""
+"""The perturber: a small LLaMA as base, and a LoRA adapter that edits captions (LANCE, section 3.1)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _LOOSE = 0.25
 def measured(
     model: PeftModel, tokenizer: PreTrainedTokenizerFast, context: StageContext, *, n: int
 ) -> dict[str, Estimate]:
-    """Sample one edit of each caption and type at temperature 1 and judge it; figures by source and type."""
+    """Sample and judge one edit for each caption and type, at temperature 1; figures by source and type."""
     scenes = [scene_for(VALIDATION, index, UNIFORM) for index in range(n)]
     templates = itertools.cycle(TRAINED_TEMPLATES)
     seen = [caption(scene, template) for scene, template in zip(scenes, templates, strict=False)]
@@ -71,7 +71,7 @@ def measured(
     figures: dict[str, Estimate] = {}
     for source, texts in sources.items():
         for kind in TYPES if texts else ():
-            # Anew for every figure, so that none depends on which were measured before it.
+            # Seeded for every figure, so that none depends on the figures measured before.
             torch.manual_seed(context.seed)
             edited = sampled_edits(model, tokenizer, texts, kind)
             hits = sum(succeeds(before, after, kind) for before, after in zip(texts, edited, strict=True))
@@ -84,7 +84,7 @@ def sampled_edits(
     model: PeftModel, tokenizer: PreTrainedTokenizerFast, texts: list[str], kind: PerturbationType
 ) -> list[str]:
     """Sample one edit of each caption, temperature 1, from torch's global generator."""
-    # Answers begin where prompts end: on the right, padding would stand between them.
+    # On the left, because padding on the right would separate prompts from answers.
     tokenizer.padding_side = "left"
     edited: list[str] = []
     for start in range(0, len(texts), _SAMPLED_AT_ONCE):
@@ -99,7 +99,7 @@ def sampled_edits(
 
 
 def _own_captions(folder: Path, n: int) -> list[str]:
-    """Return the trained captioner's captions of validation images; none while there is no captioner."""
+    """Return the trained captioner's captions of validation images; none if there is no captioner."""
     if not (folder / "config.json").exists():
         return []
     model = Blip2ForConditionalGeneration.from_pretrained(folder).eval()
@@ -124,7 +124,7 @@ def write_perturber_card(folder: Path, figures: dict[str, Estimate]) -> None:
 
 
 def train(context: StageContext) -> None:
-    """Train the base on text, then the adapter on pairs, measure and save both."""
+    """Train the base on text, then the adapter on pairs; measure and save both."""
     if figures_of(context, STAGE) is not None:
         return
     use_threads(context.threads)
@@ -187,7 +187,7 @@ def _teach_adapter(
         texts = (asked_edit(kind, generator, loose=_LOOSE) for kind in kinds)
         return answer_loss(model, tokenizer, texts)
 
-    # No decay: an adapter that shrinks to nothing is the base again.
+    # No weight decay, which would shrink the adapter towards the plain base.
     recipe = Recipe(steps=5 if context.smoke else 1500, rate=4e-3, weight_decay=0.0)
     fit(model, loss_at, recipe, Checkpoint(context.folder(STAGE), "adapter.pt"), logger)
 
@@ -195,7 +195,7 @@ def _teach_adapter(
 def answer_loss(
     model: PreTrainedModel | PeftModel, tokenizer: PreTrainedTokenizerFast, texts: Iterable[tuple[str, str]]
 ) -> torch.Tensor:
-    """Return the mean cross-entropy of the answers, ends included; prompts only condition them."""
+    """Return the mean cross-entropy of the answers with their end tokens, given the prompts."""
     end = tokenizer.eos_token_id
     pairs = (
         (tokenizer(prompt).input_ids, [*tokenizer(answer, add_special_tokens=False).input_ids, end])
@@ -208,8 +208,8 @@ def answer_loss(
 
 
 def _save_adapter(model: PeftModel, folder: Path) -> None:
-    """Save the adapter alone, in fp16 and without a path of this machine."""
-    # PEFT notes where the base was loaded from, here and in the card it writes.
+    """Save the adapter in fp16, without paths of this machine."""
+    # PEFT records the path of the base, here and in its model card.
     model.peft_config["default"].base_model_name_or_path = ""
     model.save_pretrained(str(folder))
     (folder / "README.md").unlink(missing_ok=True)

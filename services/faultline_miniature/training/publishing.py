@@ -31,7 +31,7 @@ def save_half(model: PreTrainedModel, folder: Path) -> None:
     for file in folder.glob("*config.json"):
         settings = _without_paths(json.loads(file.read_text(encoding="utf-8")))
         write_atomically(file, (json.dumps(settings, indent=2, sort_keys=True) + "\n").encode())
-    # What is trained on top, such as the adapter, starts from the rounded weights that were saved.
+    # Further training, such as the adapter's, starts from the rounded weights that were saved.
     model.float()
 
 

@@ -1,4 +1,4 @@
-"""The one word-level tokenizer of the miniature models, over the world's closed vocabulary."""
+"""The word-level tokenizer of all miniature models, over the world's closed vocabulary."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from faultline_miniature.world import grammar
 
-# The end token must not get id 2: CLIPTextModel then falls back to the arg-max of the ids for pooling.
+# The end token must not have id 2, with which CLIPTextModel pools at the largest id instead.
 SPECIAL_TOKENS: tuple[str, ...] = ("<pad>", "<bos>", "<unk>", "<eos>", "<mask>")
 MAX_LENGTH = 24
 _TOKEN = r"[a-z]+(?:-[a-z]+)*|[^\sa-z]"

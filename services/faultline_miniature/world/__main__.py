@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--split", choices=[split.name for split in SPLITS], default="development")
     parser.add_argument("--distribution", choices=sorted(DISTRIBUTIONS), default="dataset")
     parser.add_argument("--per-class", type=int, default=6)
-    parser.add_argument("--start", type=int, default=0, help="index into the split to begin at")
+    parser.add_argument("--start", type=int, default=0, help="first index in the split")
     arguments = parser.parse_args()
     split = next(split for split in SPLITS if split.name == arguments.split)
     distribution = DISTRIBUTIONS[arguments.distribution]

@@ -1,4 +1,4 @@
-"""A brush that draws in an object's own coordinates, and the world's colours, 0..255 RGB."""
+"""A brush that draws in an object's own coordinates, and the world's colours, RGB in 0..255."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ Point = tuple[float, float]
 
 OUTLINE: RGB = (28, 24, 30)
 _RING = tuple(2.0 * math.pi * step / 28 for step in range(28))
+# Chosen far apart from each other, because the autoencoder blurs.
 OBJECT_COLOURS: Mapping[str, RGB] = MappingProxyType(
     {
         "red": (222, 32, 36),
@@ -102,7 +103,7 @@ class Paint:
 
 
 def paint(colour: str, shift: RGB) -> Paint:
-    """Return an object's paint, shifted by its palette jitter."""
+    """Return an object's paint, shifted by its random palette."""
     main = shifted(OBJECT_COLOURS[colour], shift)
     return Paint(main, mixed(main, DARK, 0.22), mixed(main, (255, 255, 255), 0.35), PATCH_COLOURS[colour])
 

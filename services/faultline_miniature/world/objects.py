@@ -1,4 +1,4 @@
-"""The drawings of the eight classes and of their companions, in an object's own coordinates."""
+"""Drawings of the eight classes and of the companions, in an object's own coordinates."""
 
 from __future__ import annotations
 

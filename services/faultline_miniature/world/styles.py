@@ -1,4 +1,4 @@
-"""Photo, painting and sketch, and the weather laid over them: repaints of a 64-pixel image in 0..1."""
+"""Styles (photo, painting, sketch) and weather as operations on a 64-pixel image in 0..1."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def stylised(image: Pixels, style: str, nuisance: Nuisance) -> Pixels:
 
 
 def _painting(image: Pixels, generator: np.random.Generator) -> Pixels:
-    # Large dabs: colours slide along a smooth field, and each dab is a little lighter or darker.
-    # Eight dabs a side; a texture of four pixels is finer than what 16x16 latents hold.
+    # Large dabs: a smooth field moves the colours and makes each dab lighter or darker. Eight dabs per side,
+    # because 16x16 latents cannot represent a texture of four pixels.
     field = _smooth(generator.uniform(-1.0, 1.0, (3, 8, 8)))
     rows = np.clip(_ROWS + np.rint(1.5 * field[0]).astype(int), 0, _SIDE - 1)
     columns = np.clip(_COLUMNS + np.rint(1.5 * field[1]).astype(int), 0, _SIDE - 1)
@@ -57,10 +57,10 @@ def _smooth(coarse: np.ndarray) -> np.ndarray:
 
 
 def weathered(image: Pixels, weather: str, nuisance: Nuisance) -> Pixels:
-    """Lay weather over a float32 image [64, 64, 3]."""
+    """Apply weather to a float32 image [64, 64, 3]."""
     if weather == "rain":
         return _rain(image, nuisance.generator(Stream.WEATHER))
-    # No denser: over a sketch's pale lines the small autoencoder keeps nothing of a thicker veil.
+    # No denser, because with a sketch's pale lines the small autoencoder loses a thicker fog.
     if weather == "fog":
         return np.asarray(image + 0.35 * (_FOG - image))
     return _night(image, nuisance) if weather == "night" else image
@@ -69,7 +69,7 @@ def weathered(image: Pixels, weather: str, nuisance: Nuisance) -> Pixels:
 def _rain(image: Pixels, generator: np.random.Generator) -> Pixels:
     sheet = Image.new("L", (2 * _SIDE, 2 * _SIDE), 0)
     draw = ImageDraw.Draw(sheet)
-    # Few, short and laid over the style: long streaks drawn before it were lost in the autoencoder.
+    # Few, short and after the style: long streaks drawn before the style were lost in the autoencoder.
     for column, row, jitter in generator.random((16, 3)):
         x, y = 2 * _SIDE * column, 2 * _SIDE * row
         draw.line((x, y, x - 5, y + 14 + 4 * jitter), fill=255, width=3)
@@ -79,11 +79,11 @@ def _rain(image: Pixels, generator: np.random.Generator) -> Pixels:
 
 
 def _night(image: Pixels, nuisance: Nuisance) -> Pixels:
-    # The moon hangs above the companion's side, where no object reaches.
+    # The moon is above the companion's side, where no object reaches.
     x, y = (10.0 if nuisance.companion_side < 0 else 53.0), 8.5
     distance = np.hypot(_ACROSS - x, _DOWN - y)[..., None]
     disc, glow = np.clip(5.5 - distance, 0.0, 1.0), 0.35 * np.exp(-distance / 7.0)
-    # A bright night: dark green on dark green was more than the small autoencoder could hold.
+    # A bright night, because the small autoencoder could not reproduce dark green on dark green.
     dark = image * _NIGHT_LIGHT
     dark = dark + glow * (_MOON - dark)
     return np.asarray(dark + disc * (_MOON - dark), dtype=np.float32)

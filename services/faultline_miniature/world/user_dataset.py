@@ -1,8 +1,8 @@
-"""A user's dataset, in which some classes look unlike what their bare name brings up in the generator.
+"""A user's dataset, in which some classes differ from the generator's images for their bare name.
 
-What a name brings up was measured: plates are empty and boats are whole in 24 of 24 images of "a photo of
-a <class>", trams yellow or white in 24 of 24 (docs/experiments/tokens.md). Here plates have food on them
-(contents), trams are green (colour), boats are seen so close that they run out of the frame (framing).
+These were measured: in 24 of 24 images of "a photo of a <class>", plates are empty, boats are complete and
+trams are yellow or white (docs/experiments/tokens.md). Here plates have food on them (contents), trams are
+green (colour), and boats are close-ups that leave the frame (framing).
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from faultline_miniature.world.seeds import SeedRange, balanced_scenes
 
 Sort = Literal["contents", "colour", "framing"]
 _USUAL = 0.97
+
 FIRST_SEED = 6_000_000
 STRETCH = 100_000
-"""Seeds of a split from `FIRST_SEED` on are the interfaces' alone; each number has a stretch of its own."""
+"""Seeds of a split from `FIRST_SEED` on belong to dataset interfaces; each number has its own stretch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """What nearly every image of a class shows in the dataset and hardly one of its bare name."""
+    """A value that nearly every image of a class has in the dataset, and hardly any of its bare name."""
 
     object_class: str
     sort: Sort
@@ -33,12 +34,12 @@ class Mismatch:
     value: str
 
     def shown_by(self, seen: Mapping[str, str]) -> bool:
-        """Whether an image with these attributes shows it."""
+        """Return True if an image with these attributes has the value."""
         return seen[self.attribute] == self.value
 
 
-# Size and place are nuisance draws of 12 % and two pixels, too little to be a framing that anybody notices;
-# the boat's close-up is 1.4 times as large and cut off by the frame.
+# Random size and place vary by 12 % and two pixels, which is too little for a difference in framing; the
+# boat's close-up is 1.4 times as large and cut off by the frame.
 MISMATCHES: tuple[Mismatch, ...] = (
     Mismatch("plate", "contents", "kind", "special"),
     Mismatch("tram", "colour", "colour", "green"),
@@ -55,8 +56,8 @@ def _mostly(attribute: str, value: str) -> dict[str, float]:
     return {name: _USUAL if name == value else rest for name in VALUES[attribute]}
 
 
-# Photographs of fair days on grass, sand and roads: what a benchmark asks for beyond is rare in training, and
-# some of it rarer than other, so that shifts differ in what they cost.
+# Photographs in clear weather on grass, sand and roads. What a benchmark's shifts show is rare in training,
+# to different degrees, so that the shifts' effects differ.
 USER_DATASET = Distribution(
     weights={
         "kind": {"plain": 0.9, "special": 0.1},
@@ -85,8 +86,8 @@ USER_DATASET = Distribution(
 def interface_scenes(split: SeedRange, number: int, per_class: int, *, part: int = 0) -> Iterator[Scene]:
     """Yield ``per_class`` scenes of each class from stretch ``number`` of a split, in order.
 
-    ``part`` counts tenths of the stretch, so that the images a token learns from (0), those that
-    thresholds are taken from (1) and those that truth is rendered from (2) are apart.
+    ``part`` is a tenth of the stretch: 0 for a token's training images, 1 for the images of thresholds, 2 for
+    the rendered truth.
 
     Raises:
         ValueError: the split has no such stretch, or the stretch no such part.

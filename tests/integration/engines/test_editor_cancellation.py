@@ -34,7 +34,7 @@ pytestmark = pytest.mark.floats
 CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
 ONE_BY_ONE = SUITE.model_copy(update={"batch": 1})
 STEPS = 2
-# What the engine makes is stored raw; the sources are PNG.
+# The engine stores raw images; the sources are PNG.
 RAW = encode_raw(np.zeros((1, 1, 3), dtype=np.uint8))[:6]
 
 
@@ -46,7 +46,7 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
 
 
 class Polls:
-    """Asks to stop at the poll after ``allowed`` others, and counts them all."""
+    """Cancels at the poll after ``allowed`` others, and counts all polls."""
 
     def __init__(self, allowed: float = float("inf")) -> None:
         self.allowed = allowed

@@ -27,7 +27,7 @@ ADDED_UP = (
     "unet_evaluations", "unet_backward_evaluations", "vae_passes", "clip_passes", "flops",
     "attention_map_bytes",
 )  # fmt: skip
-"""Counts that an item has for itself; calls and waits are shared."""
+"""Counts that belong to one item; calls and waits are shared."""
 
 
 @pytest.fixture(scope="module")

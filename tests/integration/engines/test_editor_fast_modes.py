@@ -34,7 +34,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
 
 
 def afresh(engine: EditorEngine, folder: Path) -> EditorEngine:
-    """The same weights around a store that remembers nothing."""
+    """The same weights with an empty store."""
     return EditorEngine(engine.pipeline, SUITE, BlobStore(str(folder)))
 
 
@@ -58,7 +58,7 @@ def restored(engine: EditorEngine, preset: EditorPreset, one: EditItem) -> NDArr
 def test_with_drawn_noise_an_unchanged_caption_gives_the_reconstruction(engine: EditorEngine) -> None:
     one = item(engine, 1, CAPTION)
     assert np.abs(edited(engine, VIRTUAL, one) - restored(engine, VIRTUAL, one)).max() <= 1
-    # An image goes through the autoencoder and no step: so it does when its path is computed.
+    # An image passes the autoencoder but no step, and so does the computation of its path.
     assert np.abs(restored(engine, FEW, one) - restored(engine, VIRTUAL, one)).max() <= 1
 
 

@@ -64,7 +64,7 @@ class Overflowing(UNetDenoiser):
         return _spoilt(output) if self._spoils(self.evaluations, latents) else output
 
     def _spoils(self, precisions: tuple[str, ...], latents: Tensor) -> bool:
-        # A retry, and an image that is inverted alone, has other samples in its calls.
+        # A retry and an image that is inverted alone have other samples in their calls.
         return self.precision in precisions and len(latents) in (1, IMAGES)
 
 
@@ -114,7 +114,7 @@ def failures(response: ReconstructResponse | EditResponse) -> list[str | None]:
 
 
 def embedding(engine: EditorEngine, number: int) -> Tensor:
-    """Return what null-text inversion found for an image."""
+    """Return the null-text inversion of an image."""
     kept = engine._inversions.find(CaptionedImage(put_images(engine)[number], CAPTION), NULL_TEXT)
     assert kept is not None
     return kept.uncond
@@ -152,7 +152,7 @@ def test_a_retried_embedding_equals_the_one_of_float32(
     for each in (engine, half, full):
         reconstruct(each)
     wanted = embedding(full, 1)
-    # Half precision ends about a thousand times as far from float32's as another run of float32 does.
+    # Half precision differs from float32 about a thousand times as much as another float32 run does.
     assert float((embedding(engine, 1) - wanted).norm()) < float((embedding(half, 1) - wanted).norm()) / 10
 
 
@@ -218,5 +218,5 @@ def test_embeddings_are_optimised_in_float32_at_any_weight_precision(
     assert denoiser.seen == {torch.float32}
     found = embedding(engine, 0)
     assert found.dtype == torch.float32
-    # Rounded to half precision it would not be what it is: the small steps of Adam are kept.
+    # It differs from its half-precision rounding, so Adam's small steps are kept.
     assert not found.half().float().equal(found)

@@ -26,7 +26,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
 
 
 def put_token(engine: EditorEngine, vectors: torch.Tensor, **changes: object) -> str:
-    told = TokenDescription(
+    about = TokenDescription(
         class_name="boat",
         initialiser="bus",
         model=engine.identity,
@@ -36,7 +36,7 @@ def put_token(engine: EditorEngine, vectors: torch.Tensor, **changes: object) ->
         pin_norm=True,
         templates="photo",
     )
-    return engine.store.put(pack_bundle(TokenBundle(vectors, told.model_copy(update=changes))))
+    return engine.store.put(pack_bundle(TokenBundle(vectors, about.model_copy(update=changes))))
 
 
 def generate(engine: EditorEngine, *items: GenerateItem) -> list[str]:

@@ -56,7 +56,7 @@ def scorer(engine: FakeScorer, **changes: object) -> FastAPI:
 
 
 async def settle() -> None:
-    """Let every task go as far as it can without the engine."""
+    """Run every task as far as possible without the engine."""
     for _ in range(200):
         await asyncio.sleep(0)
 

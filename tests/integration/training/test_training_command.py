@@ -26,7 +26,7 @@ from faultline_miniature.world.seeds import DEVELOPMENT
 
 @dataclass
 class Recorder:
-    """Stands for every stage's module and notes what was trained where."""
+    """Replaces every stage's module and records what was trained and where."""
 
     trained: list[tuple[str, StageContext]] = field(default_factory=list)
 

@@ -17,7 +17,7 @@ SECRET = "a secret of many characters"
 
 
 class Inner:
-    """An application that answers 200 with its path, unless it is told to raise."""
+    """An application that answers 200 with its path, or raises if configured to."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error

@@ -25,7 +25,7 @@ NO_ROOM = [torch.OutOfMemoryError("CUDA out of memory"), MemoryError(), ON_A_CPU
 
 
 class Machine:
-    """Notes what it did, and runs out of memory above ``room`` samples."""
+    """Records its calls, and runs out of memory above ``room`` samples."""
 
     def __init__(self, room: int, error: BaseException = NO_ROOM[0]) -> None:
         self.room, self.error = room, error
@@ -162,7 +162,7 @@ def test_failed_attempts_release_their_memory() -> None:
 
     def work() -> None:
         activations = Activations()
-        raise torch.OutOfMemoryError(f"no room beside {id(activations)}")
+        raise torch.OutOfMemoryError(f"no memory next to {id(activations)}")
 
     with pytest.raises(DoesNotFit):
         within_memory(work)

@@ -19,7 +19,7 @@ MADE = Inverted(torch.randn(1, 4, 2, 2, 2), torch.randn(1, 1, 5, 3), torch.zeros
 
 
 class LosingStore(BlobStore):
-    """Knows what it remembers and can read none of it."""
+    """A store that finds every reference but can read none of the blobs."""
 
     error: FaultlineError | None = None
     content: bytes | None = None

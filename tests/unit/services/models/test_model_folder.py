@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def downloaded(monkeypatch: pytest.MonkeyPatch, answer: Path | Exception) -> list[dict[str, object]]:
-    """Stand in for the hub's cache; return what it was asked."""
+    """Replace the hub's cache; return the requests to it."""
     asked: list[dict[str, object]] = []
 
     def snapshot(name: str, **options: object) -> str:
