@@ -97,10 +97,10 @@ def agreement_table(figures: dict[str, Any]) -> str:
     lines = ["| attribute | generated | 95 % interval | n | reconstructed | rendered |", "| --- " * 6 + "|"]
     for name, rate in figures["agreement"].items():
         low, high = wilson_interval(rate, figures["n"])
-        beside = " | ".join(
+        others = " | ".join(
             f"{figures[kind][name]:.2f}" if kind in figures else "-" for kind in ("rebuilt", "rendered")
         )
-        lines.append(f"| {name} | {rate:.2f} | {low:.2f} to {high:.2f} | {figures['n']} | {beside} |")
+        lines.append(f"| {name} | {rate:.2f} | {low:.2f} to {high:.2f} | {figures['n']} | {others} |")
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
+from fakes.tiny_pipeline import RESOLUTION, SUITE
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import (
     EditItem,
@@ -27,10 +27,8 @@ VIRTUAL = FEW.model_copy(update={"inversion": "virtual", "solver": "consistent"}
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return EditorEngine.load(SUITE, folder, BlobStore(str(tmp_path_factory.mktemp("store"))))
+def engine(root: Path, tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
+    return EditorEngine.load(SUITE, root, BlobStore(str(tmp_path_factory.mktemp("store"))))
 
 
 def afresh(engine: EditorEngine, folder: Path) -> EditorEngine:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet, write_tiny_pipeline
+from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet
 
 # isort: split
 from torch import Tensor
@@ -30,7 +30,7 @@ from faultline_core.errors import Cancelled, NumericalFailure
 from faultline_core.images.codecs import encode_png
 from faultline_services.editor.caches import CaptionedImage
 from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.pipeline import Pipeline, load_pipeline
+from faultline_services.editor.pipeline import Pipeline
 from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 pytestmark = pytest.mark.floats
@@ -72,13 +72,6 @@ def _spoilt(rows: Tensor) -> Tensor:
     rows = rows.clone()
     rows[len(rows) // 2] = torch.nan
     return rows
-
-
-@pytest.fixture(scope="module")
-def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return load_pipeline(SUITE, folder, device="cpu", dtype="float32")
 
 
 @pytest.fixture

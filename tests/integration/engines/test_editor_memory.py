@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet, write_tiny_pipeline
+from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet
 
 # isort: split
 from torch import Tensor
@@ -32,7 +32,7 @@ from faultline_core.errors import ResourceExhausted
 from faultline_core.images.codecs import encode_png
 from faultline_core.types import Decoder, Inversion
 from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.pipeline import Pipeline, load_pipeline
+from faultline_services.editor.pipeline import Pipeline
 from faultline_services.editor.tokens.files import TokenBundle, unpack_bundle
 from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
@@ -58,13 +58,6 @@ class SmallCard(UNetDenoiser):
             raise torch.OutOfMemoryError(f"tried to allocate {rows} samples")
         self.largest = max(self.largest, rows)
         return super().__call__(latents, timestep, text, control)
-
-
-@pytest.fixture(scope="module")
-def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return load_pipeline(SUITE, folder, device="cpu", dtype="float32")
 
 
 @pytest.fixture

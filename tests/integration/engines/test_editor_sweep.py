@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
-from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
+from fakes.tiny_pipeline import RESOLUTION, SUITE
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import EditItem, EditorPreset, EditRequest, EditResponse
 from faultline_core.images.codecs import encode_png
@@ -20,13 +20,6 @@ pytestmark = pytest.mark.floats
 CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
 SWEEP = (0.25, 0.5, 0.75)
 PRESET = EditorPreset(steps=8, guidance=2.0, inner_steps=2, self_replace=SWEEP)
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return folder
 
 
 class Bench:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from evaluation.reference.same_answers import LEVELS, levels_apart, stored_images
-from fakes.tiny_pipeline import SUITE, write_tiny_pipeline
+from fakes.tiny_pipeline import SUITE
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import GENERATED_KIND, GenerateItem, GenerateRequest
 from faultline_core.contract.tokens import TokenDescription
@@ -19,10 +21,8 @@ MISSING, PROMPT = "e" * 64, "a photo of a <class>"
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return EditorEngine.load(SUITE, folder, BlobStore(str(tmp_path_factory.mktemp("store"))))
+def engine(root: Path, tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
+    return EditorEngine.load(SUITE, root, BlobStore(str(tmp_path_factory.mktemp("store"))))
 
 
 def put_token(engine: EditorEngine, vectors: torch.Tensor, **changes: object) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from evaluation.reference.same_answers import FLOAT32, LEVELS, levels_apart, stored_images
 from evaluation.reference.same_tokens import is_same_learning, is_same_token
-from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
+from fakes.tiny_pipeline import RESOLUTION, SUITE
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import GenerateItem, GenerateRequest
 from faultline_core.contract.tokens import (
@@ -37,13 +37,6 @@ PRESET = TextualInversionPreset.model_validate(
     {"steps": 8, "learning_rate": 5e-3, "batch": 2, "templates": TEMPLATES}
 )
 STARTS = {"boat": "bus", "wagon": "red tram", "sled": "snow"}
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return folder
 
 
 @pytest.fixture(scope="module")
