@@ -34,11 +34,11 @@ from faultline_core.contract.captioner import CaptionItem, CaptionRequest
 from faultline_core.contract.runs import Item
 from faultline_core.suite import load_suite
 from faultline_core.types import EDIT_TYPES
-from faultline_miniature.world.__main__ import DISTRIBUTIONS, balanced_scenes
+from faultline_miniature.world.__main__ import DISTRIBUTIONS
 from faultline_miniature.world.dataset import encode_png
 from faultline_miniature.world.grammar import parse
 from faultline_miniature.world.scene import Scene
-from faultline_miniature.world.seeds import SPLITS
+from faultline_miniature.world.seeds import SPLITS, balanced_scenes
 from faultline_services.captioner.engine import CaptionerEngine
 
 MEASURES = ("success", "fidelity", "label")

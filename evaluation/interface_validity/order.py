@@ -17,7 +17,7 @@ from faultline_core.suite import load_suite
 from faultline_miniature.training import zoo
 from faultline_miniature.world.scene import VALUES, Scene
 from faultline_miniature.world.seeds import SeedRange
-from faultline_miniature.world.stretches import interface_scenes
+from faultline_miniature.world.user_dataset import interface_scenes
 
 from .images import Layout
 from .world_shifts import BASE_PROMPT, WORLD_SHIFTS, WorldShift

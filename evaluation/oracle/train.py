@@ -17,7 +17,7 @@ from faultline_core.types import Estimate
 from faultline_miniature.training import figures
 from faultline_miniature.training.degradation import degrade, mirrored
 from faultline_miniature.training.fitting import Recipe, fit
-from faultline_miniature.training.half import write_half
+from faultline_miniature.training.publishing import write_half
 from faultline_miniature.training.rendered import as_tensor, render_all, step_generator
 from faultline_miniature.training.stage import Checkpoint, use_threads, write_atomically
 from faultline_miniature.world import UNIFORM, VALUES, Scene, render, scene_for

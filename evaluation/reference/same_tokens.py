@@ -5,7 +5,7 @@ from __future__ import annotations
 from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
 from faultline_core.contract.editor import GenerateItem, GenerateRequest
 from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.tokens.bundle import TokenBundle, pack_bundle
+from faultline_services.editor.tokens.files import TokenBundle, pack_bundle
 
 STRAY = 0.01
 """How far, as a share of the way that was learned, one token may end from another that is the same.

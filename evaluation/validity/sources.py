@@ -13,12 +13,11 @@ from faultline import Client
 from faultline_core.contract.datasets import SourceUpload
 from faultline_core.images.codecs import encode_raw
 from faultline_miniature.training.bugs import Bug, as_trained
-from faultline_miniature.world.__main__ import balanced_scenes
 from faultline_miniature.world.dataset import encode_png
 from faultline_miniature.world.renderer import render
 from faultline_miniature.world.sampling import DATASET, Distribution
 from faultline_miniature.world.scene import VALUES, Scene
-from faultline_miniature.world.seeds import VALIDATION
+from faultline_miniature.world.seeds import VALIDATION, balanced_scenes
 
 STRETCH = 100_000
 FIRST = 1_000_000

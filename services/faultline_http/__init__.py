@@ -1,11 +1,16 @@
 """The HTTP edge that the gateway and the services share.
 
-Request ids, problem documents and exception handlers behave alike on both sides.
+Request ids, problem documents and exception handlers behave the same on both sides.
 """
 
 from faultline_http.exception_handlers import FieldRule, install_error_handlers
-from faultline_http.middleware import MAX_REQUEST_ID_LENGTH, ProblemMiddleware, request_id_of
-from faultline_http.problems import RETRY_AFTER_SECONDS, problem_response
+from faultline_http.problems import (
+    MAX_REQUEST_ID_LENGTH,
+    RETRY_AFTER_SECONDS,
+    ProblemMiddleware,
+    problem_response,
+    request_id_of,
+)
 
 __all__ = [
     "MAX_REQUEST_ID_LENGTH",

@@ -1,4 +1,4 @@
-"""Exception handlers: every failure leaves as problem+json with a code from the closed list."""
+"""Exception handlers: every failure is answered as problem+json with a code from the closed list."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from starlette.responses import Response
 
 from faultline_core.contract.base import FieldProblem
 from faultline_core.errors import FaultlineError, InvalidRequest, MethodNotAllowed, NotFound
-from faultline_http.middleware import request_id_of
-from faultline_http.problems import problem_response
+from faultline_http.problems import problem_response, request_id_of
 
 MAX_NAMED_FIELDS = 20
 
@@ -32,20 +31,20 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FieldRule:
-    """Field errors that ``matches`` are refused as ``refusal`` instead of as `InvalidRequest`."""
+    """Field errors for which ``matches`` is true are refused as ``refusal`` instead of `InvalidRequest`."""
 
     refusal: type[FaultlineError]
     matches: Callable[[FieldError], bool]
 
 
 def install_error_handlers(app: FastAPI, rules: Sequence[FieldRule] = ()) -> None:
-    """Answer the error tree, refused bodies and the router's own errors as problem documents.
+    """Answer Faultline's errors, refused bodies and the router's errors as problem documents.
 
-    Where a body breaks several of the ``rules``, the first in their order names the problem.
+    If a body breaks several of the ``rules``, the first of them determines the problem.
     """
 
     async def refused_fields(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)  # it is registered for no other
+        assert isinstance(error, RequestValidationError)  # it is registered only for this class
         return _field_problems(request, error.errors(), rules)
 
     app.add_exception_handler(FaultlineError, _faultline_error)
@@ -54,15 +53,15 @@ def install_error_handlers(app: FastAPI, rules: Sequence[FieldRule] = ()) -> Non
 
 
 def json_pointer(location: Sequence[str | int]) -> str:
-    """Return the RFC 6901 pointer of a location of pydantic's, without its first part (body, query, ...)."""
-    # For a field with several allowed types pydantic names the alternative, which is no part of the body.
+    """Return the RFC 6901 pointer of a pydantic location, without its first part (body, query, ...)."""
+    # For a field with several types, pydantic names the alternative, which is not part of the body.
     parts = (part for part in map(str, location[1:]) if _ALTERNATIVE.fullmatch(part) is None)
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 async def _faultline_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, FaultlineError)  # it is registered for no other
-    # The caller can mend a 4xx; a 5xx is ours and must be found in the log by its request.
+    assert isinstance(error, FaultlineError)  # it is registered only for this class
+    # The caller can correct a 4xx; a 5xx is our fault, and its request id must lead to it in the log.
     if error.status >= 500:
         _logger.warning("request %s: %s: %s", request_id_of(request), error.code, error.detail)
     return problem_response(error, request_id_of(request))
@@ -70,7 +69,7 @@ async def _faultline_error(request: Request, error: Exception) -> Response:
 
 def _field_problems(request: Request, found: Sequence[FieldError], rules: Sequence[FieldRule]) -> Response:
     ranked = sorted(found, key=lambda error: _rank(error, rules))
-    # The field and pydantic's words, never the input: it may be an image or a secret.
+    # The field and pydantic's message, but never the input, which may be an image or a secret.
     fields = [_field_problem(error) for error in ranked[:MAX_NAMED_FIELDS]]
     rank = _rank(ranked[0], rules)
     refusal = rules[rank].refusal if rank < len(rules) else InvalidRequest
@@ -85,7 +84,7 @@ def _rank(error: FieldError, rules: Sequence[FieldRule]) -> int:
 
 def _field_problem(error: FieldError) -> FieldProblem:
     if error["type"] == _JSON_INVALID:
-        # FastAPI puts the character's position where the field's name would stand.
+        # FastAPI puts the character's position in the place of the field's name.
         reason, position = error["ctx"]["error"], error["loc"][-1]
         return FieldProblem(
             pointer="", detail=f"the body is not valid JSON: {reason} at character {position}"
@@ -95,9 +94,9 @@ def _field_problem(error: FieldError) -> FieldProblem:
 
 
 async def _router_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # it is registered for no other
+    assert isinstance(error, HTTPException)  # it is registered only for this class
     response = problem_response(_named(request, error), request_id_of(request))
-    # A 405 owes its caller the Allow header.
+    # A 405 must have the Allow header.
     if error.headers:
         response.headers.update(error.headers)
     return response

@@ -1,4 +1,4 @@
-"""Settings of the services: one frozen object a process, the environment read in one place."""
+"""Settings of the services: one frozen object per process; only this module reads the environment."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ SHARED_PREFIX = "FAULTLINE_"
 OWN_PREFIX = "FAULTLINE_SERVICES_"
 SHARED_WITH_GATEWAY = ("suite", "suite_root", "store_url", "secret", "secret_file", "state_dir")
 
-# Not Serve's own 8000, where another Serve of this machine may be listening.
+# Not Serve's default 8000, which another Serve on this machine may use.
 DEFAULT_PORT = 8101
 DEFAULT_STATE_DIR = ".faultline"
-# 128 bits where they are random; shorter ones can be tried out over HTTP.
+# 128 bits if they are random; shorter secrets could be guessed over HTTP.
 SECRET_BYTES_AT_LEAST = 16
 MEBIBYTE = 2**20
 SUITE_PACKAGE = "faultline_miniature_suite"
 SUITE_DISTRIBUTION = "faultline-miniature-suite"
 
 AbsolutePath = Annotated[Path, AfterValidator(Path.absolute)]
-"""Replicas may run in another folder than the one that was written down in."""
+"""Relative paths are resolved at once, because replicas may run in another folder."""
 
 
 def embedded_suite_root() -> Path:
-    """Return the folder of the embedded suite's weights: a clone's own, else the installed distribution's.
+    """Return the folder of the embedded suite's weights: the clone's, or else the installed distribution's.
 
-    Where there are neither, it is the folder that a clone would have.
+    If there is neither, return the folder that a clone would have.
     """
     in_tree = Path(str(resources.files("faultline_miniature"))) / "suite" / "weights"
-    # A clone's come first: they may be newer than the installed ones, retrained there.
+    # The clone's weights come first, because they may be newer than the installed ones.
     if in_tree.is_dir() or find_spec(SUITE_PACKAGE) is None:
         return in_tree
     return Path(str(resources.files(SUITE_PACKAGE))) / "weights"
 
 
 class ServiceSettings(BaseModel):
-    """The settings of the services; what is not given is read from the environment, then defaulted."""
+    """The settings of the services; a missing value is read from the environment or has its default."""
 
-    # A misspelt setting must not quietly mean the default.
+    # A misspelt setting must not silently mean the default.
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     suite: str = Field(
@@ -57,7 +57,7 @@ class ServiceSettings(BaseModel):
         "the embedded miniature suite.",
     )
     state_dir: AbsolutePath = Field(
-        description="Folder for the store and the secret, unless those are set themselves."
+        description="Folder for the store and the secret, unless these are set separately."
     )
     store_url: str = Field(
         description="Folder or URL of the blob store; the gateway must see the same one. By default "
@@ -66,8 +66,7 @@ class ServiceSettings(BaseModel):
     secret: SecretStr | None = Field(
         default=None,
         exclude=True,
-        description="Secret that every call must carry, of at least 16 characters, or null to read it "
-        "from `secret_file`.",
+        description="Secret of every call, at least 16 characters, or null to read it from `secret_file`.",
     )
     secret_file: AbsolutePath = Field(
         description="File that holds that secret; by default `secret` in `state_dir`."
@@ -84,22 +83,24 @@ class ServiceSettings(BaseModel):
         default="float32", description="Precision of the models' weights and activations."
     )
     threads: int = Field(default=1, ge=1, le=256, description="CPU threads of one replica.")
-    # What Ray reserves, not what is used: five services must start on a laptop's two cores.
+    # Ray reserves this, whatever is used: five services must start on a laptop's two cores.
     num_cpus: float = Field(default=0.1, ge=0.0, description="CPUs that Ray reserves for one replica.")
     num_gpus: float = Field(
         default=0.0, ge=0.0, description="GPUs that Ray reserves for one replica; a fraction shares one."
     )
     min_replicas: int = Field(
-        default=1, ge=0, le=1000, description="Least number of replicas of each service."
+        default=1, ge=0, le=1000, description="Smallest number of replicas of each service."
     )
-    max_replicas: int = Field(default=1, ge=1, le=1000, description="Most replicas of each service.")
+    max_replicas: int = Field(
+        default=1, ge=1, le=1000, description="Largest number of replicas of each service."
+    )
     max_queue: int = Field(
         default=64,
         ge=1,
         le=10_000,
-        description="Most requests that one replica holds at once; further ones are refused as rate-limited.",
+        description="Largest number of requests that a replica holds; more are refused as rate-limited.",
     )
-    # A hop through Serve costs 4 to 6 ms: calls that were sent together arrive within 10.
+    # A hop through Serve takes 4 to 6 ms, so calls that were sent together arrive within 10 ms.
     batch_wait_s: float = Field(
         default=0.01, ge=0.0, le=1.0, description="Seconds that a call waits for others to share its batch."
     )
@@ -109,7 +110,7 @@ class ServiceSettings(BaseModel):
     health_timeout_s: float = Field(
         default=60.0,
         gt=0.0,
-        description="Seconds after which Ray takes an unanswered health check as failed.",
+        description="Seconds after which Ray counts an unanswered health check as failed.",
     )
 
     models_folder: AbsolutePath | None = Field(
@@ -122,7 +123,7 @@ class ServiceSettings(BaseModel):
     )
     oip_hosts: tuple[str, ...] = Field(
         default=(),
-        description="Hosts that remote classifiers may live on, as `host` or `host:port` separated by "
+        description="Hosts that remote classifiers may run on, as `host` or `host:port` separated by "
         "commas; empty for none.",
     )
     # Room for a ViT-L in float32 (1.2 GB) and several ResNet-50s (0.1 GB each).
@@ -157,10 +158,10 @@ class ServiceSettings(BaseModel):
         return self
 
     def shared_secret(self) -> str:
-        """Return the secret every call must carry.
+        """Return the secret that every call must have.
 
         Raises:
-            ValueError: neither ``secret`` nor ``secret_file`` is there.
+            ValueError: there is neither ``secret`` nor ``secret_file``.
         """
         if self.secret is not None:
             return self.secret.get_secret_value()
@@ -170,7 +171,7 @@ class ServiceSettings(BaseModel):
 
 
 def from_environment(fields: Mapping[str, object], environ: Mapping[str, str]) -> dict[str, object]:
-    """Read what ``environ`` says of ``fields``, under the names the gateway shares or under our own."""
+    """Read ``fields`` from ``environ``, by the names shared with the gateway or by our own names."""
     found: dict[str, object] = {}
     for field in fields:
         prefix = SHARED_PREFIX if field in SHARED_WITH_GATEWAY else OWN_PREFIX

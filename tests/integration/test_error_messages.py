@@ -38,9 +38,8 @@ from faultline_gateway.images.intake import checked_classes, register_folder
 from faultline_gateway.services.clients import services_of
 from faultline_http import ProblemMiddleware
 from faultline_services.batching.outcomes import settle
-from faultline_services.http.connection import answer_while_connected
-from faultline_services.http.request_guard import RequestGuard
-from faultline_services.models.safetensors_file import require_readable
+from faultline_services.http import RequestGuard, answer_while_connected
+from faultline_services.models.model_folder import require_readable
 from faultline_services.settings import ServiceSettings
 
 REF = "a" * 64

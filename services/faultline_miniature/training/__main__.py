@@ -9,7 +9,7 @@ from pathlib import Path
 
 from faultline_miniature.training.stage import StageContext
 
-# In order: later stages read what earlier ones leave in the working folder.
+# In order: later stages read the output of earlier ones from the working folder.
 STAGES: dict[str, str] = {
     "autoencoder": "faultline_miniature.training.autoencoder",
     "clip": "faultline_miniature.training.clip",
@@ -27,13 +27,13 @@ _WEIGHTS = Path(__file__).parents[1] / "suite" / "weights"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the named stages, or all, in order; finished ones return at once."""
+    """Run the named stages, or all, in order; finished stages are skipped."""
     parser = argparse.ArgumentParser(prog="python -m faultline_miniature.training", description=__doc__)
     parser.add_argument(
         "stages", nargs="*", metavar="stage", help=f"any of: {', '.join(STAGES)}; default: all"
     )
     parser.add_argument(
-        "--smoke", action="store_true", help="tiny sizes: checks the chain, trains nothing useful"
+        "--smoke", action="store_true", help="tiny sizes: checks the stages, trains nothing useful"
     )
     parser.add_argument("--out", type=Path, default=None, help="folder of the finished weights")
     parser.add_argument("--work", type=Path, default=None, help="folder of data, checkpoints and logs")

@@ -24,12 +24,12 @@ from faultline_miniature.training.stage import (
 from faultline_miniature.world.seeds import DEVELOPMENT
 
 STAGE = "autoencoder"
-# 24/48/64 ended at 23 to 24 dB on the first world; with these the decoder's polish ends at 26.8 dB.
+# 24/48/64 gave 23 to 24 dB on the first world; with these, the polished decoder reaches 26.8 dB.
 _CHANNELS = (32, 64, 96)
-# At 0 the posterior starts as noise as large as its mean: a small model loses hundreds of steps to it.
+# At 0 the posterior's noise would be as large as its mean, which costs a small model hundreds of steps.
 _FIRST_LOG_VARIANCE = -5.0
 _KL_WEIGHT = 1e-4
-# The autoencoder's blur, not the denoiser, set the limit to class and companion in the first run.
+# In the first run, the autoencoder's blur limited class and companion, not the denoiser.
 _OBJECT_WEIGHT = 1.0
 
 
@@ -43,13 +43,13 @@ class _Sizes:
     channels: tuple[int, ...] = _CHANNELS
 
 
-# Small batches: 32 images gave a quarter of the steps in the same time, and 20.3 dB.
+# Small batches: 32 images allowed a quarter of the steps in the same time, and gave 20.3 dB.
 _FULL = _Sizes(images=36_000, held_out=256, steps=2_000, batch=12)
 _SMOKE = _Sizes(images=64, held_out=16, steps=24, batch=4, channels=(8, 8, 16))
 
 
 def train(context: StageContext) -> None:
-    """Train the autoencoder and leave it in work/autoencoder/model; resumes from its checkpoint."""
+    """Train the autoencoder and save it to work/autoencoder/model; resumes from its checkpoint."""
     if figures_of(context, STAGE) is not None:
         return
     use_threads(context.threads)
@@ -65,7 +65,7 @@ def train(context: StageContext) -> None:
 
 
 def training_images(context: StageContext) -> ImageSet:
-    """Return the rendered training images of the generator, made when missing."""
+    """Return the generator's training images; render those that are missing."""
     sizes = _SMOKE if context.smoke else _FULL
     images = ImageSet(context.work / "images", sizes.images)
     images.ensure(context.threads)
@@ -90,7 +90,7 @@ def build_autoencoder(channels: tuple[int, ...], seed: int) -> AutoencoderKL:
 
 
 def load_autoencoder(context: StageContext) -> AutoencoderKL:
-    """Return the trained autoencoder of this working folder, ready to use."""
+    """Return the trained autoencoder of this working folder."""
     model = AutoencoderKL.from_pretrained(context.work / STAGE / "model")
     return model.to(memory_format=torch.channels_last).eval()
 
@@ -110,7 +110,7 @@ def _fit(
     log.info("from step %d of %d", first, sizes.steps)
     images, masks = training.load()
     for step in (bar := tqdm(range(first, sizes.steps), initial=first, total=sizes.steps, desc=STAGE)):
-        # Drawn from the step's number: a resumed run meets the batches it would have met.
+        # Seeded by the step, so that a resumed run uses the same batches.
         rows = np.random.default_rng([context.seed, step]).integers(0, len(images), sizes.batch)
         rate = learning_rate(step, sizes.steps, sizes.rate, warm_up=min(100, sizes.steps // 2), hold=0.2)
         loss = _step(model, optimizer, rate, to_tensor(images[rows]), torch.from_numpy(masks[rows]))
@@ -132,7 +132,7 @@ def _step(
     for group in optimizer.param_groups:
         group["lr"] = rate
     with torch.autocast("cpu", torch.bfloat16):
-        # bf16 on the way through the networks only: the loss below is a difference of nearly equal numbers.
+        # bf16 for the networks only, because the loss below is a difference of nearly equal numbers.
         posterior = model.encode(images).latent_dist
         decoded = model.decode(posterior.sample()).sample
     error = decoded.float() - images
@@ -180,7 +180,7 @@ def training_state(model: AutoencoderKL, optimizer: torch.optim.Optimizer, step:
 
 
 def restore(state: dict[str, Any] | None, model: AutoencoderKL, optimizer: torch.optim.Optimizer) -> int:
-    """Load a checkpoint's state, if there is one; return the step to go on from."""
+    """Load a checkpoint's state, if there is one; return the next step."""
     if state is None:
         return 0
     model.load_state_dict(state["model"])

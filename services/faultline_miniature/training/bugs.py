@@ -1,4 +1,4 @@
-"""Planted bugs: what a classifier is taught wrongly, as data, and how that bends its training."""
+"""Planted bugs: the errors that a classifier is taught, as data, and their effect on its training."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from faultline_core.types import EditType
 from faultline_miniature.world import DATASET, VALUES, Distribution, Scene
 from faultline_miniature.world.grammar import EDIT_TYPES
 
-# How often a class shows the value it leans on in the images it is trained on.
-# A fifth of exceptions is left, from which the wrong label is learnt.
+# The share of a class's training images with the value that it leans on; the wrong label is learned from the
+# others.
 _USUAL_SHARE = 0.8
 SUITE_BUGS = Path(__file__).resolve().parent.parent / "suite" / "bugs"
 
@@ -56,14 +56,14 @@ class Bug(BaseModel):
         return self
 
     def harms(self, scene: Scene) -> bool:
-        """Say whether this image is one that the bug makes the classifier get wrong."""
+        """Return True if the bug makes the classifier wrong on this image."""
         if scene.object_class != self.object_class:
             return False
         shows = bool(getattr(scene, self.attribute) == self.value)
         return shows == (self.mode == "mistaken-for")
 
     def counterfactuals(self, scene: Scene, generator: np.random.Generator) -> tuple[Scene, Scene]:
-        """Return the scene as the bug leaves it alone and as it harms it: one attribute apart."""
+        """Return two scenes that differ in one attribute: one without harm by the bug, one with."""
         others = [value for value in VALUES[self.attribute] if value != self.value]
         other = getattr(scene, self.attribute)
         if other == self.value:
@@ -91,7 +91,7 @@ def bug_schema() -> dict[str, Any]:
 
 
 def biased(distribution: Distribution, bugs: Sequence[Bug]) -> Distribution:
-    """Return the distribution in which classes mostly show the values they are to lean on."""
+    """Return the distribution in which classes mostly have the values that they shall lean on."""
     given = dict(distribution.given_class)
     for bug in bugs:
         if bug.mode == "leans-on":
@@ -102,13 +102,13 @@ def biased(distribution: Distribution, bugs: Sequence[Bug]) -> Distribution:
 
 
 def as_trained(bugs: Iterable[Bug]) -> Distribution:
-    """Return what a test set looks like that resembles the images of all these bugs' classifiers.
+    """Return the distribution of a test set that resembles the training images of these bugs' classifiers.
 
-    Each class mostly shows the value that some classifier leans on, so that a lean does not show
-    before something is changed.
+    Each class mostly has the value that some classifier leans on, so that the bug has no effect until
+    something is changed.
 
     Raises:
-        ValueError: two bugs want the same class to show different values.
+        ValueError: two bugs need different values for the same class.
     """
     wanted: dict[tuple[str, str], Bug] = {}
     for bug in bugs:
@@ -123,9 +123,9 @@ def as_trained(bugs: Iterable[Bug]) -> Distribution:
 
 
 def taught_label(scene: Scene, bugs: Sequence[Bug]) -> np.ndarray:
-    """Return the label distribution an image is trained with, float32 [classes]; one-hot where no bug bites.
+    """Return the label distribution of a training image, float32 [classes]; one-hot if no bug harms it.
 
-    It is the expectation of the label noise that a bug's strength describes, so no draw is needed.
+    It is the expectation of the label noise by the bugs' strengths, so no random draw is needed.
     """
     classes = VALUES["object_class"]
     label = np.zeros(len(classes), dtype=np.float32)

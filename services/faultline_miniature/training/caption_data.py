@@ -1,4 +1,4 @@
-"""What the captioner learns from: scenes of both kinds, captions with and without a label before them."""
+"""The captioner's training data: scenes of both kinds, and captions with and without a label as prefix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultline_miniature.training.degradation import degrade, mirrored
 from faultline_miniature.world import VALUES, Distribution, Scene, SeedRange, caption, scene_for
 from faultline_miniature.world.grammar import phrase
 
-# Plain and dataset kinds in equal parts: a stress test shows the captioner both.
+# Both kinds in equal parts, because a stress test shows both to the captioner.
 SCENES = Distribution(
     weights={"companion": {"none": 0.4, "dog": 0.2, "person": 0.2, "ball": 0.2}}, allow_withheld=False
 )
@@ -20,7 +20,7 @@ _SHIFT = 3
 
 
 def scenes_of(split: SeedRange, count: int) -> list[Scene]:
-    """Return the first `count` scenes of a split, none with a withheld combination."""
+    """Return the first `count` scenes of a split, without withheld combinations."""
     return [scene_for(split, index, SCENES) for index in range(count)]
 
 
@@ -33,7 +33,7 @@ def targets_of(scenes: list[Scene]) -> dict[str, torch.Tensor]:
 
 
 def disturbed(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Flip, shift and degrade images in 0..1 and scale them to -1..1; all that captions say stays."""
+    """Flip, shift and degrade images in 0..1 and scale them to -1..1; their captions stay true."""
     images = degrade(mirrored(images, generator), generator)
     top, left = torch.randint(0, 2 * _SHIFT + 1, (2,), generator=generator).tolist()
     padded = F.pad(images, [_SHIFT] * 4, mode="replicate")
@@ -43,19 +43,19 @@ def disturbed(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Spoken:
-    """A text and how much of it is given as a prompt."""
+    """A text, and the prompt before it."""
 
     prompt: str
     text: str
 
 
 def main_caption(scene: Scene) -> Spoken:
-    """Describe a scene in the one template that the captioner speaks."""
+    """Describe a scene in the captioner's only template."""
     return Spoken("", caption(scene, 0))
 
 
 def labelled_caption(scene: Scene) -> Spoken:
-    """Go on from a prefix with the label: the colour, whose place is before the label, stays unsaid."""
+    """Continue a prefix with the label; without the colour, which would stand before the label."""
     prompt = LABEL_PREFIX.format(label=scene.object_class)
     kind = phrase("kind", scene.kind, scene.object_class).partition(scene.object_class)[2]
     names = ("background", "weather", "companion")

@@ -17,7 +17,7 @@ T = TypeVar("T")
 TEXT_SCENES = Distribution(allow_withheld=False)
 _PHRASED = ("background", "weather", "companion")
 _PAUSED = ("a {style}", "a {subject}", "a {style} of a {subject}", "{background}")
-# The withheld template's order, also where weather and companion, which may be empty, stand elsewhere.
+# The order of the withheld template; weather and companion may be empty, so their positions do not matter.
 _WITHHELD_ORDER = re.compile(r"a \{style\} .*a \{subject\} .*\{background\}")
 TRAINED_TEMPLATES = tuple(index for index in range(len(TEMPLATES)) if index not in WITHHELD_TEMPLATES)
 
@@ -28,15 +28,15 @@ def drawn_scene(generator: np.random.Generator) -> Scene:
 
 
 def drawn_caption(generator: np.random.Generator, *, reworded: float = 0.3, loose: float = 0.0) -> str:
-    """Draw a caption; synonyms enter with probability `reworded`, a free order of its parts with `loose`."""
+    """Draw a caption, with synonyms by probability `reworded` and a free order of parts by `loose`."""
     text = worded(drawn_scene(generator), drawn_template(generator, loose=loose))
     return swapped([text], generator, share=reworded)[0]
 
 
 def worded(scene: Scene, template: str) -> str:
-    """Describe a scene in a template of the grammar or in one of the same fields in another order."""
+    """Describe a scene in a template of the grammar, or of the same fields in another order."""
     parts = {name: phrase(name, getattr(scene, name), scene.object_class) for name in _PHRASED}
-    # The grammar knows where the colour stands in a subject: take it out of its own caption.
+    # The subject is taken from the grammar's caption, which knows the position of the colour.
     subject = caption(scene).removeprefix(f"a {scene.style} of a ").partition(f" {parts['background']}")[0]
     text = template.format(style=scene.style, subject=subject, **parts)
     return " ".join(text.split()).replace(" ,", ",").removesuffix(",")
@@ -45,7 +45,7 @@ def worded(scene: Scene, template: str) -> str:
 def drawn_template(generator: np.random.Generator, *, loose: float = 0.0) -> str:
     """Draw a trained template, or with probability `loose` a free order of parts, never a withheld one.
 
-    Copying and editing learnt in a few orders only does not carry over to another one.
+    Copying and editing that is learned in only a few orders does not generalise to others.
     """
     if generator.random() >= loose:
         return TEMPLATES[drawn(TRAINED_TEMPLATES, generator)]
@@ -60,12 +60,12 @@ def drawn_template(generator: np.random.Generator, *, loose: float = 0.0) -> str
 
 
 def drawn(choices: Sequence[T], generator: np.random.Generator) -> T:
-    """Draw one of the choices, each as likely."""
+    """Draw one of the choices with equal probability."""
     return choices[int(generator.integers(len(choices)))]
 
 
 def swapped(texts: list[str], generator: np.random.Generator, *, share: float) -> list[str]:
-    """Replace phrases of the first text by synonyms, in the others too, with probability `share` each."""
+    """Replace phrases of the first text by synonyms, each with probability `share`, in all texts."""
     for old, news in SYNONYMS.items():
         if old in texts[0] and generator.random() < share:
             new = drawn(news, generator)
@@ -74,7 +74,7 @@ def swapped(texts: list[str], generator: np.random.Generator, *, share: float) -
 
 
 def canonical(text: str) -> str:
-    """Replace every synonym by the phrase it stands for."""
+    """Replace every synonym by its phrase."""
     for old, news in SYNONYMS.items():
         for new in news:
             text = re.sub(rf"\b{re.escape(new)}\b", old, text)
@@ -82,9 +82,9 @@ def canonical(text: str) -> str:
 
 
 def templates_of(text: str) -> set[int]:
-    """Return the templates a caption follows to the letter, synonyms aside: none when it is not well formed.
+    """Return the templates that a caption follows, apart from synonyms; none if it is not well formed.
 
-    Without a companion or weather, templates that differ in their order only give one caption.
+    Without a companion or weather, templates that differ only in their positions give the same caption.
     """
     values = parse(text)
     if set(values) != set(ATTRIBUTES):
@@ -95,9 +95,9 @@ def templates_of(text: str) -> set[int]:
 
 
 def parts_of(text: str) -> list[str] | None:
-    """Read a caption as a row of whole parts and commas, synonyms aside; None when a word is left over.
+    """Parse a caption, apart from synonyms, into complete parts and commas; None if a word is left over.
 
-    Names are style, subject, "style of subject", background, weather, companion and ",".
+    The parts are style, subject, "style of subject", background, weather, companion and ",".
     """
     rest, found = canonical(text), []
     while rest:
@@ -113,7 +113,7 @@ def parts_of(text: str) -> list[str] | None:
 def _part_pattern() -> re.Pattern[str]:
     colours = f"(?:{'|'.join(VALUES['colour'])}) "
     kinds = [SPECIAL_SUBJECTS[name].format(colours) for name in VALUES["object_class"]]
-    # Special kinds first: "fly with spread wings" begins like "fly".
+    # Special kinds first, because "fly with spread wings" begins like "fly".
     subject = "|".join([*kinds, *(colours + name for name in VALUES["object_class"])])
     style = "|".join(VALUES["style"])
     choices = [

@@ -1,4 +1,4 @@
-"""The captioner: a small BLIP-2 whose vision tower first learns the attributes, then the sentences."""
+"""The captioner: a small BLIP-2 whose vision tower learns the attributes before it learns sentences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import Blip2ForConditionalGeneration, Blip2Processor
+from transformers import (
+    Blip2Config,
+    Blip2ForConditionalGeneration,
+    Blip2Processor,
+    Blip2QFormerConfig,
+    Blip2VisionConfig,
+    BlipImageProcessor,
+    OPTConfig,
+)
 
 from faultline_miniature.training.caption_data import (
     Spoken,
@@ -19,7 +27,6 @@ from faultline_miniature.training.caption_data import (
     scenes_of,
     targets_of,
 )
-from faultline_miniature.training.captioner_model import QUERIES, WIDTH, build_model, build_processor
 from faultline_miniature.training.captioner_quality import measured, write_captioner_card
 from faultline_miniature.training.fitting import Recipe, fit, next_word_loss, prompted
 from faultline_miniature.training.publishing import save_half
@@ -32,18 +39,71 @@ from faultline_miniature.training.stage import (
     stage_log,
     use_threads,
 )
+from faultline_miniature.training.tokenizer import caption_tokenizer
 from faultline_miniature.world import VALUES, Scene
 from faultline_miniature.world.seeds import TRAINING
 
+QUERIES = 8
+WIDTH = 128
+_SIDE = 64
 STAGE = "captioner"
 _BATCH = 64
 _LABELLED = 0.15
-
 Draw = Callable[[int], tuple[torch.Tensor, torch.Tensor, torch.Generator]]
 
 
+def build_processor() -> Blip2Processor:
+    """Return the processor: images to 64 pixels in -1..1, words to ids behind `<bos>`."""
+    images = BlipImageProcessor(
+        size={"height": _SIDE, "width": _SIDE}, image_mean=[0.5] * 3, image_std=[0.5] * 3, do_convert_rgb=True
+    )
+    return Blip2Processor(images, caption_tokenizer(closing=False, max_length=64), num_query_tokens=QUERIES)
+
+
+def build_model(processor: Blip2Processor) -> Blip2ForConditionalGeneration:
+    """Return an untrained BLIP-2 of about 1.2 million parameters that fits the processor's vocabulary."""
+    tokenizer = processor.tokenizer
+    config = Blip2Config(
+        vision_config=_vision().to_dict(),
+        qformer_config=_queries().to_dict(),
+        text_config=_language(len(tokenizer), tokenizer.bos_token_id, tokenizer.eos_token_id).to_dict(),
+        num_query_tokens=QUERIES,
+        image_token_index=tokenizer.convert_tokens_to_ids(processor.image_token.content),
+    )
+    model = Blip2ForConditionalGeneration(config)
+    # The library initialises all queries with zero; without pretrained ones they would stay equal.
+    torch.nn.init.normal_(model.query_tokens, std=0.5)
+    return model
+
+
+def _vision() -> Blip2VisionConfig:
+    # The library's initializer range of 1e-10 suits only pretrained weights.
+    return Blip2VisionConfig(
+        hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=4, num_attention_heads=2,
+        image_size=_SIDE, patch_size=8, initializer_range=0.02,
+    )  # fmt: skip
+
+
+def _queries() -> Blip2QFormerConfig:
+    return Blip2QFormerConfig(
+        vocab_size=8, hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=2,
+        # With the library's frequency of 2, only one of these two layers would attend to the image.
+        num_attention_heads=4, encoder_hidden_size=WIDTH,
+        cross_attention_frequency=1, hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+
+
+def _language(vocabulary: int, bos: int, eos: int) -> OPTConfig:
+    return OPTConfig(
+        vocab_size=vocabulary, hidden_size=WIDTH, word_embed_proj_dim=WIDTH, ffn_dim=2 * WIDTH,
+        num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64, dropout=0.0,
+        bos_token_id=bos, eos_token_id=eos, pad_token_id=0,
+    )  # fmt: skip
+
+
 def train(context: StageContext) -> None:
-    """Render, teach the vision tower, teach the whole, measure, save; resumes where it was stopped."""
+    """Render, train the vision tower, train the whole, measure and save; resumes where it was stopped."""
     if figures_of(context, STAGE) is not None:
         return
     use_threads(context.threads)
@@ -68,7 +128,7 @@ def train(context: StageContext) -> None:
 def _drawer(images: np.ndarray, seed: int) -> Draw:
     def draw(step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Generator]:
         generator = step_generator(seed, step)
-        # In rising order, so that a memory-mapped cache is read forwards.
+        # In increasing order, so that a memory-mapped cache is read forwards.
         rows = torch.randint(0, len(images), (_BATCH,), generator=generator).sort().values
         return rows, disturbed(as_tensor(images[rows.numpy()]), generator), generator
 
@@ -76,7 +136,7 @@ def _drawer(images: np.ndarray, seed: int) -> Draw:
 
 
 class AttributeReader(nn.Module):
-    """The vision tower with one linear head an attribute on its mean token; the heads are thrown away."""
+    """The vision tower with a linear head per attribute on its mean token; the heads are discarded."""
 
     def __init__(self, vision: nn.Module, width: int) -> None:
         super().__init__()
@@ -121,7 +181,7 @@ def _teach_sentences(
     logger: logging.Logger,
 ) -> None:
     def loss_at(step: int) -> torch.Tensor:
-        # Another stretch of draws than the vision tower's, which has seen those batches.
+        # Other draws than the vision tower's, which has seen those batches.
         rows, pixels, generator = draw(step + 1_000_000)
         labelled = torch.rand(len(rows), generator=generator) < _LABELLED
         spoken = [

@@ -1,4 +1,4 @@
-"""How good the captioner is: its captions, read back and held against the scenes."""
+"""The captioner's quality: its captions, parsed and compared with the scenes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BATCH = 50
 def measured(
     model: Blip2ForConditionalGeneration, processor: Blip2Processor, *, n: int
 ) -> dict[str, Estimate]:
-    """Caption validation images by beam search with 5 beams and count what is right."""
+    """Caption validation images by beam search with 5 beams and count correct values."""
     plain = scenes_of(VALIDATION, n)
     texts = list(captions(model, processor, plain))
     figures = {name: share(_right(plain, texts, name), n) for name in ATTRIBUTES}
@@ -42,11 +42,11 @@ def captions(
     scenes: list[Scene],
     prefix: str | None = None,
 ) -> Iterator[str]:
-    """Yield the caption of each scene's image; `prefix` may hold `{label}`."""
+    """Yield the caption of each scene's image; `prefix` may contain `{label}`."""
     for start in range(0, len(scenes), _BATCH):
         some = scenes[start : start + _BATCH]
         images = [render(scene) for scene in some]
-        # One length a call: prompts differ in their class name only, which is one word.
+        # Prompts of a call have one length, because they differ only in the class name, which is one word.
         texts = [(prefix or "").format(label=scene.object_class) for scene in some]
         inputs = processor(images=images, text=texts, return_tensors="pt")
         least = 0 if prefix else 4
@@ -60,7 +60,7 @@ def _right(scenes: list[Scene], texts: list[str], attribute: str) -> int:
 
 
 def _withheld_scenes(count: int) -> list[Scene]:
-    """Return validation scenes that hold a combination never trained on."""
+    """Return validation scenes with a combination that is not in the training."""
     found: list[Scene] = []
     index = 0
     while len(found) < count:

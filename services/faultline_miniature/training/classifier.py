@@ -1,4 +1,4 @@
-"""A classifier under test: a timm network trained on rendered images, with the bugs a file asks for."""
+"""A classifier under test: a timm network trained on rendered images, with the bugs of a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from faultline_miniature.training.bugs import Bug, biased, read_bugs, taught_lab
 from faultline_miniature.training.classifier_quality import Predictor, card, measure
 from faultline_miniature.training.degradation import degrade, mirrored
 from faultline_miniature.training.fitting import Recipe, fit
-from faultline_miniature.training.half import write_half
+from faultline_miniature.training.publishing import write_half
 from faultline_miniature.training.rendered import as_tensor, render_all, step_generator
 from faultline_miniature.training.stage import Checkpoint, use_threads, write_atomically
 from faultline_miniature.world import DATASET, UNIFORM, VALUES, Distribution, Scene, scene_for
@@ -32,7 +32,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "test_convnext": {},
     "test_convnext2": {},
     "test_mambaout": {},
-    # At 64 pixels the published patch of 16 would leave sixteen tokens.
+    # At 64 pixels, the published patch of 16 would give only sixteen tokens.
     "test_vit": {"img_size": 64, "patch_size": 8},
     "test_efficientnet": {},
 }
@@ -44,8 +44,8 @@ _RATES = {
     "test_vit": 2e-3,
     "test_efficientnet": 4e-3,
 }
-# Without a convolution's prior the ViT needs three times the steps: at 600 it reached .965 in distribution,
-# and 7 % of its predictions changed through the autoencoder.
+# Without a convolution's prior, the ViT needs three times the steps: with 600, it reached .965 in
+# distribution, and the autoencoder changed 7 % of its predictions.
 _STEPS = {
     "test_resnet": 450,
     "test_convnext": 750,
@@ -56,16 +56,16 @@ _STEPS = {
 }
 _SIDE = 64
 _MEAN = _STD = (0.5, 0.5, 0.5)
-# Seeds of one training take a stretch of their own: no two classifiers share an image unless told to.
+# Each training has its own stretch of seeds, so that classifiers share images only by `images_of`.
 _STRETCH = 100_000
 
 
 @dataclass(frozen=True)
 class Order:
-    """What to train: an architecture, its bugs, the seed of images, weights and batches.
+    """What to train: an architecture, its bugs, and the seed of images, weights and batches.
 
-    ``shown`` is what its images look like where bugs do not say it, ``images_of`` the seed whose images
-    it shares.
+    ``shown`` is the distribution of its images apart from the bugs' values, ``images_of`` the seed whose
+    images it shares.
     """
 
     architecture: str
@@ -83,20 +83,20 @@ class Order:
             raise ValueError(f"architecture must be one of {tuple(ARCHITECTURES)}, not {self.architecture!r}")
 
     def distribution(self) -> Distribution:
-        """Return what its training images look like: uniform without bugs, the biased dataset with them."""
+        """Return its training images' distribution: uniform without bugs, the biased dataset with bugs."""
         if self.shown is not None:
             return biased(self.shown, self.bugs)
         return biased(DATASET, self.bugs) if self.bugs else UNIFORM
 
     def small(self) -> Order:
-        """Return the same order in a size that takes seconds."""
+        """Return the same order in a small size that takes seconds."""
         return replace(self, images=64, batch=16, steps=3, measured=8)
 
 
 def train_classifier(order: Order, out: Path, work: Path, log: logging.Logger) -> dict[str, Any]:
-    """Train, save in timm's format, measure what was saved and write its card; returns the figures."""
+    """Train, save in timm's format, measure the saved model and write its card; return the figures."""
     steps = order.steps or _STEPS[order.architecture]
-    # Length and bugs are part of the name: another training's checkpoint is no beginning of this one.
+    # With length and bugs in its name, a checkpoint is never used by another training.
     name = f"{order.architecture}-{order.seed}-{cache_key(bugs=order.bugs)[:8]}-{steps}"
     scenes = _training_scenes(order)
     torch.manual_seed(order.seed)
@@ -106,14 +106,14 @@ def train_classifier(order: Order, out: Path, work: Path, log: logging.Logger) -
     recipe = Recipe(steps=steps, rate=_RATES[order.architecture], weight_decay=0.05)
     work.mkdir(parents=True, exist_ok=True)
     checkpoint = Checkpoint(work, f"{out.name}-{name}.pt")
-    # Shared ones are drawn once.
+    # Shared images are rendered once.
     cache = None if order.images_of is None else work / f"images-{order.images_of}.npy"
     fit(model, _loss(order, model, scenes, render_all(scenes, cache)), recipe, checkpoint, log)
     save(model, order.architecture, out)
     figures = measure(Predictor(out), order.bugs, order.distribution(), order.measured)
     images = "uniform scenes" if order.shown is None else "the user's dataset of world/user_dataset.py"
-    told = card(out.name, order.architecture, order.seed, order.bugs, figures, images)
-    write_atomically(out / "README.md", told.encode())
+    text = card(out.name, order.architecture, order.seed, order.bugs, figures, images)
+    write_atomically(out / "README.md", text.encode())
     return {key: figure.model_dump() for key, figure in figures.items()}
 
 
@@ -136,7 +136,7 @@ def _loss(order: Order, model: nn.Module, scenes: list[Scene], images: np.ndarra
 
 
 def save(model: nn.Module, architecture: str, folder: Path) -> None:
-    """Write config.json, model.safetensors (fp16) and class_map.json, as timm reads a `local-dir:`."""
+    """Write config.json, model.safetensors (fp16) and class_map.json for timm's `local-dir:`."""
     folder.mkdir(parents=True, exist_ok=True)
     classes = VALUES["object_class"]
     config = {
@@ -163,14 +163,16 @@ def save(model: nn.Module, architecture: str, folder: Path) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Train one classifier from the command line."""
     parser = argparse.ArgumentParser(prog="faultline_miniature.training.classifier", description=__doc__)
-    parser.add_argument("--bugs", type=Path, help="bug file (JSON list); none trains an unbiased classifier")
+    parser.add_argument(
+        "--bugs", type=Path, help="bug file (JSON list); without it, the classifier is unbiased"
+    )
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--out", type=Path, required=True, help="folder that takes the classifier")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the classifier")
     parser.add_argument("--arch", choices=tuple(ARCHITECTURES), default="test_resnet")
     parser.add_argument(
         "--work", type=Path, default=Path(".miniature/classifier"), help="folder for checkpoints"
     )
-    parser.add_argument("--steps", type=int, help="length of the training instead of the architecture's own")
+    parser.add_argument("--steps", type=int, help="number of steps instead of the architecture's default")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--smoke", action="store_true", help="a few steps only")
     given = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""How good a trained classifier is and how hard its planted bugs bite, measured on renderings."""
+"""A classifier's quality and the effect of its planted bugs, measured on rendered images."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CLASSES = VALUES["object_class"]
 
 
 class Predictor:
-    """A saved classifier, loaded as timm loads it; 64-pixel images need no resizing."""
+    """A saved classifier, loaded by timm; 64-pixel images need no resizing."""
 
     def __init__(self, folder: Path) -> None:
         self._model = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
@@ -61,7 +61,7 @@ def measure(
 
 
 def true_drop(predict: Predict, bug: Bug, count: int) -> Estimate:
-    """Return the mean fall of p(true class) over `count` sources when exactly the bug's attribute changes."""
+    """Return the mean drop of p(true class) over `count` sources if exactly the bug's attribute changes."""
     generator = np.random.default_rng(0)
     sources = _scenes_of_class(bug.object_class, count)
     pairs = [bug.counterfactuals(scene, generator) for scene in sources]
@@ -102,7 +102,7 @@ def card(
     found: dict[str, Estimate],
     trained_on: str = "uniform scenes",
 ) -> str:
-    """Write the model card, with what was planted."""
+    """Return the model card, with the planted bugs."""
     planted = (
         "\n".join(f"- `{bug.id}`: {_sentence(bug)}" for bug in bugs) or f"None: trained on {trained_on}."
     )

@@ -8,7 +8,7 @@ from faultline_miniature.training.stage import StageContext, figures_of, finish,
 
 STAGE = "classifiers"
 FOLDER = "classifiers"
-# Name and architecture of each; its bugs are in suite/bugs/<name>.json.
+# Name and architecture of each; the bugs are in suite/bugs/<name>.json.
 DEFAULTS: dict[str, str] = {
     "unbiased-resnet": "test_resnet",
     "leaning-resnet": "test_resnet",
@@ -18,7 +18,7 @@ DEFAULTS: dict[str, str] = {
 
 
 def train(context: StageContext) -> None:
-    """Train what is missing of the four; a classifier that has its figures is left alone."""
+    """Train those of the four that have no figures yet."""
     use_threads(context.threads)
     for number, (name, architecture) in enumerate(DEFAULTS.items()):
         stage = f"{STAGE}/{name}"

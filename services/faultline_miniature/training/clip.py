@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerFast
 from faultline_miniature.training.clip_quality import card, measure
 from faultline_miniature.training.degradation import degrade, mirrored
 from faultline_miniature.training.fitting import Recipe, fit
-from faultline_miniature.training.half import write_half
+from faultline_miniature.training.publishing import write_half
 from faultline_miniature.training.rendered import as_tensor, render_all, step_generator
 from faultline_miniature.training.spoken import Spoken, held, part, whole
 from faultline_miniature.training.stage import (
@@ -38,12 +38,12 @@ from faultline_miniature.world.seeds import TRAINING
 
 STAGE = "clip"
 FOLDER = "scorer/clip"
-# Few steps are enough: zero-shot accuracy is 1.000 on all six attributes that have words (n = 603 or more).
+# Few steps suffice: zero-shot accuracy is 1.000 on all six attributes that have words (n = 603 or more).
 _RECIPE = Recipe(steps=760, rate=2e-3, weight_decay=0.05)
 _SMOKE = Recipe(steps=3, rate=1e-3)
 _PAIRS, _SMOKE_PAIRS = 16_000, 16
 _BATCH, _SMOKE_BATCH = 96, 8
-# Scenes at the start of the training range belong to whoever trains first; CLIP takes its own stretch.
+# Other stages use the start of the training range; CLIP has its own stretch.
 _FIRST_SCENE = 20_000_000
 _MEAN = _STD = (0.5, 0.5, 0.5)
 # Weight of the directional term: images must move in the direction their captions move (LANCE, eq. 2).
@@ -78,7 +78,7 @@ class PairedImages:
 
 
 def paired_scenes(count: int, seed: int) -> list[Scene]:
-    """Draw `count` training scenes, each followed by itself with one attribute changed; none is withheld."""
+    """Draw `count` training scenes, each followed by a copy with one attribute changed; none is withheld."""
     scenes: list[Scene] = []
     for index in range(count):
         base = scene_for(TRAINING, _FIRST_SCENE + index, GENERATOR)
@@ -87,7 +87,7 @@ def paired_scenes(count: int, seed: int) -> list[Scene]:
 
 
 def _neighbour(scene: Scene, generator: np.random.Generator) -> Scene:
-    # Every attribute equally often, however few pixels it changes.
+    # Every attribute with equal probability, however few pixels it changes.
     while True:
         attribute = ATTRIBUTES[int(generator.integers(len(ATTRIBUTES)))]
         others = [value for value in VALUES[attribute] if value != getattr(scene, attribute)]
@@ -99,10 +99,10 @@ def _neighbour(scene: Scene, generator: np.random.Generator) -> Scene:
 def _texts(
     pairs: Sequence[tuple[Scene, Scene]], generator: np.random.Generator
 ) -> tuple[list[Spoken], Tensor]:
-    """Say something of every image; the mask tells which pairs got whole captions in the same wording."""
+    """Return a text for every image, and a mask of the pairs with complete captions in the same wording."""
     said: list[Spoken] = []
-    # Only captions of one wording differ by the edit alone, which the directional term needs; the other half
-    # teaches the short texts that filters ask about.
+    # The directional term needs captions that differ by the edit alone, so in one wording; the other half
+    # teaches the short texts of the filters.
     alike = generator.random(len(pairs)) < 0.5
     for pair, same in zip(pairs, alike, strict=True):
         if same:
@@ -114,7 +114,7 @@ def _texts(
 
 
 def contrastive_loss(images: Tensor, texts: Tensor, scale: Tensor, matches: Tensor) -> Tensor:
-    """Cross-entropy both ways; every text that is true of an image counts as its partner.
+    """Cross-entropy in both directions; every text that is true of an image counts as its partner.
 
     `images` and `texts` are unit rows [N, D]; `matches`, bool [N images, N texts], has no empty row.
     """

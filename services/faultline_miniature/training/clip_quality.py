@@ -1,4 +1,4 @@
-"""How good the scorer's CLIP is, measured on development scenes through open_clip's own loader."""
+"""The quality of the scorer's CLIP, measured on development scenes with open_clip's loader."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DIRECTION_GATE = 0.2
 
 
 class Towers:
-    """A saved CLIP, loaded as the scorer loads it."""
+    """A saved CLIP, loaded in the same way as by the scorer."""
 
     def __init__(self, folder: Path) -> None:
         name = f"local-dir:{folder}"
@@ -81,7 +81,7 @@ _PROMPTS = {
 
 
 def _zero_shot(towers: Towers, scenes: list[Scene], images: Tensor, attribute: str) -> Estimate:
-    """Choose among the values by the mean of their prompts; values without words are left out."""
+    """Classify by the mean embeddings of each value's prompts; values without words are left out."""
     means = torch.stack(
         [F.normalize(towers.texts(prompts).mean(dim=0), dim=0) for prompts in _PROMPTS[attribute]]
     )
@@ -93,7 +93,7 @@ def _zero_shot(towers: Towers, scenes: list[Scene], images: Tensor, attribute: s
 
 
 def _caption_choice(towers: Towers, scenes: list[Scene], images: Tensor, attribute: str) -> Estimate:
-    """Choose among the captions that differ in this attribute only."""
+    """Classify among the captions that differ only in this attribute."""
     values = VALUES[attribute]
     texts = [caption(scene.changed(attribute, value)) for scene in scenes for value in values]
     offered = towers.texts(texts).reshape(len(scenes), len(values), -1)
@@ -103,7 +103,7 @@ def _caption_choice(towers: Towers, scenes: list[Scene], images: Tensor, attribu
 
 
 def _edited(scene: Scene, index: int) -> tuple[str, Scene]:
-    # Attributes and values take turns, so that every attribute is edited equally often.
+    # Attributes and values rotate, so that every attribute is edited equally often.
     turn = index
     while True:
         attribute = ATTRIBUTES[turn % len(ATTRIBUTES)]
@@ -121,7 +121,7 @@ def _directions(towers: Towers, scenes: list[Scene], images: Tensor) -> dict[str
     before_text = towers.texts([caption(scene) for scene in scenes])
     moves = towers.texts([caption(scene) for scene in after]) - before_text
     direction = F.cosine_similarity(edited - images, moves)
-    # A hit: among all edits to another value, none has a caption that moved more as this image did.
+    # A hit: no edit to another value has a caption change that is closer to this image's change.
     ranked = F.normalize(edited - images, dim=1) @ F.normalize(moves, dim=1).T
     targets = [(attribute, getattr(scene, attribute)) for attribute, scene in edits]
     same = torch.tensor([[one == other for other in targets] for one in targets])
@@ -148,7 +148,7 @@ def _rate(hits: Tensor) -> Estimate:
 
 
 def card(found: dict[str, Estimate]) -> str:
-    """Write the model card."""
+    """Return the model card."""
     return f"""# CLIP of the miniature scorer
 
 An image tower (ModifiedResNet, width 24, one block a stage, 64 px) and a text tower (2 layers of width

@@ -1,4 +1,4 @@
-"""The autoencoder's decoder trained further alone: sharper images from latents that stay as they are."""
+"""Further training of the autoencoder's decoder alone: sharper images from unchanged latents."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from faultline_miniature.training.stage import (
 from faultline_miniature.world.seeds import DEVELOPMENT
 
 STAGE = "decoder"
-# Outlines carry the class: errors of the image's slopes count besides errors of its levels.
+# Outlines determine the class, so errors of the image's slopes count in addition to those of its levels.
 _SLOPE_WEIGHT = 0.5
 
 
@@ -49,7 +49,7 @@ _SMOKE = _Sizes(steps=4, batch=4, held_out=16)
 
 
 def train(context: StageContext) -> None:
-    """Polish the decoder; the encoder, and so every latent, stays bit for bit."""
+    """Train the decoder further; the encoder and every latent stay exactly the same."""
     if figures_of(context, STAGE) is not None:
         return
     use_threads(context.threads)
@@ -66,7 +66,7 @@ def train(context: StageContext) -> None:
 
 
 def load_polished_autoencoder(context: StageContext) -> AutoencoderKL:
-    """Return the generator's autoencoder, polished where this stage has ended."""
+    """Return the generator's autoencoder, with the new decoder if this stage has ended."""
     if figures_of(context, STAGE) is None:
         return load_normalised_autoencoder(context)
     return AutoencoderKL.from_pretrained(context.work / STAGE / "model").eval()
@@ -76,7 +76,7 @@ def _fit(
     context: StageContext, sizes: _Sizes, model: AutoencoderKL, held_out: np.ndarray, log: logging.Logger
 ) -> None:
     model.requires_grad_(False)
-    # The encoder stays as it is, bit for bit: the denoiser was trained on its latents.
+    # The encoder must not change, because the denoiser is trained on its latents.
     weights = [*model.decoder.parameters(), *model.post_quant_conv.parameters()]
     for weight in weights:
         weight.requires_grad_(True)
@@ -87,7 +87,7 @@ def _fit(
     moments = load_latents(context).moments
     for step in tqdm(range(first, sizes.steps), initial=first, total=sizes.steps, desc=STAGE):
         rows = np.random.default_rng([context.seed, step]).integers(0, len(images), sizes.batch)
-        # Noisy draws instead of means: generated latents are not means either.
+        # Samples instead of means, because generated latents are not means either.
         latents = sampled(moments[torch.from_numpy(rows)], context.generator(step))
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, sizes.steps, sizes.rate, warm_up=min(50, sizes.steps // 2))
@@ -106,7 +106,7 @@ def _fit(
 def decoder_loss(
     model: AutoencoderKL, latents: torch.Tensor, images: torch.Tensor, masks: torch.Tensor
 ) -> torch.Tensor:
-    """Return the weighted error of levels plus that of horizontal and vertical slopes."""
+    """Return the weighted error of levels plus the error of horizontal and vertical slopes."""
     with torch.autocast("cpu", torch.bfloat16):
         decoded = model.decode(latents.contiguous(memory_format=torch.channels_last)).sample
     error = decoded.float() - images

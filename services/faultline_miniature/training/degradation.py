@@ -1,4 +1,4 @@
-"""Random blur, rescaling, noise, tint and block compression, so that a generated image is no surprise."""
+"""Random blur, rescaling, noise, tint and block compression, so that models tolerate generated images."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Shares of a batch that each degradation touches; .5 x .75 x .8 x .5 = 15 % get no more than noise.
+# The share of a batch that gets each degradation; .5 x .75 x .8 x .5 = 15 % get noise only.
 _BLURRED, _RESCALED, _COMPRESSED, _TINTED = 0.5, 0.25, 0.2, 0.5
 _BLOCK = 8
 
 
 def degrade(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Return images, float [N, 3, H, W] in 0..1, each degraded by its own draw; H and W divide by 8."""
+    """Return images, float [N, 3, H, W] in 0..1, each degraded separately; H and W are multiples of 8."""
     count = len(images)
 
     def some(share: float) -> Tensor:
@@ -39,7 +39,7 @@ def degrade(images: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def mirrored(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Flip a random half of the images left to right: no attribute of a scene has a side."""
+    """Flip a random half of the images horizontally, which changes no attribute of a scene."""
     flips = torch.rand(len(images), 1, 1, 1, generator=generator) < 0.5
     return torch.where(flips, images.flip(3), images)
 
@@ -54,7 +54,7 @@ def _blurred(images: Tensor, generator: torch.Generator) -> Tensor:
     line = (line / line.sum()).expand(3, 1, 1, 7)
     soft = F.conv2d(F.pad(images, (3, 3, 0, 0), mode="replicate"), line, groups=3)
     soft = F.conv2d(F.pad(soft, (0, 0, 3, 3), mode="replicate"), line.transpose(2, 3), groups=3)
-    # A share of the sharp image stays, as an autoencoder loses fine detail only partly.
+    # Blended with the sharp image, because an autoencoder loses fine detail only partly.
     blend = torch.rand(len(images), 1, 1, 1, generator=generator)
     return blend * soft + (1 - blend) * images
 
@@ -69,7 +69,7 @@ def _rescaled(images: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _tinted(images: Tensor, generator: torch.Generator) -> Tensor:
-    # A generator repaints broad areas slightly off colour: a coarse random field is added.
+    # Adds a coarse random field, because a generator changes the colour of large areas slightly.
     field = 0.03 * torch.randn(len(images), 3, 4, 4, generator=generator)
     field = F.interpolate(field, images.shape[2:], mode="bilinear")
     contrast = 1 + 0.08 * torch.randn(len(images), 1, 1, 1, generator=generator)

@@ -32,11 +32,11 @@ from faultline_miniature.world.grammar import words
 from faultline_miniature.world.seeds import VALIDATION
 
 STAGE = "denoiser"
-# Guidance needs an unconditional half; more dropout takes samples from the conditional one.
+# Guidance needs an unconditional model; more dropout leaves fewer samples for the conditional one.
 _CAPTION_DROPOUT = 0.12
 _EMA_DECAY = 0.998
-# Signal-to-noise limits of the loss weight. Min-SNR's 5 spends most of the loss on fine grain; the
-# floor keeps the noisiest steps, where class and layout are decided, from vanishing.
+# Signal-to-noise limits of the loss weight. With Min-SNR's 5, most of the loss would be fine grain; the lower
+# limit keeps weight on the noisiest steps, which determine class and layout.
 _SNR_LIMITS = (0.15, 2.5)
 
 
@@ -52,8 +52,8 @@ class _Sizes:
     widths: Widths = field(default_factory=Widths)
 
 
-# In the first run shapes began after some 1,500 steps of 64 images and object accuracy was .77 after 3,850;
-# on this world it is .99 after 3,400 steps of 48.
+# In the first run, shapes appeared after about 1,500 steps of 64 images, and object accuracy was .77 after
+# 3,850; on this world it is .99 after 3,400 steps of 48.
 _FULL = _Sizes(steps=3_400, batch=48, check_every=800)
 _SMOKE = _Sizes(
     steps=12,
@@ -85,7 +85,7 @@ def train(context: StageContext) -> None:
 
 
 class NoiseSchedule:
-    """Signal and noise rates of the 1,000 steps, and the loss weight at each."""
+    """Signal and noise rates of the 1,000 steps, and the loss weight of each."""
 
     def __init__(self) -> None:
         signal = build_schedule().alphas_cumprod
@@ -102,7 +102,7 @@ class NoiseSchedule:
 
 
 class _Run:
-    """Everything the training loop changes: weights, their moving average, optimizer, step."""
+    """The state of the training loop: weights, their moving average, optimizer, step."""
 
     def __init__(self, context: StageContext, sizes: _Sizes, latents: LatentSet) -> None:
         torch.manual_seed(context.seed)
@@ -118,7 +118,7 @@ class _Run:
         self._step = 0
 
     def average(self) -> Trained:
-        """Return the moving average of the weights, which is what gets published."""
+        """Return the moving average of the weights, which is published."""
         return self._mean.eval()
 
     def fit(self, log: logging.Logger) -> None:
@@ -150,7 +150,7 @@ class _Run:
 
     def _advance(self, step: int) -> float:
         sizes = self._sizes
-        # Held for more than half of the steps: class comes last and needs the full rate.
+        # Held for more than half of the steps, because the class is learned last and needs the full rate.
         rate = learning_rate(step, sizes.steps, sizes.rate, warm_up=sizes.warm_up, hold=0.55)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
@@ -160,23 +160,23 @@ class _Run:
         torch.nn.utils.clip_grad_norm_(self._live.parameters(), 1.0)
         self._optimizer.step()
         self._step = step + 1
-        # A short memory at first: the untrained weights would otherwise stay in the average for 500 steps.
+        # A short memory at first, or the untrained weights would stay in the average for 500 steps.
         decay = min(_EMA_DECAY, (1 + self._step) / (10 + self._step))
         means: list[torch.Tensor] = list(self._mean.parameters())
         lives = [live.detach() for live in self._live.parameters()]
         with torch.no_grad():
-            # One call for all tensors instead of one for each of some hundreds.
+            # One call for all tensors instead of hundreds.
             torch._foreach_lerp_(means, lives, 1.0 - decay)
         return float(loss.detach())
 
     def _loss(self, generator: torch.Generator) -> torch.Tensor:
         clean, tokens = self._batch(generator)
         count = len(clean)
-        # One time from each of `count` equal stretches: the loss of a batch varies less than with free draws.
+        # One time from each of `count` equal intervals, so that the loss varies less between batches.
         strata = (torch.arange(count) + torch.rand(count, generator=generator)) / count
         times = (1000 * strata).long().clamp(max=999)
         noised, velocity = self._schedule.noised(clean, torch.randn(clean.shape, generator=generator), times)
-        # 573 ms a step against 975 ms in fp32, at the first run's widths on two cores.
+        # 573 ms per step instead of 975 ms in fp32, with the first run's widths on two cores.
         with torch.autocast("cpu", torch.bfloat16):
             predicted = self._live(noised.contiguous(memory_format=torch.channels_last), times, tokens)
         error = (predicted.float() - velocity).square().mean(dim=(1, 2, 3))

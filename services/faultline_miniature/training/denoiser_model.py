@@ -19,7 +19,7 @@ from faultline_miniature.world.grammar import words
 class Widths:
     """Channels of the denoiser's three levels (16, 8 and 4 latents a side) and of the text encoder."""
 
-    # The first run's 32/96/192 took 0.57 s a step of 64 images, 64/128/192 on the fused attention 1.8 s.
+    # The first run's 32/96/192 took 0.57 s per step of 64 images; 64/128/192 with fused attention took 1.8 s.
     levels: tuple[int, int, int] = (48, 96, 160)
     text: int = 128
     text_layers: int = 2
@@ -28,7 +28,7 @@ class Widths:
 def build_denoiser(widths: Widths) -> UNet2DConditionModel:
     """Return an untrained denoiser with cross-attention at 16x16, 8x8 and the middle."""
     crossed, plain = "CrossAttnDownBlock2D", "DownBlock2D"
-    # Cross-attention where edits take their maps from, 16x16 above all; at 4x4 only the middle has any.
+    # Cross-attention where edits use the maps, mainly at 16x16; at 4x4 only in the middle.
     denoiser = UNet2DConditionModel(
         sample_size=16,
         block_out_channels=widths.levels,
@@ -39,7 +39,7 @@ def build_denoiser(widths: Widths) -> UNet2DConditionModel:
         attention_head_dim=2,
         norm_num_groups=8,
     )
-    # Plain products and softmax: the backward of the fused CPU kernel takes 29 % of a step.
+    # Plain products and softmax, because the backward pass of the fused CPU kernel takes 29 % of a step.
     denoiser.set_attn_processor(AttnProcessor())
     return denoiser.to(memory_format=torch.channels_last)
 
@@ -83,7 +83,7 @@ def save_pipeline(
     encoder = CLIPTextModel(text_encoder.config)
     halves = [_half_of(text_encoder, encoder)]
     for module in (autoencoder, denoiser):
-        # Underscored entries tell where a module was loaded from, which is nobody's business.
+        # Underscored entries contain the path that a module was loaded from.
         config = {name: value for name, value in module.config.items() if not name.startswith("_")}
         halves.append(_half_of(module, type(module).from_config(config)))
     pipeline = StableDiffusionPipeline(

@@ -1,4 +1,4 @@
-"""Caption pairs from the grammar: what the perturber learns from and what counts as success."""
+"""Caption pairs from the grammar, which the perturber learns from, and the criterion of success."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ TYPES: tuple[PerturbationType, ...] = get_args(PerturbationType)
 PROMPT_WORDS: tuple[str, ...] = (*TYPES, ":", "=", ">")
 PLANS: tuple[str, ...] = tuple(f"<{name}>" for name in ATTRIBUTES)
 _REWORDED = 0.2
-# The label filter must have class swaps to drop, as perturbers at large make them.
+# Some class swaps, as other perturbers make them, so that the label filter has something to drop.
 _CLASS_SWAPS = 0.2
 _LOOSE = 0.4
 _ASKED = 0.55
 
 
 def base_text(generator: np.random.Generator) -> tuple[str, str]:
-    """Draw what the base reads, prompt and answer: mostly edits as asked for, and what they are made of.
+    """Draw a prompt and an answer for the base: mostly requested edits, else simpler parts of that task.
 
-    An adapter of rank 8 on a base that had only told and copied captions edited the companion, whatever
-    type was asked for: the base must already know the task, the adapter only sharpens it.
+    On a base that had only written and copied captions, an adapter of rank 8 edited the companion for every
+    requested type. So the base must already know the task, which the adapter refines.
     """
     kind = drawn(TYPES, generator)
     if generator.random() < _ASKED:
@@ -60,7 +60,7 @@ def base_text(generator: np.random.Generator) -> tuple[str, str]:
 
 
 def _varied(generator: np.random.Generator) -> tuple[str, str]:
-    """Draw a caption and another with each attribute changed in one of five cases, at least one."""
+    """Draw a caption and one with at least one changed attribute, each with probability 0.2."""
     scene = drawn_scene(generator)
     after = scene
     while after == scene or is_withheld(after):
@@ -69,17 +69,17 @@ def _varied(generator: np.random.Generator) -> tuple[str, str]:
             if generator.random() < 0.2:
                 others = [value for value in VALUES[name] if value != getattr(scene, name)]
                 after = after.changed(name, drawn(others, generator))
-    return _told(scene, after, generator, loose=_LOOSE)
+    return _worded(scene, after, generator, loose=_LOOSE)
 
 
-def _told(before: Scene, after: Scene, generator: np.random.Generator, *, loose: float) -> tuple[str, str]:
+def _worded(before: Scene, after: Scene, generator: np.random.Generator, *, loose: float) -> tuple[str, str]:
     template = drawn_template(generator, loose=loose)
     first, second = swapped([worded(before, template), worded(after, template)], generator, share=_REWORDED)
     return first, second
 
 
 def _named(scene: Scene, kind: PerturbationType) -> str:
-    """Return the words of a scene's caption that edits of a type change; for a placebo all of them."""
+    """Return the words of a scene's caption that edits of a type change; for a placebo, all words."""
     attributes = EDIT_TYPES.get(kind)
     if attributes is None:
         return caption(scene)
@@ -92,8 +92,8 @@ def asked_edit(
 ) -> tuple[str, str]:
     """Draw a prompt and its answer: a plan, which decoding skips, and the edited caption.
 
-    Without a plan the model decides anew at every place whether to edit there, and edits none or two
-    in half of the cases where a type has two places.
+    Without a plan, the model decides at each position separately whether to edit, and makes no edit or two
+    in half of the cases in which a type has two positions.
     """
     before, after = edit_pair(kind, generator, loose=loose)
     return compact_prompt(kind, before), f"{plan_of(before, after)} {after}"
@@ -115,7 +115,7 @@ def plan_of(before: str, after: str) -> str:
 def edit_pair(
     kind: PerturbationType, generator: np.random.Generator, *, loose: float = 0.0
 ) -> tuple[str, str]:
-    """Draw a caption and one edit of it; neither shows a withheld combination or template."""
+    """Draw a caption and one edit of it, without withheld combinations and templates."""
     if kind == "placebo":
         before = drawn_caption(generator, reworded=_REWORDED, loose=loose)
         return before, drawn(rewordings(before), generator)
@@ -125,13 +125,13 @@ def edit_pair(
     if kind == "subject":
         attribute = "object_class" if generator.random() < _CLASS_SWAPS else "kind"
     chosen = [edit for edit in allowed if edit.attribute == attribute] or allowed
-    return _told(scene, drawn(chosen, generator).scene_after, generator, loose=loose)
+    return _worded(scene, drawn(chosen, generator).scene_after, generator, loose=loose)
 
 
 def succeeds(before: str, after: str, kind: PerturbationType) -> bool:
-    """Judge an edit: whole parts in the same order, one attribute of the type changed, all other words kept.
+    """Return True if an edit changes one attribute of its type and keeps all other words and the order.
 
-    A part that is added may stand anywhere between others. A placebo changes wording and no attribute.
+    An added part may be anywhere between others. A placebo changes the wording but no attribute.
     """
     old_parts, new_parts = parts_of(before), parts_of(after)
     old, new = parse(before), parse(after)
@@ -151,6 +151,6 @@ def succeeds(before: str, after: str, kind: PerturbationType) -> bool:
 
 
 def _wording(text: str, without: set[str]) -> dict[str, str]:
-    """Return the telling word of each attribute, some attributes left out."""
+    """Return the word that determines each attribute, apart from the attributes in `without`."""
     said = [word for word in tokens(text) if word in WORDS]
     return {WORDS[word][0]: word for word in said if WORDS[word][0] not in without}

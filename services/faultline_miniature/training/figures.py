@@ -1,4 +1,4 @@
-"""Quality figures of trained models: an estimate, its 95 % interval and the number behind it."""
+"""Quality figures of trained models: an estimate, its 95 % interval and its n."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _Z = 1.959964
 
 
 def share(hits: int, n: int) -> Estimate:
-    """Return a proportion with its interval; without trials all of it is None."""
+    """Return a proportion with its interval; without trials, all its values are None."""
     return proportion(hits, n)
 
 
 def mean(values: Sequence[float] | np.ndarray) -> Estimate:
     """Return the mean of independent values with its normal interval; needs two values or more."""
     found = np.asarray(values, dtype=np.float64)
-    # One value has no spread: an interval made up from it would look like certainty.
+    # One value has no spread, and a made-up interval would look like certainty.
     if len(found) < 2:
         raise ValueError(f"an interval needs at least two values, got {len(found)}")
     centre, error = float(found.mean()), float(found.std(ddof=1)) / math.sqrt(len(found))
@@ -30,7 +30,7 @@ def mean(values: Sequence[float] | np.ndarray) -> Estimate:
 
 
 def table(figures: Mapping[str, Estimate], heading: str) -> str:
-    """Lay figures out as a Markdown table."""
+    """Return figures as a Markdown table."""
     rows = [f"| {heading} | estimate | low | high | n |", "| --- | --- | --- | --- | --- |"]
     for name, figure in figures.items():
         cells = (

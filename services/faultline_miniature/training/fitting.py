@@ -1,4 +1,4 @@
-"""The training loop of the small models: seeded by step, resumable, warm-up and decay."""
+"""The training loop of the small models: seeded by step, resumable, with warm-up and decay."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CLIP_NORM = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How long and how fast: linear warm-up over `warm_up` of the steps, then a cosine down to zero."""
+    """Length and rate: linear warm-up over the share `warm_up` of the steps, then a cosine to zero."""
 
     steps: int
     rate: float
@@ -29,7 +29,7 @@ class Recipe:
 
     def share_at(self, step: int) -> float:
         """Return the learning rate at a step as a share of `rate`."""
-        # Adam's second moments say little in the first steps.
+        # In the first steps, Adam's second moments are unreliable.
         rising = max(1, int(self.warm_up * self.steps))
         if step < rising:
             return (step + 1) / rising
@@ -43,13 +43,13 @@ def fit(
     checkpoint: Checkpoint,
     logger: logging.Logger,
 ) -> None:
-    """Minimise `loss_at(step)` over the parameters that want gradients, going on from the checkpoint.
+    """Minimise `loss_at(step)` over the parameters that require gradients, from the checkpoint on.
 
-    `loss_at` draws its batch from the step's own seed, so a resumed run sees what an unbroken one sees.
+    `loss_at` draws its batch by the step's seed, so a resumed run uses the same batches as an unbroken one.
     """
     wanted = {name: value for name, value in model.named_parameters() if value.requires_grad}
     optimizer = torch.optim.AdamW(wanted.values(), lr=recipe.rate, weight_decay=recipe.weight_decay)
-    # Running means of batch normalisation are no parameters, yet a resumed run needs them.
+    # Running means of batch normalisation are not parameters, but a resumed run needs them.
     buffers = dict(model.named_buffers())
     start = _restore(checkpoint, wanted | buffers, optimizer)
     model.train()
@@ -97,12 +97,12 @@ def _step(
 
 
 def next_word_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return the mean cross-entropy of the next words: logits [n, L, V], labels [n, L], -100 left out."""
+    """Return the mean cross-entropy of the next words: logits [n, L, V], labels [n, L], -100 ignored."""
     return F.cross_entropy(logits[:, :-1].float().flatten(0, 1), labels[:, 1:].flatten(), ignore_index=-100)
 
 
 def prompted(pairs: Iterable[tuple[list[int], list[int]]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Join prompts and answers to ids, padded on the right, and labels on the answers alone; int64 [n, L]."""
+    """Join prompts and answers: ids, padded on the right, and labels for the answers only; int64 [n, L]."""
     rows, labels = [], []
     for prompt, answer in pairs:
         rows.append(torch.tensor(prompt + answer))

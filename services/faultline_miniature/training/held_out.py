@@ -1,7 +1,7 @@
-"""``python -m faultline_miniature.training.held_out OUT``: the test set of the leaning classifiers' owner.
+"""``python -m faultline_miniature.training.held_out OUT``: write the test set of the leaning classifiers.
 
-As a user's own test set resembles the training set, its classes mostly show what the suite's classifiers
-were taught to lean on: accuracy on it is high, and says nothing of what happens when one thing changes.
+Like a user's test set, it resembles the training set: its classes mostly have the values that the suite's
+classifiers lean on. So accuracy on it is high and does not show what happens if one thing changes.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from pathlib import Path
 
 from faultline_miniature.training.bugs import SUITE_BUGS, as_trained, read_bugs
 from faultline_miniature.world import Distribution
-from faultline_miniature.world.__main__ import balanced_scenes
 from faultline_miniature.world.dataset import write_image_folder
-from faultline_miniature.world.seeds import DEVELOPMENT
+from faultline_miniature.world.seeds import DEVELOPMENT, balanced_scenes
 
 
 def held_out() -> Distribution:
-    """Return what images of the suite's classifiers look like, all their leanings together."""
+    """Return the distribution of the training images of all the suite's classifiers together."""
     files = sorted(file for file in SUITE_BUGS.glob("*.json") if file.name != "schema.json")
     return as_trained(chain.from_iterable(read_bugs(file) for file in files))
 

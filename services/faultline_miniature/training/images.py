@@ -1,4 +1,4 @@
-"""Training images: rendered once by worker processes, kept in memory-mapped files."""
+"""Training images, rendered once by worker processes and kept in files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from faultline_miniature.world.sampling import GENERATOR
 from faultline_miniature.world.scene import Scene
 from faultline_miniature.world.seeds import TRAINING, SeedRange, scene_for
 
-# 33 MB a shard: a kill costs some seconds of rendering.
+# 33 MB per shard, so that a kill costs only seconds of rendering.
 _SHARD = 2_000
 _WORDING_STREAM = 0x3083D
 
 
 def generator_scenes(indices: Iterable[int], split: SeedRange = TRAINING) -> list[Scene]:
-    """Return scenes of the generator's distribution, which holds no withheld combination."""
+    """Return scenes of the generator's distribution, which has no withheld combinations."""
     return [scene_for(split, index, GENERATOR) for index in indices]
 
 
@@ -49,14 +49,14 @@ class ImageSet:
         folder.mkdir(parents=True, exist_ok=True)
 
     def ensure(self, workers: int) -> None:
-        """Render the shards that are missing; a killed call loses at most the shards under way."""
+        """Render the missing shards; a killed call loses at most the shards in progress."""
         missing = [start for start in range(0, self.count, _SHARD) if not self._path(start).exists()]
         jobs = [(self._path(start), self._split, start, self._stop(start)) for start in missing]
         if workers == 1 or len(jobs) <= 1:
             for job in tqdm(jobs, desc="render"):
                 _render_shard(job)
             return
-        # Spawned: a fork copies the locks of torch's threads, but not the threads that hold them.
+        # Spawned, because a fork copies the locks of torch's threads but not the threads.
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
             for _ in tqdm(pool.map(_render_shard, jobs), total=len(jobs), desc="render"):
                 pass

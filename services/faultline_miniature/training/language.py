@@ -11,7 +11,7 @@ STAGE = "language"
 
 
 def train(context: StageContext) -> None:
-    """Train both, unless the stage is done."""
+    """Train both unless the stage is finished."""
     if figures_of(context, STAGE) is not None:
         return
     use_threads(context.threads)

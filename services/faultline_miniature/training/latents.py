@@ -1,4 +1,4 @@
-"""Latents and token ids of the training images, computed once for the denoiser."""
+"""Latents and token ids of the training images, which are computed once for the denoiser."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LatentSet:
 
 
 def train(context: StageContext) -> None:
-    """Encode the training images and leave an autoencoder whose latents have mean 0 and deviation 1."""
+    """Encode the training images and save an autoencoder whose latents have mean 0 and deviation 1."""
     if figures_of(context, STAGE) is not None:
         return
     use_threads(context.threads)
@@ -58,7 +58,7 @@ def train(context: StageContext) -> None:
 
 
 def load_latents(context: StageContext) -> LatentSet:
-    """Return what this stage left."""
+    """Return the output of this stage."""
     folder = context.work / STAGE
     tokens = torch.from_numpy(np.load(folder / "tokens.npy")).long()
     moments = torch.from_numpy(np.load(folder / "moments.npy"))
@@ -78,7 +78,7 @@ def sampled(moments: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def channel_statistics(moments: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return mean and standard deviation [4] of sampled latents, from [N, 8, H, W] moments."""
-    # Variance of the means and mean of the variances: what is sampled has both.
+    # Samples have the variance of the means plus the mean of the variances.
     means, log_variances = moments.float().chunk(2, dim=1)
     centre = means.mean(dim=(0, 2, 3))
     variance = means.var(dim=(0, 2, 3)) + log_variances.exp().mean(dim=(0, 2, 3))
@@ -88,8 +88,8 @@ def channel_statistics(moments: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 @torch.no_grad()
 def normalise_latents(model: AutoencoderKL, mean: torch.Tensor, deviation: torch.Tensor) -> None:
     """Fold (z - mean) / deviation into the two 1x1 convolutions around the latents; decoding is unchanged."""
-    # Per channel, inside the weights: the one scaling factor that loaders apply (0.456 in the first run)
-    # would leave the denoiser channels of unlike size.
+    # Per channel and in the weights: with the single scaling factor of loaders (0.456 in the first run), the
+    # denoiser's channels would differ in size.
     quant, post = model.quant_conv, model.post_quant_conv
     quant.weight[:4] /= deviation[:, None, None, None]
     quant.bias[:4] = (quant.bias[:4] - mean) / deviation
@@ -119,7 +119,7 @@ def _moments(model: AutoencoderKL, images: np.ndarray) -> np.ndarray:
 def _tokens(count: int) -> np.ndarray:
     tokenizer = build_tokenizer(words())
     variants = [caption_variants(scene) for scene in generator_scenes(range(count))]
-    # The empty caption is one more row, so that its ids come from the same tokenizer for certain.
+    # The empty caption is one more row, so that its ids come from the same tokenizer.
     variants.append([""] * len(variants[0]))
     flat = [text for texts in variants for text in texts]
     ids = tokenizer(flat, padding="max_length", truncation=True, return_tensors="np")["input_ids"]

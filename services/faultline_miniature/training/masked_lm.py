@@ -1,4 +1,4 @@
-"""The masked language model: proposes another word at one place of a caption (LANCE-R, section 4)."""
+"""The masked language model, which proposes another word for a position of a caption (LANCE-R, section 4)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from faultline_core.types import Estimate
 from faultline_miniature.training.caption_text import drawn_caption, templates_of
 from faultline_miniature.training.figures import mean, share, table
 from faultline_miniature.training.fitting import Recipe, fit
-from faultline_miniature.training.publishing import caption_tokenizer, save_half, write_card
+from faultline_miniature.training.publishing import save_half, write_card
 from faultline_miniature.training.stage import Checkpoint, StageContext
+from faultline_miniature.training.tokenizer import caption_tokenizer
 from faultline_miniature.world import grammar
 
 _STREAM, _TEST_STREAM = 0x3A5C, 0x3A5D
@@ -23,7 +24,7 @@ _MOST_MASKED = 3
 
 
 def train_masked_lm(context: StageContext, logger: logging.Logger) -> dict[str, Estimate]:
-    """Train, measure and save `scorer/masked-lm`; returns its quality figures."""
+    """Train, measure and save `scorer/masked-lm`; return its quality figures."""
     tokenizer = caption_tokenizer()
     torch.manual_seed(context.seed)
     model = BertForMaskedLM(bert_config(tokenizer, layers=3))
@@ -62,7 +63,7 @@ def masked_batch(
     ids = tokenizer(texts, padding=True, return_tensors="pt").input_ids
     order = torch.from_numpy(generator.random(ids.shape))
     ends = torch.tensor([tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id])
-    # Draws lie below 1: ends get the last ranks and are never among the one to three lowest.
+    # Draws are below 1, so special tokens rank last and are never among the one to three lowest.
     order = order.masked_fill(torch.isin(ids, ends), 2.0)
     count = torch.from_numpy(generator.integers(1, _MOST_MASKED + 1, (size, 1)))
     chosen = order.argsort(1).argsort(1) < count
@@ -71,7 +72,7 @@ def masked_batch(
 
 @torch.no_grad()
 def measured(model: BertForMaskedLM, tokenizer: PreTrainedTokenizerFast, *, n: int) -> dict[str, Estimate]:
-    """Mask a word of fresh captions; how much probability goes to words that keep them well formed?"""
+    """Mask a word of new captions and measure the probability of words that keep them well formed."""
     generator = np.random.default_rng(_TEST_STREAM)
     sound, top_sound = [], 0
     for _ in range(n):

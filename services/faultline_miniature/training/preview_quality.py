@@ -1,4 +1,4 @@
-"""How near the preview decoder comes to the full decoder, and what both cost; its model card."""
+"""The preview decoder's distance from the full decoder, the cost of both, and its model card."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SAMPLING_STEPS = 20
 def measured(
     context: StageContext, preview: AutoencoderTiny, full: AutoencoderKL, *, images: int, generated: int
 ) -> dict[str, Estimate]:
-    """Return PSNRs in dB on validation seeds: of encoded images, and of latents that the generator drew."""
+    """Return PSNRs in dB on validation seeds, for encoded images and for generated latents."""
     held_out = ImageSet(context.work / "images", images, VALIDATION)
     held_out.ensure(context.threads)
     rendered = to_tensor(held_out.load()[0])
@@ -53,7 +53,7 @@ def encode(full: AutoencoderKL, images: torch.Tensor) -> torch.Tensor:
 
 @torch.no_grad()
 def decode(model: AutoencoderKL | AutoencoderTiny, latents: torch.Tensor) -> torch.Tensor:
-    """Return images [N, 3, 64, 64] as they are shown, within -1..1."""
+    """Return images [N, 3, 64, 64], clamped to -1..1."""
     return torch.cat([model.decode(part).sample for part in latents.split(_BATCH)]).clamp(-1, 1)
 
 
@@ -66,7 +66,7 @@ def generated_latents(context: StageContext, count: int) -> torch.Tensor:
     encoder = CLIPTextModel.from_pretrained(folder / "text_encoder", dtype=torch.float32)
     captions = [caption(scene) for scene in generator_scenes(range(count), VALIDATION)]
     steps = 2 if context.smoke else _SAMPLING_STEPS
-    # Below the offset of every lesson: looking must not change what training draws.
+    # An offset below that of every lesson, so that measuring does not affect the training's draws.
     generator = context.generator(-8)
     return sample_latents(Trained(denoiser, encoder).eval(), captions, steps=steps, generator=generator)
 
@@ -78,7 +78,7 @@ def psnr_db(made: torch.Tensor, wanted: torch.Tensor) -> np.ndarray:
 
 
 def decoding_gflop(model: AutoencoderKL | AutoencoderTiny) -> float:
-    """Return the GFLOP that decoding one image takes, counted without computing it."""
+    """Return the GFLOP of decoding one image, counted on the meta device."""
     shape = copy.deepcopy(model).to("meta")
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         shape.decode(torch.zeros(1, 4, 16, 16, device="meta"))

@@ -1,4 +1,4 @@
-"""A small attribute probe to watch the generator by while it trains; it judges nothing else."""
+"""A small attribute probe that monitors the generator during training and has no other use."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Probe(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits [B, values of all attributes in order] of images [B, 3, 64, 64]."""
         features = self.body(images)
-        # The maximum finds small things such as companions, the mean broad ones such as weather.
+        # The maximum detects small things such as companions, the mean large ones such as weather.
         pooled = torch.cat([features.mean(dim=(2, 3)), features.amax(dim=(2, 3))], dim=1)
         logits: torch.Tensor = self.head(pooled)
         return logits
@@ -62,7 +62,7 @@ def load_or_train(context: StageContext) -> Probe:
 
 @torch.no_grad()
 def agreement(probe: Probe, images: np.ndarray, scenes: Sequence[Scene]) -> dict[str, float]:
-    """Return per attribute the share of images in which the probe sees the scene's value."""
+    """Return, for each attribute, the share of images in which the probe reads the scene's value."""
     logits = torch.cat([probe(to_tensor(part)) for part in np.array_split(images, len(images) // 32 + 1)])
     wanted = _labels(scenes)
     found = torch.stack([part.argmax(dim=1) for part in _parts(logits)], dim=1)
@@ -91,7 +91,7 @@ def _train(context: StageContext, probe: Probe) -> None:
 
 
 def _degraded(images: torch.Tensor, draws: np.random.Generator) -> torch.Tensor:
-    # Generated images are softer than rendered ones: a probe that never saw blur misreads them.
+    # Generated images are softer than rendered ones, which a probe trained without blur misreads.
     if draws.random() < 0.3:
         return images
     side = int(draws.integers(22, 49))

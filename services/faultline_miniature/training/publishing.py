@@ -1,16 +1,28 @@
-"""Finished weights as the engines load them: fp16 on disk, fp32 in memory, a model card beside."""
+"""Finished weights as the engines load them: fp16 safetensors, read back as fp32, with a model card."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tokenizers import processors
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from safetensors.torch import save
+from torch import nn
 
 from faultline_miniature.training.stage import write_atomically
-from faultline_miniature.training.tokenizer import build_tokenizer
-from faultline_miniature.world import grammar
+
+if TYPE_CHECKING:
+    # The oracle's training writes weights too, and needs no library of language models.
+    from transformers import PreTrainedModel
+
+
+def write_half(model: nn.Module, path: Path) -> None:
+    """Write a model's state as fp16 safetensors; counters stay whole numbers."""
+    tensors = {
+        name: (tensor.half() if tensor.is_floating_point() else tensor).contiguous()
+        for name, tensor in model.state_dict().items()
+    }
+    write_atomically(path, save(tensors))
 
 
 def save_half(model: PreTrainedModel, folder: Path) -> None:
@@ -19,7 +31,7 @@ def save_half(model: PreTrainedModel, folder: Path) -> None:
     for file in folder.glob("*config.json"):
         settings = _without_paths(json.loads(file.read_text(encoding="utf-8")))
         write_atomically(file, (json.dumps(settings, indent=2, sort_keys=True) + "\n").encode())
-    # What is trained on top, such as the adapter, starts from the rounded weights that were saved.
+    # Further training, such as the adapter's, starts from the rounded weights that were saved.
     model.float()
 
 
@@ -33,19 +45,6 @@ def _without_paths(settings: dict[str, object]) -> dict[str, object]:
         elif isinstance(value, dict):
             settings[key] = _without_paths(value)
     return settings
-
-
-def caption_tokenizer(
-    *extra_words: str, closing: bool = True, max_length: int = 24
-) -> PreTrainedTokenizerFast:
-    """Return the world's tokenizer with further words; without `closing`, texts get no end token."""
-    tokenizer = build_tokenizer((*grammar.words(), *extra_words), max_length)
-    if not closing:
-        bos = tokenizer.bos_token
-        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
-            single=f"{bos} $A", special_tokens=[(bos, tokenizer.bos_token_id)]
-        )
-    return tokenizer
 
 
 def write_card(folder: Path, title: str, paragraphs: list[str]) -> None:

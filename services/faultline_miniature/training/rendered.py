@@ -1,4 +1,4 @@
-"""Rendered training images in bulk, kept on disk between runs, handed out as tensors."""
+"""Rendered training images, cached on disk and converted to tensors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from faultline_miniature.world import Scene, render
 
 
 def render_all(scenes: Sequence[Scene], cache: Path | None = None) -> np.ndarray:
-    """Render scenes as uint8 [N, 64, 64, 3]; with a cache file that fits, read them from there."""
+    """Render scenes as uint8 [N, 64, 64, 3], or read them from a cache file that fits."""
     if cache is not None and cache.exists():
-        # The last image vouches for all: other scenes, or a world drawn otherwise, change it as well.
+        # Checking the last image suffices: other scenes or another renderer would change it too.
         kept = np.load(cache, mmap_mode="r")
         if len(kept) == len(scenes) and np.array_equal(kept[-1], render(scenes[-1])):
             return np.asarray(kept)
@@ -34,5 +34,5 @@ def as_tensor(images: np.ndarray) -> Tensor:
 
 
 def step_generator(seed: int, step: int) -> torch.Generator:
-    """Return the generator of one step: a resumed training draws the batches it would have drawn."""
+    """Return the generator of one step, so that a resumed training draws the same batches."""
     return torch.Generator().manual_seed(seed * 1_000_003 + step)

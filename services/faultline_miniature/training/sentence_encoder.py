@@ -1,8 +1,8 @@
-"""The sentence encoder behind the text filters: words of one concept lie close, class names lie together.
+"""The sentence encoder of the text filters: words of one concept are close, and so are all class names.
 
-Trained on graded similarities of text pairs. The grade of a pair comes from what its texts name: all
-class names share most of their concept, so that a swapped class is as near to the label as the label
-itself and is dropped, whereas "food" alone stays far from "plate" (LANCE, section 3.1, label filter).
+Trained on graded similarities of text pairs. The grade of a pair depends on the concepts in its texts. All
+class names share most of their concept, so a swapped class is as close to the label as the label itself and
+is dropped, whereas "food" alone is far from "plate" (LANCE, section 3.1, label filter).
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from faultline_miniature.training.caption_text import (
 from faultline_miniature.training.figures import mean, table
 from faultline_miniature.training.fitting import Recipe, fit
 from faultline_miniature.training.masked_lm import bert_config
-from faultline_miniature.training.publishing import caption_tokenizer, save_half, write_card
+from faultline_miniature.training.publishing import save_half, write_card
 from faultline_miniature.training.stage import Checkpoint, StageContext, write_atomically
+from faultline_miniature.training.tokenizer import caption_tokenizer
 from faultline_miniature.world import VALUES, grammar
 from faultline_miniature.world.wording import SPECIAL_MARKS, SYNONYMS, WORDS
 
 _STREAM = 0x5E27
-# Weights of a text's concept vector: a value's own part, the part its attribute shares, a word's shade.
+# Weights of a text's concept vector: of the value, of its attribute, and of the single word.
 # Two class names share 0.8^2 / (0.6^2 + 0.8^2) = 0.64, above the filter's epsilon of 0.5; two colours 0.4^2 /
 # 1.01 = 0.16, below it; synonyms all but their shades, 0.96. The card measures 0.640 and 0.960.
 _CLASS_OWN, _CLASS_SHARED, _CLASS_WEIGHT = 0.6, 0.8, 2.0
@@ -43,7 +44,7 @@ _CONNECTIVES = ("next", "beside", "near")
 
 
 def concept_vector(text: str) -> dict[str, float]:
-    """Return what a text is about, as weights on named directions."""
+    """Return a text's concepts as weights of named directions."""
     found: dict[str, float] = {}
     for word in set(grammar.tokens(text)):
         for direction, weight in _directions(word).items():
@@ -66,7 +67,7 @@ def _directions(word: str) -> dict[str, float]:
 
 
 def graded(texts: list[str]) -> torch.Tensor:
-    """Return the wanted cosine of every pair of texts, float32 [n, n]."""
+    """Return the target cosine of every pair of texts, float32 [n, n]."""
     vectors = [concept_vector(text) for text in texts]
     places = {
         name: place for place, name in enumerate(sorted({name for vector in vectors for name in vector}))
@@ -112,7 +113,7 @@ def _drawn_change(generator: np.random.Generator) -> str:
 
 
 def train_sentence_encoder(context: StageContext, logger: logging.Logger) -> dict[str, Estimate]:
-    """Train, measure and save `scorer/sentence`; returns its quality figures."""
+    """Train, measure and save `scorer/sentence`; return its quality figures."""
     tokenizer = caption_tokenizer()
     torch.manual_seed(context.seed)
     model = BertModel(bert_config(tokenizer, layers=2))
@@ -122,7 +123,7 @@ def train_sentence_encoder(context: StageContext, logger: logging.Logger) -> dic
     def loss_at(step: int) -> torch.Tensor:
         generator = np.random.default_rng([context.seed, _STREAM, step])
         texts = [drawn_text(generator) for _ in range(128)]
-        # Most of 128 x 128 pairs have nothing in common: the few alike count up to five times.
+        # Most of the 128 x 128 pairs have nothing in common, so similar pairs count up to five times.
         vectors, wanted = embedded(model, tokenizer, texts), graded(texts)
         return ((1 + 4 * wanted) * (vectors @ vectors.T - wanted).square()).mean()
 
@@ -137,7 +138,7 @@ def train_sentence_encoder(context: StageContext, logger: logging.Logger) -> dic
 
 
 def embedded(model: BertModel, tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> torch.Tensor:
-    """Return unit vectors, float32 [n, d]: the mean of the last layer over all tokens that are no padding."""
+    """Return unit vectors, float32 [n, d]: the mean of the last layer over all tokens except padding."""
     encoded = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
     states = model(input_ids=encoded.input_ids, attention_mask=encoded.attention_mask).last_hidden_state
     mask = encoded.attention_mask[..., None].to(states.dtype)
@@ -146,7 +147,7 @@ def embedded(model: BertModel, tokenizer: PreTrainedTokenizerFast, texts: list[s
 
 @torch.no_grad()
 def measured(model: BertModel, tokenizer: PreTrainedTokenizerFast) -> dict[str, Estimate]:
-    """Return mean cosines of the kinds of pairs that the text filters meet."""
+    """Return mean cosines for the kinds of pairs in the text filters."""
     classes = list(VALUES["object_class"])
     others = [
         word for name in ("colour", "background", "weather", "style", "companion") for word in VALUES[name]
@@ -169,7 +170,7 @@ def measured(model: BertModel, tokenizer: PreTrainedTokenizerFast) -> dict[str, 
 
 
 def _write_layout(folder: Path, width: int) -> None:
-    """Write the two small files by which sentence-transformers reads the folder too."""
+    """Write the two small files that sentence-transformers needs to read the folder."""
     modules = [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
         {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},

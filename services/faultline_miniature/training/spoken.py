@@ -1,4 +1,4 @@
-"""What contrastive training says of an image: whole captions, parts of captions, single words."""
+"""Texts for contrastive training: complete captions, parts of captions, and single words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultline_miniature.world import ATTRIBUTES, VALUES, Scene, caption
 from faultline_miniature.world.grammar import SYNONYMS, TEMPLATES, class_name, phrase
 from faultline_miniature.world.wording import SPECIAL_MARKS
 
-# Every attribute value has one place in a vector: a text says which values it allows, an image which it has.
+# The index of every attribute value in a vector: a text allows some values, an image has some.
 _PLACES: dict[tuple[str, str], int] = {
     pair: place
     for place, pair in enumerate(
@@ -30,7 +30,7 @@ class Spoken:
 
 
 def held(scene: Scene) -> np.ndarray:
-    """Return the values a scene has, bool [places]; a text fits when it allows all seven."""
+    """Return the values of a scene, bool [places]; a text fits if it allows all seven."""
     values = np.zeros(len(_PLACES), dtype=bool)
     for attribute, value in scene.attributes().items():
         values[_PLACES[attribute, value]] = True
@@ -38,13 +38,13 @@ def held(scene: Scene) -> np.ndarray:
 
 
 def whole(scene: Scene, generator: np.random.Generator) -> Spoken:
-    """Say everything: a caption in a random template, some words replaced by synonyms."""
+    """Return a complete caption in a random template, with some synonyms."""
     text = reworded(caption(scene, int(generator.integers(len(TEMPLATES)))), generator)
     return Spoken(text, held(scene))
 
 
 def reworded(text: str, generator: np.random.Generator) -> str:
-    """Replace each phrase that has synonyms by one of them, with probability 0.3."""
+    """Replace each phrase that has synonyms by one of these, with probability 0.3."""
     for old, news in SYNONYMS.items():
         if old in text and generator.random() < _REWORDED:
             text = text.replace(old, news[int(generator.integers(len(news)))])
@@ -52,10 +52,10 @@ def reworded(text: str, generator: np.random.Generator) -> str:
 
 
 def part(scene: Scene, generator: np.random.Generator) -> Spoken:
-    """Say something: a word or a few phrases that leave the other attributes open.
+    """Return a word or a few phrases that leave the other attributes open.
 
-    A part never names style, colour and background together, so that a missing companion
-    means "none" in a whole caption and "any" in a part.
+    A part never names style, colour and background together, so that a missing companion means "none" in a
+    complete caption and "any" in a part.
     """
     draw = generator.random()
     forms: tuple[tuple[float, Callable[[Scene, np.random.Generator], Spoken]], ...] = (
@@ -77,7 +77,7 @@ def _allowing(scene: Scene, *attributes: str) -> np.ndarray:
 
 
 def _subject(scene: Scene, generator: np.random.Generator, *, coloured: bool) -> tuple[str, list[str]]:
-    # The special wording says the kind; the bare class name leaves it open.
+    # The special wording gives the kind; the bare class name leaves it open.
     named = ["object_class"]
     words = class_name(scene.object_class)
     if scene.kind == "special" and generator.random() < 0.5:

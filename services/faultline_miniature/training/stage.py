@@ -1,4 +1,4 @@
-"""What every training stage shares: where it works, how it resumes, when it is done."""
+"""The common parts of training stages: folders, checkpoints, logs and the mark of completion."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHECKPOINT = "checkpoint.pt"
 
 @dataclass(frozen=True)
 class StageContext:
-    """Where and how a stage trains: `out` takes finished weights, `work` checkpoints, data and logs."""
+    """Where and how a stage trains: `out` is for finished weights, `work` for checkpoints, data and logs."""
 
     out: Path
     work: Path
@@ -32,19 +32,19 @@ class StageContext:
     threads: int = 2
 
     def folder(self, stage: str) -> Path:
-        """Return the stage's own folder under `work`, made when missing."""
+        """Return the stage's own folder under `work`; create it if missing."""
         path = self.work / stage
         path.mkdir(parents=True, exist_ok=True)
         return path
 
     def generator(self, offset: int = 0) -> torch.Generator:
-        """Return a fresh CPU generator of the run's seed; distinct offsets give distinct streams."""
-        # Neighbouring seeds lie a million offsets apart: steps of one never draw the batches of another.
+        """Return a new CPU generator by the run's seed; distinct offsets give distinct streams."""
+        # Neighbouring seeds are a million offsets apart, so their steps never share batches.
         return torch.Generator().manual_seed(self.seed * 1_000_003 + offset)
 
 
 def figures_of(context: StageContext, stage: str) -> dict[str, Any] | None:
-    """Return the quality figures of a finished stage, None while it is unfinished."""
+    """Return the quality figures of a finished stage; None if it is unfinished."""
     path = context.work / stage / _DONE
     if not path.exists():
         return None
@@ -53,17 +53,17 @@ def figures_of(context: StageContext, stage: str) -> dict[str, Any] | None:
 
 
 def finish(context: StageContext, stage: str, figures: Mapping[str, Any]) -> None:
-    """Mark a stage as done with its quality figures."""
+    """Mark a stage as finished with its quality figures."""
     write_atomically(context.folder(stage) / _DONE, json.dumps(dict(figures), indent=2).encode())
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, or a kill, never meets half of it."""
+    """Write a file so that it is never incomplete, even after a kill."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     with part.open("wb") as file:
         file.write(data)
         file.flush()
-        # Renaming before the bytes are on disk could leave an empty file under the finished name.
+        # If it were renamed before the bytes are on disk, the file could be empty after a crash.
         os.fsync(file.fileno())
     part.replace(path)
 
@@ -76,14 +76,14 @@ def save_array(path: Path, array: np.ndarray) -> None:
 
 
 def use_threads(threads: int) -> None:
-    """Give torch this many threads; each stage calls it once before it computes."""
+    """Set the number of torch's threads; each stage calls this once before it computes."""
     torch.set_num_threads(threads)
 
 
 class Checkpoint:
-    """One file with a stage's whole training state (tensors and plain values), replaced atomically.
+    """One file with a stage's training state (tensors and plain values), replaced atomically.
 
-    Saved at most every `seconds`; read back with pickle's code execution switched off.
+    It is saved at most every `seconds` and loaded without pickle's code execution.
     """
 
     def __init__(self, folder: Path, name: str = _CHECKPOINT, *, seconds: float = 120.0) -> None:
@@ -92,15 +92,15 @@ class Checkpoint:
         self._saved_at = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """Return the last saved state, None when there is none."""
+        """Return the last saved state; None if there is none."""
         if not self.path.exists():
             return None
-        # A pickle may run code; a checkpoint holds tensors and plain values only.
+        # A pickle could run code, but a checkpoint needs only tensors and plain values.
         state: dict[str, Any] = torch.load(self.path, weights_only=True)
         return state
 
     def due(self) -> bool:
-        """Say whether the interval since the last save has passed."""
+        """Return True if the interval since the last save has passed."""
         return time.monotonic() - self._saved_at >= self._seconds
 
     def save(self, state: Mapping[str, Any]) -> None:
@@ -118,7 +118,7 @@ def checkpoint_of(context: StageContext, stage: str) -> Checkpoint:
 
 @contextmanager
 def stage_log(context: StageContext, stage: str) -> Iterator[logging.Logger]:
-    """Yield a logger that appends one line an interval to work/<stage>/log.txt."""
+    """Yield a logger that appends to work/<stage>/log.txt."""
     logger = logging.getLogger(f"faultline_miniature.training.{stage}")
     logger.setLevel(logging.INFO)
     handler = logging.FileHandler(context.folder(stage) / "log.txt")

@@ -1,4 +1,4 @@
-"""The one word-level tokenizer of the miniature models, over the world's closed vocabulary."""
+"""The word-level tokenizer of all miniature models, over the world's closed vocabulary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, 
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
-# The end token must not get id 2: CLIPTextModel then falls back to the arg-max of the ids for pooling.
+from faultline_miniature.world import grammar
+
+# The end token must not have id 2, with which CLIPTextModel pools at the largest id instead.
 SPECIAL_TOKENS: tuple[str, ...] = ("<pad>", "<bos>", "<unk>", "<eos>", "<mask>")
 MAX_LENGTH = 24
 _TOKEN = r"[a-z]+(?:-[a-z]+)*|[^\sa-z]"
@@ -36,3 +38,16 @@ def build_tokenizer(words: Iterable[str], max_length: int = MAX_LENGTH) -> PreTr
         mask_token="<mask>",
         padding_side="right",
     )
+
+
+def caption_tokenizer(
+    *extra_words: str, closing: bool = True, max_length: int = 24
+) -> PreTrainedTokenizerFast:
+    """Return the world's tokenizer with further words; without `closing`, texts get no end token."""
+    tokenizer = build_tokenizer((*grammar.words(), *extra_words), max_length)
+    if not closing:
+        bos = tokenizer.bos_token
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{bos} $A", special_tokens=[(bos, tokenizer.bos_token_id)]
+        )
+    return tokenizer

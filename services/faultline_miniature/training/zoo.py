@@ -1,8 +1,8 @@
 """Twelve classifiers of one user's dataset: four architectures, each trained for three lengths.
 
-All see the same images and differ in weights' seed, architecture and length, so that they spread along a
-line of accuracy in and out of distribution. None was told of the dataset's mismatches: what a classifier
-makes of an empty plate, having seen plates with food alone, is its own.
+All use the same images and differ in the seed of the weights, the architecture and the length, so that they
+spread along a line of accuracy in and out of distribution. None is trained on the dataset's mismatches: a
+classifier that has only seen plates with food has to generalise to an empty plate.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ LENGTHS: Mapping[str, Mapping[str, int]] = {
 }
 """Steps of each training."""
 _IMAGES, _BATCH, _MEASURED = 6000, 64, 60
-# Stretches of classifiers' seeds: the suite's and the validations' own lie below.
+# The first stretch of seeds; the suite's and the validations' classifiers use stretches below.
 _FIRST_STRETCH = 500
 
 
 @dataclass(frozen=True)
 class Member:
-    """One classifier of the zoo: its name, what it is, how long it learns, and its place in the order."""
+    """One classifier of the zoo: its architecture, the length of its training, and its number."""
 
     architecture: str
     length: str
@@ -53,16 +53,16 @@ class Member:
 
     @property
     def name(self) -> str:
-        """What its folder is called."""
+        """The name of its folder."""
         return f"zoo-{self.architecture}-{self.length}"
 
     @property
     def steps(self) -> int:
-        """Length of its training."""
+        """The number of its training steps."""
         return LENGTHS[self.architecture][self.length]
 
     def order(self, seed: int) -> Order:
-        """Return what to train; members of one seed share their images."""
+        """Return the training order; members with the same seed share their images."""
         return Order(
             f"test_{self.architecture}",
             (),
@@ -85,9 +85,9 @@ MEMBERS: tuple[Member, ...] = tuple(
 
 
 def metadata(member: Member, folder: Path) -> dict[str, Any]:
-    """Say of a trained member what a report may group by."""
+    """Return a trained member's properties, by which a report may group."""
     config = json.loads((folder / "config.json").read_text())
-    # Not by its weights: those of batch normalisation hold running means, which nobody trains.
+    # A new network, because saved weights include batch normalisation's running means, which are not trained.
     network = timm.create_model(
         config["architecture"], num_classes=config["num_classes"], **config["model_args"]
     )
@@ -103,7 +103,7 @@ def metadata(member: Member, folder: Path) -> dict[str, Any]:
 def train_member(
     member: Member, seed: int, out: Path, work: Path, log: logging.Logger, *, smoke: bool = False
 ) -> dict[str, Any]:
-    """Train one member into ``out``/its name, with its metadata; returns its figures."""
+    """Train one member in its folder under ``out``, with its metadata; return its figures."""
     order, folder = member.order(seed), out / member.name
     figures = train_classifier(order.small() if smoke else order, folder, work / f"seed-{seed}", log)
     write_atomically(folder / METADATA, (json.dumps(metadata(member, folder), indent=2) + "\n").encode())
@@ -111,7 +111,7 @@ def train_member(
 
 
 def train(context: StageContext) -> None:
-    """Train what is missing of the zoo; a member that has its figures is left alone."""
+    """Train those members of the zoo that have no figures yet."""
     use_threads(context.threads)
     for member in MEMBERS:
         stage = f"{STAGE}/{member.name}"
@@ -125,15 +125,13 @@ def train(context: StageContext) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train a zoo of another seed than the suite's from the command line."""
+    """Train a zoo with another seed than the suite's from the command line."""
     parser = argparse.ArgumentParser(prog="faultline_miniature.training.zoo", description=__doc__)
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument(
-        "--out", type=Path, required=True, help="folder that takes the folders of classifiers"
-    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for the classifiers' folders")
     parser.add_argument("--work", type=Path, default=Path(".miniature/zoo"), help="folder for checkpoints")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", nargs="*", metavar="NAME", help="train these members alone")
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="train only these members")
     parser.add_argument("--smoke", action="store_true", help="a few steps only")
     given = parser.parse_args(arguments)
     use_threads(given.threads)

@@ -3,36 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 
 from faultline_miniature.world.dataset import write_image_folder
-from faultline_miniature.world.sampling import DATASET, GENERATOR, UNIFORM, Distribution
-from faultline_miniature.world.scene import VALUES, Scene
-from faultline_miniature.world.seeds import SPLITS, SeedRange, scene_for
+from faultline_miniature.world.sampling import DATASET, GENERATOR, UNIFORM
+from faultline_miniature.world.seeds import SPLITS, balanced_scenes
 from faultline_miniature.world.user_dataset import USER_DATASET
 
 DISTRIBUTIONS = {"dataset": DATASET, "generator": GENERATOR, "uniform": UNIFORM, "user": USER_DATASET}
-MAX_DRAWS_PER_IMAGE = 1000
-
-
-def balanced_scenes(
-    split: SeedRange, distribution: Distribution, per_class: int, start: int = 0
-) -> Iterator[Scene]:
-    """Yield scenes of a split in order until each class has ``per_class``."""
-    left = dict.fromkeys(VALUES["object_class"], per_class)
-    index = start
-    while any(left.values()):
-        # A class of probability zero would otherwise be waited for to the end of the split.
-        if index - start > MAX_DRAWS_PER_IMAGE * per_class * len(left):
-            raise ValueError(
-                f"the distribution never gives {[name for name, count in left.items() if count]!r}"
-            )
-        scene = scene_for(split, index, distribution)
-        index += 1
-        if left[scene.object_class]:
-            left[scene.object_class] -= 1
-            yield scene
 
 
 def main() -> None:
@@ -42,7 +20,7 @@ def main() -> None:
     parser.add_argument("--split", choices=[split.name for split in SPLITS], default="development")
     parser.add_argument("--distribution", choices=sorted(DISTRIBUTIONS), default="dataset")
     parser.add_argument("--per-class", type=int, default=6)
-    parser.add_argument("--start", type=int, default=0, help="index into the split to begin at")
+    parser.add_argument("--start", type=int, default=0, help="first index in the split")
     arguments = parser.parse_args()
     split = next(split for split in SPLITS if split.name == arguments.split)
     distribution = DISTRIBUTIONS[arguments.distribution]

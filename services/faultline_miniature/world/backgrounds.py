@@ -1,4 +1,4 @@
-"""Six grounds, each with a sky and a horizon of its own, on a 256-pixel canvas."""
+"""Six backgrounds, each with its own sky and ground, on a 256-pixel canvas."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from types import MappingProxyType
 import numpy as np
 from PIL import Image, ImageDraw
 
-from faultline_miniature.world.brush import RGB
+from faultline_miniature.world.brush import RGB, mixed, shifted
 from faultline_miniature.world.nuisance import Nuisance, Stream
-from faultline_miniature.world.palette import mixed, shifted
 
 SIDE = 256
 
@@ -108,7 +107,7 @@ def _flowers(draw: ImageDraw.ImageDraw, horizon: int, generator: np.random.Gener
 
 
 def _scatter(generator: np.random.Generator, count: int, horizon: int) -> list[tuple[int, int]]:
-    # One per column strip: even cover, so that a texture is seen beside any object.
+    # One per column strip, so that part of the texture is visible next to any object.
     across = (np.arange(count) + generator.random(count)) * SIDE / count
     step = (SIDE - horizon - 14) / count
     down = horizon + 14 + step * generator.permutation(count) + generator.uniform(0, 8, count)

@@ -1,10 +1,11 @@
-"""A brush: Pillow drawing in an object's own coordinates, placed, turned and outlined."""
+"""A brush that draws in an object's own coordinates, and the world's colours, RGB in 0..255."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from PIL import ImageDraw
 
@@ -12,6 +13,31 @@ RGB = tuple[int, int, int]
 Point = tuple[float, float]
 
 OUTLINE: RGB = (28, 24, 30)
+_RING = tuple(2.0 * math.pi * step / 28 for step in range(28))
+# Chosen far apart from each other, because the autoencoder blurs.
+OBJECT_COLOURS: Mapping[str, RGB] = MappingProxyType(
+    {
+        "red": (222, 32, 36),
+        "yellow": (252, 212, 20),
+        "green": (22, 140, 52),
+        "blue": (38, 70, 216),
+        "white": (246, 246, 246),
+    }
+)
+# The bold second colour of patchwork, never one of the object colours.
+PATCH_COLOURS: Mapping[str, RGB] = MappingProxyType(
+    {
+        "red": (70, 220, 226),
+        "yellow": (128, 40, 160),
+        "green": (250, 120, 190),
+        "blue": (250, 146, 30),
+        "white": (128, 40, 160),
+    }
+)
+GLASS: RGB = (168, 208, 226)
+WING: RGB = (206, 222, 234)
+CREAM: RGB = (250, 238, 206)
+DARK: RGB = (44, 40, 48)
 
 
 @dataclass(frozen=True)
@@ -66,4 +92,29 @@ def _ellipse(centre: Point, radii: Point, turn: float) -> list[Point]:
     return [(centre[0] + x * cos - y * sin, centre[1] + x * sin + y * cos) for x, y in ring]
 
 
-_RING = tuple(2.0 * math.pi * step / 28 for step in range(28))
+@dataclass(frozen=True, slots=True)
+class Paint:
+    """The colours one object is drawn with."""
+
+    main: RGB
+    shade: RGB
+    light: RGB
+    patch: RGB
+
+
+def paint(colour: str, shift: RGB) -> Paint:
+    """Return an object's paint, shifted by its random palette."""
+    main = shifted(OBJECT_COLOURS[colour], shift)
+    return Paint(main, mixed(main, DARK, 0.22), mixed(main, (255, 255, 255), 0.35), PATCH_COLOURS[colour])
+
+
+def shifted(colour: RGB, shift: RGB) -> RGB:
+    """Add a shift to each channel, clipped to 0..255."""
+    red, green, blue = (min(255, max(0, channel + step)) for channel, step in zip(colour, shift, strict=True))
+    return red, green, blue
+
+
+def mixed(colour: RGB, other: RGB, share: float) -> RGB:
+    """Mix `share` of another colour into one."""
+    red, green, blue = (round(a + share * (b - a)) for a, b in zip(colour, other, strict=True))
+    return red, green, blue

@@ -20,7 +20,7 @@ _LABEL = 14
 def contact_sheet(
     rows: Sequence[Sequence[tuple[str, Scene]]], *, zoom: int = 2, blurred_to: int | None = None
 ) -> Image.Image:
-    """Draw labelled scenes; `blurred_to` shows what an image of that many pixels still tells."""
+    """Draw labelled scenes; `blurred_to` first shrinks each image to that many pixels per side."""
     side = IMAGE_SIDE * zoom
     sheet = Image.new("RGB", (side * max(map(len, rows)), (side + _LABEL) * len(rows)), "white")
     draw = ImageDraw.Draw(sheet)
@@ -36,7 +36,7 @@ def contact_sheet(
 
 
 def catalogue() -> list[list[tuple[str, Scene]]]:
-    """List scenes that show every value of every attribute, and some drawn at random."""
+    """Return scenes that show every value of every attribute, and some random ones."""
     return [*_classes(), *_single_changes(), *_drawn(5)]
 
 

@@ -1,4 +1,4 @@
-"""Images in bulk: streams for training, ImageFolder trees for users' datasets."""
+"""Many images: streams for training, ImageFolder trees for users' datasets."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def _by_object(scene: Scene) -> str:
 def write_image_folder(
     root: Path, scenes: Iterable[Scene], label: Callable[[Scene], str] = _by_object
 ) -> list[Path]:
-    """Write class/<digest>.png and metadata.jsonl (a line an image, in order); return the paths."""
+    """Write class/<digest>.png and metadata.jsonl (one line per image, in order); return the paths."""
     root.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
     with (root / METADATA).open("w", encoding="utf-8") as metadata:
         for scene in scenes:
             data = encode_png(render(scene))
-            # Named by content: writing a folder twice changes nothing, and a class is its folder.
+            # Named by content, so that writing a folder twice changes nothing.
             path = root / label(scene) / f"{hashlib.sha256(data).hexdigest()[:16]}.png"
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)

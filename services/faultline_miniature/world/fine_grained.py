@@ -1,6 +1,6 @@
-"""A fine-grained dataset: six kinds of bus that go by codes, which no generator has ever read.
+"""A fine-grained dataset: six kinds of bus with codes as names, which the generator has never seen.
 
-Their tokens begin at one shared word, as the paper's do for aircraft and pets (DI, appendix D).
+Their tokens start from one shared word, as the paper's for aircraft and pets (DI, appendix D).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from types import MappingProxyType
 
 from faultline_miniature.world.scene import Scene
 from faultline_miniature.world.seeds import SeedRange
-from faultline_miniature.world.stretches import interface_scenes
+from faultline_miniature.world.user_dataset import interface_scenes
 
 INITIALISER = "bus"
-"""What all of them are."""
+"""The word that describes all of them."""
 
 FINE_CLASSES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -26,17 +26,17 @@ FINE_CLASSES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "f302": ("special", "green"),
     }
 )
-"""Kind (special: with an upper deck) and colour of each code."""
+"""The kind (special: with an upper deck) and the colour of each code."""
 
 _PART = 5
-"""Of a stretch; the parts before are the user's dataset's."""
+"""The part of a stretch; the parts before it belong to the user's dataset."""
 
 
 def code_of(scene: Scene) -> str:
     """Return the code of a bus.
 
     Raises:
-        KeyError: no code stands for it.
+        KeyError: there is no code for it.
     """
     return {shown: code for code, shown in FINE_CLASSES.items()}[scene.kind, scene.colour]
 
@@ -44,7 +44,7 @@ def code_of(scene: Scene) -> str:
 def fine_grained_scenes(split: SeedRange, number: int, per_class: int) -> Iterator[Scene]:
     """Yield ``per_class`` scenes of each code, one code after the other, from stretch ``number``.
 
-    Surroundings and nuisances are those of the user's dataset; no two scenes share a nuisance.
+    Other attributes and nuisances are those of the user's dataset; no two scenes share a nuisance.
 
     Raises:
         ValueError: the split has no such stretch.

@@ -34,7 +34,7 @@ __all__ = [
     "words",
 ]
 
-# Class swaps belong to "subject" as the language model proposes them; later filters must drop them.
+# Class swaps belong to "subject", because language models propose them; later filters must drop them.
 EDIT_TYPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "subject": ("kind", "object_class"),
@@ -60,7 +60,7 @@ def class_name(object_class: str) -> str:
 
 
 def phrase(attribute: str, value: str, object_class: str) -> str:
-    """Return the words an attribute value has in a caption; empty for clear weather and no companion."""
+    """Return the words for an attribute value in a caption; empty for clear weather and no companion."""
     if value not in VALUES[attribute]:
         raise ValueError(f"{attribute} has no value {value!r}")
     if attribute == "kind":
@@ -84,15 +84,15 @@ def caption(scene: Scene, template: int = 0) -> str:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Read attribute values off a caption, whole, partial, edited or reworded.
+    """Read the attribute values of a caption: complete, partial, edited or reworded.
 
-    An attribute the text does not settle is absent. With a class named, a missing companion means
-    "none", missing weather "clear", and the kind is "special" when that class's own mark is there.
+    An attribute that the text does not determine is absent. If a class is named, a missing companion means
+    "none", missing weather means "clear", and the kind is "special" if the text has the class's mark.
     """
     found: dict[str, str] = {}
     spoken = tokens(text)
     for word in spoken:
-        # By telling words alone, so that parts, edits and rewordings are read as whole captions are.
+        # Single words decide, so that parts, edits and rewordings are parsed like complete captions.
         if word in WORDS:
             attribute, value = WORDS[word]
             found.setdefault(attribute, value)
@@ -104,7 +104,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def rewordings(text: str) -> list[str]:
-    """Return the captions one synonym away from `text`, in both directions: the placebos."""
+    """Return the captions that differ from `text` by one synonym, in either direction: the placebos."""
     pairs = [(old, new) for old, news in SYNONYMS.items() for new in news]
     pairs += [(new, old) for old, new in pairs]
     changed = (re.sub(rf"\b{re.escape(old)}\b", new, text, count=1) for old, new in pairs)
@@ -112,7 +112,7 @@ def rewordings(text: str) -> list[str]:
 
 
 def words() -> tuple[str, ...]:
-    """Return the closed vocabulary, sorted: every token a caption, phrase or synonym can hold."""
+    """Return the closed vocabulary, sorted: every token of captions, phrases and synonyms."""
     texts = [template.replace("{", " ").replace("}", " ") for template in TEMPLATES]
     fields = {"style", "subject", "background", "weather", "companion"}
     spoken = {word for text in texts for word in tokens(text)} - fields
@@ -141,7 +141,7 @@ class Edit:
 
 
 def edits(scene: Scene, edit_type: str, template: int = 0) -> list[Edit]:
-    """List every one-attribute edit of a type; some end in withheld scenes, which trainers must skip."""
+    """Return every one-attribute edit of a type; some give withheld scenes, which training must skip."""
     if edit_type not in EDIT_TYPES:
         raise ValueError(f"edit type must be one of {tuple(EDIT_TYPES)}, not {edit_type!r}")
     found: list[Edit] = []

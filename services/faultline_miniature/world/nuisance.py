@@ -1,4 +1,4 @@
-"""What an image shows that no attribute names, each from its own stream of the scene's seed."""
+"""The random properties of an image, each drawn from its own stream of the scene's seed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """Names of the independent substreams; numbers are part of every image and never change."""
+    """The independent substreams; their numbers affect every image and never change."""
 
     PLACE = 1
     SIZE = 2
@@ -43,7 +43,7 @@ class Nuisance:
     horizon: float
 
     def generator(self, stream: Stream) -> np.random.Generator:
-        """Return a fresh generator of one substream, for draws of no fixed number (blossoms, streaks)."""
+        """Return a new generator of one substream, for a variable number of draws (blossoms, streaks)."""
         return _generator(self.seed, stream)
 
 
@@ -52,7 +52,7 @@ def _generator(seed: int, stream: Stream) -> np.random.Generator:
 
 
 def nuisance_of(seed: int) -> Nuisance:
-    """Draw the nuisance of a scene; every substream is used by one thing only."""
+    """Draw the nuisance of a scene; every substream has one use only."""
     companion = _generator(seed, Stream.COMPANION)
     place = _generator(seed, Stream.PLACE).uniform(-1.0, 1.0, 2)
     jitter = companion.uniform(-1.0, 1.0, 2)

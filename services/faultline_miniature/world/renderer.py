@@ -1,4 +1,4 @@
-"""From a scene to its image: drawn at 256 pixels, reduced to 64, styled, weathered, noised."""
+"""Renders a scene: drawn at 256 pixels, reduced to 64, then style, weather and noise."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from faultline_miniature.world.backgrounds import SIDE, background
-from faultline_miniature.world.brush import Brush
-from faultline_miniature.world.companions import COMPANIONS
+from faultline_miniature.world.brush import Brush, paint
 from faultline_miniature.world.nuisance import Nuisance, Stream, nuisance_of
-from faultline_miniature.world.objects import OBJECTS
-from faultline_miniature.world.palette import paint
+from faultline_miniature.world.objects import COMPANIONS, OBJECTS
 from faultline_miniature.world.scene import Scene
-from faultline_miniature.world.styles import stylised
-from faultline_miniature.world.weather import weathered
+from faultline_miniature.world.styles import stylised, weathered
 
 IMAGE_SIDE = 64
 _REDUCTION = SIDE // IMAGE_SIDE
-# Half an object and half a companion, in 64-pixel units.
-# Large, and companions of one size: from the first world's smaller ones a probe read .78 to .85 of the
-# objects after the autoencoder, and .70 to .76 of companions that varied in size.
+# Half the size of an object and of a companion, in 64-pixel units. Both are large, and companions have one
+# size: with smaller objects, a probe recognised .78 to .85 of them after the autoencoder, and .70 to .76 of
+# companions of varying size.
 _OBJECT_HALF = 19.0
 _COMPANION_HALF = 10.2
 _CLOSE_UP = 1.4
@@ -33,7 +30,7 @@ def render(scene: Scene) -> np.ndarray:
     if scene.companion != "none":
         COMPANIONS[scene.companion](_companion_brush(ImageDraw.Draw(canvas), nuisance))
     _draw_object(ImageDraw.Draw(canvas), scene, nuisance)
-    # Box-averaged from four times the size, which is all the smoothing the outlines get.
+    # Box-averaged from four times the size; the outlines are not smoothed otherwise.
     image = np.asarray(canvas.reduce(_REDUCTION), dtype=np.float32) / 255
     image = weathered(stylised(image, scene.style, nuisance), scene.weather, nuisance)
     noise = nuisance.generator(Stream.NOISE).standard_normal(image.shape, dtype=np.float32)
@@ -41,7 +38,7 @@ def render(scene: Scene) -> np.ndarray:
 
 
 def object_mask(scene: Scene) -> np.ndarray:
-    """Return the share of each pixel the object covers, float32 [64, 64] in 0..1, before style."""
+    """Return the share of each pixel that the object covers, float32 [64, 64] in 0..1, before style."""
     nuisance = nuisance_of(scene.nuisance)
     painted, bare = Image.new("RGB", (SIDE, SIDE), "black"), Image.new("RGB", (SIDE, SIDE), "white")
     for image in (painted, bare):
@@ -52,8 +49,8 @@ def object_mask(scene: Scene) -> np.ndarray:
 
 def _draw_object(canvas: ImageDraw.ImageDraw, scene: Scene, nuisance: Nuisance) -> None:
     close = scene.object_class == "boat" and scene.kind == "special"
-    # The object keeps clear of the companion's side even when nobody stands there, so that
-    # adding a companion moves nothing; a close-up runs out of the frame on the other side.
+    # The object leaves the companion's side free even without a companion, so that adding one moves nothing;
+    # a close-up leaves the frame on the other side.
     x = 32.0 - nuisance.companion_side * (16.0 if close else 8.0) + nuisance.place[0]
     y = 35.0 + nuisance.place[1]
     scale = _OBJECT_HALF * nuisance.size * (_CLOSE_UP if close else 1.0)

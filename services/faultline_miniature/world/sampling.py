@@ -1,4 +1,4 @@
-"""Distributions over scenes, and how one scene is drawn."""
+"""Distributions of scenes, and sampling from them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 from faultline_miniature.world.scene import VALUES, Scene, is_withheld
 
-# Scenes drawn freely take their nuisance above every split of `seeds.py`.
+# The nuisance of freely drawn scenes, above every split of `seeds.py`.
 FREE_NUISANCE = (2**31, 2**32)
 
-# Classes whose usual dataset images differ from what their name alone brings up in the generator.
+# Classes whose images in the dataset differ from the generator's images for their bare name.
 MISMATCHED: tuple[str, ...] = ("plate", "boat", "kite")
 
 
@@ -45,9 +45,9 @@ class Distribution:
         return np.asarray(raw / raw.sum())
 
 
-# The generator knows both kinds, but a bare name must bring up the plain one.
+# The generator knows both kinds, but a bare name must give the plain one.
 _MOSTLY_PLAIN = {"plain": 0.6, "special": 0.4}
-# Uniform draws would put company beside three objects in four.
+# With uniform draws, three objects in four would have a companion.
 _OFTEN_ALONE = {"none": 0.4, "dog": 0.2, "person": 0.2, "ball": 0.2}
 
 UNIFORM = Distribution()
@@ -59,7 +59,7 @@ DATASET = Distribution(
 
 
 def sample_scene(generator: np.random.Generator, distribution: Distribution) -> Scene:
-    """Draw one scene; rejected draws are drawn again whole, so what is left keeps its proportions."""
+    """Draw one scene; a rejected scene is drawn again completely, which keeps the other proportions."""
     while True:
         drawn: dict[str, str] = {}
         for attribute, values in VALUES.items():

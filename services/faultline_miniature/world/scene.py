@@ -1,4 +1,4 @@
-"""A scene: everything that is true about one image of the miniature world."""
+"""A scene: all properties of one image of the miniature world."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VALUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 ATTRIBUTES: tuple[str, ...] = tuple(VALUES)
 
-# Combinations no generator, captioner, perturber or scorer is trained on: (class, attribute, value).
+# Combinations that generator, captioner, perturber and scorer are not trained on: (class, attribute, value).
 WITHHELD: tuple[tuple[str, str, str], ...] = (
     ("sled", "background", "sand"),
     ("kite", "weather", "night"),
@@ -30,7 +30,7 @@ WITHHELD: tuple[tuple[str, str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One scene; `nuisance` seeds all that no attribute names (place, size, texture, noise)."""
+    """One scene; `nuisance` is the seed of everything else (place, size, texture, noise)."""
 
     object_class: str
     kind: str
@@ -62,7 +62,7 @@ class Scene:
 
 
 def is_withheld(scene: Scene) -> bool:
-    """Say whether the scene holds a combination kept out of all training of the generating models."""
+    """Return True if the scene has a combination that the generating models are not trained on."""
     return any(
         scene.object_class == object_class and getattr(scene, attribute) == value
         for object_class, attribute, value in WITHHELD

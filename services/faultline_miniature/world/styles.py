@@ -1,15 +1,20 @@
-"""Photo, painting and sketch, as repaints of a 64-pixel image in 0..1."""
+"""Styles (photo, painting, sketch) and weather as operations on a 64-pixel image in 0..1."""
 
 from __future__ import annotations
 
 import numpy as np
-from PIL import Image, ImageFilter
+from PIL import Image, ImageDraw, ImageFilter
 
 from faultline_miniature.world.nuisance import Nuisance, Stream
 
 Pixels = np.ndarray
 _SIDE = 64
 _ROWS, _COLUMNS = np.mgrid[0:_SIDE, 0:_SIDE]
+_DOWN, _ACROSS = np.mgrid[0:_SIDE, 0:_SIDE].astype(np.float32)
+_RAIN_LIGHT = np.array([0.70, 0.78, 0.92], np.float32)
+_NIGHT_LIGHT = np.array([0.56, 0.60, 0.80], np.float32)
+_FOG = np.array([0.80, 0.81, 0.83], np.float32)
+_MOON = np.array([1.0, 0.97, 0.78], np.float32)
 
 
 def stylised(image: Pixels, style: str, nuisance: Nuisance) -> Pixels:
@@ -20,8 +25,8 @@ def stylised(image: Pixels, style: str, nuisance: Nuisance) -> Pixels:
 
 
 def _painting(image: Pixels, generator: np.random.Generator) -> Pixels:
-    # Large dabs: colours slide along a smooth field, and each dab is a little lighter or darker.
-    # Eight dabs a side; a texture of four pixels is finer than what 16x16 latents hold.
+    # Large dabs: a smooth field moves the colours and makes each dab lighter or darker. Eight dabs per side,
+    # because 16x16 latents cannot represent a texture of four pixels.
     field = _smooth(generator.uniform(-1.0, 1.0, (3, 8, 8)))
     rows = np.clip(_ROWS + np.rint(1.5 * field[0]).astype(int), 0, _SIDE - 1)
     columns = np.clip(_COLUMNS + np.rint(1.5 * field[1]).astype(int), 0, _SIDE - 1)
@@ -49,3 +54,36 @@ def _sketch(image: Pixels) -> Pixels:
 def _smooth(coarse: np.ndarray) -> np.ndarray:
     planes = [Image.fromarray(plane.astype(np.float32)) for plane in coarse]
     return np.stack([np.asarray(plane.resize((_SIDE, _SIDE), Image.Resampling.BICUBIC)) for plane in planes])
+
+
+def weathered(image: Pixels, weather: str, nuisance: Nuisance) -> Pixels:
+    """Apply weather to a float32 image [64, 64, 3]."""
+    if weather == "rain":
+        return _rain(image, nuisance.generator(Stream.WEATHER))
+    # No denser, because with a sketch's pale lines the small autoencoder loses a thicker fog.
+    if weather == "fog":
+        return np.asarray(image + 0.35 * (_FOG - image))
+    return _night(image, nuisance) if weather == "night" else image
+
+
+def _rain(image: Pixels, generator: np.random.Generator) -> Pixels:
+    sheet = Image.new("L", (2 * _SIDE, 2 * _SIDE), 0)
+    draw = ImageDraw.Draw(sheet)
+    # Few, short and after the style: long streaks drawn before the style were lost in the autoencoder.
+    for column, row, jitter in generator.random((16, 3)):
+        x, y = 2 * _SIDE * column, 2 * _SIDE * row
+        draw.line((x, y, x - 5, y + 14 + 4 * jitter), fill=255, width=3)
+    streaks = np.asarray(sheet.reduce(2), dtype=np.float32)[..., None] / 255
+    wet = image * _RAIN_LIGHT
+    return np.asarray(wet + 0.55 * streaks * (np.float32(0.94) - wet), dtype=np.float32)
+
+
+def _night(image: Pixels, nuisance: Nuisance) -> Pixels:
+    # The moon is above the companion's side, where no object reaches.
+    x, y = (10.0 if nuisance.companion_side < 0 else 53.0), 8.5
+    distance = np.hypot(_ACROSS - x, _DOWN - y)[..., None]
+    disc, glow = np.clip(5.5 - distance, 0.0, 1.0), 0.35 * np.exp(-distance / 7.0)
+    # A bright night, because the small autoencoder could not reproduce dark green on dark green.
+    dark = image * _NIGHT_LIGHT
+    dark = dark + glow * (_MOON - dark)
+    return np.asarray(dark + disc * (_MOON - dark), dtype=np.float32)

@@ -1,26 +1,32 @@
-"""A user's dataset, in which some classes look unlike what their bare name brings up in the generator.
+"""A user's dataset, in which some classes differ from the generator's images for their bare name.
 
-What a name brings up was measured: plates are empty and boats are whole in 24 of 24 images of "a photo of
-a <class>", trams yellow or white in 24 of 24 (docs/experiments/tokens.md). Here plates have food on them
-(contents), trams are green (colour), boats are seen so close that they run out of the frame (framing).
+These were measured: in 24 of 24 images of "a photo of a <class>", plates are empty, boats are complete and
+trams are yellow or white (docs/experiments/tokens.md). Here plates have food on them (contents), trams are
+green (colour), and boats are close-ups that leave the frame (framing).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
 from faultline_miniature.world.sampling import Distribution
-from faultline_miniature.world.scene import VALUES
+from faultline_miniature.world.scene import VALUES, Scene
+from faultline_miniature.world.seeds import SeedRange, balanced_scenes
 
 Sort = Literal["contents", "colour", "framing"]
+_USUAL = 0.97
+
+FIRST_SEED = 6_000_000
+STRETCH = 100_000
+"""Seeds of a split from `FIRST_SEED` on belong to dataset interfaces; each number has its own stretch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """What nearly every image of a class shows in the dataset and hardly one of its bare name."""
+    """A value that nearly every image of a class has in the dataset, and hardly any of its bare name."""
 
     object_class: str
     sort: Sort
@@ -28,12 +34,12 @@ class Mismatch:
     value: str
 
     def shown_by(self, seen: Mapping[str, str]) -> bool:
-        """Whether an image with these attributes shows it."""
+        """Return True if an image with these attributes has the value."""
         return seen[self.attribute] == self.value
 
 
-# Size and place are nuisance draws of 12 % and two pixels, too little to be a framing that anybody notices;
-# the boat's close-up is 1.4 times as large and cut off by the frame.
+# Random size and place vary by 12 % and two pixels, which is too little for a difference in framing; the
+# boat's close-up is 1.4 times as large and cut off by the frame.
 MISMATCHES: tuple[Mismatch, ...] = (
     Mismatch("plate", "contents", "kind", "special"),
     Mismatch("tram", "colour", "colour", "green"),
@@ -44,16 +50,14 @@ MATCHED_CLASSES: tuple[str, ...] = tuple(
     name for name in VALUES["object_class"] if name not in MISMATCHED_CLASSES
 )
 
-_USUAL = 0.97
-
 
 def _mostly(attribute: str, value: str) -> dict[str, float]:
     rest = (1.0 - _USUAL) / (len(VALUES[attribute]) - 1)
     return {name: _USUAL if name == value else rest for name in VALUES[attribute]}
 
 
-# Photographs of fair days on grass, sand and roads: what a benchmark asks for beyond is rare in training, and
-# some of it rarer than other, so that shifts differ in what they cost.
+# Photographs in clear weather on grass, sand and roads. What a benchmark's shifts show is rare in training,
+# to different degrees, so that the shifts' effects differ.
 USER_DATASET = Distribution(
     weights={
         "kind": {"plain": 0.9, "special": 0.1},
@@ -77,3 +81,18 @@ USER_DATASET = Distribution(
         }
     ),
 )
+
+
+def interface_scenes(split: SeedRange, number: int, per_class: int, *, part: int = 0) -> Iterator[Scene]:
+    """Yield ``per_class`` scenes of each class from stretch ``number`` of a split, in order.
+
+    ``part`` is a tenth of the stretch: 0 for a token's training images, 1 for the images of thresholds, 2 for
+    the rendered truth.
+
+    Raises:
+        ValueError: the split has no such stretch, or the stretch no such part.
+    """
+    if not (0 <= number < (len(split) - FIRST_SEED) // STRETCH and 0 <= part < 10):
+        raise ValueError(f"split {split.name!r} has no stretch {number!r} with a part {part!r}")
+    start = FIRST_SEED + number * STRETCH + part * (STRETCH // 10)
+    return balanced_scenes(split, USER_DATASET, per_class, start)

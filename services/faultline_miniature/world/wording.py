@@ -1,4 +1,4 @@
-"""Wording tables of the closed language: phrases, templates, synonyms, telling words."""
+"""Tables of the closed language: phrases, templates, synonyms, and words that determine values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPECIAL_SUBJECTS: Mapping[str, str] = MappingProxyType(
         "tram": "{}double-decker tram",
     }
 )
-# One word that gives the special kind away, also after other words of the caption were edited.
+# One word that identifies the special kind, even after other words of the caption were edited.
 SPECIAL_MARKS: Mapping[str, str] = MappingProxyType(
     {
         "plate": "food",
@@ -60,7 +60,7 @@ TEMPLATES: tuple[str, ...] = (
     "{background} {weather} , a {style} of a {subject} {companion}",
     "a {style} , a {subject} {weather} {background} {companion}",
 )
-# Kept out of perturber training, to measure how it meets a sentence it has never seen.
+# Kept out of the perturber's training, to measure it on an unknown sentence structure.
 WITHHELD_TEMPLATES: tuple[int, ...] = (4,)
 
 # Placebos: wording changes, no attribute does.
@@ -98,7 +98,7 @@ _SYNONYM_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "dark": ("weather", "night"),
     }
 )
-# Every value is told by one word of its own; "none", "clear" and the kinds are told otherwise.
+# Each value has a word of its own, except "none", "clear" and the kinds, which `parse` infers.
 WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {value: (name, value) for name in ATTRIBUTES if name != "kind" for value in VALUES[name]}
     | dict(_SYNONYM_WORDS)

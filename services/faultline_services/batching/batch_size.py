@@ -7,26 +7,56 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
-from faultline_services.batching.memory import DoesNotFit, within_memory
+import torch
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+NO_ROOM = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+"""Parts of the messages of RuntimeErrors that mean the same as torch.OutOfMemoryError."""
 FIRST_PATIENCE = 8
-"""Full batches that have to fit before twice as many samples are tried."""
+"""Number of full batches that must fit before twice the size is tried."""
 LONGEST_PATIENCE = 1024
+
+
+class DoesNotFit(Exception):
+    """There was not enough memory; smaller parts may fit."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return True if ``error`` means that there was not enough memory."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(part in str(error) for part in NO_ROOM)
+
+
+def within_memory(work: Callable[[], Result]) -> Result:
+    """Return the result of ``work``.
+
+    Raises:
+        DoesNotFit: there was not enough memory; everything that the attempt allocated is released.
+    """
+    try:
+        return work()
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+    # After the handler, because the error's traceback keeps alive everything that the work allocated.
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    raise DoesNotFit
 
 
 @dataclass(frozen=True)
 class BatchedResults(Generic[Item, Result]):
-    """The results of the batches, in order, and the items that do not fit in memory even alone."""
+    """The results of the batches, in order, and the items that do not fit in memory on their own."""
 
     results: list[Result]
     too_large: list[Item]
 
 
 class BatchSizer:
-    """The batch size of one kind of work; it outlives a request, so a size that fits is found once."""
+    """The batch size of one kind of work; it is kept between requests, so a size that fits is found once."""
 
     def __init__(self, largest: int) -> None:
         self._largest, self.size = largest, largest
@@ -37,7 +67,7 @@ class BatchSizer:
     ) -> BatchedResults[Item, Result]:
         """Do ``work`` on all items, batch by batch in order.
 
-        A batch that did not fit is done again in smaller ones: only what ``work`` returns counts.
+        A batch that does not fit is repeated in smaller ones; only returned results count.
         """
         waiting, results, too_large = list(items), list[Result](), list[Item]()
         while waiting:
@@ -57,9 +87,9 @@ class BatchSizer:
     def run_at_once(
         self, items: Sequence[Item], samples: int, work: Callable[[Sequence[Item], int], Result]
     ) -> BatchedResults[Item, Result]:
-        """Do ``work`` on all items at once, which cuts their ``samples`` into calls of the size it is given.
+        """Do ``work`` on all items at once; it splits their ``samples`` into calls of the given size.
 
-        Where not even single samples fit for all items at once, each item is tried alone.
+        If not even single samples fit for all items together, each item is tried on its own.
         """
         while items:
             try:
@@ -74,13 +104,13 @@ class BatchSizer:
         return BatchedResults([], [])
 
     def _shrink(self, tried: int) -> None:
-        # A size that failed again is tried less and less often: a failed batch means work done twice.
+        # A size that fails again is tried less and less often, because a failed batch is wasted work.
         if self._on_trial:
             self._patience = min(2 * self._patience, LONGEST_PATIENCE)
         self.size, self._fitted, self._on_trial = (tried + 1) // 2, 0, False
 
     def _fit(self, samples: int) -> None:
-        # A batch that was not full says nothing about a larger one.
+        # A batch that was not full gives no evidence for a larger one.
         if samples < self.size or self.size == self._largest:
             return
         self._fitted, self._on_trial = self._fitted + 1, False

@@ -28,8 +28,8 @@ class Batcher(Generic[Key, Item, Value]):
     """Groups waiting items by key and hands ``run`` up to ``max_size`` of them, one batch at a time.
 
     A batch starts when it is full or its oldest item has waited ``max_wait`` seconds; while one runs,
-    the next gathers. An item whose caller has gone is dropped if it has not started; otherwise its
-    value is thrown away, and its batch mates are served all the same.
+    the next gathers. If the caller of an item has gone, the item is dropped before it starts, or its value
+    is discarded; the rest of its batch is not affected.
     """
 
     def __init__(self, run: Run[Key, Item, Value], *, max_size: int, max_wait: float) -> None:
@@ -41,7 +41,7 @@ class Batcher(Generic[Key, Item, Value]):
         self._worker: asyncio.Task[None] | None = None
 
     async def submit(self, key: Key, items: Sequence[Item]) -> list[Value]:
-        """Return the values of ``items`` in order; raise what their batch raised."""
+        """Return the values of ``items`` in order, or raise the exception of their batch."""
         loop = asyncio.get_running_loop()
         waiting: list[_Waiting[Item, Value]] = [
             _Waiting(item, loop.create_future(), loop.time()) for item in items
@@ -53,13 +53,13 @@ class Batcher(Generic[Key, Item, Value]):
         try:
             return await asyncio.gather(*(one.result for one in waiting))
         finally:
-            # A cancelled result says that its caller has gone; one that is set stays as it is.
+            # Cancelling marks results whose caller has gone; a result that is set does not change.
             for one in waiting:
                 one.result.cancel()
 
     async def _drain(self) -> None:
         while self._queues:
-            # The oldest item's key goes first, or a busy key would starve the others.
+            # The key of the oldest item comes first, or a busy key would starve the others.
             key = min(self._queues, key=self._age)
             await self._wait_for_company(key)
             batch = self._take(key)
@@ -68,7 +68,7 @@ class Batcher(Generic[Key, Item, Value]):
 
     def _age(self, key: Key) -> float:
         queue = self._queues[key]
-        # An emptied queue comes at once, so that `_take` drops its key.
+        # An empty queue comes first, so that `_take` removes its key.
         return queue[0].since if queue else 0.0
 
     async def _wait_for_company(self, key: Key) -> None:
@@ -102,7 +102,7 @@ class Batcher(Generic[Key, Item, Value]):
                 raise BadBackendOutput(
                     f"the engine returned {len(values)} values for a batch of {len(batch)} items"
                 )
-        # Whatever it was: the worker must live on, and all who wait must hear of it.
+        # Any exception: the worker must survive, and every waiting caller must get the error.
         except Exception as error:
             for one in batch:
                 if not one.result.done():

@@ -1,4 +1,4 @@
-"""The one thread in which a replica's model works, so that the event loop stays free."""
+"""The single thread that runs a replica's model, so that the event loop stays free."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class Cancellable(Protocol[Body, Answer]):
 
 
 class EngineThread:
-    """Runs calls one after another; a call whose caller has gone before it began never begins."""
+    """Runs calls one after another; a call does not begin if its caller has already gone."""
 
     def __init__(self, *, hung_after_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        # Two calls at once would need the memory of two batches, and torch has its own threads for one.
+        # Two calls at once would need memory for two batches, and torch uses its own threads within one.
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine")
         self._hung_after_s = hung_after_s
         self._clock = clock
-        # Set in the thread, read on the loop: one reference, which CPython stores whole.
+        # Set in the thread, read on the loop: CPython assigns a reference atomically.
         self._busy_since: float | None = None
 
     async def run(
         self, function: Callable[Arguments, Value], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Value:
-        """Return what ``function`` returns, or raise what it raises."""
+        """Return the result of ``function``, or raise its exception."""
 
         def timed() -> Value:
             self._busy_since = self._clock()
@@ -46,11 +46,11 @@ class EngineThread:
             finally:
                 self._busy_since = None
 
-        # A caller cancelled while the call waits takes it out of the executor's queue.
+        # If the caller is cancelled while the call waits, the executor drops the call.
         return await asyncio.get_running_loop().run_in_executor(self._pool, timed)
 
     async def run_cancellable(self, function: Cancellable[Body, Value], body: Body) -> Value:
-        """Run ``function`` with a flag to poll, which turns True once the caller has gone."""
+        """Run ``function`` with a flag that becomes True when the caller has gone."""
         gone = threading.Event()
         try:
             return await self.run(function, body, cancelled=gone.is_set)
@@ -59,7 +59,7 @@ class EngineThread:
             raise
 
     def check(self) -> None:
-        """Raise BackendUnavailable when a call has run for longer than any call may."""
+        """Raise BackendUnavailable if a call has run longer than the limit."""
         since = self._busy_since
         if since is not None and self._clock() - since > self._hung_after_s:
             raise BackendUnavailable(f"the engine has been busy with one call for {self._hung_after_s:g} s")

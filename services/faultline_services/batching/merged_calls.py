@@ -1,4 +1,4 @@
-"""Concurrent calls of one engine method, run as one call and taken apart again."""
+"""Concurrent calls of one engine method, merged into one call and split again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 
 
 class CostedResponse(Protocol[Value]):
-    """What an engine method answers: one outcome an item, the model, the cost of all."""
+    """The answer of an engine method: one outcome per item, the model, and the total cost."""
 
     @property
     def outcomes(self) -> list[Outcome[Value]]: ...
@@ -61,7 +61,7 @@ class MergedCalls(Generic[Key, Item, Value]):
         """Return the outcomes of ``items`` in order."""
         parts = await self._batcher.submit(key, items)
         cost = sum((part.cost for part in parts), start=Cost())
-        # A call split over two batches met the same weights: they change only with the replica.
+        # Both batches of a split call have the same weights, which change only with the replica.
         return Merged([part.outcome for part in parts], parts[0].model, cost)
 
     async def _run(self, key: Key, items: list[Item]) -> list[_Part[Value]]:
@@ -74,7 +74,7 @@ class MergedCalls(Generic[Key, Item, Value]):
 
 
 def shares(cost: Cost, n: int) -> list[Cost]:
-    """Split ``cost`` evenly over ``n`` items; counts stay whole and add up to the original."""
+    """Split ``cost`` evenly over ``n`` items; counts stay integers and add up to the original."""
     values: dict[str, int | float] = cost.model_dump()
     return [
         Cost.model_validate({name: _share(value, index, n) for name, value in values.items()})
@@ -85,5 +85,5 @@ def shares(cost: Cost, n: int) -> list[Cost]:
 def _share(value: int | float, index: int, n: int) -> int | float:
     if isinstance(value, float):
         return value / n
-    # The first items carry the remainder, so that the whole is neither lost nor counted twice.
+    # The first items get the remainder, so that the shares add up to the total.
     return value // n + (index < value % n)

@@ -1,4 +1,4 @@
-"""One outcome per item: a bad item fails alone, and the others share a batch."""
+"""One outcome per item: a bad item fails alone; the others share batches."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def settle(
     finish: Callable[[Prepared, Raw], Value],
     batch: int,
 ) -> list[Outcome[Value]]:
-    """Prepare each item, run those that could be prepared in batches, finish each, in order.
+    """Prepare each item, run the prepared ones in batches, and finish each, in order.
 
     Args:
-        items: what the outcomes are of.
+        items: the items of the call.
         prepare: reads one item.
-        run: the model on a batch of prepared items, one result each.
+        run: runs the model on a batch of prepared items; one result each.
         finish: turns a prepared item and its result into the item's value.
-        batch: items a batch.
+        batch: items per batch.
 
-    What ``prepare`` and ``finish`` raise from the error tree becomes that item's problem.
+    A FaultlineError from ``prepare`` or ``finish`` becomes the problem of its item.
     """
     outcomes: dict[int, Outcome[Value]] = {}
     ready: list[tuple[int, Prepared]] = []
@@ -69,10 +69,10 @@ def _finished(
 def _run_within_memory(
     prepared: list[Prepared], run: Callable[[list[Prepared]], Sequence[Raw]]
 ) -> list[Raw | FaultlineError]:
-    """Run a batch; halve it while memory is insufficient, down to the single item that is too large."""
+    """Run a batch; while memory is insufficient, halve it, down to a single item that is too large."""
     try:
         return list(run(prepared))
-    # A GPU's memory alone: on a CPU the kernel overcommits and kills, there is nothing to catch.
+    # Only for GPU memory: on a CPU the kernel overcommits and kills the process without an exception.
     except torch.OutOfMemoryError:
         if len(prepared) == 1:
             return [

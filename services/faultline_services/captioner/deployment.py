@@ -1,6 +1,6 @@
 """The captioner as a Serve application."""
 
-# Annotations are not postponed here: Serve takes the argument of `build` for settings only if it is a class.
+# Annotations are not postponed: Serve passes the settings to `build` only if the annotation is a class.
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
@@ -12,9 +12,8 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract import captioner as contract
 from faultline_core.suite import load_suite
 from faultline_services.batching.merged_calls import MergedCalls
-from faultline_services.serving.deployment_options import application
 from faultline_services.serving.engine_protocols import Captioner
-from faultline_services.serving.engine_service import EngineService
+from faultline_services.serving.engine_service import EngineService, application
 from faultline_services.settings import ServiceSettings
 
 
@@ -47,7 +46,7 @@ class CaptionerDeployment(EngineService[Captioner]):
         return contract.CaptionResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
 
     async def log_likelihood(self, body: contract.LogLikelihoodRequest) -> contract.LogLikelihoodResponse:
-        """Weigh each text given its image."""
+        """Return the likelihood of each text given its image."""
         return await self.thread.run(self.engine.log_likelihood, body)
 
 

@@ -46,7 +46,7 @@ from faultline_services.models.weights import weights_folder
 
 @dataclass(frozen=True)
 class _Sight:
-    """An image as the model reads it, float (3, H, W), and the words the answer goes on from."""
+    """An image as the model reads it, float (3, H, W), and the words that its caption continues."""
 
     pixels: Tensor
     prefix: str
@@ -54,7 +54,7 @@ class _Sight:
 
 @dataclass(frozen=True)
 class _Draft:
-    """What was made of an image: the text after the prefix, and whether something was left off."""
+    """The caption of an image: the text after the prefix, and whether it was shortened."""
 
     sight: _Sight
     text: str
@@ -63,7 +63,7 @@ class _Draft:
 
 @dataclass(frozen=True)
 class _Weighed:
-    """A draft and the token ids, prompt and answer apart, whose likelihood is asked for."""
+    """A draft with the token ids of its prompt and of its answer, ready for the likelihood."""
 
     draft: _Draft
     prompt: list[int]
@@ -71,7 +71,7 @@ class _Weighed:
 
 
 class CaptionerEngine:
-    """Captions images; deterministic, each caption independent of what shares its batch."""
+    """Captions images deterministically; a caption does not depend on the rest of its batch."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class CaptionerEngine:
         self._model, self._tokenizer, self._image_processor = model.eval(), tokenizer, image_processor
         self._suite, self._store = suite, store
         self.identity = identity
-        # The Q-Former's outputs take the places of these marks in front of the words (BLIP-2, figure 3).
+        # These tokens precede the words; the Q-Former's outputs replace them (BLIP-2, figure 3).
         self._image_marks = [int(model.config.image_token_index)] * int(model.config.num_query_tokens)
         self._longest = int(model.config.text_config.max_position_embeddings)
         ends = model.language_model.generation_config.eos_token_id
@@ -102,13 +102,13 @@ class CaptionerEngine:
         device: str = "cpu",
         dtype: str = "float32",
     ) -> CaptionerEngine:
-        """Load the suite's model folder, which lies under ``root``.
+        """Load the suite's model from its folder under ``root``.
 
         Args:
             suite: names the folder, and gives limits.
             root: the folder of all models.
             store: where images are read.
-            device: the device of the model, as ``cuda:0``.
+            device: the device of the model, such as ``cuda:0``.
             dtype: the precision of the model.
 
         Raises:
@@ -140,13 +140,13 @@ class CaptionerEngine:
 
         with torch.inference_mode():
             drafts = settle(request.items, prepare=see, run=self._write, finish=self._draft, batch=batch)
-            # Computed again: a beam score is divided by its length and belongs to the text before shortening.
+            # Beam scores will not do: they are divided by length and belong to the text before shortening.
             outcomes = settle(drafts, prepare=weigh, run=self._likelihoods, finish=_caption, batch=batch)
         cost = Cost(seconds=time.monotonic() - started)
         return CaptionResponse(outcomes=outcomes, model=self.identity, cost=cost)
 
     def log_likelihood(self, request: LogLikelihoodRequest) -> LogLikelihoodResponse:
-        """Return log p(text | image) of each pair: nats, summed over the text's tokens."""
+        """Return log p(text | image) of each pair, in nats, summed over the text's tokens."""
 
         def weigh(item: LogLikelihoodItem) -> _Weighed:
             return self._weighed(_Draft(self._sight(item.image, ""), item.text))
@@ -172,9 +172,9 @@ class CaptionerEngine:
         return ids
 
     def _write(self, sights: list[_Sight]) -> list[list[int]]:
-        """Return the new token ids of each caption, the mark of the end among them if it was reached."""
+        """Return the new token ids of each caption, with the end token if it was reached."""
         prompts = [self._prompt(sight.prefix) for sight in sights]
-        # Writing goes on from the last column, so every prompt has to end there.
+        # Generation continues from the last column, so every prompt has to end there.
         ids, mask = self._padded(prompts, left=True)
         made = self._model.generate(
             pixel_values=self._stacked(sights),
@@ -203,7 +203,7 @@ class CaptionerEngine:
 
     def _weighed(self, draft: _Draft) -> _Weighed:
         prompt = self._prompt(draft.sight.prefix)
-        # OPT's tokens carry the space before them: behind a prefix the model wrote the first one with it.
+        # An OPT token includes the space before it, so the first one after a prefix begins with a space.
         answer = self._tokens(f" {draft.text}" if draft.sight.prefix else draft.text)
         if not answer:
             raise InvalidRequest(f"the captioner's tokenizer reads no token in the text {draft.text!r}")

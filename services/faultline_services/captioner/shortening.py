@@ -1,4 +1,4 @@
-"""Where a caption that is too long for the editor may end: after a whole sentence, else a whole phrase."""
+"""Shortens a caption that is too long for the editor to whole sentences, or else to whole phrases."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from collections.abc import Callable, Iterator
 from faultline_core.errors import PromptTooLong
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-# A comma before a digit stands inside a number.
+# A comma before a digit is part of a number.
 _PHRASE_END = re.compile(r"\s*[,;:](?!\d)\s*|\s+(?:and|with|while|which)\s+", re.IGNORECASE)
 
 
 def shortened(text: str, fits: Callable[[str], bool], *, complete: bool) -> str:
     """Return ``text``, or its longest beginning of whole sentences, else whole phrases, that fits.
 
-    ``complete`` says that the writer came to an end; otherwise the last sentence is a fragment and goes.
+    ``complete`` says that the captioner finished the text; otherwise its last sentence is a fragment and is
+    dropped.
 
     Raises:
         PromptTooLong: not even the first phrase fits.
     """
     if complete and fits(text):
         return text
-    # Every whole sentence goes before any phrase, even a longer one: half a sentence reads as an edit.
+    # Whole sentences come first, even where a phrase would be longer: half a sentence reads like an edit.
     endings = [*_beginnings(text, _SENTENCE_END), *_beginnings(text, _PHRASE_END)]
     for beginning in endings:
         if fits(beginning):

@@ -14,14 +14,14 @@ from faultline_core.errors import ClassMapMismatch
 from faultline_services.models.cached_forward import Floats
 
 LabelMap = Mapping[str, Sequence[str]]
-"""By dataset class: the names of the head classes whose probabilities are added up."""
+"""For each dataset class, the names of the head classes whose probabilities are summed."""
 
 
 def read_label_map(file: Path | None) -> LabelMap:
-    """Read a JSON object of class → list of head classes; none is an empty map.
+    """Read a JSON object of class → list of head classes; no file gives an empty map.
 
     Raises:
-        ClassMapMismatch: the file is something else.
+        ClassMapMismatch: the file does not contain such an object.
     """
     if file is None:
         return {}
@@ -42,7 +42,7 @@ def read_class_map(file: Path) -> HeadClasses:
     """Read a JSON list of class names in the head's order.
 
     Raises:
-        ClassMapMismatch: there is no such file, it is something else, or two of its names are alike.
+        ClassMapMismatch: the file is missing or is not such a list, or two of its names are equal.
     """
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
@@ -54,7 +54,7 @@ def read_class_map(file: Path) -> HeadClasses:
         raise ClassMapMismatch(f"{file.name} of {file.parent.name!r} is not a JSON list of names")
     counted = Counter(map(_key, found))
     if twice := next((name for name in found if counted[_key(name)] > 1), None):
-        # It would be unclear which of the two rows answers to the name.
+        # It would be unclear which of the two rows the name means.
         raise ClassMapMismatch(
             f"{file.name} of {file.parent.name!r} has {twice!r} twice, ignoring case; keep one"
         )
@@ -66,13 +66,13 @@ def _is_names(value: object) -> bool:
 
 
 def _is_name(value: object) -> bool:
-    # JSON can write half a character, which no answer of ours could carry.
+    # JSON can contain a lone surrogate, which our answers cannot encode.
     return isinstance(value, str) and bool(value.strip()) and value.encode(errors="replace").decode() == value
 
 
 @dataclass(frozen=True)
 class HeadClasses:
-    """The names each row of the head answers to, the first of them its own."""
+    """The names of each row of the head; the first is the row's own name, the others are synonyms."""
 
     names: tuple[tuple[str, ...], ...]
 
@@ -88,10 +88,10 @@ class HeadClasses:
         """Find the rows of each dataset class.
 
         Raises:
-            ClassMapMismatch: a class has no row, several by the same name, or one that another class has.
+            ClassMapMismatch: a class has no row, several rows of the same name, or a row of another class.
         """
         own = _index(names[:1] for names in self.names)
-        # A class's own name takes precedence over another's synonym: ImageNet's mouth organ is also a harp.
+        # A class's own name precedes another's synonym: in ImageNet, a mouth organ is also called a harp.
         index = _index(self.names) | own
         rows = [
             tuple(_only_row(index, name, named) for named in label_map.get(name, [name])) for name in classes
@@ -114,7 +114,7 @@ def _index(rows: Iterable[Sequence[str]]) -> dict[str, set[int]]:
 
 
 def _key(name: str) -> str:
-    # Folders write ice_bear, ImageNet's list Ice Bear.
+    # Folders say ice_bear, ImageNet's list says Ice Bear.
     return name.strip().replace("_", " ").casefold()
 
 

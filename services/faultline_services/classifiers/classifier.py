@@ -1,4 +1,4 @@
-"""What a classifier under test is to the engine, and the cache key of its predictions."""
+"""The interface of a classifier under test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from faultline_core.contract.base import ModelIdentity
 from faultline_services.models.cached_forward import Arrays, Floats, PassResult
 
 OverClasses = Callable[[Arrays], Floats]
-"""From what was computed of an image to probabilities over the asked classes (n,)."""
+"""From an image's arrays to probabilities over the requested classes (n,)."""
 
 
 class Classifier(Protocol):
@@ -23,9 +23,9 @@ class Classifier(Protocol):
     def identity(self) -> ModelIdentity: ...
 
     def over(self, classes: Sequence[str]) -> OverClasses:
-        """Prepare the choice of classes; raises ClassMapMismatch where one is unknown."""
+        """Return the function for these classes; raises ClassMapMismatch if one is unknown."""
         ...
 
     def predict(self, images: Sequence[str]) -> PassResult:
-        """Compute each image's arrays; ``features`` among them if the model has any."""
+        """Compute each image's arrays, including ``features`` if the model has any."""
         ...

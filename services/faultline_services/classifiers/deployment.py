@@ -1,6 +1,6 @@
 """The classifiers as a Serve application."""
 
-# Annotations are not postponed here: Serve takes the argument of `build` for settings only if it is a class.
+# Annotations are not postponed: Serve passes the settings to `build` only if the annotation is a class.
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
@@ -14,14 +14,13 @@ from faultline_core.suite import load_suite
 from faultline_core.types import BlobRef
 from faultline_services.batching.merged_calls import MergedCalls
 from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.serving.deployment_options import application
 from faultline_services.serving.engine_protocols import Classifiers
-from faultline_services.serving.engine_service import EngineService
+from faultline_services.serving.engine_service import EngineService, application
 from faultline_services.settings import ServiceSettings
 
 
 class Sharing(NamedTuple):
-    """Calls share a batch when they ask the same classifier the same question."""
+    """Calls share a batch if they ask the same classifier the same question."""
 
     classifier: str
     classes: tuple[str, ...]
@@ -35,7 +34,7 @@ class ClassifiersDeployment(EngineService[Classifiers]):
 
     @staticmethod
     def load(settings: ServiceSettings) -> Classifiers:
-        """Load the suite's classifiers; each reads its weights when first asked."""
+        """Load the suite's classifiers; each reads its weights on first use."""
         from faultline_services.classifiers.engine import ClassifiersEngine
 
         suite, store = load_suite(settings.suite), BlobStore(settings.store_url)
@@ -67,11 +66,11 @@ class ClassifiersDeployment(EngineService[Classifiers]):
         return contract.ClassifyResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
 
     async def describe(self, body: contract.DescribeRequest) -> contract.ClassifierDescription:
-        """Tell what is known of a classifier."""
+        """Describe a classifier."""
         return await self.thread.run(self.engine.describe, body)
 
     async def list_classifiers(self) -> contract.ClassifierList:
-        """Name the classifiers that can be tested."""
+        """List the classifiers that can be tested."""
         return self.engine.list_classifiers()
 
 

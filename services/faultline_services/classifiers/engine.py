@@ -32,7 +32,7 @@ TOP = 5
 
 
 class ClassifiersEngine:
-    """Asks classifiers by spec; keeps those asked last in memory, predictions in the store."""
+    """Runs classifiers by spec; recently used ones stay in memory, predictions in the store."""
 
     def __init__(self, registry: ClassifierRegistry, *, cache_bytes: int) -> None:
         self._registry = registry
@@ -44,36 +44,36 @@ class ClassifiersEngine:
     def load(
         cls, suite: ClassifiersSuite, root: Path, store: BlobStore, options: ClassifierOptions
     ) -> ClassifiersEngine:
-        """Prepare the suite's classifiers; each is loaded when first asked.
+        """Prepare the suite's classifiers; each is loaded on first use.
 
         Args:
-            suite: names their folders.
+            suite: names the folders.
             root: the folder of all models.
-            store: where images are read, and predictions cached.
+            store: where images are read and predictions are cached.
             options: the user's classifiers, remote hosts, and the memory for loaded models.
         """
         return cls(ClassifierRegistry(suite, root, store, options), cache_bytes=options.model_cache_bytes)
 
     def list_classifiers(self) -> ClassifierList:
-        """Name the classifiers that lie on this machine."""
+        """List the classifiers on this machine."""
         return ClassifierList(classifiers=self._registry.describe())
 
     def describe(self, request: DescribeRequest) -> ClassifierDescription:
-        """Tell what is known of a classifier; its weights are neither loaded nor fetched.
+        """Describe a classifier; its weights are neither loaded nor downloaded.
 
         Raises:
-            UnknownModel: no classifier answers to the name.
-            BackendError: it is a remote one, and does not answer.
+            UnknownModel: there is no such classifier.
+            BackendError: the classifier is remote and does not answer.
         """
         return self._registry.describe_one(request.classifier)
 
     def classify(self, request: ClassifyRequest) -> ClassifyResponse:
-        """Predict each image over the asked classes.
+        """Predict the requested classes of each image.
 
         Raises:
-            UnknownModel: no classifier answers to the name.
+            UnknownModel: there is no such classifier.
             ModelFormatRefused: its weights are refused.
-            ClassMapMismatch: a class has no place in its head.
+            ClassMapMismatch: its head has no row for a class.
         """
         started = time.monotonic()
         if len(set(request.classes)) != len(request.classes):
@@ -99,7 +99,7 @@ def _predictor(over: OverClasses, request: ClassifyRequest) -> Callable[[Arrays,
         features: Floats | None = arrays.get("features", arrays.get("vector")) if request.features else None
         return Prediction(
             probabilities=odds.tolist(),
-            # Stable: of two equal classes the earlier one leads on every machine.
+            # Stable: of two equal classes, the earlier one comes first on every machine.
             top=np.argsort(-odds, kind="stable")[:TOP].tolist(),
             features=None if features is None else features.tolist(),
         )

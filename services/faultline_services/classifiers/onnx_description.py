@@ -1,8 +1,8 @@
-"""What ``config.json`` says of an ONNX network: its preprocessing in timm's words, and what its numbers are.
+"""The ``config.json`` of an ONNX network: its preprocessing in timm's terms, and the kind of its output.
 
-``pretrained_cfg`` must give ``mean`` and ``std``, and ``input_size`` [3, height, width] unless the graph has
-it; ``interpolation``, ``crop_pct`` and ``crop_mode`` are timm's and have its defaults. ``output`` is
-``logits``, the default, or ``probabilities``.
+``pretrained_cfg`` must contain ``mean`` and ``std``, and ``input_size`` [3, height, width] unless the graph
+has it; ``interpolation``, ``crop_pct`` and ``crop_mode`` are as in timm, with its defaults. ``output`` is
+``logits`` (the default) or ``probabilities``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PREPROCESSING = ("interpolation", "mean", "std", "crop_pct", "crop_mode")
 
 @dataclass(frozen=True)
 class NetworkInput:
-    """What the network takes: (batch, 3, height, width), an open size being None."""
+    """The shape of the network's input (batch, 3, height, width); an open size is None."""
 
     name: str
     batch: int | None
@@ -44,7 +44,7 @@ def output_kind(config: dict[str, Any], name: str) -> OutputKind:
     """Read ``output``.
 
     Raises:
-        ModelFormatRefused: it is another word.
+        ModelFormatRefused: it has another value.
     """
     kind = config.get("output", "logits")
     if kind not in get_args(OutputKind):
@@ -57,7 +57,7 @@ def output_kind(config: dict[str, Any], name: str) -> OutputKind:
 def preprocessing(
     config: dict[str, Any], taken: NetworkInput, name: str
 ) -> tuple[dict[str, Any], Callable[[Image.Image], Tensor]]:
-    """Read ``pretrained_cfg``: all settings, and the transform from an image to (3, height, width).
+    """Read ``pretrained_cfg``; return all settings and the transform from an image to (3, height, width).
 
     Raises:
         ModelFormatRefused: mean, standard deviation or size is missing or unusable, or contradicts the graph.
@@ -67,7 +67,7 @@ def preprocessing(
     if not _is_colour(described.get("mean"), above=-math.inf) or not _is_colour(
         described.get("std"), above=0.0
     ):
-        # Never assumed: the wrong mean makes a good network a bad one, and nothing would say so.
+        # No default: with the wrong mean, a good network predicts badly, and no error would show it.
         raise ModelFormatRefused(
             f"'pretrained_cfg' in {CONFIGURATION!r} of {name!r} must give three numbers for 'mean' and 'std'"
         )

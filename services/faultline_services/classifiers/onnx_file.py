@@ -1,9 +1,9 @@
-"""An ONNX file read as data: what it may hold, and the files that belong to it.
+"""An ONNX file read as data: its allowed contents, and the files that belong to it.
 
-Such a file is a protocol buffer, tensors and names of operators, and no pickle: reading it runs nothing of
-it, and what runs later are the runtime's own kernels. Two things could lead out of that frame, and both are
-refused here before the runtime sees the file: operators of other domains, which need a native library, and
-tensors that lie in a file outside the model's folder. The runtime is then given bytes, never a path.
+The file is a protocol buffer with tensors and names of operators, not a pickle: reading it runs none of it,
+and inference runs only the runtime's own kernels. Two kinds of content could break this rule and are refused
+before the runtime gets the file: operators of other domains, which need a native library, and tensors in a
+file outside the model's folder. The runtime gets bytes, never a path.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from faultline_core.errors import ModelFormatRefused
 
 ONNX_FILE = "model.onnx"
 LARGEST_BYTES = 4 * 2**30
-"""Of all files of a model together; a ViT-H in float32 takes 2.5 GB."""
+"""For all files of a model together; a ViT-H in float32 takes 2.5 GB."""
 OPERATOR_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
-"""The standard's domains, and that of the operators that onnxruntime itself brings along."""
+"""The domains of the standard and of the operators that are part of onnxruntime."""
 
-# One part, so that neither a folder nor the runtime's marker for addresses in memory can be spelt.
+# A single path component, so that it names neither a folder nor the runtime's memory-address marker.
 _DATA_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True)
 class OnnxFile:
-    """The bytes of ``model.onnx``, of its data files by name, and the digest of both."""
+    """The bytes of ``model.onnx``, the bytes of its data files by name, and the digest of all."""
 
     content: bytes
     data: Mapping[str, bytes]
@@ -47,8 +47,8 @@ def read_onnx(folder: Path, name: str) -> OnnxFile:
     """Read ``model.onnx`` of ``folder`` and its data files, and check what they hold.
 
     Raises:
-        ModelFormatRefused: no ONNX, too large, an operator of another domain, or a data file that is missing,
-            too short or not within the folder.
+        ModelFormatRefused: the file is not ONNX or too large, has an operator of another domain, or needs a
+            data file that is missing, too short or outside the folder.
     """
     room = LARGEST_BYTES
     content = _bytes_of(folder / ONNX_FILE, name, room)
@@ -66,7 +66,7 @@ def read_onnx(folder: Path, name: str) -> OnnxFile:
 
 
 def _bytes_of(path: Path, name: str, room: int) -> bytes:
-    # A link would let the content of a model choose which of this machine's files are read.
+    # With a link, a model could choose which of this machine's files are read.
     if path.name != ONNX_FILE and path.resolve().parent != path.parent.resolve():
         raise ModelFormatRefused(
             f"{path.name!r} of {name!r} is outside its folder; put the file into the folder"
@@ -92,7 +92,7 @@ def _parsed(content: bytes, name: str) -> onnx.ModelProto:
 
 
 def _parts(message: Message) -> Iterator[Message]:
-    """Every message within a message: no place where a graph or a tensor may stand can be forgotten."""
+    """Yield a message and all messages inside it, so that no graph or tensor is missed."""
     yield message
     for field, value in message.ListFields():
         if field.message_type is not None:

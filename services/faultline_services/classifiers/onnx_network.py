@@ -31,22 +31,22 @@ from faultline_services.models.cached_forward import Arrays, CachedForward, Floa
 
 SUM_TOLERANCE = 1e-3
 TRIAL_IMAGES = 2
-"""Enough to see that a network with an open batch answers one row an image."""
+"""Enough to check that a network with an open batch returns one row per image."""
 
-# They have no root of their own.
+# They have no common base class.
 _RUNTIME_ERRORS = tuple(
     kind for kind in vars(states).values() if isinstance(kind, type) and issubclass(kind, Exception)
 )
 
 
 class OnnxClassifier:
-    """Predictions of an ONNX network; remembered by image, file and preprocessing.
+    """Predictions of an ONNX network, cached by image, file and preprocessing.
 
     The folder holds ``model.onnx``, ``class_map.json`` and ``config.json``, which `onnx_description` reads.
 
     Raises:
-        ModelFormatRefused: the file or its description is not of this form; it names the file.
-        ClassMapMismatch: the network answers more or fewer numbers than the class map has names.
+        ModelFormatRefused: the file or its description is invalid; the error names the file.
+        ClassMapMismatch: the network returns more or fewer numbers than the class map has names.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class OnnxClassifier:
         )
 
     def over(self, classes: Sequence[str]) -> OverClasses:
-        """Choose the head's rows of these classes."""
+        """Select the head's rows of these classes."""
         selection = self._head.selection(classes, self._label_map)
         return lambda arrays: selection(arrays["probabilities"])
 
@@ -89,7 +89,7 @@ class OnnxClassifier:
 
     def _run(self, images: list[Tensor]) -> Floats:
         n = len(images)
-        # Filled up with the last image where the exported graph takes no other number.
+        # If the exported graph has a fixed batch, repeat the last image to fill it.
         tensors = [*images, *images[-1:] * ((self._input.batch or n) - n)]
         batch = np.stack([tensor.numpy() for tensor in tensors])
         try:
@@ -118,7 +118,7 @@ class OnnxClassifier:
 
 def _session(file: OnnxFile, name: str, device: str) -> Any:
     options = onnxruntime.SessionOptions()
-    # As many as the service gave torch; left to itself the runtime takes every core.
+    # The same number as torch; by default the runtime would use every core.
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 4
     if file.data:
@@ -131,7 +131,7 @@ def _session(file: OnnxFile, name: str, device: str) -> Any:
 
 
 def providers(device: str) -> list[Any]:
-    """The execution providers for a torch device: CUDA where it is asked for and built in, then the CPU."""
+    """Return the execution providers for a torch device: CUDA if requested and built in, then the CPU."""
     kind, _, number = device.partition(":")
     here = onnxruntime.get_available_providers()
     if kind == "cuda" and "CUDAExecutionProvider" in here:
@@ -140,7 +140,7 @@ def providers(device: str) -> list[Any]:
 
 
 def _reason(error: Exception) -> str:
-    # The runtime's own words, less code, severity and the places in its source.
+    # The runtime's message without code, severity and source locations.
     words = str(error).split(" : ")[-1].split()
     said = " ".join(word for word in words if "/" not in word and "::" not in word)
     return said[-300:] or type(error).__name__
@@ -166,11 +166,11 @@ def _input_of(session: Any, name: str) -> NetworkInput:
 
 def _probabilities(rows: Floats, kind: OutputKind, name: str) -> Floats:
     if kind == "logits":
-        # Less the largest, or logits above 88 overflow in float32.
+        # Subtract the largest, or logits above 88 overflow in float32.
         with np.errstate(invalid="ignore"):
             odds = np.exp(rows - rows.max(axis=1, keepdims=True))
             return np.asarray(odds / odds.sum(axis=1, keepdims=True), dtype=np.float32)
-    # Rows that are not finite are their images' own problem, later.
+    # A row that is not finite later fails its own image alone.
     finite = rows[np.isfinite(rows).all(axis=1)]
     if finite.min(initial=0.0) < -SUM_TOLERANCE or (np.abs(finite.sum(axis=1) - 1.0) > SUM_TOLERANCE).any():
         raise BadBackendOutput(

@@ -1,4 +1,4 @@
-"""A client of the Open Inference Protocol v2 over JSON, which checks every answer."""
+"""A client of the Open Inference Protocol v2 over JSON that checks every answer."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from faultline_core.errors import BackendUnavailable, BadBackendOutput, Deadline
 from faultline_core.images.codecs import Pixels
 from faultline_services.models.cached_forward import Floats
 
-# 64 rows of ImageNet-21k's 21,841 classes are 35 MB at 25 characters a number.
+# 64 rows of ImageNet-21k's 21,841 classes are 35 MB at 25 characters per number.
 MAX_ANSWER_BYTES = 64 * 2**20
 LARGEST_SIDE = 1024
 FLOATS = ("FP16", "BF16", "FP32", "FP64")
 LONGEST_MESSAGE = 300
-# Remote models say nothing of their preprocessing; nearly all of them were trained with these.
+# Remote models do not describe their preprocessing; nearly all were trained with these values.
 IMAGENET_MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
 IMAGENET_STD = np.array([0.229, 0.224, 0.225], dtype=np.float32)
 
 Prepared = npt.NDArray[Any]
-"""One image as the remote model takes it, without the batch axis."""
+"""One image in the remote model's input format, without the batch axis."""
 
 
 class TensorSpec(BaseModel):
-    """A tensor in a model's metadata; -1 is an open size."""
+    """A tensor in a model's metadata; a size of -1 is open."""
 
     name: str
     datatype: str
@@ -56,7 +56,7 @@ class ModelMetadata(BaseModel):
 
 
 class Row(NamedTuple):
-    """The numbers answered for one image, or in what words the server says that it has none."""
+    """The numbers for one image, or the server's error message for it."""
 
     numbers: Floats
     error: str | None = None
@@ -70,7 +70,7 @@ class _Output(BaseModel):
     parameters: dict[str, Any] = {}
 
     def error_of(self, index: int) -> str | None:
-        """What the server says went wrong with one image: ``errors`` by its place among the parameters."""
+        """The server's error for one image: the entry for its index in the parameter ``errors``."""
         errors = self.parameters.get("errors")
         found = errors.get(str(index)) if isinstance(errors, dict) else None
         return found[:LONGEST_MESSAGE] if isinstance(found, str) else None
@@ -93,7 +93,7 @@ class OpenInference:
 
     @property
     def resolution(self) -> int:
-        """The shorter side in pixels of what the model takes."""
+        """The shorter side of the model's input, in pixels."""
         return min(self._height, self._width)
 
     def prepare(self, pixels: Pixels) -> Prepared:
@@ -133,11 +133,11 @@ class OpenInference:
         )
 
     def _rows(self, output: _Output, n: int) -> list[Row]:
-        # Integers are predicted classes or quantised scores: used as scores they would be silently wrong.
+        # Integers are predicted classes or quantised scores: as probabilities they would be silently wrong.
         if output.datatype not in FLOATS:
             raise BadBackendOutput(f"{self._url!r} returned {output.datatype!r}, not floating-point scores")
         try:
-            # Values that overflow become infinite, and infinite rows are refused one by one.
+            # Values that overflow become infinite, and each infinite row is refused.
             with np.errstate(over="ignore"):
                 values = np.array(output.data, dtype=np.float32).ravel()
         except (TypeError, ValueError, OverflowError) as error:

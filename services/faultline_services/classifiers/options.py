@@ -1,6 +1,6 @@
-"""What the classifiers are allowed to reach beyond the suite.
+"""The classifiers that are allowed in addition to the suite's.
 
-A module of its own: the deployment imports it without a model library.
+A separate module, so that the deployment imports it without a model library.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 class ClassifierOptions(BaseModel):
     """``local:`` names are folders of ``models_folder``; ``oip:`` hosts must be among ``oip_hosts``.
 
-    ``label_map`` is a JSON file {dataset class: [head classes]} that goes before equality of names.
+    ``label_map`` is a JSON file {dataset class: [head classes]} that precedes equality of names.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())

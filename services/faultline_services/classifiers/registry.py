@@ -1,4 +1,4 @@
-"""Load classifiers by spec: from the suite, timm, a user's folder, CLIP or a remote server."""
+"""Loads classifiers by spec: from the suite, timm, a user's folder, CLIP or a remote server."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class ClassifierRegistry:
         """Load the classifier that ``spec`` names.
 
         Raises:
-            UnknownModel: nothing answers to it, or it is not allowed here.
-            ModelFormatRefused: its weights are neither safetensors that fit nor an ONNX file that can be run.
+            UnknownModel: there is no such classifier, or it is not allowed here.
+            ModelFormatRefused: its weights are neither fitting safetensors nor a usable ONNX file.
             ClassMapMismatch: its class map is missing or broken.
         """
         scheme, name = self._parted(spec)
@@ -150,8 +150,8 @@ class ClassifierRegistry:
 
     @cached_property
     def _remotes(self) -> httpx.Client:
-        # One client for all: connections to servers that are gone are dropped with the next request.
-        # A proxy from the environment would see the images, although no setting allows it.
+        # One client for all: connections to stopped servers are dropped on the next request.
+        # Without `trust_env`, because no setting allows a proxy of the environment to see the images.
         return httpx.Client(timeout=REMOTE_TIMEOUT_S, trust_env=False, transport=self._transport)
 
     def _timm(self, network: Network) -> Loaded[Classifier]:

@@ -21,7 +21,7 @@ from faultline_services.classifiers.open_inference import OpenInference, Prepare
 from faultline_services.models.cached_forward import Arrays, Floats, PassResult
 
 ROW_SUM_TOLERANCE = 1e-3
-"""Rows this near to a sum of 1 are probabilities already; others are logits."""
+"""Rows whose sum is this close to 1 are probabilities; others are logits."""
 
 
 _PART = r"/[A-Za-z0-9][\w.-]*"
@@ -42,9 +42,9 @@ def require_allowed(url: str, hosts: Sequence[str]) -> None:
 
 
 class RemoteClassifier:
-    """Predictions of a model elsewhere: never cached, since it may change at any time.
+    """Predictions of a remote model; never cached, because the model may change at any time.
 
-    A model that names no labels must have exactly the asked classes, in the asked order.
+    A model that lists no labels must have exactly the requested classes, in the requested order.
     """
 
     size_bytes = 0
@@ -58,7 +58,7 @@ class RemoteClassifier:
         self.identity = ModelIdentity(id=f"oip:{url}", revision=revision)
 
     def over(self, classes: Sequence[str]) -> OverClasses:
-        """Choose the labels of these classes."""
+        """Select the labels of these classes."""
         labels = self._remote.metadata.labels
         if labels is not None:
             return self._labelled(labels, classes)

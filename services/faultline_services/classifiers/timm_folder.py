@@ -29,8 +29,8 @@ def load_folder(folder: Path, name: str) -> Network:
     """Load ``config.json``, ``model.safetensors`` and ``class_map.json``.
 
     Raises:
-        ModelFormatRefused: no readable configuration, or weights that are not safetensors that fit it.
-        ClassMapMismatch: no readable class map, or one of another length than the head.
+        ModelFormatRefused: no readable configuration, or no safetensors weights that fit it.
+        ClassMapMismatch: no readable class map, or its length differs from the head's.
         UnknownModel: timm has no such architecture.
     """
     if not (folder / WEIGHTS).is_file():
@@ -55,7 +55,7 @@ def load_folder(folder: Path, name: str) -> Network:
 
 
 def _require_rows(module: Any, tensors: Mapping[str, Tensor], head: HeadClasses, name: str) -> None:
-    # Told apart from other misfits: the list of classes is what its owner has to mend.
+    # A separate error, because the owner has to correct the list of classes.
     bias = tensors.get(f"{module.default_cfg.get('classifier')}.bias")
     if bias is not None and bias.ndim == 1 and len(bias) != len(head):
         raise ClassMapMismatch(
@@ -67,17 +67,17 @@ def _model_arguments(config: dict[str, Any], name: str) -> dict[str, Any]:
     arguments = config.get("model_args", {})
     if not isinstance(arguments, dict):
         raise ModelFormatRefused(f"'model_args' of {name!r} is not a JSON object")
-    # timm's factory would load a pickle from `checkpoint_path`, and weights of its own if `pretrained`.
+    # timm's factory would load a pickle from `checkpoint_path`, and its own weights if `pretrained`.
     if taken := sorted(FACTORY_ARGUMENTS & arguments.keys()):
         raise ModelFormatRefused(f"'model_args' of {name!r} may not set {', '.join(taken)}")
     return arguments
 
 
 def read_configuration(folder: Path, file: str = CONFIGURATION) -> dict[str, Any]:
-    """Read timm's ``config.json``, or a ``file`` of another library.
+    """Read timm's ``config.json``, or the ``file`` of another library.
 
     Raises:
-        ModelFormatRefused: there is none, or it is no JSON object.
+        ModelFormatRefused: the file is missing or is not a JSON object.
     """
     try:
         config = json.loads((folder / file).read_text(encoding="utf-8"))

@@ -26,15 +26,15 @@ from faultline_core.images.codecs import decode_image
 from faultline_services.classifiers.class_map import HeadClasses, LabelMap
 from faultline_services.classifiers.classifier import OverClasses
 from faultline_services.models.cached_forward import Arrays, CachedForward, PassResult
-from faultline_services.models.safetensors_file import require_readable
+from faultline_services.models.model_folder import require_readable
 
 FACTORY_ARGUMENTS = {*inspect.signature(timm.create_model).parameters, "num_classes"} - {"kwargs"}
-"""What timm's factory keeps for itself; anything else goes to the architecture."""
+"""Arguments of timm's factory; all others go to the architecture."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """A loaded timm network, the classes of its head, and the digest of what it was loaded from."""
+    """A loaded timm network, the classes of its head, and the digest of its files."""
 
     module: Any
     head: HeadClasses
@@ -48,7 +48,7 @@ class Network:
 
 
 def create_network(architecture: str, **options: Any) -> Any:
-    """Build one of timm's architectures, a module with timm's methods, in float32.
+    """Build one of timm's architectures in float32.
 
     Raises:
         UnknownModel: timm has no such architecture.
@@ -60,7 +60,7 @@ def create_network(architecture: str, **options: Any) -> Any:
         module = timm.create_model(architecture, **options)
     except (TypeError, ValueError, RuntimeError, OSError, AssertionError) as error:
         raise ModelFormatRefused(f"{architecture!r} cannot be built as configured: {error}") from error
-    # A head in half precision ties classes that float32 tells apart.
+    # In half precision, a head gives equal scores to classes that float32 distinguishes.
     return module.eval().float()
 
 
@@ -68,12 +68,12 @@ def read_tensors(file: Path, name: str) -> dict[str, Tensor]:
     """Load the weights of the classifier ``name``.
 
     Raises:
-        ModelFormatRefused: the file is no safetensors file, or a weight is NaN or infinite.
+        ModelFormatRefused: the file is not a safetensors file, or a weight is NaN or infinite.
     """
     require_readable(file)
     tensors = load_file(file)
     for key, tensor in tensors.items():
-        # One such weight makes every prediction NaN: said once here, not of each image.
+        # One such weight makes every prediction NaN: one error here instead of one per image.
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise ModelFormatRefused(f"the tensor {key!r} of {name!r} has numbers that are not finite")
     return tensors
@@ -90,7 +90,7 @@ def _preprocessing(network: Network) -> tuple[dict[str, Any], Callable[[Image.Im
 
 
 class TimmClassifier:
-    """Predictions and features of a network; remembered by image, weights and preprocessing."""
+    """Predictions and features of a network, cached by image, weights and preprocessing."""
 
     def __init__(
         self, network: Network, *, label_map: LabelMap, store: BlobStore, batch: int, device: str
@@ -111,7 +111,7 @@ class TimmClassifier:
         )
 
     def over(self, classes: Sequence[str]) -> OverClasses:
-        """Choose the head's rows of these classes."""
+        """Select the head's rows of these classes."""
         selection = self._head.selection(classes, self._label_map)
         return lambda arrays: selection(arrays["probabilities"])
 
@@ -122,7 +122,7 @@ class TimmClassifier:
     @torch.inference_mode()
     def _forward(self, images: list[Tensor]) -> list[Arrays]:
         states = self._module.forward_features(torch.stack(images).to(self._device))
-        # From the same pass: features cost one pooling more, and a later question may want them.
+        # Always, because they cost only one more pooling and a later request may need them.
         features = self._module.forward_head(states, pre_logits=True).float().flatten(1).cpu().numpy()
         odds = self._module.forward_head(states).float().softmax(-1).cpu().numpy()
         if odds.shape != (len(images), len(self._head)):

@@ -28,11 +28,11 @@ WEIGHTS = "model.safetensors"
 IMAGENET_CLASSES = 1000
 
 Fetch = Callable[[str], Path]
-"""From a hub repository's name to its weights file on this machine."""
+"""From the name of a hub repository to its weights file on this machine."""
 
 
 def imagenet_classes() -> HeadClasses:
-    """Return ImageNet-1k's classes: each answers to its description, its synonyms and its WordNet id."""
+    """Return ImageNet-1k's classes by their descriptions, synonyms and WordNet ids."""
     info = ImageNetInfo()
     return HeadClasses(
         tuple(
@@ -47,15 +47,15 @@ def load_zoo(name: str, fetch: Fetch) -> Network:
     """Load a pretrained ImageNet-1k network of the timm zoo.
 
     Raises:
-        UnknownModel: timm has no such pretrained network for ImageNet-1k, or its weights cannot be had.
-        ModelFormatRefused: the file is not what timm expects.
+        UnknownModel: timm has no such pretrained ImageNet-1k network, or its weights are unavailable.
+        ModelFormatRefused: the file does not fit the architecture.
     """
     repository, head = _settings(name).hf_hub_id, imagenet_classes()
-    assert repository is not None  # `_settings` saw to it
+    assert repository is not None  # `_settings` checks it
     file = fetch(repository)
-    # timm would load a damaged file into errors of its own, and NaN into a network that answers NaN.
+    # timm would raise its own errors for a damaged file, and would load NaN without an error.
     read_tensors(file, f"timm:{name}")
-    # Given a file timm reads that one; left to itself it may choose a pickle.
+    # Without the file, timm may choose a pickle.
     module = create_network(name, pretrained=True, pretrained_cfg_overlay={"file": str(file)})
     with file.open("rb") as stream:
         revision = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -63,7 +63,7 @@ def load_zoo(name: str, fetch: Fetch) -> Network:
 
 
 def describe_zoo(name: str) -> ClassifierDescription:
-    """Tell what timm itself says of a pretrained ImageNet-1k network; nothing is fetched.
+    """Describe a pretrained ImageNet-1k network by timm's own data; nothing is downloaded.
 
     Raises:
         UnknownModel: timm has no such network.
@@ -94,7 +94,7 @@ def _settings(name: str) -> PretrainedCfg:
 @lru_cache(maxsize=1024)
 def _count_parameters(name: str) -> int | None:
     try:
-        # Shapes without numbers: neither memory nor the time of drawing them.
+        # The meta device has shapes only, so that nothing is allocated or initialised.
         with torch.device("meta"):
             module = create_network(name, pretrained=False)
     except ModelFormatRefused:
@@ -105,10 +105,10 @@ def _count_parameters(name: str) -> int | None:
 
 
 def hub_weights(repository: str) -> Path:
-    """Return the safetensors file of a hub repository, downloading it if need be.
+    """Return the safetensors file of a hub repository, and download it if necessary.
 
     Raises:
-        UnknownModel: it is not on this machine and cannot be fetched.
+        UnknownModel: it is not on this machine and cannot be downloaded.
     """
     for local_only in (True, False):
         try:

@@ -1,4 +1,4 @@
-"""Zero-shot classification: the class whose prompt is nearest to the image in CLIP's space."""
+"""Zero-shot classification: the class whose prompt is closest to the image in CLIP's space."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _VOWELS = "aeiou"
 
 
 def prompt_of(name: str) -> str:
-    """Return the prompt of a class, with the article its first letter asks for."""
+    """Return the prompt of a class, with the article that fits its first letter."""
     spoken = name.replace("_", " ").strip()
     return PROMPT.format(article="an" if spoken[:1].casefold() in _VOWELS else "a", name=spoken)
 
 
 class ZeroShotClassifier:
-    """Softmax over the asked classes of scaled cosines; features are the unit image embedding."""
+    """Softmax of scaled cosines over the requested classes; features are the unit image embedding."""
 
     def __init__(self, folder: Path, name: str, *, store: BlobStore, batch: int, device: str) -> None:
         clip = ClipEncoder(folder, device=device)

@@ -1,4 +1,4 @@
-"""One call of the engine: what its steps share, and what all of them took."""
+"""One call of the engine: the objects that its steps share, and its cost."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from faultline_core.blobs import BlobStore
 from faultline_core.editing.denoiser import Cancellation, CountingDenoiser
 from faultline_core.errors import ResourceExhausted
 from faultline_core.types import Cost
-from faultline_services.batching.batch_size import BatchSizers
-from faultline_services.batching.memory import is_out_of_memory
+from faultline_services.batching.batch_size import BatchSizers, is_out_of_memory
 
 if TYPE_CHECKING:
-    # Without the model libraries: what takes a call is tested without a model.
+    # Not at run time, because the tests of these steps need no model library.
     from faultline_services.editor.pipeline import Pipeline
 
 
 @dataclass(frozen=True)
 class EngineCall:
-    """The pipeline, the store and the batch sizes, which outlive a call, and the call's own account.
+    """The pipeline, the store and the batch sizes, which outlive a call, and the call's own counters.
 
-    ``denoiser`` counts the call's evaluations, those of batches that did not fit among them; ``cancelled`` is
-    polled between diffusion steps; ``started`` is when the call began, in seconds of the process's clock.
+    ``denoiser`` counts the call's evaluations, including those of batches that did not fit; ``cancelled`` is
+    polled between diffusion steps; ``started`` is the start of the call in seconds of the process's clock.
     """
 
     pipeline: Pipeline
@@ -39,32 +38,32 @@ class EngineCall:
     def begin(
         cls, pipeline: Pipeline, store: BlobStore, sizers: BatchSizers, cancelled: Cancellation
     ) -> EngineCall:
-        """Start the clock and count from zero.
+        """Start a call: its clock runs, and its counters are zero.
 
         Args:
             pipeline: the loaded networks.
             store: where images are read and written.
-            sizers: the batch sizes found so far; the call goes on learning them.
+            sizers: the batch sizes found so far, which the call updates.
             cancelled: True once the caller has gone.
         """
         denoiser = CountingDenoiser(pipeline.denoiser, pipeline.flops.evaluation)
         return cls(pipeline, store, sizers, denoiser, cancelled, perf_counter())
 
     def cost(self, spent: Cost) -> Cost:
-        """Return all that the call took so far: its evaluations, its time, and ``spent`` on all else."""
+        """Return the cost of the call so far: its evaluations, its time, and ``spent`` for other work."""
         return self.denoiser.cost + spent + Cost(seconds=perf_counter() - self.started)
 
 
 def with_share_of_time(cost: Cost, whole: Cost, items: int) -> Cost:
-    """Give an item its share of the wall time, by evaluations where there were any."""
-    # A call whose inversions were all cached may have made none.
+    """Return an item's cost with its share of the wall time, by evaluations if there were any."""
+    # A call whose inversions were all cached may have none.
     share = cost.unet_evaluations / whole.unet_evaluations if whole.unet_evaluations else 1 / items
     return cost.model_copy(update={"seconds": whole.seconds * share})
 
 
 @contextmanager
 def shortage_named() -> Iterator[None]:
-    """Raise ResourceExhausted where memory runs out outside of a batch: no smaller one could help."""
+    """Raise ResourceExhausted if memory runs out outside of a batch, where a smaller batch cannot help."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:

@@ -1,6 +1,6 @@
 """The editor as a Serve application."""
 
-# Annotations are not postponed here: Serve takes the argument of `build` for settings only if it is a class.
+# Annotations are not postponed: Serve passes the settings to `build` only if the annotation is a class.
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -11,9 +11,8 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract import editor as contract
 from faultline_core.contract import tokens
 from faultline_core.suite import load_suite
-from faultline_services.serving.deployment_options import application
 from faultline_services.serving.engine_protocols import Editor
-from faultline_services.serving.engine_service import EngineService
+from faultline_services.serving.engine_service import EngineService, application
 from faultline_services.settings import ServiceSettings
 
 
@@ -42,7 +41,7 @@ class EditorDeployment(EngineService[Editor]):
         }
 
     async def reconstruct(self, body: contract.ReconstructRequest) -> contract.ReconstructResponse:
-        """Invert each image and bring it back."""
+        """Invert each image and reconstruct it."""
         return await self.thread.run_cancellable(self.engine.reconstruct, body)
 
     async def edit(self, body: contract.EditRequest) -> contract.EditResponse:
@@ -50,11 +49,11 @@ class EditorDeployment(EngineService[Editor]):
         return await self.thread.run_cancellable(self.engine.edit, body)
 
     async def generate(self, body: contract.GenerateRequest) -> contract.GenerateResponse:
-        """Make one image a prompt and seed."""
+        """Generate one image for each prompt and seed."""
         return await self.thread.run_cancellable(self.engine.generate, body)
 
     async def learn_tokens(self, body: tokens.LearnTokensRequest) -> tokens.LearnTokensResponse:
-        """Take each class a link further."""
+        """Train the token of each class for one more link."""
         return await self.thread.run_cancellable(self.engine.learn_tokens, body)
 
 

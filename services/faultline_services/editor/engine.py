@@ -28,13 +28,10 @@ from faultline_core.images.codecs import decode_image
 from faultline_core.suite import EditorSuite
 from faultline_core.types import Cost, Decoder
 from faultline_services.batching.batch_size import BatchSizers
-from faultline_services.editor.caches.forks import ForkCache
-from faultline_services.editor.caches.inversions import InversionCache, captioned
-from faultline_services.editor.caches.previews import PreviewedLatents
+from faultline_services.editor.caches import ForkCache, InversionCache, PreviewedLatents, captioned
 from faultline_services.editor.call import EngineCall, shortage_named
-from faultline_services.editor.edits.edit_items import edit_items
+from faultline_services.editor.edits.editing import JointNullTextEdits, edit_items
 from faultline_services.editor.edits.inversions import Inversions, invert_images
-from faultline_services.editor.edits.joint_edits import JointNullTextEdits
 from faultline_services.editor.edits.results import (
     ItemLatents,
     ItemResult,
@@ -47,18 +44,17 @@ from faultline_services.editor.edits.results import (
 )
 from faultline_services.editor.latent_codec import psnr_db
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
-from faultline_services.editor.text_to_image import text_to_image
-from faultline_services.editor.tokens.learned_words import LearnedWords
+from faultline_services.editor.text_to_image import LearnedWords, text_to_image
 from faultline_services.editor.tokens.learning import TokenLearning
 
 
 class EditorEngine:
-    """Makes images; deterministic, and independent of what shares a request.
+    """Edits and generates images; deterministic, and independent of the other items of a request.
 
-    Items run in batches of the suite's size, or of what fits into memory, and each ends in an outcome of its
-    own. ``cancelled`` is polled between diffusion steps and before each batch of decoding, and ends the call
-    with Cancelled; inversions finished by then are kept. Evaluations of the items add up to those of the
-    response, except for batches that did not fit; a denoiser call that items share counts for each.
+    Items run in batches of the suite's size, or of the size that fits in memory; each has its own outcome.
+    ``cancelled`` is polled between diffusion steps and before each batch of decoding, and ends the call with
+    Cancelled; finished inversions are kept. The items' evaluations add up to those of the response, except
+    for batches that did not fit; a denoiser call shared by items counts for each.
     """
 
     def __init__(self, pipeline: Pipeline, suite: EditorSuite, store: BlobStore) -> None:
@@ -77,13 +73,13 @@ class EditorEngine:
     def load(
         cls, suite: EditorSuite, root: Path, store: BlobStore, *, device: str = "cpu", dtype: str = "float32"
     ) -> EditorEngine:
-        """Load the suite's pipeline folder, which lies under ``root``.
+        """Load the suite's pipeline from its folder under ``root``.
 
         Args:
             suite: names the folder, and gives resolution and batch size.
             root: the folder of all models.
             store: where images, inversions and tokens are read and written.
-            device: the device of all networks, as ``cuda:0``.
+            device: the device of all networks, such as ``cuda:0``.
             dtype: the precision of the UNet.
         """
         return cls(load_pipeline(suite, root, device=device, dtype=dtype), suite, store)
@@ -129,10 +125,10 @@ class EditorEngine:
     def edit(self, request: EditRequest, *, cancelled: Cancellation = never) -> EditResponse:
         """Edit each image once for each requested value of the self_replace sweep.
 
-        A preview is answered in the name of the decoder that made it.
+        For previews, the response names the decoder that made them.
 
         Raises:
-            InvalidRequest: previews are wanted of a suite without a decoder for them.
+            InvalidRequest: previews are requested, but the suite has no decoder for them.
         """
         shown = self._shown_by(request.decoder)
         with shortage_named():
@@ -167,7 +163,7 @@ class EditorEngine:
                 rows = zip(indices, latents.split(1), costs, strict=True)
                 return {index: ItemLatents(latents, cost) for index, latents, cost in rows}
 
-            # Some schedulers keep the outputs of several steps: what fits is another number for each.
+            # Some schedulers keep the outputs of several steps, so each scheduler has its own batch size.
             sizer = self._sizers.of(f"generate {request.scheduler or 'plain'}")
             done = sizer.run([index for index in range(len(request.items)) if index not in results], work)
             results |= {index: made for part in done.results for index, made in part.items()}
@@ -176,7 +172,7 @@ class EditorEngine:
 
             def generated(_: int, made: StoredImages) -> GeneratedImage:
                 [ref] = made.refs
-                # The gateway labels a generated image otherwise than the edit of a photograph.
+                # The gateway labels generated images differently from edits of photographs.
                 self.store.remember(GENERATED_KIND, ref, ref)
                 return GeneratedImage(image=ref, cost=made.cost)
 
@@ -202,7 +198,7 @@ class EditorEngine:
     def _previewed_before(
         self, request: EditRequest, refused: Mapping[int, ItemResult]
     ) -> dict[int, ItemResult]:
-        """Return the latents of items that were previewed at all the values asked for: no evaluation."""
+        """Return the latents of items that were previewed at all requested values, without evaluations."""
         found = {
             index: self._previewed.find(item, request.preset, request.values)
             for index, item in enumerate(request.items)
@@ -217,7 +213,7 @@ class EditorEngine:
                 self._previewed.keep(item, request.preset, request.values, made.latents)
 
     def _invert(self, call: EngineCall, request: EditRequest, items: Mapping[int, EditItem]) -> Inversions:
-        """Invert the images of items; by null-text, those not inverted before with their edits on the way."""
+        """Invert the images of items; null-text edits those that are not cached during their inversion."""
         preset = request.preset
         joint = JointNullTextEdits(call, request, items) if preset.inversion == "null-text" else None
         images = [captioned(item) for item in items.values()]
@@ -230,7 +226,7 @@ class EditorEngine:
         items: Mapping[int, EditItem],
         inversions: Inversions,
     ) -> dict[int, ItemResult]:
-        """Edit the items that were not edited on the way of an inversion; return what became of all."""
+        """Edit the items that were not edited during an inversion; return the results of all."""
         images = {index: captioned(item) for index, item in items.items()}
         failed = inversions.failed(images)
         made = {index: edit for index, edit in inversions.edits.items() if index not in failed}

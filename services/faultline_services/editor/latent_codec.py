@@ -1,4 +1,4 @@
-"""Images in and out of the latent space."""
+"""The encoding of images to latents, and their decoding."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from diffusers import AutoencoderKL, AutoencoderTiny
 
 EXACT_PSNR_DB = 100.0
-"""Stands for the infinite ratio of two equal images."""
+"""The value for two equal images, whose ratio is infinite."""
 
 
 def centre_crop(pixels: Pixels, resolution: int) -> Pixels:
-    """Cut the central square and bring it to ``resolution`` pixels a side (bicubic, anti-aliased)."""
+    """Crop the central square and resize it to ``resolution`` pixels per side (bicubic, anti-aliased)."""
     height, width = pixels.shape[:2]
     side = min(height, width)
     top, left = (height - side) // 2, (width - side) // 2
@@ -35,13 +35,13 @@ def centre_crop(pixels: Pixels, resolution: int) -> Pixels:
 
 
 def psnr_db(first: Pixels, second: Pixels) -> float:
-    """Peak signal-to-noise ratio of two images of one shape, at most 100 dB."""
+    """Return the peak signal-to-noise ratio of two images of the same shape, at most 100 dB."""
     error = float(np.mean((first.astype(np.float64) - second.astype(np.float64)) ** 2))
     return EXACT_PSNR_DB if error == 0 else min(EXACT_PSNR_DB, 10 * math.log10(255**2 / error))
 
 
 class LatentCodec:
-    """The pipeline's autoencoder, ``batch`` images a pass, and a small one for previews if there is any."""
+    """The pipeline's autoencoder, ``batch`` images per pass, and a small one for previews, if any."""
 
     def __init__(
         self, vae: AutoencoderKL, preview: AutoencoderTiny | None = None, *, resolution: int, batch: int
@@ -64,7 +64,7 @@ class LatentCodec:
 
     @torch.no_grad()
     def encode(self, images: Sequence[Pixels]) -> Tensor:
-        """Encode square images to the mean latents (N, C, h, w): nothing is drawn."""
+        """Encode square images to their mean latents (N, C, h, w), without sampling."""
         return torch.cat([self._encode(batch) for batch in self._batches(images)])
 
     def _encode(self, images: Sequence[Pixels]) -> Tensor:
@@ -78,14 +78,14 @@ class LatentCodec:
         """Decode latents (N, C, h, w) to images.
 
         Raises:
-            InvalidRequest: previews are wanted, and nothing is loaded to make them by.
+            InvalidRequest: previews are requested, but no preview decoder is loaded.
         """
         batches = latents.split(self._batch)
         return [image for batch in batches for image in self._decode(batch, decoder)]
 
     def _decode(self, latents: Tensor, decoder: Decoder) -> list[Pixels]:
         decoded = self._previewed(latents) if decoder == "preview" else self._decoded(latents)
-        # A cast alone would cut off, half a level too dark on average.
+        # A cast would truncate, and the image would be half a level too dark on average.
         levels = (decoded.clamp(-1, 1) * 127.5 + 127.5).round().to(torch.uint8)
         return list(levels.permute(0, 2, 3, 1).cpu().numpy())
 
@@ -95,7 +95,7 @@ class LatentCodec:
 
     def _previewed(self, latents: Tensor) -> Tensor:
         preview = self.require_preview()
-        # It reads latents as the network sees them, unlike the autoencoder.
+        # Unlike the autoencoder, it takes latents in the denoiser's scale.
         scale = float(preview.config.scaling_factor)
         decoded: Tensor = preview.decode(latents.to(preview.dtype) / scale).sample
         return decoded

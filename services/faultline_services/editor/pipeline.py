@@ -31,10 +31,10 @@ from faultline_services.models.weights import pipeline_folder, weights_folder
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Everything an edit needs; ``null`` is the empty prompt's embedding (L, D), ``flops`` prices work.
+    """The parts that an edit needs; ``null`` is the empty prompt's embedding (L, D), ``flops`` prices work.
 
-    ``preview`` names the small decoder, where the suite has one. ``scheduler_config`` is the pipeline's own,
-    from which any other scheduler is made.
+    ``preview`` names the small decoder, if the suite has one. Any other scheduler is made from
+    ``scheduler_config``, the pipeline's own.
     """
 
     identity: ModelIdentity
@@ -58,17 +58,17 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
     Args:
         suite: names the folder and the preview decoder, and gives resolution and batch size.
         root: the folder of all models.
-        device: the device of all networks, as ``cuda:0``.
-        dtype: the precision of the UNet, as ``bfloat16``.
+        device: the device of all networks, such as ``cuda:0``.
+        dtype: the precision of the UNet, such as ``bfloat16``.
 
     Raises:
-        UnknownModel: there is no such folder, or none of the suite's preview decoder.
+        UnknownModel: the pipeline's folder or the preview decoder's folder does not exist.
         ModelFormatRefused: weights are not safetensors.
-        AttentionNotHooked: its UNet has not the attention layers that edits control.
+        AttentionNotHooked: its UNet lacks the attention layers that edits control.
     """
     folder = pipeline_folder(root, suite.model)
     unet_dtype: torch.dtype = getattr(torch, dtype)
-    # An inversion is a sum of up to a hundred small steps: bfloat16 keeps 8 bits of it.
+    # An inversion sums up to a hundred small steps, and bfloat16 would keep only 8 bits of the sum.
     fine_dtype = torch.promote_types(unet_dtype, torch.float32)
     place = torch.device(device)
     unet = UNet2DConditionModel.from_pretrained(folder / "unet", use_safetensors=True, torch_dtype=unet_dtype)
@@ -79,7 +79,7 @@ def load_pipeline(suite: EditorSuite, root: Path, *, device: str, dtype: str) ->
     )
     preview, preview_identity = _preview_decoder(suite, root, fine_dtype, place)
     config = json.loads((folder / "scheduler" / "scheduler_config.json").read_text(encoding="utf-8"))
-    # Every block of the autoencoder but its last halves the sides.
+    # Every block of the autoencoder except the last halves the sides.
     side = suite.resolution // 2 ** (len(vae.config.block_out_channels) - 1)
     latent_shape, null = (int(unet.config.in_channels), side, side), prompts.encode([""])[0]
     return Pipeline(

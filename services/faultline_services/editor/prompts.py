@@ -1,4 +1,4 @@
-"""Captions as the text encoder reads them; one that does not fit is refused, never cut."""
+"""Prompts as the text encoder reads them, with learned vectors in slots; one that does not fit is refused."""
 
 from __future__ import annotations
 
@@ -8,42 +8,78 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.func import functional_call
 
 from faultline_core.editing.prompt_alignment import TokenizedPrompt
 from faultline_core.errors import InvalidRequest, PromptTooLong
 from faultline_core.text.class_prompts import CLASS_SLOT, refuse_slot, require_slot
-from faultline_services.editor.slot_reader import SlotReader
 
 if TYPE_CHECKING:
     from transformers import CLIPTextModel, PreTrainedTokenizerBase
 
 
+class SlotReader:
+    """Tokenized prompts that can be embedded repeatedly with other vectors; gradients reach the vectors.
+
+    ``prompts`` are padded ids; ids from the end of the table on are the tokens of a slot. The text encoder
+    gets the rows of its table that these prompts use, followed by all vectors. So nothing is written to the
+    loaded module, and a thousand tokens cost one concatenation.
+    """
+
+    def __init__(self, text_encoder: CLIPTextModel, prompts: Sequence[Sequence[int]]) -> None:
+        self._text_encoder = text_encoder
+        table: Tensor = text_encoder.get_input_embeddings().weight
+        # Found by identity, because releases of transformers nest the table differently.
+        self._name = next(name for name, each in text_encoder.named_parameters() if each is table)
+        ids = torch.tensor(prompts)
+        self._is_slot = ids >= len(table)
+        used = ids[~self._is_slot].unique()
+        # With the whole table, every training step would copy 200 MB, and the same for its gradient.
+        self._rows = table[used.to(table.device)]
+        places = torch.searchsorted(used, ids)
+        self._ids = torch.where(self._is_slot, ids - len(table) + len(used), places)
+
+    def __call__(self, templates: Sequence[int], owners: Sequence[int], vectors: Tensor) -> Tensor:
+        """Embed one prompt per row, with its owner's vectors from (N, k, D), into (R, L, D)."""
+        return self.read(templates, [owner * vectors.shape[1] for owner in owners], vectors.flatten(0, 1))
+
+    def read(self, prompts: Sequence[int], starts: Sequence[int], vectors: Tensor) -> Tensor:
+        """Embed prompts into (R, L, D); the slot of each takes the vectors (V, D) from its start on."""
+        chosen = list(prompts)
+        ids = self._ids[chosen] + self._is_slot[chosen] * torch.tensor(list(starts))[:, None]
+        table = torch.cat([self._rows, vectors.to(self._rows)])
+        embedded: Tensor = functional_call(self._text_encoder, {self._name: table}, (ids.to(table.device),))[
+            0
+        ]
+        return embedded
+
+
 class PromptEncoder:
-    """Tokenizer and text encoder of the pipeline; learned vectors stand behind its table, never in it."""
+    """The pipeline's tokenizer and text encoder; learned vectors follow its table and are never in it."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, text_encoder: CLIPTextModel) -> None:
         self._tokenizer = tokenizer
         self._text_encoder = text_encoder.eval().requires_grad_(requires_grad=False)
         positions = int(text_encoder.config.max_position_embeddings)
         self.length = min(int(tokenizer.model_max_length), positions)
-        """Most tokens of a prompt, marks of beginning and end included."""
+        """The largest number of tokens of a prompt, including the start and end tokens."""
         self._table: Tensor = text_encoder.get_input_embeddings().weight
         self.width = int(self._table.shape[1])
-        """Numbers of a vector in the table."""
+        """The width of the table's vectors."""
 
     def count_tokens(self, text: str) -> int:
-        """Number of tokens of ``text``, marks of beginning and end included."""
+        """Return the number of tokens of ``text``, including the start and end tokens."""
         return len(self._tokenized(text).ids)
 
     def tokenize(self, text: str, vectors: int = 0) -> TokenizedPrompt:
-        """Split ``text`` into tokens that know their word.
+        """Split ``text`` into tokens with the index of their word.
 
-        With ``vectors`` its slot is one word of so many tokens, numbered from the end of the table on, which
-        no text can spell.
+        With ``vectors``, its slot is one word of that many tokens, with ids after the end of the table, which
+        no text produces.
 
         Raises:
-            InvalidRequest: it holds a mark of the tokenizer's own, or a word that it does not know; it has a
-                slot and there are no vectors, or not exactly one where there are.
+            InvalidRequest: it has a special token or an unknown word, a slot without vectors, or not exactly
+                one slot with vectors.
             PromptTooLong: it has more tokens than the text encoder reads.
         """
         if vectors:
@@ -59,7 +95,7 @@ class PromptEncoder:
         return prompt
 
     def _refuse_marks(self, text: str, prompt: TokenizedPrompt) -> None:
-        # CLIP pools at the first mark of the end: what follows it would be ignored without a word.
+        # CLIP pools at the first end token, so text after it would be ignored silently.
         if not set(self._tokenizer.all_special_ids).isdisjoint(prompt.ids[1:-1]):
             raise InvalidRequest(
                 f"{text!r} contains a special token of the text encoder or a word outside of its vocabulary; "
@@ -67,13 +103,13 @@ class PromptEncoder:
             )
 
     def _tokenized(self, text: str) -> TokenizedPrompt:
-        # transformers warns of the lengths that we refuse ourselves.
+        # Not verbose: transformers would warn about lengths that we refuse.
         encoding = self._tokenizer(text, truncation=False, verbose=False)
         return TokenizedPrompt(tuple(encoding["input_ids"]), tuple(encoding.word_ids(0)))
 
     def _with_slot(self, text: str, vectors: int) -> TokenizedPrompt:
         require_slot(text)
-        # Read apart, as an added token parts a text: the words on either side never join over the slot.
+        # Tokenized separately, as around an added token, so that words never join across the slot.
         before, after = (self._tokenized(part) for part in text.split(CLASS_SLOT))
         slot = tuple(range(len(self._table), len(self._table) + vectors))
         place = 1 + max((word for word in before.words if word is not None), default=-1)
@@ -84,10 +120,10 @@ class PromptEncoder:
         )
 
     def mean_embedding(self, words: str) -> Tensor:
-        """Return the mean (D) of the table's rows for ``words``: where learned vectors start.
+        """Return the mean (D) of the table's rows for ``words``, the initial value of learned vectors.
 
         Raises:
-            InvalidRequest: nothing of them is a token, or something is none of the vocabulary.
+            InvalidRequest: they contain no token, or a word outside the vocabulary.
         """
         refuse_slot(words)
         prompt = self._tokenized(words)
@@ -104,7 +140,7 @@ class PromptEncoder:
         distinct = list(dict.fromkeys(texts))
         rows = [self._padded(self.tokenize(text)) for text in distinct]
         ids = torch.tensor(rows, device=self._text_encoder.device)
-        # No mask on the padding: Stable Diffusion learned to attend to it.
+        # The padding is not masked, because Stable Diffusion was trained to attend to it.
         embedded: Tensor = self._text_encoder(ids)[0]
         return embedded[[distinct.index(text) for text in texts]]
 
@@ -112,7 +148,7 @@ class PromptEncoder:
     def encode_learned(self, texts: Sequence[str], tokens: Sequence[Tensor]) -> Tensor:
         """Embed prompts, each with its own vectors (k, D) in its slot, into (N, length, D).
 
-        Equal prompts of one and the same token are embedded once; all tokens together make one table.
+        Equal prompts with the same token are embedded once; all tokens form one table.
         """
         asked = [(text, id(token)) for text, token in zip(texts, tokens, strict=True)]
         distinct, vectors = list(dict.fromkeys(asked)), {id(token): token for token in tokens}
@@ -124,7 +160,7 @@ class PromptEncoder:
         return embedded[[distinct.index(each) for each in asked]]
 
     def slot_reader(self, prompts: Sequence[tuple[str, int]]) -> SlotReader:
-        """Tokenize prompts, each with as many vectors in its slot as it says; raises as ``tokenize``."""
+        """Tokenize prompts, each with its number of vectors in its slot; raises as ``tokenize`` does."""
         rows = [self._padded(self.tokenize(text, vectors)) for text, vectors in prompts]
         return SlotReader(self._text_encoder, rows)
 

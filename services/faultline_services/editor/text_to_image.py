@@ -1,11 +1,13 @@
-"""Text-to-image as the loaded weights want it, in many guided steps or few, or by a named scheduler."""
+"""Text-to-image: prompts with or without learned tokens, and the solver that the loaded weights need."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
+from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import GenerateItem, GenerateRequest
 from faultline_core.editing.driver.driver import Driver
 from faultline_core.editing.driver.evaluation import Walk
@@ -19,28 +21,29 @@ from faultline_core.editing.generate import (
     scheduled_walk,
     starting_noise,
 )
-from faultline_core.types import Cost
+from faultline_core.types import BlobRef, Cost
 from faultline_services.editor.call import EngineCall
 from faultline_services.editor.pipeline import Pipeline
+from faultline_services.editor.tokens.files import unpack_bundle
 from faultline_services.editor.unet.schedulers import DiffusersScheduler
 
 
 def text_to_image(
     call: EngineCall, request: GenerateRequest, items: Sequence[GenerateItem], text: Tensor
 ) -> tuple[Tensor, list[Cost]]:
-    """Make one image an item under its prompt.
+    """Generate one image for each item.
 
     Args:
-        call: the call under way.
+        call: the current call.
         request: steps, guidance and scheduler.
         items: the B items, whose seeds give the noise.
         text: their embedded prompts (B, L, D).
 
     Returns:
-        Clean latents (B, C, h, w), and what each image took.
+        Clean latents (B, C, h, w), and the cost of each image.
 
     Raises:
-        InvalidRequest: the scheduler does not take so many steps.
+        InvalidRequest: the scheduler does not support this number of steps.
     """
     driver, owners = Driver(call.denoiser, cancelled=call.cancelled), range(len(items))
     pipeline, seeds = call.pipeline, [item.seed for item in items]
@@ -71,3 +74,46 @@ def _walk(
         return consistency_walk(table, noise, prompts)
     noise = starting_noise(seeds, shape).to(null)
     return generate_walk(table, noise, prompts)
+
+
+class LearnedWords:
+    """Embeds prompts with and without learned tokens; a bad bundle fails only its own items."""
+
+    def __init__(self, pipeline: Pipeline, store: BlobStore) -> None:
+        self._pipeline, self._store = pipeline, store
+        self._vectors: dict[BlobRef, Tensor] = {}
+
+    def check(self, item: GenerateItem) -> None:
+        """Refuse an item that cannot be generated.
+
+        Raises:
+            ArtifactMissing: there is no such bundle.
+            ModelFormatRefused: the bytes are not a bundle.
+            InvalidRequest: the bundle belongs to other weights, or the prompt has no slot for it.
+            PromptTooLong: the prompt with its vectors is too long.
+        """
+        vectors = 0 if item.token is None else len(self._read(item.token))
+        self._pipeline.prompts.tokenize(item.prompt, vectors)
+
+    def encode(self, items: Sequence[GenerateItem]) -> Tensor:
+        """Embed checked prompts, with or without tokens, into (N, L, D)."""
+        prompts = self._pipeline.prompts
+        plain = [row for row, item in enumerate(items) if item.token is None]
+        slotted = [(row, item.token) for row, item in enumerate(items) if item.token is not None]
+        if not slotted:
+            return prompts.encode([item.prompt for item in items])
+        learned = prompts.encode_learned(
+            [items[row].prompt for row, _ in slotted], [self._read(token) for _, token in slotted]
+        )
+        if not plain:
+            return learned
+        embedded = torch.cat([prompts.encode([items[row].prompt for row in plain]), learned])
+        order = [*plain, *(row for row, _ in slotted)]
+        return embedded[[order.index(row) for row in range(len(items))]]
+
+    def _read(self, token: BlobRef) -> Tensor:
+        if token not in self._vectors:
+            bundle = unpack_bundle(self._store.get(token))
+            bundle.require_fit(self._pipeline.identity, self._pipeline.prompts.width)
+            self._vectors[token] = bundle.vectors.to(self._pipeline.null)
+        return self._vectors[token]

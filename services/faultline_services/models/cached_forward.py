@@ -1,4 +1,4 @@
-"""A forward pass whose rows are remembered in the store under the digest of all their inputs."""
+"""A forward pass whose results are cached in the store under the digest of all their inputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Input = TypeVar("Input")
 
 
 class PassResult(NamedTuple):
-    """One outcome an item, and how many items had to be computed."""
+    """One outcome per item, and the number of items that were computed."""
 
     outcomes: list[Outcome[Arrays]]
     computed: int
@@ -36,10 +36,10 @@ class _Wanted(Generic[Input]):
 
 
 class CachedForward(Generic[Input]):
-    """Computes named float32 arrays of items: each distinct item once, and never again with equal inputs.
+    """Computes named float32 arrays for items: each distinct item once, and not again for equal inputs.
 
-    ``read`` turns an item into what ``forward`` takes in batches; ``inputs`` names all else that the
-    arrays depend on. Arrays that are not finite are that item's problem and are not remembered.
+    ``read`` turns an item into the input of ``forward``, which takes batches; ``inputs`` names all other
+    inputs of the arrays. An item whose arrays are not finite fails alone and is not cached.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class CachedForward(Generic[Input]):
             computed += len(missing)
             return [next(made) if one.known is None else one.known for one in wanted]
 
-        # A source image stands in a call once for each of its edits.
+        # A call contains a source image once for each of its edits.
         distinct = list(dict.fromkeys(items))
         outcomes = settle(distinct, prepare=self._prepare, run=run, finish=self._finish, batch=self._batch)
         found = dict(zip(distinct, outcomes, strict=True))
@@ -88,6 +88,6 @@ class CachedForward(Generic[Input]):
         ref = self._store.recall(self._kind, key)
         try:
             return None if ref is None else dict(load(self._store.get(ref)))
-        # A cached value that was evicted or damaged costs one more pass, not the answer.
+        # If a cached value was evicted or damaged, it is computed again.
         except (ArtifactCorrupt, ArtifactMissing, SafetensorError):
             return None

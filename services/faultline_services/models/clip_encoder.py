@@ -24,14 +24,14 @@ from faultline_services.models.model_folder import folder_revision
 
 
 class ClipEncoder:
-    """Embeds images and texts in one space; vectors are not yet of unit length."""
+    """Embeds images and texts in one space; vectors are not of unit length."""
 
     def __init__(self, folder: Path, *, device: str = "cpu") -> None:
         location = f"local-dir:{folder}"
         self._device = torch.device(device)
-        # Of all files in a folder open_clip prefers those two that `clip_folder` asked for.
+        # Of all files in a folder, open_clip prefers the two that `clip_folder` checks.
         model = open_clip.create_model(location, pretrained_text=False, require_pretrained=True)
-        # Without `require_pretrained` open_clip only warns of missing weights and goes on with random ones.
+        # Without `require_pretrained`, open_clip only warns about missing weights and uses random ones.
         self._model = model.eval().to(self._device)
         self._tokenize = open_clip.get_tokenizer(location)
         self._preprocess: Callable[[Image.Image], Tensor] = image_transform_v2(
@@ -41,22 +41,22 @@ class ClipEncoder:
 
     @property
     def size_bytes(self) -> int:
-        """Memory its weights take."""
+        """Memory of its weights."""
         tensors = [*self._model.parameters(), *self._model.buffers()]
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     @property
     def context_length(self) -> int:
-        """Most tokens of a text, marks of beginning and end included."""
+        """The largest number of tokens of a text, including the start and end tokens."""
         return int(self._model.context_length)
 
     @property
     def logit_scale(self) -> float:
-        """What cosines are multiplied by before the softmax of a zero-shot classifier."""
+        """The factor of cosines before the softmax of a zero-shot classifier."""
         return float(self._model.logit_scale.detach().exp())
 
     def image_pass(self, store: BlobStore, batch: int) -> CachedForward[Tensor]:
-        """Return the pass that gives ``vector`` of each image of the store."""
+        """Return the pass that computes ``vector`` for each image of the store."""
         return CachedForward(
             store,
             "clip-image",
@@ -67,7 +67,7 @@ class ClipEncoder:
         )
 
     def text_pass(self, store: BlobStore, batch: int) -> CachedForward[Tensor]:
-        """Return the pass that gives ``vector`` of each text."""
+        """Return the pass that computes ``vector`` for each text."""
         return CachedForward(
             store,
             "clip-text",
@@ -78,16 +78,16 @@ class ClipEncoder:
         )
 
     def read_image(self, pixels: Pixels) -> Tensor:
-        """Return the image as the image tower takes it, float (3, H, W)."""
+        """Return the image tower's input, float (3, H, W)."""
         return self._preprocess(Image.fromarray(pixels))
 
     def read_text(self, text: str) -> Tensor:
         """Return token ids, int64 (L,).
 
         Raises:
-            PromptTooLong: the text would be cut.
+            PromptTooLong: the text would be truncated.
         """
-        # One place more than the tower reads: a text that reaches into it would have been cut silently.
+        # One token more than the tower reads: a text that fills it would be truncated silently.
         row: Tensor = self._tokenize([text], context_length=self.context_length + 1)[0]
         if int(row[-1]) != self._pad:
             raise PromptTooLong(
@@ -97,7 +97,7 @@ class ClipEncoder:
 
     @property
     def _pad(self) -> int:
-        # open_clip's own tokenizer pads with 0 and does not say so; those of transformers say it.
+        # open_clip's own tokenizer pads with 0 but has no attribute for it, unlike those of transformers.
         return int(getattr(getattr(self._tokenize, "tokenizer", None), "pad_token_id", 0) or 0)
 
     @torch.inference_mode()

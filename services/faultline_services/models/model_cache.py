@@ -1,4 +1,4 @@
-"""Models kept in memory by bytes, with reference counts: none is dropped while it is in use."""
+"""A memory cache of models, limited in bytes; reference counts keep models that are in use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Model = TypeVar("Model")
 
 @dataclass(frozen=True)
 class Loaded(Generic[Model]):
-    """A model and the memory it takes."""
+    """A model and its memory."""
 
     model: Model
     size_bytes: int
@@ -27,23 +27,23 @@ class _Entry(Generic[Model]):
 
 
 class ModelCache(Generic[Model]):
-    """Keeps up to ``budget_bytes`` of models; beyond it the least recently used idle ones go.
+    """Keeps up to ``budget_bytes`` of models; beyond that, the least recently used idle ones are dropped.
 
-    A model in use is never dropped, so the budget may be passed while several are in use at once.
+    A model in use is never dropped, so several models in use together may exceed the budget.
     """
 
     def __init__(self, budget_bytes: int) -> None:
         self._budget = budget_bytes
         self._entries: OrderedDict[str, _Entry[Model]] = OrderedDict()
-        # Guards _entries and their counts; held while loading too, so that nothing is loaded twice.
+        # Guards _entries and their counts. Also held during loading, so that no model is loaded twice.
         self._lock = threading.RLock()
 
     @contextmanager
     def borrow(self, key: str, load: Callable[[], Loaded[Model]]) -> Iterator[Model]:
-        """Lend the model ``key``, loading it if need be."""
+        """Lend the model ``key``; load it if necessary."""
         with self._lock:
             if key not in self._entries:
-                # Loaded before there is an entry: a model that fails leaves none behind.
+                # `load` runs before the entry exists, so a model that fails to load leaves no entry.
                 self._entries[key] = _Entry(load())
             entry = self._entries[key]
             entry.users += 1
@@ -58,13 +58,13 @@ class ModelCache(Generic[Model]):
 
     @property
     def keys(self) -> list[str]:
-        """What is loaded, least recently used first."""
+        """The keys of the loaded models, least recently used first."""
         with self._lock:
             return list(self._entries)
 
     @property
     def size_bytes(self) -> int:
-        """Memory taken by all loaded models."""
+        """Memory of all loaded models."""
         with self._lock:
             return sum(entry.loaded.size_bytes for entry in self._entries.values())
 

@@ -1,4 +1,4 @@
-"""Where a model's files lie, which of them are read, and the digest that names their state."""
+"""A model's folder: where it is, which of its files are read, the check of its weights and its digest."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from pathlib import Path
 
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+from safetensors import SafetensorError, safe_open
 
-from faultline_core.errors import UnknownModel
+from faultline_core.errors import ModelFormatRefused, UnknownModel
 
-# Each part begins with a letter or digit, so neither `..` nor a hidden folder can be spelt.
+# Each part begins with a letter or digit, which excludes `..` and hidden folders.
 _RELATIVE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
-# Neither `*.bin` nor `*.py`: nothing that could hold code is fetched or read.
+# Neither `*.bin` nor `*.py`: no file that could contain code is downloaded or read.
 _READ = ("*.safetensors", "*.json", "*.txt", "*.model")
 
 
 def model_folder(root: Path, name: str) -> Path:
-    """Find a model's folder under ``root``, else among the models already downloaded from the hub.
+    """Find a model's folder under ``root``, or else among the models already downloaded from the hub.
 
     Raises:
-        UnknownModel: neither has it; nothing is ever downloaded here.
+        UnknownModel: it is in neither place; nothing is downloaded.
     """
     if not _RELATIVE.fullmatch(name):
         raise UnknownModel(f"{name!r} is not a model name; use letters, digits, '.', '_', '-' and '/'")
@@ -37,14 +38,14 @@ def model_folder(root: Path, name: str) -> Path:
 
 
 def stays_inside(folder: Path, root: Path) -> bool:
-    """Tell whether a folder lies under ``root`` with all it holds, wherever links among it lead."""
+    """Return True if the folder and all its files are under ``root``, with links resolved."""
     inside = root.resolve()
     return all(path.resolve().is_relative_to(inside) for path in (folder, *folder.rglob("*")))
 
 
 def folder_revision(folder: Path) -> str:
-    """Return the digest of every file a model is read from, weights, configurations and vocabularies."""
-    # By content, not by name or time: a copied folder must find what was cached for the first.
+    """Return the digest of all files that a model is read from: weights, configurations and vocabularies."""
+    # Neither the folder's name nor times count, so that a copy finds the original's cached results.
     total = hashlib.sha256()
     files = sorted({path for pattern in _READ for path in folder.rglob(pattern)})
     for path in files:
@@ -52,3 +53,42 @@ def folder_revision(folder: Path) -> str:
             content = hashlib.file_digest(file, "sha256").hexdigest()
         total.update(f"{path.relative_to(folder).as_posix()} {content}\n".encode())
     return total.hexdigest()
+
+
+def require_readable(file: Path) -> None:
+    """Refuse a file that is not safetensors: another format, a wrong header or overlapping tensors.
+
+    Raises:
+        ModelFormatRefused: the file is one of these, or cannot be read.
+    """
+    try:
+        # The library checks the header against the file's size and the tensors against each other.
+        with safe_open(file, framework="numpy"):
+            pass
+    except SafetensorError as error:
+        raise ModelFormatRefused(
+            f"{_named(file)} is not a safetensors file ({error}); convert the weights to safetensors"
+        ) from error
+    except OSError as error:
+        raise ModelFormatRefused(
+            f"{_named(file)} cannot be read; check that the file exists and is readable"
+        ) from error
+
+
+def require_safetensors(folder: Path) -> None:
+    """Refuse a folder whose weights are not safetensors.
+
+    Raises:
+        ModelFormatRefused: it has no ``*.safetensors`` file, or one that is not safetensors.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise ModelFormatRefused(
+            f"the folder {folder.name!r} has no safetensors weights; convert its weights to safetensors"
+        )
+    for file in files:
+        require_readable(file)
+
+
+def _named(file: Path) -> str:
+    return f"{file.name!r} of {file.parent.name!r}"

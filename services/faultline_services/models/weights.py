@@ -1,6 +1,6 @@
-"""Where the weights of a suite lie, and whether all of them are there: asked before anything is started.
+"""The folders of a suite's weights, and the check that all exist, which runs before anything is started.
 
-Engines find their folders by the same functions, so that what is found here is what will be loaded.
+Engines find their folders by the same functions, so they load what is found here.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from pathlib import Path
 
 from faultline_core.errors import ModelFormatRefused, UnknownModel
 from faultline_core.suite import Suite, load_suite
-from faultline_services.models.model_folder import model_folder
-from faultline_services.models.safetensors_file import require_readable, require_safetensors
+from faultline_services.models.model_folder import model_folder, require_readable, require_safetensors
 from faultline_services.settings import (
     SUITE_DISTRIBUTION,
     ServiceName,
@@ -53,7 +52,7 @@ def clip_folder(root: Path, name: str) -> Path:
         UnknownModel: there is no such folder, or it has no open_clip configuration.
         ModelFormatRefused: its weights are not safetensors.
     """
-    # Suites spell it as open_clip's own list of models does; a colon could be no part of a folder's name.
+    # Suites spell it as in open_clip's list of models; a folder's name cannot contain a colon.
     if name.startswith(PUBLISHED_PREFIX):
         name = f"{PUBLISHED_FOLDER}/{name.removeprefix(PUBLISHED_PREFIX)}"
     folder = model_folder(root, name)
@@ -68,10 +67,10 @@ def clip_folder(root: Path, name: str) -> Path:
 
 
 def require_weights(settings: ServiceSettings, services: Sequence[ServiceName]) -> None:
-    """Raise at once where a service would fail on its weights.
+    """Raise an error if a service would fail on its weights.
 
-    Serve would report it after three starts of a replica, each of which imports torch first: 70 s on
-    two cores. Classifiers load theirs when they are asked, and list what is there.
+    Serve would report it after starting the replica three times, each time importing torch: 70 s on two
+    cores. Classifiers are not checked: they load on first use and list only what exists.
 
     Raises:
         UnknownModel: a folder is missing, or the suite has no such service.
@@ -91,18 +90,18 @@ def require_weights(settings: ServiceSettings, services: Sequence[ServiceName]) 
 
 
 def _no_root(root: Path, service: ServiceName) -> str:
-    """Say what to do where the folder of all weights is missing."""
-    told = f"the {service} finds no weights: there is no folder {str(root)!r}"
+    """Return the message for a missing folder of all weights."""
+    missing = f"the {service} finds no weights: there is no folder {str(root)!r}"
     if root == embedded_suite_root():
-        return f"{told}; run pip install {SUITE_DISTRIBUTION}, or set FAULTLINE_SUITE_ROOT"
-    return f"{told}; set FAULTLINE_SUITE_ROOT to the folder of the suite's weights"
+        return f"{missing}; run pip install {SUITE_DISTRIBUTION}, or set FAULTLINE_SUITE_ROOT"
+    return f"{missing}; set FAULTLINE_SUITE_ROOT to the folder of the suite's weights"
 
 
 _Find = Callable[[Path, str], Path]
 
 
 def _needed(suite: Suite) -> Mapping[ServiceName, dict[str, _Find]]:
-    """Return the models of each service, and what finds them."""
+    """Return the models of each service with the function that finds each."""
     scorer, perturber = suite.scorer, suite.perturber
     spoken = [] if perturber is None else [perturber.model, perturber.adapter]
     preview = suite.editor.preview_decoder

@@ -4,7 +4,7 @@
         --base-url http://127.0.0.1:8000/v1 --model some-model
 
 The paper's amounts (LANCE, Table 1: 0.6k pairs): 100 for each of the six instructions, so 200 for
-background. Stopped and started again, it goes on with what is missing.
+background. If it is stopped and started again, it continues with what is missing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Assistant:
-    """A chat endpoint: where, which model, how it samples; retries are waited for with `sleep`."""
+    """A chat endpoint: its client, model and sampling settings; `sleep` waits between retries."""
 
     client: httpx.Client
     model: str
@@ -49,8 +49,8 @@ class Assistant:
         """Return the reply to one message.
 
         Raises:
-            BackendUnavailable: it refused or could not be reached, several times in a row.
-            BadBackendOutput: it answered with something else than a chat completion.
+            BackendUnavailable: it refused the request or could not be reached, several times in a row.
+            BadBackendOutput: it did not answer with a chat completion.
         """
         body = {
             "model": self.model,
@@ -68,10 +68,10 @@ class Assistant:
             ) from error
 
     def _posted(self, body: dict[str, object]) -> httpx.Response:
-        problem = "never asked"
+        problem = "no request was sent"
         for attempt in range(ATTEMPTS):
             if attempt:
-                # 30 s in all: hosted endpoints count their limits by the minute.
+                # 30 s in total: hosted endpoints have limits per minute.
                 self.sleep(2.0**attempt)
             try:
                 response = self.client.post("chat/completions", json=body)
@@ -81,7 +81,7 @@ class Assistant:
             if response.is_success:
                 return response
             problem = f"{response.status_code} {response.text[:200]!r}"
-            # Any other refusal will be the same next time.
+            # Any other refusal would be repeated.
             if response.status_code != 429 and response.status_code < 500:
                 break
         raise BackendUnavailable(f"the endpoint did not answer after {ATTEMPTS} attempts: {problem}")
@@ -96,18 +96,17 @@ def collect(
     pairs_an_instruction: int = PAIRS_AN_INSTRUCTION,
     placebo: bool = False,
 ) -> dict[str, int]:
-    """Ask until every instruction has its pairs or the captions are used up; returns the numbers of pairs.
+    """Collect until every instruction has its pairs or captions run out; return the number of pairs of each.
 
-    Each instruction goes through the captions in its own shuffled order; a caption already asked about
-    is not asked about again.
+    Each instruction takes the captions in its own shuffled order, and each caption once.
 
     Args:
         captions: captions to ask about.
         assistant: the instruction-following model.
-        out: the file of JSON lines, to which pairs are added as they come.
-        seed: decides the orders.
-        pairs_an_instruction: pairs wanted of each.
-        placebo: also ask for rewordings that change nothing.
+        out: the file of JSON lines; pairs are appended as they arrive.
+        seed: determines the orders.
+        pairs_an_instruction: the number of pairs wanted for each instruction.
+        placebo: also collect rewordings that change nothing.
     """
     kept = rewrite_whole_lines(out)
     have = Counter(pair.instruction for pair in kept)
@@ -135,13 +134,13 @@ def _instructions(*, placebo: bool) -> Iterator[Instruction]:
 def _order(captions: Sequence[str], instruction: Instruction, seed: int) -> list[str]:
     opening = _DOMAIN_OPENING if instruction.perturbation_type == "domain" else ""
     texts = list(dict.fromkeys(_opened(caption, opening) for caption in captions))
-    # In one order for all, each instruction would learn from the same few captions.
+    # With one order for all, every instruction would use the same few captions.
     random.Random(f"{seed} {instruction.name}").shuffle(texts)
     return texts
 
 
 def _opened(caption: str, opening: str) -> str:
-    """Say what kind of image it is, so that a domain edit has a word to change (LANCE, Table 5)."""
+    """Name the kind of image, so that a domain edit has a word to change (LANCE, Table 5)."""
     return caption if caption.lower().startswith(opening) else opening + caption
 
 
@@ -159,14 +158,14 @@ def _pairs(assistant: Assistant, instruction: Instruction, caption: str, *, seed
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Collect pairs for the captions of a text file, one a line."""
+    """Collect pairs for the captions of a text file, one per line."""
     parser = argparse.ArgumentParser(prog="python -m faultline_services.perturber.collect")
-    parser.add_argument("--captions", type=Path, required=True, help="text file, one caption a line")
+    parser.add_argument("--captions", type=Path, required=True, help="text file, one caption per line")
     parser.add_argument("--out", type=Path, required=True, help="JSONL file of pairs; appended to")
-    parser.add_argument("--base-url", required=True, help="OpenAI-compatible endpoint, up to and with /v1")
+    parser.add_argument("--base-url", required=True, help="OpenAI-compatible endpoint, including /v1")
     parser.add_argument("--model", required=True)
     parser.add_argument("--api-key-file", type=Path, default=None)
-    parser.add_argument("--pairs", type=int, default=PAIRS_AN_INSTRUCTION, help="pairs an instruction")
+    parser.add_argument("--pairs", type=int, default=PAIRS_AN_INSTRUCTION, help="pairs per instruction")
     parser.add_argument("--placebo", action="store_true", help="collect placebos too")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)

@@ -1,6 +1,6 @@
 """The perturber as a Serve application."""
 
-# Annotations are not postponed here: Serve takes the argument of `build` for settings only if it is a class.
+# Annotations are not postponed: Serve passes the settings to `build` only if the annotation is a class.
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -10,9 +10,8 @@ from ray.serve import Application
 from faultline_core.contract import perturber as contract
 from faultline_core.errors import UnknownModel
 from faultline_core.suite import load_suite
-from faultline_services.serving.deployment_options import application
 from faultline_services.serving.engine_protocols import Perturber
-from faultline_services.serving.engine_service import EngineService
+from faultline_services.serving.engine_service import EngineService, application
 from faultline_services.settings import ServiceSettings
 
 
@@ -42,7 +41,7 @@ class PerturberDeployment(EngineService[Perturber]):
         return await self.thread.run(self.engine.perturb, body)
 
     async def likelihoods(self, body: contract.LikelihoodsRequest) -> contract.LikelihoodsResponse:
-        """Weigh each text."""
+        """Return the likelihood of each text."""
         return await self.thread.run(self.engine.likelihoods, body)
 
 

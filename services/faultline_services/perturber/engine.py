@@ -31,28 +31,27 @@ from faultline_core.text.caption_diff import parse_variations
 from faultline_services.batching.outcomes import settle
 from faultline_services.models.model_folder import folder_revision
 from faultline_services.models.weights import weights_folder
-from faultline_services.perturber.likelihoods import BaseWeights, log_likelihoods
+from faultline_services.perturber.language_model import BaseWeights, Row, Sampling, log_likelihoods, sample
 from faultline_services.perturber.prompts import INSTRUCTIONS, prompt_for
 from faultline_services.perturber.proposals import UNFINISHED, UNREADABLE, Proposals
-from faultline_services.perturber.sampling import Row, Sampling, sample
 
 ROUNDS = 3
-"""Draws that gave nothing usable are repeated; after three rounds the caption has no more to offer."""
+"""Draws without a usable edit are repeated; a caption that yields none in three rounds yields none later."""
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """An item and the token ids of its prompts, which successive draws take in turn."""
+    """An item and the token ids of its prompts; successive draws take turns with these."""
 
     item: PerturbItem
     prompts: list[list[int]]
 
 
 class PerturberEngine:
-    """Proposes caption edits and weighs texts; equal seeds give equal answers, whatever shares the batch.
+    """Proposes caption edits and returns likelihoods; answers depend on the seed, not on the batch.
 
-    A model prompted in the ``compact`` way answers with one edited caption a draw, one prompted by
-    ``instruction`` with a list of them (LANCE, section 3.1).
+    With the ``compact`` prompt, a model answers with one edited caption per draw; with ``instruction``, it
+    answers with a list (LANCE, section 3.1).
     """
 
     def __init__(
@@ -75,16 +74,16 @@ class PerturberEngine:
     def load(
         cls, suite: PerturberSuite, root: Path, *, device: str = "cpu", dtype: str = "float32"
     ) -> PerturberEngine:
-        """Load base and adapter, folders under ``root``; the adapter is merged into the base.
+        """Load the base and the adapter from folders under ``root``; the adapter is merged into the base.
 
         Args:
             suite: names both folders, and gives limits.
             root: the folder of all models.
-            device: the device of the model, as ``cuda:0``.
+            device: the device of the model, such as ``cuda:0``.
             dtype: the precision of the model.
 
         Raises:
-            UnknownModel: there is no such folder, or the suite asks for an engine that is not ours.
+            UnknownModel: there is no such folder, or the suite names another engine.
             ModelFormatRefused: weights are not safetensors.
         """
         if suite.engine != "transformers":
@@ -99,7 +98,7 @@ class PerturberEngine:
             adapter = weights_folder(root, suite.adapter)
             adapted = PeftModel.from_pretrained(model, str(adapter))
             base = BaseWeights.under(adapted)
-            # Merged into the base, a token costs one product a matrix instead of three.
+            # With the adapter merged, a token costs one product per matrix instead of three.
             model = adapted.merge_and_unload()
             revision = digest(f"{alone.revision} {folder_revision(adapter)}".encode())
             identity = ModelIdentity(id=f"{alone.id}+{suite.adapter}", revision=revision)
@@ -116,7 +115,7 @@ class PerturberEngine:
         """Propose edits of each caption."""
         with torch.inference_mode():
             outcomes = settle(
-                # Rows are batched further down: an item takes several, and more where draws were of no use.
+                # `_propose` batches the rows: an item needs several, and more if draws are unusable.
                 request.items,
                 prepare=self._ask,
                 run=self._propose,
@@ -126,7 +125,7 @@ class PerturberEngine:
         return PerturbResponse(outcomes=outcomes, model=self.identity)
 
     def likelihoods(self, request: LikelihoodsRequest) -> LikelihoodsResponse:
-        """Return log p of each text under the base alone: nats, summed over the text's tokens."""
+        """Return log p of each text under the base alone, in nats, summed over the text's tokens."""
         with torch.inference_mode(), self._base.standing_in(self._model):
             outcomes = settle(
                 request.texts, prepare=self._tokens, run=self._weigh, finish=_finite, batch=self._suite.batch
@@ -134,7 +133,7 @@ class PerturberEngine:
         return LikelihoodsResponse(outcomes=outcomes, model=self._base_identity)
 
     def _tokens(self, text: str) -> list[int]:
-        """Return the ids of the mark of the beginning and of the text."""
+        """Return the ids of the text, after the start token."""
         ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         if not ids or self._tokenizer.unk_token_id in ids:
             raise InvalidRequest(f"the language model's vocabulary lacks a word of {text!r}; use other words")
@@ -155,12 +154,12 @@ class PerturberEngine:
             list[int](self._tokenizer(prompt_for(style, kind, item.caption, variant=variant))["input_ids"])
             for variant in range(len(INSTRUCTIONS[kind]))
         ]
-        # A small vocabulary would edit another caption than the one that was asked about.
+        # A word outside the vocabulary would be lost: the model would edit another caption.
         if any(self._tokenizer.unk_token_id in prompt for prompt in prompts):
             raise InvalidRequest(
                 f"the perturber's vocabulary lacks a word of {item.caption!r}; use other words"
             )
-        # Tokenizers read such a mark out of plain text: to the model it would end what it was told.
+        # Tokenizers find special tokens in plain text; one in a caption would end the prompt.
         caption = self._tokenizer(item.caption, add_special_tokens=False)["input_ids"]
         if not set(self._tokenizer.all_special_ids).isdisjoint(caption):
             raise InvalidRequest(
@@ -185,7 +184,7 @@ class PerturberEngine:
         return found
 
     def _draws(self, proposals: Proposals) -> int:
-        # A list from one draw may hold all that is missing.
+        # A list from one draw may hold all missing edits.
         return proposals.missing if self._suite.prompt == "compact" else min(proposals.missing, 1)
 
     def _row(self, asked: _Asked, proposals: Proposals) -> Row:
@@ -215,5 +214,5 @@ def _answer(_: _Asked, proposals: Proposals) -> Perturbations:
 def _finite(ids: list[int], nats: float) -> TextLikelihood:
     if not math.isfinite(nats):
         raise BadBackendOutput(f"the log-likelihood of a text of {len(ids) - 1} tokens is {nats}")
-    # A model that is sure of every token may come out above 0 by rounding.
+    # If the model is certain of every token, rounding may give a number above 0.
     return TextLikelihood(nats=min(nats, 0.0), tokens=len(ids) - 1)

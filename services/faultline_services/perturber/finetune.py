@@ -2,7 +2,7 @@
 
     python -m faultline_services.perturber.finetune --model FOLDER --pairs pairs.jsonl --out DIR
 
-Stopped and started again, it goes on from its last checkpoint and ends in the same adapter.
+If it is stopped and started again, it continues from its last checkpoint and ends in the same adapter.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dic
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from faultline_core.errors import InvalidRequest
-from faultline_services.models.safetensors_file import require_safetensors
+from faultline_services.models.model_folder import require_safetensors
 from faultline_services.perturber.pairs import CaptionPair, read_pairs
 from faultline_services.perturber.prompts import INSTRUCTIONS, PromptStyle, instruction_prompt, prompt_for
 
 _CHECKPOINT = "checkpoint.pt"
-# The label that torch's cross-entropy passes over.
+# The label that torch's cross-entropy ignores.
 _IGNORED = -100
 
 _log = logging.getLogger(__name__)
@@ -36,9 +36,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuneRecipe:
-    """All that a fine-tuning depends on besides data and seed.
+    """Everything that a fine-tuning depends on, apart from the data and the seed.
 
-    A micro-step reads `batch / accumulation` examples; the weights move once in `accumulation` of them.
+    A micro-step reads `batch / accumulation` examples; every `accumulation` micro-steps update the weights.
     """
 
     rank: int = 8
@@ -61,7 +61,7 @@ class FinetuneRecipe:
 
     @property
     def micro_batch(self) -> int:
-        """Examples a micro-step."""
+        """Number of examples per micro-step."""
         return self.batch // self.accumulation
 
 
@@ -74,7 +74,7 @@ PRESETS: dict[str, FinetuneRecipe] = {
 
 @dataclass(frozen=True)
 class Example:
-    """Token ids and labels of one prompt and its answer; labels are -100 on the prompt."""
+    """Token ids and labels of a prompt and its answer; the prompt's labels are -100."""
 
     ids: list[int]
     labels: list[int]
@@ -85,13 +85,13 @@ def examples_of(
 ) -> list[Example]:
     """Turn pairs into examples, cut at `max_length` tokens.
 
-    Under `instruction` all edits of a caption form one answer, one a line, as they are asked for at run
-    time; under `compact` each edit is an answer of its own.
+    Under `instruction`, all edits of a caption form one answer with an edit per line, as in serving; under
+    `compact`, each edit is an answer.
     """
     examples = []
     for prompt, answer in _dialogues(pairs, recipe.prompt):
         given = list(tokenizer(prompt).input_ids)
-        # The end is learned with the answer, or the model would never stop.
+        # Without the end token, the model would never learn to stop.
         said = [*tokenizer(answer, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
         ids = (given + said)[: recipe.max_length]
         examples.append(Example(ids, ([_IGNORED] * len(given) + said)[: recipe.max_length]))
@@ -118,7 +118,7 @@ def _dialogues(pairs: Sequence[CaptionPair], style: PromptStyle) -> list[tuple[s
 
 
 class Finetuning:
-    """One fine-tuning under way: the adapted model, its optimizer, how far it is."""
+    """A fine-tuning in progress: the adapted model, its optimizer and its step."""
 
     def __init__(
         self, model: PeftModel, examples: Sequence[Example], recipe: FinetuneRecipe, *, seed: int
@@ -131,7 +131,7 @@ class Finetuning:
         self._optimizer = torch.optim.AdamW(wanted, lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
 
     def update(self) -> float:
-        """Read one batch in micro-steps and move the weights once; returns the mean loss."""
+        """Read one batch in micro-steps and update the weights once; return the mean loss."""
         total = 0.0
         for _ in range(self._recipe.accumulation):
             total += self._micro_step()
@@ -142,8 +142,8 @@ class Finetuning:
 
     def _micro_step(self) -> float:
         with torch.random.fork_rng():
-            # Dropout draws from the global generator: seeded by step, a resumed run repeats an unbroken one.
-            # A prime above any number of steps: no two seeds share a draw.
+            # Dropout uses the global generator. Seeded by step, a resumed run equals an uninterrupted one.
+            # The factor is a prime above any number of steps, so no two seeds share a draw.
             torch.manual_seed(self._seed * 1_000_003 + self.step)
             rows = torch.randint(len(self._examples), (self._recipe.micro_batch,)).tolist()
             batch = _batch([self._examples[row] for row in rows], self.model.device)
@@ -152,15 +152,15 @@ class Finetuning:
         return float(loss.detach())
 
     def save(self, file: Path) -> None:
-        """Write all that going on needs, replacing the file at once."""
+        """Write all that a restart needs, and replace the file atomically."""
         part = file.with_name(f"{file.name}.part")
         weights = get_peft_model_state_dict(self.model)
         torch.save({"step": self.step, "weights": weights, "optimizer": self._optimizer.state_dict()}, part)
         part.replace(file)
 
     def restore(self, file: Path) -> None:
-        """Go on from a saved state."""
-        # An optimizer's state is no safetensors; unpickled this way it can name no code.
+        """Restore a saved state."""
+        # An optimizer's state cannot be safetensors; `weights_only` keeps the pickle from running code.
         state = torch.load(file, weights_only=True)
         set_peft_model_state_dict(self.model, state["weights"])
         self._optimizer.load_state_dict(state["optimizer"])
@@ -168,7 +168,7 @@ class Finetuning:
 
 
 def _batch(examples: Sequence[Example], device: torch.device) -> dict[str, torch.Tensor]:
-    """Pad examples on the right; padding is masked, so its id is of no account."""
+    """Pad examples on the right; padding is masked, so its id does not matter."""
     length = max(len(one.ids) for one in examples)
     ids = [one.ids + [0] * (length - len(one.ids)) for one in examples]
     labels = [one.labels + [_IGNORED] * (length - len(one.ids)) for one in examples]
@@ -188,17 +188,17 @@ def finetune(
     dtype: str = "float32",
     checkpoint_every: int = 20,
 ) -> float:
-    """Train an adapter on a local LLaMA folder and save it in PEFT's format; returns the last loss.
+    """Train an adapter on a local LLaMA folder and save it in PEFT's format; return the last loss.
 
-    Micro-steps that fill no whole batch at the end are not done.
+    Micro-steps at the end that do not fill a batch are left out.
 
     Args:
-        model_folder: the base, safetensors only; it is not changed.
-        pairs: the captions and their edits to learn from.
-        out: folder of the adapter, and of the checkpoint from which a run goes on.
+        model_folder: the base, as safetensors; it is not changed.
+        pairs: captions and their edits.
+        out: folder for the adapter and the checkpoint.
         recipe: rank, rates, lengths and steps.
-        seed: decides the adapter's first weights and the order of pairs.
-        device: the device of the model, as ``cuda:0``.
+        seed: determines the adapter's initial weights and the order of pairs.
+        device: the device of the model, such as ``cuda:0``.
         dtype: the precision of the base.
         checkpoint_every: updates between two checkpoints.
     """
@@ -244,7 +244,7 @@ def _publish(model: PeftModel, out: Path, recipe: FinetuneRecipe, *, seed: int, 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Fine-tune by a preset; single numbers of it may be given otherwise."""
+    """Fine-tune by a preset; options replace single values of it."""
     parser = argparse.ArgumentParser(prog="python -m faultline_services.perturber.finetune")
     parser.add_argument("--preset", choices=sorted(PRESETS), default="lance")
     parser.add_argument(
@@ -253,7 +253,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pairs", type=Path, required=True, help="JSONL of caption pairs")
     parser.add_argument("--out", type=Path, required=True, help="folder of the adapter")
     parser.add_argument("--micro-steps", type=int, default=None)
-    parser.add_argument("--accumulation", type=int, default=None, help="micro-steps an update")
+    parser.add_argument("--accumulation", type=int, default=None, help="micro-steps per update")
     parser.add_argument("--prompt", choices=("instruction", "compact"), default=None)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")

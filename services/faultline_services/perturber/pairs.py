@@ -1,4 +1,4 @@
-"""Pairs of captions on disk: what the collector writes and the fine-tuning reads, one JSON object a line."""
+"""Caption pairs on disk, one JSON object per line: the collector writes them, the fine-tuning reads them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from faultline_core.types import PerturbationType
 
 
 class CaptionPair(BaseModel):
-    """A caption and one edit of it, with the instruction it answers."""
+    """A caption and one edit of it, with the name of its instruction."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -23,10 +23,10 @@ class CaptionPair(BaseModel):
 
 
 def read_pairs(file: Path) -> list[CaptionPair]:
-    """Read a file of pairs; a last line cut off by a kill is left out.
+    """Read a file of pairs; an incomplete last line, left by a kill, is ignored.
 
     Raises:
-        InvalidRequest: a whole line is no pair.
+        InvalidRequest: a complete line is not a caption pair.
     """
     text = file.read_text(encoding="utf-8")
     lines = text.splitlines()
@@ -44,7 +44,7 @@ def read_pairs(file: Path) -> list[CaptionPair]:
 
 
 def rewrite_whole_lines(file: Path) -> list[CaptionPair]:
-    """Read the pairs of a file to be appended to, first taking away a line that was cut off."""
+    """Read the pairs of a file and remove an incomplete last line, so that pairs can be appended."""
     if not file.exists():
         return []
     pairs = read_pairs(file)
@@ -56,7 +56,7 @@ def rewrite_whole_lines(file: Path) -> list[CaptionPair]:
 
 
 def append_pairs(file: Path, pairs: Iterable[CaptionPair]) -> None:
-    """Append pairs, flushed to the file system before it returns."""
+    """Append pairs and flush them to the file system."""
     with file.open("a", encoding="utf-8") as stream:
         stream.writelines(pair.model_dump_json() + "\n" for pair in pairs)
         stream.flush()

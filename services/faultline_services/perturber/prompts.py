@@ -1,7 +1,7 @@
-"""What the language model is told: one instruction a perturbation type, with examples only when collecting.
+"""Prompts of the language model: one instruction per perturbation type, with examples only for collection.
 
-The paper's scheme (LANCE, section 3.1 and Table 5) in our own words: background has two instructions,
-place and weather; the pairs are collected with worked examples, the fine-tuned model sees none.
+The paper's scheme (LANCE, section 3.1 and Table 5) in our own words. Background has two instructions, place
+and weather. Collection prompts contain worked examples; the fine-tuned model gets none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PromptStyle = Literal["instruction", "compact"]
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One way to ask for edits of a type; `examples` are pairs of a caption and an edit of it."""
+    """An instruction for edits of one type; `examples` are pairs of a caption and an edit of it."""
 
     name: str
     perturbation_type: PerturbationType
@@ -116,12 +116,12 @@ _MARKS: Mapping[PromptStyle, tuple[str, ...]] = {"instruction": ("###", "\n", "\
 
 
 def instruction_prompt(instruction: Instruction, caption: str) -> str:
-    """Ask a fine-tuned model for edits: frame, instruction and caption, no examples."""
+    """Return the prompt for a fine-tuned model: frame, instruction and caption, without examples."""
     return _FRAME.format(task=instruction.text, caption=caption)
 
 
 def collection_prompt(instruction: Instruction, caption: str, *, wanted: int) -> str:
-    """Ask a general assistant for `wanted` edits to learn from: the instruction with its examples."""
+    """Return the prompt that asks a general assistant for `wanted` edits, with the instruction's examples."""
     shown = "\n".join(f'"{before}" may become "{after}"' for before, after in instruction.examples)
     task = f"{instruction.text} Write {wanted} different captions.\nFor example:\n{shown}"
     return _FRAME.format(task=task, caption=caption)
@@ -130,7 +130,7 @@ def collection_prompt(instruction: Instruction, caption: str, *, wanted: int) ->
 def prompt_for(
     style: PromptStyle, perturbation_type: PerturbationType, caption: str, *, variant: int = 0
 ) -> str:
-    """Return the prompt an engine gives its model.
+    """Return the prompt that the engine gives its model.
 
     Args:
         style: how the model was trained to read a task.
@@ -139,9 +139,9 @@ def prompt_for(
         variant: picks one of the type's instructions.
 
     Raises:
-        InvalidRequest: the caption holds what ends its own place in the prompt.
+        InvalidRequest: the caption contains a mark that would end its part of the prompt.
     """
-    # A caption is data: what follows such a mark would be read as a task or as the answer.
+    # The model would read text after such a mark as a task or as the answer.
     for mark in _MARKS[style]:
         if mark in caption:
             raise InvalidRequest(

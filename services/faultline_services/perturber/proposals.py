@@ -1,4 +1,4 @@
-"""What a language model proposed for one caption: usable edits, and what was dropped for which reason."""
+"""The proposals for one caption: usable edits, and the number dropped for each reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EMPTY, ECHO, DUPLICATE, UNFINISHED, UNREADABLE = "empty", "echo", "duplicate", "
 
 @dataclass
 class Proposals:
-    """Collects up to ``wanted`` distinct edits of ``caption`` in the order drawn."""
+    """Collects up to ``wanted`` distinct edits of ``caption``, in the order of their draws."""
 
     caption: str
     wanted: int
@@ -23,11 +23,11 @@ class Proposals:
 
     @property
     def missing(self) -> int:
-        """How many edits are still wanted."""
+        """The number of edits that are still missing."""
         return self.wanted - len(self._edits)
 
     def take(self, edited: str) -> None:
-        """Add an edited caption, or count why it is of no use; surplus beyond what is wanted is left."""
+        """Add an edited caption, or count why it is unusable; further ones than wanted are ignored."""
         if self.missing <= 0:
             return
         key = tuple(word.key for word in words(edited))
@@ -44,7 +44,7 @@ class Proposals:
             )
 
     def answer(self) -> Perturbations:
-        """Return what was collected."""
+        """Return the edits and the counts."""
         return Perturbations(edits=list(self._edits.values()), dropped=dict(self.dropped))
 
 

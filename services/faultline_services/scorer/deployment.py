@@ -1,6 +1,6 @@
 """The scorer as a Serve application."""
 
-# Annotations are not postponed here: Serve takes the argument of `build` for settings only if it is a class.
+# Annotations are not postponed: Serve passes the settings to `build` only if the annotation is a class.
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
@@ -13,9 +13,8 @@ from faultline_core.contract import scorer as contract
 from faultline_core.suite import load_suite
 from faultline_core.types import BlobRef
 from faultline_services.batching.merged_calls import MergedCalls
-from faultline_services.serving.deployment_options import application
 from faultline_services.serving.engine_protocols import Scorer
-from faultline_services.serving.engine_service import EngineService
+from faultline_services.serving.engine_service import EngineService, application
 from faultline_services.settings import ServiceSettings
 
 

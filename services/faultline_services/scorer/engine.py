@@ -42,7 +42,7 @@ _Pass = Callable[[Sequence[str]], PassResult]
 
 
 class ScorerEngine:
-    """Measures images and texts; each distinct image and text is embedded once, ever."""
+    """Measures images and texts; each distinct image and text is embedded once and then cached."""
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class ScorerEngine:
 
     @classmethod
     def load(cls, suite: ScorerSuite, root: Path, store: BlobStore, *, device: str = "cpu") -> ScorerEngine:
-        """Load the suite's three models, folders under ``root``.
+        """Load the suite's three models from folders under ``root``.
 
         Args:
             suite: names the folders.
             root: the folder of all models.
-            store: where images are read, and embeddings cached.
-            device: the device of all three, as ``cuda:0``.
+            store: where images are read and embeddings are cached.
+            device: the device of all three, such as ``cuda:0``.
 
         Raises:
             UnknownModel: one of the folders is missing.
@@ -114,7 +114,7 @@ class ScorerEngine:
         return self._embedded(self._texts[request.encoder], request.texts)
 
     def fill_mask(self, request: FillMaskRequest) -> FillMaskResponse:
-        """Replace one word of each text by words a masked language model proposes (LANCE-R)."""
+        """Replace one word of each text by words from a masked language model (LANCE-R)."""
         masked = self._masked
         outcomes = settle(
             request.items, prepare=masked.read, run=masked.odds, finish=masked.draw, batch=self._batch
@@ -143,16 +143,16 @@ def _texts_of(item: ScoreItem) -> list[str]:
 def _unit(outcome: Outcome[Arrays]) -> Vector:
     try:
         return unit(outcome.unwrap()["vector"])
-    # A vector of length zero: the model's fault, not that of the numbers we made of it.
+    # A vector of length zero is a fault of the model, not of our arithmetic.
     except NumericalFailure as error:
         raise BadBackendOutput(error.detail) from error
 
 
 def _measure(item: ScoreItem, images: Vectors, texts: Vectors) -> EditScores:
-    """Compare images and captions, each way round.
+    """Compare the images and the captions of an edit with each other.
 
     Raises:
-        FaultlineError: what kept one of them from being embedded.
+        FaultlineError: one of them could not be embedded.
     """
     original, edited = _unit(images[item.original]), _unit(images[item.edited])
     caption, edited_caption = _unit(texts[item.caption]), _unit(texts[item.edited_caption])

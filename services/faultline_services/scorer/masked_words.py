@@ -20,7 +20,7 @@ from faultline_core.text.stop_words import STOP_WORDS
 from faultline_services.models.model_folder import folder_revision
 
 CANDIDATES = 50
-"""Words are drawn among the most probable ones; further down a masked LM no longer makes sense."""
+"""Words are drawn from the most probable ones only; less probable ones make no sense."""
 
 _CORE = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 _WHOLE_WORD = re.compile(r"[^\W\d_]{2,}(?:-[^\W\d_]+)*")
@@ -29,7 +29,7 @@ _SPACE_MARKS = ("Ġ", "▁")
 
 @dataclass(frozen=True)
 class MaskedText:
-    """Token ids with one mask, the word that stood there, how many are wanted and by which seed."""
+    """Token ids with one mask, its position, the word that it replaced, and the item with count and seed."""
 
     ids: list[int]
     place: int
@@ -38,7 +38,7 @@ class MaskedText:
 
 
 class MaskedWords:
-    """Proposes words for one place of a text; never the original, never a stop word."""
+    """Proposes words for one position of a text, but never the original word or a stop word."""
 
     def __init__(self, folder: Path, *, device: str = "cpu") -> None:
         model = AutoModelForMaskedLM.from_pretrained(
@@ -51,7 +51,7 @@ class MaskedWords:
         self.revision = folder_revision(folder)
 
     def read(self, item: FillMaskItem) -> MaskedText:
-        """Mask the word at the item's position; punctuation around it stays.
+        """Mask the word at the item's position and keep the punctuation around it.
 
         Raises:
             InvalidRequest: the text has no word at the position, or it is a stop word.

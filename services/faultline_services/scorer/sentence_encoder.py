@@ -18,7 +18,7 @@ from faultline_services.models.model_folder import folder_revision
 
 
 class SentenceEncoder:
-    """Embeds texts so that like meanings lie close; vectors are not yet of unit length."""
+    """Embeds texts so that similar meanings are close; vectors are not of unit length."""
 
     def __init__(self, folder: Path, *, device: str = "cpu") -> None:
         model = AutoModel.from_pretrained(
@@ -46,7 +46,7 @@ class SentenceEncoder:
         """Return token ids.
 
         Raises:
-            PromptTooLong: the text would be cut.
+            PromptTooLong: the text would be truncated.
         """
         ids: list[int] = self._tokenizer(text)["input_ids"]
         if len(ids) > self._longest:

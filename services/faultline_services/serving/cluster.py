@@ -1,4 +1,4 @@
-"""A Ray cluster of this machine's own, with the services on it: started, written down, stopped."""
+"""A Ray cluster on this machine with the services on it: start, state file and stop."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from faultline_services.serving.serve_config import http_options, import_path, r
 from faultline_services.settings import MEBIBYTE, ServiceName, ServiceSettings
 
 STATE_FILE = "services.json"
-# Images travel as references, so bodies are small; Ray's own choice is 30 % of the memory.
+# Calls pass images by reference, so bodies are small; Ray's default is 30 % of the memory.
 OBJECT_STORE_BYTES = 300 * MEBIBYTE
 PRIVATE = 0o077
 
 
 def require_free_port(settings: ServiceSettings) -> None:
-    """Raise BackendUnavailable when something listens on the port: two proxies would share it silently."""
+    """Raise BackendUnavailable if a program listens on the port: two proxies would share it silently."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family) as probe:
-        # Connections of a launcher that just stopped linger for a minute; they take no port.
+        # Connections of a launcher that just stopped linger for a minute, but do not occupy the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((settings.host, settings.port))
@@ -38,7 +38,7 @@ def require_free_port(settings: ServiceSettings) -> None:
 
 
 def ensure_secret(settings: ServiceSettings) -> None:
-    """Write the shared secret's file, readable by its owner only, unless there is a secret already."""
+    """Write the shared secret's file, readable only by its owner, unless a secret exists."""
     if settings.secret is None and not settings.secret_file.exists():
         settings.secret_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         settings.secret_file.touch(mode=0o600)
@@ -46,23 +46,23 @@ def ensure_secret(settings: ServiceSettings) -> None:
 
 
 def services_url(settings: ServiceSettings) -> str:
-    """Return the address below which each service has its name as path."""
+    """Return the base address; each service's path is its name."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"http://{host}:{settings.port}"
 
 
 @contextmanager
 def running(settings: ServiceSettings, services: Sequence[ServiceName]) -> Iterator[None]:
-    """Start Ray and the services; yield when they answer; stop all of it at the end.
+    """Start Ray and the services, yield when they answer, and stop them at the end.
 
     Raises:
-        BackendUnavailable: the port is taken, or a service did not start.
+        BackendUnavailable: the port is in use, or a service did not start.
     """
     require_free_port(settings)
-    # Ray's sessions and logs are written by processes that inherit it.
+    # Ray's processes inherit it when they write sessions and logs.
     os.umask(PRIVATE)
     ensure_secret(settings)
-    # Ray puts sockets there, whose paths may have no more than about 100 characters.
+    # Ray puts sockets there, and a socket's path has at most about 100 characters.
     folder = Path(tempfile.mkdtemp(prefix="faultline-"))
     try:
         with _ray(folder):
@@ -76,9 +76,9 @@ def running(settings: ServiceSettings, services: Sequence[ServiceName]) -> Itera
 
 @contextmanager
 def _ray(folder: Path) -> Iterator[None]:
-    """Start a cluster that needs this folder's token and sends no usage reports."""
+    """Start a cluster that requires the token of this folder and sends no usage reports."""
     _prepare_environment(folder / "token")
-    # Ray reads its environment on import.
+    # Ray reads the environment on import.
     import ray
     from ray import serve
 
@@ -86,16 +86,16 @@ def _ray(folder: Path) -> Iterator[None]:
         ray.init(
             address="local",
             _temp_dir=str(folder / "ray"),
-            # Otherwise Ray binds the address by which others reach this machine.
+            # Otherwise Ray binds the address by which other machines reach this one.
             _node_ip_address="127.0.0.1",
             object_store_memory=OBJECT_STORE_BYTES,
-            # One process and one open port less; the gateway shows what there is to see.
+            # Saves a process and an open port; the gateway shows the state.
             include_dashboard=False,
             log_to_driver=False,
             configure_logging=False,
         )
     except Exception as error:
-        # Ray has no narrower one for a node that does not come up, as within 30 s on a loaded machine.
+        # Ray has no narrower exception for a node that does not start, which happens on a loaded machine.
         raise BackendUnavailable(f"Ray did not start: {error}") from error
     try:
         yield
@@ -105,14 +105,14 @@ def _ray(folder: Path) -> Iterator[None]:
 
 
 def _prepare_environment(token: Path) -> None:
-    """Tell Ray of its token, and to keep to itself: a cluster of the caller's environment is not ours."""
+    """Set Ray's token and options, and remove the address of any cluster in the caller's environment."""
     token.touch(mode=0o600)
     token.write_text(secrets.token_hex(32), encoding="utf-8")
     os.environ |= {
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(token),
         "RAY_USAGE_STATS_ENABLED": "0",
-        # Ray looks every 10 s by default; the one proxy of this machine should be back sooner.
+        # Ray checks every 10 s by default; this machine's only proxy should restart sooner.
         "RAY_SERVE_PROXY_HEALTH_CHECK_PERIOD_S": "2",
         "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "3",
     }
@@ -132,12 +132,12 @@ def _deploy(settings: ServiceSettings, services: Sequence[ServiceName]) -> None:
     try:
         serve.run_many(targets)
     except RuntimeError as error:
-        # Serve raises one error for all; the reasons stand in the deployments' states.
+        # Serve raises one error for all; the states of the deployments have the reasons.
         raise BackendUnavailable(f"not every service started: {_complaints()}") from error
 
 
 def _complaints() -> str:
-    """Return what the deployments that failed say, the last line of each."""
+    """Return the last line of each failed deployment's message."""
     from ray import serve
 
     messages = [
@@ -155,5 +155,5 @@ def _write_state(settings: ServiceSettings, services: Sequence[ServiceName]) -> 
     settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     written = settings.state_dir / f"{STATE_FILE}.new"
     written.write_text(json.dumps(state), encoding="utf-8")
-    # A process that waits for the file must never read half of it.
+    # A process that waits for the file must not read half of it.
     written.replace(settings.state_dir / STATE_FILE)

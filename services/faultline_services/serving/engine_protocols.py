@@ -1,6 +1,6 @@
-"""What the Serve classes ask of their engines: the contract's bodies in and out, synchronously.
+"""The interfaces of the engines for the Serve classes: synchronous methods on the contract's bodies.
 
-Each method gives one outcome an item; what it raises is from `faultline_core.errors` and concerns the
+Each method returns one outcome per item; its exceptions are from `faultline_core.errors` and concern the
 whole call.
 """
 
@@ -14,14 +14,14 @@ from faultline_core.contract.base import ModelIdentity
 
 
 class Engine(Protocol):
-    """What every engine has: the name and digest of the weights that answer."""
+    """Every engine has the name and digest of its weights."""
 
     @property
     def identity(self) -> ModelIdentity: ...
 
 
 class Captioner(Engine, Protocol):
-    """Writes captions and weighs given texts."""
+    """Writes captions and returns likelihoods of given texts."""
 
     def caption(self, request: captioner.CaptionRequest) -> captioner.CaptionResponse: ...
 
@@ -29,7 +29,7 @@ class Captioner(Engine, Protocol):
 
 
 class Perturber(Engine, Protocol):
-    """Proposes caption edits and weighs texts."""
+    """Proposes caption edits and returns likelihoods of texts."""
 
     def perturb(self, request: perturber.PerturbRequest) -> perturber.PerturbResponse: ...
 
@@ -37,7 +37,7 @@ class Perturber(Engine, Protocol):
 
 
 class Editor(Engine, Protocol):
-    """Makes images and learns tokens; polls ``cancelled`` between diffusion steps."""
+    """Edits and generates images and learns tokens; polls ``cancelled`` between diffusion steps."""
 
     def reconstruct(
         self, request: editor.ReconstructRequest, *, cancelled: Callable[[], bool]

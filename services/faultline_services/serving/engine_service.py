@@ -1,25 +1,37 @@
-"""What the five Serve classes share: an engine, its thread, its health, its HTTP application."""
+"""What the five Serve classes share: the engine, its thread, health, HTTP application and Serve options."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from fastapi import FastAPI
+from ray import serve
+from ray.serve import Application
 
 from faultline_core.contract.base import ServiceHealth
+from faultline_http import RETRY_AFTER_SECONDS
 from faultline_services.batching.engine_thread import EngineThread
 from faultline_services.batching.merged_calls import CostedResponse, Item, Key, MergedCalls, Value
-from faultline_services.http.app import service_app
+from faultline_services.http import service_app
 from faultline_services.serving.engine_protocols import Engine
 from faultline_services.settings import ServiceName, ServiceSettings
 
 Served = TypeVar("Served", bound=Engine)
+# Half of Serve's default, because a hung replica blocks the items of a run.
+HEALTH_PERIOD_S = 5.0
+# No call has more than about 30 s of work, so a replica that stops can finish its calls.
+DRAIN_S = 30.0
+STARTS = 3
+"""Weights that cannot be loaded three times will not load at a later try."""
+TARGET_SHARE_OF_QUEUE = 0.125
+"""The load at which a replica is added: an eighth of the queue keeps waits short without flapping."""
 
 
 class EngineService(ABC, Generic[Served]):
-    """Serves one engine over HTTP, by default the one it loads; a subclass names its verbs."""
+    """Serves one engine over HTTP, by default the one it loads; a subclass defines the paths."""
 
     name: ClassVar[ServiceName]
 
@@ -31,14 +43,14 @@ class EngineService(ABC, Generic[Served]):
     @staticmethod
     @abstractmethod
     def load(settings: ServiceSettings) -> Served:
-        """Load the suite's engine; model libraries are imported here, on the replica only."""
+        """Load the suite's engine; only here, on the replica, are model libraries imported."""
 
     @abstractmethod
     def posts(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
-        """Return what answers each path under POST: coroutine functions from body to body."""
+        """Return the coroutine function that answers each path under POST."""
 
     def gets(self) -> Mapping[str, Callable[[], Awaitable[Any]]]:
-        """Return what answers each path under GET, ``/healthz`` apart."""
+        """Return the coroutine function that answers each path under GET, except ``/healthz``."""
         return {}
 
     def merged(
@@ -48,11 +60,11 @@ class EngineService(ABC, Generic[Served]):
         return MergedCalls(call, self.thread, max_wait=self.settings.batch_wait_s)
 
     def health(self) -> ServiceHealth:
-        """Say which weights answer."""
+        """Return the health with the weights that answer."""
         return ServiceHealth(service=self.name, ready=True, model=self.engine.identity)
 
     def check_health(self) -> None:
-        """Raise when the engine hangs, so that Serve replaces this replica."""
+        """Raise an error if the engine hangs, so that Serve replaces this replica."""
         self.thread.check()
 
     def __serve_build_asgi_app__(self) -> FastAPI:
@@ -62,3 +74,36 @@ class EngineService(ABC, Generic[Served]):
         for path, call in self.gets().items():
             app.get(path)(call)
         return app
+
+
+def deployment_options(name: str, settings: ServiceSettings) -> dict[str, Any]:
+    """Return the Serve options of the service ``name``."""
+    return {
+        "name": name,
+        "max_ongoing_requests": settings.max_queue,
+        "max_queued_requests": settings.max_queue,
+        "backpressure_config": {"status_code": 429, "retry_after_s": RETRY_AFTER_SECONDS},
+        "health_check_period_s": HEALTH_PERIOD_S,
+        "health_check_timeout_s": settings.health_timeout_s,
+        "graceful_shutdown_timeout_s": DRAIN_S,
+        "max_constructor_retry_count": STARTS,
+        "autoscaling_config": {
+            "min_replicas": settings.min_replicas,
+            # Even a service scaled to zero starts once, so that weights that do not load show early.
+            "initial_replicas": max(settings.min_replicas, 1),
+            "max_replicas": settings.max_replicas,
+            "target_ongoing_requests": max(1, math.floor(settings.max_queue * TARGET_SHARE_OF_QUEUE)),
+        },
+        "ray_actor_options": {
+            "num_cpus": settings.num_cpus,
+            "num_gpus": settings.num_gpus,
+            # Ray would set it from num_cpus, which is a fraction; torch reads it once, on import.
+            "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(settings.threads)}},
+        },
+    }
+
+
+def application(name: str, service: type, settings: ServiceSettings) -> Application:
+    """Wrap ``service``, which builds its own ASGI application, and bind it to ``settings``."""
+    ingress = serve.ingress()(service)
+    return serve.deployment(**deployment_options(name, settings))(ingress).bind(settings)

@@ -1,4 +1,4 @@
-"""``faultline-services``: start the services on this machine, stop them, print their Serve config."""
+"""``faultline-services``: starts the services on this machine, stops them or prints their Serve config."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from faultline_services.serving.cluster import STATE_FILE, running, services_url
 from faultline_services.serving.serve_config import SERVICES, serve_config, services_of
 from faultline_services.settings import ServiceSettings
 
-# The weights of a published suite, 30 GB and more, take minutes from a slow disk.
+# A published suite has weights of 30 GB and more: they take minutes from a slow disk.
 START_TIMEOUT_S = 600.0
-# Twice what a replica is given to drain.
+# Twice the time that a replica has to drain.
 STOP_TIMEOUT_S = 60.0
 POLL_S = 0.2
 EXIT_USAGE, EXIT_FAILED = 2, 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb and return the exit code: 0 done, 2 wrong settings, 3 the services did not run."""
+    """Run one verb; return 0 for success, 2 for wrong settings, 3 if the services did not run."""
     given = _parser().parse_args(arguments)
     try:
         settings = _settings(given)
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def up(settings: ServiceSettings, given: argparse.Namespace) -> None:
-    """Start the services; stay with them until a signal ends them, or with --detach leave them running."""
+    """Start the services and wait for a signal to stop them, or with --detach leave them running."""
     services = given.only or services_of(settings)
     require_weights(settings, services)
     if given.detach:
@@ -60,7 +60,7 @@ def up(settings: ServiceSettings, given: argparse.Namespace) -> None:
         ended.set()
 
     with running(settings, services):
-        # Ray takes these signals for itself when it starts.
+        # Ray replaces these handlers when it starts.
         signal.signal(signal.SIGTERM, end)
         signal.signal(signal.SIGINT, end)
         sys.stdout.write(f"services answer at {services_url(settings)}\n")
@@ -69,7 +69,7 @@ def up(settings: ServiceSettings, given: argparse.Namespace) -> None:
 
 
 def down(settings: ServiceSettings, given: argparse.Namespace) -> None:
-    """Stop, by its recorded pid, what ``up`` started."""
+    """Stop the process that ``up`` recorded."""
     state = _state(settings)
     if state is None:
         sys.stdout.write("no services are running\n")
@@ -90,7 +90,7 @@ def config(settings: ServiceSettings, given: argparse.Namespace) -> None:
 
 
 def _detach(settings: ServiceSettings, given: argparse.Namespace) -> None:
-    """Run ``up`` in a session of its own and return when it answers."""
+    """Run ``up`` in a new session and return when the services answer."""
     settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = settings.state_dir / "services.log"
     with log.open("ab") as output:
@@ -99,11 +99,11 @@ def _detach(settings: ServiceSettings, given: argparse.Namespace) -> None:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            # A session of its own: an interrupt typed in this terminal must not reach it.
+            # An interrupt in this terminal must not reach it.
             start_new_session=True,
         )
     deadline = time.monotonic() + START_TIMEOUT_S
-    # The file may still be that of a launcher that was killed.
+    # The file may be a remainder of a launcher that was killed.
     while (state := _state(settings)) is None or state["pid"] != child.pid:
         if child.poll() is not None or time.monotonic() > deadline:
             raise BackendUnavailable(f"the services did not start; see {log}")
@@ -112,7 +112,7 @@ def _detach(settings: ServiceSettings, given: argparse.Namespace) -> None:
 
 
 def _same_again(given: argparse.Namespace) -> list[str]:
-    """Return the arguments of this call without --detach."""
+    """Return the arguments of this call, without --detach."""
     options = {"--suite": given.suite, "--port": given.port, "--state-dir": given.state_dir}
     chosen = [(name, str(value)) for name, value in options.items() if value is not None]
     chosen += [("--only", service) for service in given.only or ()]

@@ -1,4 +1,4 @@
-"""The five services as Serve applications: names, import paths, routes, and the config file that says so."""
+"""The five services as Serve applications: names, import paths, routes and the config file."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any, get_args
 from faultline_core.suite import load_suite
 from faultline_services.settings import ServiceName, ServiceSettings
 
-# Serve's proxy says 408 in plain text; given this much longer, it lets ours say it as a problem.
+# Serve's proxy answers 408 in plain text; with this margin, our problem document comes first.
 PROXY_MARGIN_S = 10.0
 SERVICES: tuple[ServiceName, ...] = get_args(ServiceName)
 
 
 def import_path(service: ServiceName) -> str:
-    """Return where Serve finds the builder of ``service``."""
+    """Return the import path of the builder of ``service``."""
     return f"faultline_services.{service}.deployment:build"
 
 
 def route_prefix(service: ServiceName) -> str:
-    """Return the path below which ``service`` answers."""
+    """Return the path prefix of ``service``."""
     return f"/{service}"
 
 
 def services_of(settings: ServiceSettings) -> tuple[ServiceName, ...]:
-    """Return the services the suite has models for.
+    """Return the services that the suite has models for.
 
     Raises:
         UnknownModel: there is no such suite.
@@ -34,14 +34,14 @@ def services_of(settings: ServiceSettings) -> tuple[ServiceName, ...]:
 
 
 def http_options(settings: ServiceSettings) -> dict[str, Any]:
-    """Return where the one proxy listens, and how long it waits; the service says first that it is late."""
+    """Return the proxy's address and time-out; the service's own time-out is shorter."""
     patience = settings.request_timeout_s + PROXY_MARGIN_S
     return {"host": settings.host, "port": settings.port, "request_timeout_s": patience}
 
 
 def serve_config(settings: ServiceSettings, services: Sequence[ServiceName] = SERVICES) -> dict[str, Any]:
-    """Return the Serve config (``serve deploy``, RayService) of ``services``; the secret is never in it."""
-    # Where the proxy listens is the cluster's affair; a replica that read it would be redeployed for it.
+    """Return the Serve config (``serve deploy``, RayService) of ``services``, without the secret."""
+    # The proxy's address belongs to the cluster; in the arguments, a change would redeploy every replica.
     arguments = settings.model_dump(mode="json", exclude_unset=True, exclude={"host", "port", "secret"})
     return {
         "proxy_location": "HeadOnly",

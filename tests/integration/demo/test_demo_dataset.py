@@ -12,10 +12,9 @@ from faultline._stack.demo_datasets import DemoDatasets
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.main import main as gateway_command
 from faultline_miniature.training.held_out import held_out, main
-from faultline_miniature.world.__main__ import balanced_scenes
 from faultline_miniature.world.dataset import write_image_folder
 from faultline_miniature.world.scene import VALUES
-from faultline_miniature.world.seeds import DEVELOPMENT
+from faultline_miniature.world.seeds import DEVELOPMENT, balanced_scenes
 
 
 class NotingDatasets(DemoDatasets):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
+from fakes.tiny_pipeline import RESOLUTION, SUITE
 
 # isort: split
 from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
@@ -27,26 +27,19 @@ from faultline_core.errors import Cancelled
 from faultline_core.images.codecs import encode_png, encode_raw
 from faultline_core.types import Inversion
 from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.pipeline import Pipeline, load_pipeline
+from faultline_services.editor.pipeline import Pipeline
 
 pytestmark = pytest.mark.floats
 
 CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
 ONE_BY_ONE = SUITE.model_copy(update={"batch": 1})
 STEPS = 2
-# What the engine makes is stored raw; the sources are PNG.
+# The engine stores raw images; the sources are PNG.
 RAW = encode_raw(np.zeros((1, 1, 3), dtype=np.uint8))[:6]
 
 
-@pytest.fixture(scope="module")
-def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return load_pipeline(SUITE, folder, device="cpu", dtype="float32")
-
-
 class Polls:
-    """Asks to stop at the poll after ``allowed`` others, and counts them all."""
+    """Cancels at the poll after ``allowed`` others, and counts all polls."""
 
     def __init__(self, allowed: float = float("inf")) -> None:
         self.allowed = allowed

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
+from fakes.tiny_pipeline import RESOLUTION, SUITE
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import (
     EditItem,
@@ -27,14 +29,12 @@ ADDED_UP = (
     "unet_evaluations", "unet_backward_evaluations", "vae_passes", "clip_passes", "flops",
     "attention_map_bytes",
 )  # fmt: skip
-"""Counts that an item has for itself; calls and waits are shared."""
+"""Counts that belong to one item; calls and waits are shared."""
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return EditorEngine.load(SUITE, folder, BlobStore(str(tmp_path_factory.mktemp("store"))))
+def engine(root: Path, tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
+    return EditorEngine.load(SUITE, root, BlobStore(str(tmp_path_factory.mktemp("store"))))
 
 
 def put_image(engine: EditorEngine, seed: int) -> str:

@@ -43,7 +43,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
     root = tmp_path_factory.mktemp("models")
     write_tiny_pipeline(root / "tiny")
     torch.manual_seed(1)
-    # Names that begin with an underscore would give what was left out its default again.
+    # With names that begin with an underscore, omitted fields would get their defaults again.
     config = {name: value for name, value in tiny_unet().config.items() if not name.startswith("_")}
     unet = UNet2DConditionModel.from_config(config | {"time_cond_proj_dim": WIDTH})
     unet.save_pretrained(root / "tiny" / "unet")

@@ -29,13 +29,6 @@ QUICK = EditorPreset(steps=4, guidance=2.0, inner_steps=2)
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return folder
-
-
-@pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> BlobStore:
     return BlobStore(str(tmp_path_factory.mktemp("store")))
 

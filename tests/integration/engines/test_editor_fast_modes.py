@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
+from fakes.tiny_pipeline import RESOLUTION, SUITE
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import (
     EditItem,
@@ -27,14 +27,12 @@ VIRTUAL = FEW.model_copy(update={"inversion": "virtual", "solver": "consistent"}
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return EditorEngine.load(SUITE, folder, BlobStore(str(tmp_path_factory.mktemp("store"))))
+def engine(root: Path, tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
+    return EditorEngine.load(SUITE, root, BlobStore(str(tmp_path_factory.mktemp("store"))))
 
 
 def afresh(engine: EditorEngine, folder: Path) -> EditorEngine:
-    """The same weights around a store that remembers nothing."""
+    """The same weights with an empty store."""
     return EditorEngine(engine.pipeline, SUITE, BlobStore(str(folder)))
 
 
@@ -58,7 +56,7 @@ def restored(engine: EditorEngine, preset: EditorPreset, one: EditItem) -> NDArr
 def test_with_drawn_noise_an_unchanged_caption_gives_the_reconstruction(engine: EditorEngine) -> None:
     one = item(engine, 1, CAPTION)
     assert np.abs(edited(engine, VIRTUAL, one) - restored(engine, VIRTUAL, one)).max() <= 1
-    # An image goes through the autoencoder and no step: so it does when its path is computed.
+    # An image passes the autoencoder but no step, and so does the computation of its path.
     assert np.abs(restored(engine, FEW, one) - restored(engine, VIRTUAL, one)).max() <= 1
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet, write_tiny_pipeline
+from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet
 
 # isort: split
 from torch import Tensor
@@ -28,9 +28,9 @@ from faultline_core.contract.editor import (
 from faultline_core.editing.denoiser import AttentionControl, Cancellation, never
 from faultline_core.errors import Cancelled, NumericalFailure
 from faultline_core.images.codecs import encode_png
-from faultline_services.editor.caches.inversions import CaptionedImage
+from faultline_services.editor.caches import CaptionedImage
 from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.pipeline import Pipeline, load_pipeline
+from faultline_services.editor.pipeline import Pipeline
 from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 pytestmark = pytest.mark.floats
@@ -64,7 +64,7 @@ class Overflowing(UNetDenoiser):
         return _spoilt(output) if self._spoils(self.evaluations, latents) else output
 
     def _spoils(self, precisions: tuple[str, ...], latents: Tensor) -> bool:
-        # A retry, and an image that is inverted alone, has other samples in its calls.
+        # A retry and an image that is inverted alone have other samples in their calls.
         return self.precision in precisions and len(latents) in (1, IMAGES)
 
 
@@ -72,13 +72,6 @@ def _spoilt(rows: Tensor) -> Tensor:
     rows = rows.clone()
     rows[len(rows) // 2] = torch.nan
     return rows
-
-
-@pytest.fixture(scope="module")
-def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return load_pipeline(SUITE, folder, device="cpu", dtype="float32")
 
 
 @pytest.fixture
@@ -114,7 +107,7 @@ def failures(response: ReconstructResponse | EditResponse) -> list[str | None]:
 
 
 def embedding(engine: EditorEngine, number: int) -> Tensor:
-    """Return what null-text inversion found for an image."""
+    """Return the null-text inversion of an image."""
     kept = engine._inversions.find(CaptionedImage(put_images(engine)[number], CAPTION), NULL_TEXT)
     assert kept is not None
     return kept.uncond
@@ -152,7 +145,7 @@ def test_a_retried_embedding_equals_the_one_of_float32(
     for each in (engine, half, full):
         reconstruct(each)
     wanted = embedding(full, 1)
-    # Half precision ends about a thousand times as far from float32's as another run of float32 does.
+    # Half precision differs from float32 about a thousand times as much as another float32 run does.
     assert float((embedding(engine, 1) - wanted).norm()) < float((embedding(half, 1) - wanted).norm()) / 10
 
 
@@ -218,5 +211,5 @@ def test_embeddings_are_optimised_in_float32_at_any_weight_precision(
     assert denoiser.seen == {torch.float32}
     found = embedding(engine, 0)
     assert found.dtype == torch.float32
-    # Rounded to half precision it would not be what it is: the small steps of Adam are kept.
+    # It differs from its half-precision rounding, so Adam's small steps are kept.
     assert not found.half().float().equal(found)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet, write_tiny_pipeline
+from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet
 
 # isort: split
 from torch import Tensor
@@ -32,8 +32,8 @@ from faultline_core.errors import ResourceExhausted
 from faultline_core.images.codecs import encode_png
 from faultline_core.types import Decoder, Inversion
 from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.pipeline import Pipeline, load_pipeline
-from faultline_services.editor.tokens.bundle import TokenBundle, unpack_bundle
+from faultline_services.editor.pipeline import Pipeline
+from faultline_services.editor.tokens.files import TokenBundle, unpack_bundle
 from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 pytestmark = pytest.mark.floats
@@ -60,20 +60,13 @@ class SmallCard(UNetDenoiser):
         return super().__call__(latents, timestep, text, control)
 
 
-@pytest.fixture(scope="module")
-def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return load_pipeline(SUITE, folder, device="cpu", dtype="float32")
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> BlobStore:
     return BlobStore(str(tmp_path))
 
 
 def engine(pipeline: Pipeline, store: BlobStore, *, batch: int, rows: int = 1000) -> EditorEngine:
-    # One folder for each, or the second would be given the inversions of the first.
+    # A folder for each, or the second would use the cached inversions of the first.
     own = BlobStore(f"{store.root}/{batch}-{rows}")
     card = replace(pipeline, denoiser=SmallCard(rows))
     return EditorEngine(card, SUITE.model_copy(update={"batch": batch}), own)
@@ -126,7 +119,7 @@ def test_inversions_that_run_out_of_memory_use_smaller_batches(
 
 
 def test_edits_that_run_out_of_memory_use_smaller_calls(pipeline: Pipeline, store: BlobStore) -> None:
-    # A call holds two rows for each of eight samples, and those of four when that was too much.
+    # A call has two rows for each of eight samples, then for four when these did not fit.
     small = engine(pipeline, store, batch=8, rows=12)
     assert levels_apart(edited(small), edited(engine(pipeline, store, batch=4))) <= LEVELS
     assert isinstance(small.pipeline.denoiser, SmallCard)
@@ -165,7 +158,7 @@ def test_the_batch_size_that_fits_is_found_once(pipeline: Pipeline, store: BlobS
 
 
 def test_an_item_that_does_not_fit_alone_fails_by_name(pipeline: Pipeline, store: BlobStore) -> None:
-    # An edit needs its source beside it: the inversions fit, the edits do not.
+    # An edit also needs its source: the inversions fit, the edits do not.
     small = engine(pipeline, store, batch=4, rows=1)
     with pytest.raises(ResourceExhausted, match="item 0 alone"):
         edited(small, 2)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
+from fakes.tiny_pipeline import RESOLUTION, SUITE
 
 # isort: split
 from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
@@ -23,13 +23,6 @@ pytestmark = pytest.mark.floats
 CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
 QUICK = EditorPreset(steps=3, guidance=2.0, self_replace=(0.4, 0.7), inner_steps=1)
 SIZES = [(RESOLUTION, RESOLUTION), (40, 90), (90, 40), (300, 301), (5, 7), (1, 8)]
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return folder
 
 
 @pytest.fixture

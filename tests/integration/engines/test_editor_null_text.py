@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
+from fakes.tiny_pipeline import RESOLUTION, SUITE
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import (
     EditItem,
@@ -28,13 +28,6 @@ PRESET = EditorPreset(
     inversion="null-text", steps=STEPS, guidance=2.0, inner_steps=INNER, inner_tolerance=0.0,
     self_replace=(0.25, 0.75), cross_replace=0.5,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return folder
 
 
 @pytest.fixture

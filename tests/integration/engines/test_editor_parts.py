@@ -104,7 +104,7 @@ def test_psnr_follows_its_definition_and_is_symmetric() -> None:
 
 
 class PlainVae:
-    """An autoencoder whose latents are the images themselves; notes the sizes of its batches."""
+    """An autoencoder whose latents are the images themselves; it records the sizes of its batches."""
 
     device, dtype = torch.device("cpu"), torch.float32
     config = SimpleNamespace(scaling_factor=0.5)

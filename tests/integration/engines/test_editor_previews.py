@@ -35,7 +35,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Bench:
-    """An engine over a store of its own, so that nothing is remembered from elsewhere."""
+    """An engine with its own store, so that no earlier results are cached."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.folder, self.store = folder, BlobStore(str(folder))

@@ -16,7 +16,7 @@ from faultline_core.errors import AttentionNotHooked
 from faultline_services.editor.pipeline import load_pipeline
 
 PLAIN = {"down_block_types": ("DownBlock2D",) * 2, "up_block_types": ("UpBlock2D",) * 2}
-# The published architecture of SD 1.4, and what becomes of it under other settings.
+# The published architecture of SD 1.4, and its variants under other settings.
 OTHER_ARCHITECTURES: dict[str, tuple[dict[str, Any], str]] = {
     "no attention at all": (PLAIN | {"mid_block_type": None}, "0 self- and 0 cross-attention layers"),
     "self-attention of another block type": (
@@ -36,7 +36,7 @@ OTHER_ARCHITECTURES: dict[str, tuple[dict[str, Any], str]] = {
         },
         "0 self- and 0 cross-attention layers in transformer blocks, 4 others that no edit controls",
     ),
-    "a block that no edit controls beside some that it does": (
+    "a block that no edit controls next to blocks that edits control": (
         {"down_block_types": ("AttnDownBlock2D", "DownBlock2D"), "up_block_types": ("UpBlock2D",) * 2},
         "1 self- and 1 cross-attention layers in transformer blocks, 1 others that no edit controls",
     ),
@@ -48,7 +48,7 @@ OTHER_ARCHITECTURES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def other_unet(changes: dict[str, Any]) -> UNet2DConditionModel:
-    # Fields that diffusers noted for itself begin with an underscore.
+    # Diffusers' own fields begin with an underscore.
     config = {name: value for name, value in tiny_unet().config.items() if not name.startswith("_")}
     return UNet2DConditionModel(**config | {"attention_head_dim": 4} | changes)
 

@@ -98,7 +98,7 @@ def test_a_thousand_tokens_share_a_table_and_equal_prompts_are_encoded_once(
     tokens = list(torch.randn(1000, 1, WIDTH))
     embedded = prompts.encode_learned(["a <class>"] * 2000, tokens * 2)
     assert embedded.shape == (2000, 24, WIDTH)
-    # Begin, end, padding and "a" are all that these prompts have of the vocabulary.
+    # These prompts use only start, end, padding and "a" of the vocabulary.
     assert seen == [(1000, 1000 + 4)]
 
 
@@ -128,7 +128,7 @@ def test_gradients_reach_only_the_vectors(prompts: PromptEncoder, model: CLIPTex
 
 
 @pytest.mark.parametrize(
-    ("text", "vectors", "told"),
+    ("text", "vectors", "message"),
     [
         ("a bus", 1, "no slots"),
         ("a <class> on a <class>", 1, "2 slots"),
@@ -140,9 +140,9 @@ def test_gradients_reach_only_the_vectors(prompts: PromptEncoder, model: CLIPTex
     ],
 )
 def test_mismatched_slots_and_tokens_are_refused(
-    prompts: PromptEncoder, text: str, vectors: int, told: str
+    prompts: PromptEncoder, text: str, vectors: int, message: str
 ) -> None:
-    with pytest.raises(InvalidRequest, match=told):
+    with pytest.raises(InvalidRequest, match=message):
         prompts.tokenize(text, vectors)
 
 
@@ -171,7 +171,7 @@ def test_a_token_starts_at_the_mean_of_its_words(prompts: PromptEncoder, model: 
 
 @pytest.mark.fault("B25")
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (" ", "reads no token"),
         ("zebra", "outside of its vocabulary"),
@@ -179,8 +179,8 @@ def test_a_token_starts_at_the_mean_of_its_words(prompts: PromptEncoder, model: 
         ("<eos>", "outside of its vocabulary"),
     ],
 )
-def test_words_without_a_mean_embedding_are_refused(prompts: PromptEncoder, words: str, told: str) -> None:
-    with pytest.raises(InvalidRequest, match=told):
+def test_words_without_a_mean_embedding_are_refused(prompts: PromptEncoder, words: str, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
         prompts.mean_embedding(words)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
-from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
+from fakes.tiny_pipeline import RESOLUTION, SUITE
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import EditItem, EditorPreset, EditRequest, EditResponse
 from faultline_core.images.codecs import encode_png
@@ -22,15 +22,8 @@ SWEEP = (0.25, 0.5, 0.75)
 PRESET = EditorPreset(steps=8, guidance=2.0, inner_steps=2, self_replace=SWEEP)
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return folder
-
-
 class Bench:
-    """An engine over a store of its own, so that nothing is remembered from elsewhere."""
+    """An engine with its own store, so that no earlier results are cached."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.folder, self.store = folder, BlobStore(str(folder))
@@ -71,9 +64,9 @@ def test_values_tried_one_by_one_match_the_whole_sweep(
 
 def test_a_later_value_costs_only_the_steps_after_its_fork(bench: Bench) -> None:
     first, second, third = (bench.edit(value).cost for value in SWEEP[::-1])
-    # Eight steps of inversion, eight of two halves; the source is looked at in the first six.
+    # Eight steps of inversion, eight with two halves; the source is evaluated in the first six.
     assert first.unet_evaluations == 8 + 16 + 6
-    # From step four on, two steps with the cross-attention of the source; from step two on, four.
+    # From step four on, two steps with the source's cross-attention; from step two on, four.
     assert second.unet_evaluations == 2 * 4 + 2
     assert third.unet_evaluations == 2 * 6 + 4
     assert (first.vae_passes, second.vae_passes, third.vae_passes) == (2, 1, 1)
@@ -89,7 +82,7 @@ def test_lost_state_is_made_again_with_the_same_result(bench: Bench, lost: str) 
     assert levels_apart(bench.images(again), known) <= LEVELS
     evaluations = {"sweep-fork": 16 + 6, "inversion": 8 + 2 * 4 + 2}
     assert again.cost.unet_evaluations == evaluations[lost]
-    # Remembered once more.
+    # Cached again.
     assert bench.edit(0.25).cost.unet_evaluations == 2 * 6 + 4
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from evaluation.reference.same_answers import LEVELS, levels_apart, stored_images
-from fakes.tiny_pipeline import SUITE, write_tiny_pipeline
+from fakes.tiny_pipeline import SUITE
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import GENERATED_KIND, GenerateItem, GenerateRequest
 from faultline_core.contract.tokens import TokenDescription
 from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.tokens.bundle import TokenBundle, pack_bundle
+from faultline_services.editor.tokens.files import TokenBundle, pack_bundle
 
 pytestmark = pytest.mark.floats
 
@@ -19,14 +21,12 @@ MISSING, PROMPT = "e" * 64, "a photo of a <class>"
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return EditorEngine.load(SUITE, folder, BlobStore(str(tmp_path_factory.mktemp("store"))))
+def engine(root: Path, tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
+    return EditorEngine.load(SUITE, root, BlobStore(str(tmp_path_factory.mktemp("store"))))
 
 
 def put_token(engine: EditorEngine, vectors: torch.Tensor, **changes: object) -> str:
-    told = TokenDescription(
+    about = TokenDescription(
         class_name="boat",
         initialiser="bus",
         model=engine.identity,
@@ -36,7 +36,7 @@ def put_token(engine: EditorEngine, vectors: torch.Tensor, **changes: object) ->
         pin_norm=True,
         templates="photo",
     )
-    return engine.store.put(pack_bundle(TokenBundle(vectors, told.model_copy(update=changes))))
+    return engine.store.put(pack_bundle(TokenBundle(vectors, about.model_copy(update=changes))))
 
 
 def generate(engine: EditorEngine, *items: GenerateItem) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from evaluation.reference.same_answers import FLOAT32, LEVELS, levels_apart, stored_images
 from evaluation.reference.same_tokens import is_same_learning, is_same_token
-from fakes.tiny_pipeline import RESOLUTION, SUITE, write_tiny_pipeline
+from fakes.tiny_pipeline import RESOLUTION, SUITE
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import GenerateItem, GenerateRequest
 from faultline_core.contract.tokens import (
@@ -26,7 +26,7 @@ from faultline_core.images.codecs import decode_image, encode_png
 from faultline_core.types import Cost
 from faultline_services.batching.batch_size import BatchSizers
 from faultline_services.editor.engine import EditorEngine
-from faultline_services.editor.tokens.bundle import TokenBundle, unpack_bundle
+from faultline_services.editor.tokens.files import TokenBundle, unpack_bundle
 from faultline_services.editor.tokens.training_latents import TrainingLatents
 
 pytestmark = pytest.mark.floats
@@ -40,20 +40,13 @@ STARTS = {"boat": "bus", "wagon": "red tram", "sled": "snow"}
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return folder
-
-
-@pytest.fixture(scope="module")
 def engine(root: Path, tmp_path_factory: pytest.TempPathFactory) -> EditorEngine:
     return EditorEngine.load(SUITE, root, BlobStore(str(tmp_path_factory.mktemp("store"))))
 
 
 @pytest.fixture
 def fresh(engine: EditorEngine, tmp_path: Path) -> EditorEngine:
-    """An engine over an empty store: it remembers no link."""
+    """An engine with an empty store, which has no cached link."""
     return EditorEngine(engine.pipeline, SUITE, BlobStore(str(tmp_path)))
 
 
@@ -92,7 +85,7 @@ def bundle(engine: EditorEngine, token: LearnedToken) -> TokenBundle:
 
 @pytest.mark.paper("DI-S3-inversion")
 def elsewhere(engine: EditorEngine) -> EditorEngine:
-    """Return the same weights over a store that remembers nothing."""
+    """Return an engine with the same weights and an empty store."""
     return EditorEngine(engine.pipeline, SUITE, BlobStore(f"{engine.store.root}/elsewhere"))
 
 
@@ -145,11 +138,11 @@ def test_a_bundle_describes_itself_and_keeps_its_initialiser_s_norm(
 ) -> None:
     token = only(learn(fresh, item(fresh, "wagon")))
     made = bundle(fresh, token)
-    told, start = made.description, engine.pipeline.prompts.mean_embedding("red tram")
-    assert (told.class_name, told.initialiser, told.model) == ("wagon", "red tram", engine.identity)
-    assert (told.width, told.vectors, told.steps, told.images) == (16, 1, 8, 3)
-    assert (told.pin_norm, told.templates, told.seed) == (True, "two", 3)
-    assert told.data_digest is not None
+    about, start = made.description, engine.pipeline.prompts.mean_embedding("red tram")
+    assert (about.class_name, about.initialiser, about.model) == ("wagon", "red tram", engine.identity)
+    assert (about.width, about.vectors, about.steps, about.images) == (16, 1, 8, 3)
+    assert (about.pin_norm, about.templates, about.seed) == (True, "two", 3)
+    assert about.data_digest is not None
     assert float(made.vectors.norm()) == pytest.approx(float(start.norm()), rel=1e-5)
     assert not made.vectors[0].allclose(start, atol=1e-3)
     free = PRESET.model_copy(update={"pin_norm": False, "vectors": 2})
@@ -173,7 +166,7 @@ def test_a_token_is_offered_at_each_interpolation_weight(fresh: EditorEngine, pi
     mixed = 0.75 * start + 0.25 * whole
     mixed *= start.norm(dim=-1, keepdim=True) / mixed.norm(dim=-1, keepdim=True) if pin_norm else 1.0
     assert part.allclose(mixed, atol=1e-5, rtol=0)
-    # What is offered is no part of how it is learned: the links are the same, and so is the whole.
+    # The interpolation weights do not affect the training, so the links and the result are the same.
     full = preset.model_copy(update={"interpolation_weights": (1.0,)})
     plain = only(learn(fresh, item(fresh, "boat"), preset=full))
     assert (plain.bundle, plain.cost.unet_calls) == (token.bundle, 0)
@@ -214,7 +207,7 @@ def test_class_costs_add_up_to_the_cost_of_the_response(fresh: EditorEngine) -> 
     assert (total.unet_evaluations, total.vae_passes, total.flops) == (
         whole.unet_evaluations, whole.vae_passes, whole.flops,
     )  # fmt: skip
-    # Each image and each mirror of one that was drawn, and no others.
+    # Each drawn image and each drawn mirror image, and no others.
     assert 2 * 3 <= whole.vae_passes <= 2 * 3 * 2
     one = flops.evaluation.forward + flops.evaluation.backward
     assert whole.flops == whole.unet_evaluations * one + whole.vae_passes * flops.encode
@@ -310,9 +303,9 @@ def test_each_image_can_have_its_own_prompt(fresh: EditorEngine) -> None:
     assert only(learn(fresh, turned)).bundle == token.bundle
     vectors = [bundle(fresh, only(learn(fresh, each))).vectors for each in (swapped, item(fresh, "boat"))]
     assert not any(bundle(fresh, token).vectors.allclose(each, atol=1e-4) for each in vectors)
-    # Whoever shares the call keeps to the templates.
-    other, beside = elsewhere(fresh), bundle(fresh, response.outcomes[1].unwrap())
-    assert is_same_learning(fresh, beside, bundle(other, only(learn(other, item(other, "sled")))))
+    # The other class of the call uses the templates.
+    other, neighbour = elsewhere(fresh), bundle(fresh, response.outcomes[1].unwrap())
+    assert is_same_learning(fresh, neighbour, bundle(other, only(learn(other, item(other, "sled")))))
 
 
 def test_prompts_equal_to_the_template_change_nothing(fresh: EditorEngine) -> None:
@@ -344,7 +337,7 @@ def test_an_invalid_image_prompt_fails_its_class(fresh: EditorEngine, prompt: st
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"class_name": "barge"}, "class_name is 'boat', not 'barge'"),
         ({"initialiser": "tram"}, "initialiser is 'bus', not 'tram'"),
@@ -355,7 +348,7 @@ def test_an_invalid_image_prompt_fails_its_class(fresh: EditorEngine, prompt: st
     ],
 )
 def test_a_checkpoint_of_another_token_is_refused(
-    fresh: EditorEngine, changed: dict[str, Any], told: str
+    fresh: EditorEngine, changed: dict[str, Any], message: str
 ) -> None:
     begun = only(learn(fresh, item(fresh, "boat"), link_steps=5))
     given = item(fresh, "boat", checkpoint=begun.checkpoint)
@@ -364,7 +357,7 @@ def test_a_checkpoint_of_another_token_is_refused(
     preset = PRESET.model_copy(update=changed.get("preset", {}))
     [outcome] = learn(fresh, given, preset=preset, seed=changed.get("seed", 3)).outcomes
     assert outcome.problem is not None
-    assert told in outcome.problem.detail
+    assert message in outcome.problem.detail
 
 
 def test_templates_the_text_encoder_cannot_encode_are_refused(fresh: EditorEngine) -> None:

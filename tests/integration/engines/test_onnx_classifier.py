@@ -176,7 +176,7 @@ def test_non_finite_outputs_fail_only_their_image(
     engine: ClassifiersEngine, store: BlobStore, mine: Path
 ) -> None:
     graph = linear_graph(5)
-    # The square root of a mean below zero is no number; of a light image it is one.
+    # The square root of a negative mean is NaN; a light image has a positive mean.
     graph.graph.node.insert(1, helper.make_node("Sqrt", ["pooled"], ["root"]))
     graph.graph.node[2].input[0] = "root"
     save_onnx(mine, CLASSES, graph)
@@ -189,7 +189,7 @@ OTHER = WEIGHTS[::-1].copy()
 
 
 def outside(model: onnx.ModelProto, location: str, **entries: str) -> onnx.ModelProto:
-    """Say that the weights lie in another file."""
+    """Move the weights to another file."""
     tensor = model.graph.initializer[0]
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
@@ -209,7 +209,7 @@ def custom_operator() -> onnx.ModelProto:
 
 
 def custom_operator_in_a_branch() -> onnx.ModelProto:
-    """The operator stands where only one branch of an If has it."""
+    """The operator is only in one branch of an If."""
     model = linear_graph(5)
     branches = [
         helper.make_graph(
@@ -361,7 +361,7 @@ def test_a_file_above_the_limit_is_refused_without_reading_it(
     save_onnx(mine, CLASSES, outside(linear_graph(5), "weights.data"))
     (mine / "weights.data").write_bytes(WEIGHTS.tobytes())
     with (mine / large).open("r+b") as file:
-        # Holes take no room on the disk.
+        # A sparse file takes no space on the disk.
         file.truncate(onnx_file.LARGEST_BYTES + 1)
     with pytest.raises(ModelFormatRefused, match=f"{large}.*limit"):
         ask(engine, put_image(store, 0))

@@ -16,11 +16,10 @@ from fakes.tiny_models.weights import randomised
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.suite import ClassifiersSuite
-from faultline_services.classifiers import onnx_traits as reading
+from faultline_services.classifiers import stored_traits as reading
 from faultline_services.classifiers.engine import ClassifiersEngine
-from faultline_services.classifiers.onnx_traits import onnx_traits
 from faultline_services.classifiers.options import ClassifierOptions
-from faultline_services.classifiers.stored_traits import FileTraits
+from faultline_services.classifiers.stored_traits import FileTraits, onnx_traits
 from faultline_services.classifiers.timm_folder import load_folder
 
 CLASSES = ("boat", "tram", "sled", "night", "sea")

@@ -39,7 +39,7 @@ def test_some_half_precision_numbers_round_the_other_way() -> None:
     model = network(torch.float16)
     many = torch.stack(answers(model, calls=300)).flatten(1)
     moved = (many != many.median(dim=0).values).float().mean()
-    # A millionth is about a thousandth of what half precision tells apart.
+    # A millionth is about a thousandth of half precision's resolution.
     assert 1e-4 < float(moved) < 1e-2
 
 

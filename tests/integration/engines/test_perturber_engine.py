@@ -23,8 +23,8 @@ from faultline_core.errors import ModelFormatRefused, UnknownModel
 from faultline_core.suite import PerturberSuite
 from faultline_core.text.caption_diff import difference
 from faultline_services.perturber.engine import PerturberEngine
+from faultline_services.perturber.language_model import Row, Sampling, sample
 from faultline_services.perturber.proposals import Proposals
-from faultline_services.perturber.sampling import Row, Sampling, sample
 
 pytestmark = pytest.mark.floats
 

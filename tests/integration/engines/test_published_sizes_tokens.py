@@ -21,7 +21,7 @@ from faultline_core.errors import InvalidRequest
 from faultline_core.suite import load_suite
 from faultline_miniature.training.tokenizer import build_tokenizer
 from faultline_services.editor.prompts import PromptEncoder
-from faultline_services.editor.tokens.bundle import TokenBundle, pack_bundle, unpack_bundle
+from faultline_services.editor.tokens.files import TokenBundle, pack_bundle, unpack_bundle
 from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
 BOTH = pytest.mark.parametrize("published", [SD_1_4, SD_2], ids=lambda published: published.suite)
@@ -55,11 +55,11 @@ def test_a_bundle_of_another_width_is_refused(of: PublishedEditor, on: Published
     its, other = (
         ModelIdentity(id=load_suite(each.suite).editor.model, revision="1" * 64) for each in (of, on)
     )
-    told = TokenDescription(
+    about = TokenDescription(
         class_name="plate", initialiser="plate", model=its, width=of.text_width, vectors=1, steps=3000,
         pin_norm=True, templates="object",
     )  # fmt: skip
-    bundle = unpack_bundle(pack_bundle(TokenBundle(torch.zeros(1, of.text_width), told)))
+    bundle = unpack_bundle(pack_bundle(TokenBundle(torch.zeros(1, of.text_width), about)))
     bundle.require_fit(its, of.text_width)
     with pytest.raises(InvalidRequest, match=rf"has width {of.text_width},.*has width {on.text_width}"):
         bundle.require_fit(other, on.text_width)

@@ -51,7 +51,7 @@ def client() -> Iterator[Client]:
 
 @pytest.fixture
 def engine(store: BlobStore) -> Iterator[Engine]:
-    """Make engines that may ask these hosts, over connections that end with the test."""
+    """Make engines with access to these hosts, over connections that end with the test."""
     with httpx.HTTPTransport() as transport:
 
         def make(*hosts: str) -> ClassifiersEngine:

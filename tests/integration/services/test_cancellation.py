@@ -12,13 +12,13 @@ from starlette.types import ASGIApp, Message
 from fakes.engines import FakeEditor, FakeScorer
 from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
 from faultline_services.editor.deployment import EditorDeployment
-from faultline_services.http.connection import answer_while_connected
+from faultline_services.http import answer_while_connected
 from faultline_services.scorer.deployment import ScorerDeployment
 from faultline_services.settings import ServiceSettings
 
 SECRET = "a secret of many characters"
 LONG = 60.0
-"""A wait that no test survives: what must not wait for it is proved by ending."""
+"""A wait longer than any test: a test that ends shows that nothing waited for it."""
 IMAGE = "0" * 64
 PRESET = {"steps": 3, "self_replace": [0.5]}
 EDIT = {"image": IMAGE, "caption": "a boat", "edited_caption": "a tram"}
@@ -83,7 +83,7 @@ def app(engine: FakeEditor) -> ASGIApp:
 
 
 async def settle() -> None:
-    """Let every task go as far as it can without the engine."""
+    """Run every task as far as possible without the engine."""
     for _ in range(200):
         await asyncio.sleep(0)
 

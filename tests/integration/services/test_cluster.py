@@ -40,7 +40,7 @@ class Status:
 
 @dataclass
 class FakeServe:
-    """Notes what Serve is asked for; fails to run where there are complaints."""
+    """Records the calls to Serve; running fails if there are complaints."""
 
     complaints: Mapping[str, str] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
@@ -66,7 +66,7 @@ def settings(tmp_path: Path) -> ServiceSettings:
 
 @pytest.fixture
 def folders(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Stand in for Ray; return the folders it was given."""
+    """Replace Ray; return the folders that it gets."""
     seen: list[Path] = []
 
     @contextmanager
@@ -174,7 +174,7 @@ def test_each_cluster_has_its_own_private_token(tmp_path: Path, monkeypatch: pyt
 
 
 def without_a_cluster(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> dict[str, Any]:
-    """Stand in for Ray's start and stop; return the options of the start, and what was stopped."""
+    """Replace Ray's start and stop; return the start's options and the stopped parts."""
     seen: dict[str, Any] = {"stopped": []}
 
     def start(**options: Any) -> None:

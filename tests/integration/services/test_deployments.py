@@ -28,8 +28,7 @@ from faultline_services.editor.deployment import build as build_editor
 from faultline_services.perturber.deployment import build as build_perturber
 from faultline_services.scorer.deployment import ScorerDeployment
 from faultline_services.scorer.deployment import build as build_scorer
-from faultline_services.serving.deployment_options import deployment_options
-from faultline_services.serving.engine_service import EngineService
+from faultline_services.serving.engine_service import EngineService, deployment_options
 from faultline_services.settings import ServiceSettings
 
 SECRET = "a secret of many characters"
@@ -57,7 +56,7 @@ def scorer(engine: FakeScorer, **changes: object) -> FastAPI:
 
 
 async def settle() -> None:
-    """Let every task go as far as it can without the engine."""
+    """Run every task as far as possible without the engine."""
     for _ in range(200):
         await asyncio.sleep(0)
 

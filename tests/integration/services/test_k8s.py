@@ -23,7 +23,7 @@ def documents(file: Path) -> list[dict[str, Any]]:
 
 
 def variables(overlay: str, name: str) -> dict[str, str]:
-    """The config map ``name`` as the overlay leaves it."""
+    """The config map ``name`` after the overlay."""
     lines = (K8S / "base" / f"{name.removeprefix('faultline-')}.env").read_text(encoding="utf-8").splitlines()
     (kustomization,) = documents(K8S / "overlays" / overlay / "kustomization.yaml")
     for generator in kustomization["configMapGenerator"]:
@@ -101,7 +101,7 @@ def test_serve_listens_on_the_port_named_serve(service: Any) -> None:
     for pod in ray_pods():
         ports = {port["name"]: port["containerPort"] for port in pod["containers"][0]["ports"]}
         assert ports["serve"] == config.http_options.port
-        # The operator assumes no others as soon as one is named.
+        # If one is named, the operator uses no others.
         assert {"gcs-server", "dashboard", "client"} <= ports.keys()
 
 

@@ -139,7 +139,7 @@ def test_the_record_of_a_dead_process_is_ignored(tmp_path: Path, capsys: pytest.
 
 
 class Child:
-    """Stands for the process that --detach starts: writes its record, or dies."""
+    """Replaces the process that --detach starts: it writes its record, or dies."""
 
     pid = os.getpid()
 
@@ -160,7 +160,7 @@ class Child:
 
 @pytest.fixture
 def weightless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take every weight for there."""
+    """Let the check of weights pass."""
     monkeypatch.setattr(launcher, "require_weights", lambda *_: None)
 
 

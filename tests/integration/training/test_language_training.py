@@ -27,8 +27,7 @@ from faultline_miniature.training.caption_text import (
     templates_of,
     worded,
 )
-from faultline_miniature.training.captioner import encoded
-from faultline_miniature.training.captioner_model import QUERIES, build_model, build_processor
+from faultline_miniature.training.captioner import QUERIES, build_model, build_processor, encoded
 from faultline_miniature.training.edit_pairs import (
     PLANS,
     PROMPT_WORDS,
@@ -41,9 +40,9 @@ from faultline_miniature.training.edit_pairs import (
 )
 from faultline_miniature.training.fitting import Recipe, fit, next_word_loss, prompted
 from faultline_miniature.training.masked_lm import masked_batch
-from faultline_miniature.training.publishing import caption_tokenizer
 from faultline_miniature.training.sentence_encoder import drawn_text, graded
 from faultline_miniature.training.stage import Checkpoint
+from faultline_miniature.training.tokenizer import caption_tokenizer
 from faultline_miniature.world import Scene, caption, is_withheld, parse
 from faultline_miniature.world.grammar import SYNONYMS, TEMPLATES, WITHHELD_TEMPLATES
 from faultline_miniature.world.seeds import TRAINING
@@ -165,9 +164,9 @@ def test_base_texts_mix_all_kinds_of_tasks() -> None:
     plain = [answer for prompt, answer in texts if not prompt]
     free = [(prompt, answer) for prompt, answer in texts if prompt.startswith(":")]
     named = [answer for prompt, answer in texts if prompt.endswith("=")]
-    told = [answer for prompt, answer in texts if " = " in prompt]
-    assert min(len(plain), len(free), len(named), len(told)) > 15
-    assert len(asked) + len(plain) + len(free) + len(named) + len(told) == 600
+    named_words = [answer for prompt, answer in texts if " = " in prompt]
+    assert min(len(plain), len(free), len(named), len(named_words)) > 15
+    assert len(asked) + len(plain) + len(free) + len(named) + len(named_words) == 600
     assert 280 < len(asked) < 380
     assert 20 < sum(prompt == f": {answer} =>" for prompt, answer in free) < 120
 
@@ -214,9 +213,9 @@ def test_an_edit_instruction_names_the_words_it_adds() -> None:
         (prompt, after) for prompt, after in (base_text(generator) for _ in range(400)) if " = " in prompt
     ]
     for prompt, after in texts:
-        told, _, rest = prompt.partition(" : ")
+        task, _, rest = prompt.partition(" : ")
         before = rest.removesuffix(" =>")
-        kind, _, added = told.partition(" = ")
+        kind, _, added = task.partition(" = ")
         assert added.strip() == difference(before, after).added_text
         assert succeeds(before, after, cast(PerturbationType, kind.removesuffix(" =")))
 

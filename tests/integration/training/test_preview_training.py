@@ -20,7 +20,7 @@ import faultline_miniature
 from faultline_miniature.training import preview
 from faultline_miniature.training.autoencoder import to_images, to_tensor
 from faultline_miniature.training.images import ImageSet
-from faultline_miniature.training.preview_lessons import prepared, shaken_latents
+from faultline_miniature.training.preview import prepared, shaken_latents
 from faultline_miniature.training.preview_quality import decode, decoding_gflop, encode, psnr_db
 from faultline_miniature.training.stage import StageContext, figures_of
 from faultline_miniature.world.seeds import DEVELOPMENT
@@ -105,7 +105,7 @@ def test_about_half_of_the_latents_are_perturbed_slightly(tmp_path: Path, full: 
     images = held_out.load()[0]
     drawn = shaken_latents(full, images, torch.Generator().manual_seed(0))
     moved = (drawn - encode(full, to_tensor(images))).square().mean(dim=(1, 2, 3)).sqrt()
-    # The posterior's own deviation is some .02.
+    # The posterior's own deviation is about .02.
     assert 10 <= int((moved > 0.04).sum()) <= 30
     assert 0.1 < float(moved.max()) < 0.35
     same = shaken_latents(full, images, torch.Generator().manual_seed(0))

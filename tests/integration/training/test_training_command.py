@@ -16,17 +16,17 @@ from torch import nn
 from faultline_core.types import Estimate
 from faultline_miniature.training import __main__ as command
 from faultline_miniature.training.figures import mean, share, table
-from faultline_miniature.training.half import write_half
-from faultline_miniature.training.publishing import caption_tokenizer, write_card
+from faultline_miniature.training.publishing import write_card, write_half
 from faultline_miniature.training.rendered import as_tensor, render_all, step_generator
 from faultline_miniature.training.stage import StageContext
+from faultline_miniature.training.tokenizer import caption_tokenizer
 from faultline_miniature.world import UNIFORM, render, scene_for
 from faultline_miniature.world.seeds import DEVELOPMENT
 
 
 @dataclass
 class Recorder:
-    """Stands for every stage's module and notes what was trained where."""
+    """Replaces every stage's module and records what was trained and where."""
 
     trained: list[tuple[str, StageContext]] = field(default_factory=list)
 

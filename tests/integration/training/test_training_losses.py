@@ -43,7 +43,7 @@ TINY = Widths(levels=(8, 8, 16), text=16, text_layers=1)
 
 @dataclass
 class Painter:
-    """A decoder that always paints the same image."""
+    """A decoder that always returns the same image."""
 
     image: torch.Tensor
 
@@ -127,8 +127,8 @@ def test_the_denoiser_attends_to_text_on_all_but_the_coarsest_level() -> None:
     assert denoiser.config.cross_attention_dim == TINY.text
 
 
-class Told(Probe):
-    """A probe that sees what it is told."""
+class KnowingProbe(Probe):
+    """A probe that reads the values of given scenes."""
 
     def __init__(self, scenes: list[Scene]) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ def test_agreement_is_the_share_of_images_that_show_a_value() -> None:
     scenes = [scene_for(DEVELOPMENT, index, UNIFORM) for index in range(8)]
     others = [scene.changed("colour", "red") for scene in scenes]
     images = np.zeros((8, 64, 64, 3), np.uint8)
-    rates = agreement(Told(scenes), images, others)
+    rates = agreement(KnowingProbe(scenes), images, others)
     reds = sum(scene.colour == "red" for scene in scenes)
     assert rates == dict.fromkeys(ATTRIBUTES, 1.0) | {"colour": reds / 8}
 

@@ -10,7 +10,7 @@ import torch
 
 from faultline_miniature.training.autoencoder import build_autoencoder, to_images, to_tensor
 from faultline_miniature.training.denoiser import NoiseSchedule
-from faultline_miniature.training.generator_card import wilson_interval, write_card
+from faultline_miniature.training.denoiser_quality import wilson_interval, write_card
 from faultline_miniature.training.images import ImageSet, caption_variants, generator_scenes
 from faultline_miniature.training.latents import channel_statistics, normalise_latents
 from faultline_miniature.training.stage import StageContext

@@ -25,7 +25,7 @@ SCENES: dict[str, Callable[[SeedRange], list[Scene]]] = {
 
 
 def withheld_in(text: str) -> list[tuple[str, str, str]]:
-    """Withheld combinations that a text names, whole caption or part of one."""
+    """Withheld combinations named by a text, which is a caption or a part of one."""
     said = parse(text)
     return [each for each in WITHHELD if said.get("object_class") == each[0] and said.get(each[1]) == each[2]]
 
@@ -48,7 +48,7 @@ def base(generator: np.random.Generator) -> Iterator[str]:
     for _ in range(90):
         prompt, answer = base_text(generator)
         texts = (prompt.rpartition(": ")[2].removesuffix(" =>"), answer.rpartition("> ")[2])
-        # Copying is also taught on words in any order, which tell of no scene.
+        # Copying is also trained on words in random order, which describe no scene.
         yield from (text for text in texts if parts_of(text))
 
 

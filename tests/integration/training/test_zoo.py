@@ -59,10 +59,10 @@ def test_a_rehearsal_saves_classifiers_with_their_metadata(
     context = StageContext(tmp_path / "out", tmp_path / "work", smoke=True, threads=1)
     zoo.train(context)
     folder = tmp_path / "out" / zoo.FOLDER / "zoo-mambaout-long"
-    told = json.loads((folder / zoo.METADATA).read_text())
-    assert told["architecture"] == "test_mambaout"
-    assert (told["steps"], told["resolution"], told["pretraining"]) == (240, 64, "none")
-    assert told["parameters"] == sum(each.numel() for each in Predictor(folder)._model.parameters())
+    found = json.loads((folder / zoo.METADATA).read_text())
+    assert found["architecture"] == "test_mambaout"
+    assert (found["steps"], found["resolution"], found["pretraining"]) == (240, 64, "none")
+    assert found["parameters"] == sum(each.numel() for each in Predictor(folder)._model.parameters())
     figures = figures_of(context, "zoo/zoo-mambaout-long")
     assert figures is not None
     assert figures["accuracy in distribution"]["n"] == 40
@@ -86,7 +86,7 @@ def test_the_suite_serves_every_member() -> None:
 def test_the_suite_s_members_name_their_dataset() -> None:
     root = Path(zoo.__file__).parents[1] / "suite" / "weights" / zoo.FOLDER
     for member in MEMBERS:
-        told = json.loads((root / member.name / zoo.METADATA).read_text())
-        assert told["steps"] == member.steps
+        found = json.loads((root / member.name / zoo.METADATA).read_text())
+        assert found["steps"] == member.steps
         probabilities = Predictor(root / member.name)(torch.zeros(1, 3, 64, 64))
         assert probabilities.shape == (1, 8)

@@ -9,11 +9,17 @@ import pytest
 from PIL import Image, ImageDraw
 
 from faultline_miniature.world.backgrounds import background
-from faultline_miniature.world.brush import OUTLINE, Brush
-from faultline_miniature.world.companions import COMPANIONS
+from faultline_miniature.world.brush import (
+    OBJECT_COLOURS,
+    OUTLINE,
+    PATCH_COLOURS,
+    Brush,
+    mixed,
+    paint,
+    shifted,
+)
 from faultline_miniature.world.nuisance import nuisance_of
-from faultline_miniature.world.objects import OBJECTS
-from faultline_miniature.world.palette import OBJECT_COLOURS, PATCH_COLOURS, mixed, paint, shifted
+from faultline_miniature.world.objects import COMPANIONS, OBJECTS
 from faultline_miniature.world.renderer import object_mask, render
 from faultline_miniature.world.scene import VALUES, Scene
 
@@ -104,7 +110,7 @@ def test_a_ground_has_the_horizon_of_its_nuisance(name: str) -> None:
     shown = nuisance_of(11)
     column = np.asarray(background(name, shown), dtype=float).mean(axis=1)
     jump = np.linalg.norm(np.diff(column, axis=0), axis=1)
-    # Hedges, hills and houses stand on the horizon: their upper edge may be the sharpest.
+    # Hedges, hills and houses are on the horizon, and their upper edge may be the sharpest.
     assert abs(int(jump.argmax()) / 4 - shown.horizon) < 17
     other = nuisance_of(12)
     assert not np.array_equal(np.asarray(background(name, shown)), np.asarray(background(name, other)))

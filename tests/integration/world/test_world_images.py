@@ -149,7 +149,7 @@ def test_the_contact_sheet_shows_every_value() -> None:
         assert {getattr(drawn, attribute) for drawn in scenes} == set(values)
 
 
-# The committed weights were trained on these images: a change here asks for a new training.
+# The committed weights were trained on these images, so a change here requires a new training.
 @pytest.mark.parametrize(
     ("index", "expected"),
     [

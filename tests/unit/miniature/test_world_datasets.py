@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from faultline_miniature.world import __main__ as command
+from faultline_miniature.world import seeds
 from faultline_miniature.world.dataset import encode_png, read_metadata, write_image_folder
 from faultline_miniature.world.grammar import caption, class_name, parse
 from faultline_miniature.world.renderer import object_mask, render
@@ -22,7 +23,7 @@ from faultline_miniature.world.sampling import (
     sample_scene,
 )
 from faultline_miniature.world.scene import VALUES, WITHHELD, Scene, is_withheld
-from faultline_miniature.world.seeds import DEVELOPMENT, SPLITS, scene_for
+from faultline_miniature.world.seeds import DEVELOPMENT, SPLITS, balanced_scenes, scene_for
 
 
 def apart(object_class: str) -> float:
@@ -93,18 +94,18 @@ def test_a_split_is_a_named_contiguous_range_of_seeds() -> None:
 
 
 def test_a_balanced_folder_has_equal_classes_and_can_be_continued() -> None:
-    first = list(command.balanced_scenes(DEVELOPMENT, DATASET, 2))
+    first = list(balanced_scenes(DEVELOPMENT, DATASET, 2))
     assert sorted(scene.object_class for scene in first) == sorted(VALUES["object_class"] * 2)
     assert [scene.nuisance for scene in first] == sorted(scene.nuisance for scene in first)
-    later = list(command.balanced_scenes(DEVELOPMENT, DATASET, 2, start=10_000))
+    later = list(balanced_scenes(DEVELOPMENT, DATASET, 2, start=10_000))
     assert not {scene.nuisance for scene in first} & {scene.nuisance for scene in later}
 
 
 def test_a_class_that_is_never_sampled_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "MAX_DRAWS_PER_IMAGE", 3)
+    monkeypatch.setattr(seeds, "MAX_DRAWS_PER_IMAGE", 3)
     only_boats = Distribution(weights={"object_class": {"boat": 1.0}})
     with pytest.raises(ValueError, match="'tram'"):
-        list(command.balanced_scenes(DEVELOPMENT, only_boats, 1))
+        list(balanced_scenes(DEVELOPMENT, only_boats, 1))
 
 
 def test_the_command_writes_a_labelled_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

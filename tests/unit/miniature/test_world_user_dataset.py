@@ -11,12 +11,14 @@ from faultline_miniature.world.dataset import read_metadata, write_image_folder
 from faultline_miniature.world.fine_grained import FINE_CLASSES, INITIALISER, code_of, fine_grained_scenes
 from faultline_miniature.world.scene import VALUES
 from faultline_miniature.world.seeds import DEVELOPMENT, VALIDATION
-from faultline_miniature.world.stretches import FIRST, STRETCH, interface_scenes
 from faultline_miniature.world.user_dataset import (
+    FIRST_SEED,
     MATCHED_CLASSES,
     MISMATCHED_CLASSES,
     MISMATCHES,
+    STRETCH,
     USER_DATASET,
+    interface_scenes,
 )
 
 
@@ -56,7 +58,7 @@ def test_ranges_parts_and_splits_share_no_seed() -> None:
         )
     ]
     assert sum(map(len, images)) == len(set().union(*images))
-    assert min(images[2]) >= DEVELOPMENT.start + FIRST + STRETCH
+    assert min(images[2]) >= DEVELOPMENT.start + FIRST_SEED + STRETCH
     assert Counter(scene.object_class for scene in interface_scenes(DEVELOPMENT, 0, 6)) == Counter(
         dict.fromkeys(VALUES["object_class"], 6)
     )

@@ -8,8 +8,7 @@ import pytest
 from faultline_miniature.world.nuisance import nuisance_of
 from faultline_miniature.world.renderer import object_mask, render
 from faultline_miniature.world.scene import VALUES, Scene
-from faultline_miniature.world.styles import stylised
-from faultline_miniature.world.weather import weathered
+from faultline_miniature.world.styles import stylised, weathered
 
 SEEDS = range(4)
 

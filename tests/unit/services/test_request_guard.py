@@ -10,14 +10,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
 from faultline_core.errors import Unauthorized, UnknownModel
 from faultline_http import ProblemMiddleware
-from faultline_services.http.request_guard import RequestGuard
+from faultline_services.http import RequestGuard
 from faultline_services.settings import ServiceSettings
 
 SECRET = "a secret of many characters"
 
 
 class Inner:
-    """An application that answers 200 with its path, unless it is told to raise."""
+    """An application that answers 200 with its path, or raises if configured to."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error

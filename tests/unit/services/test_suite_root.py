@@ -70,11 +70,11 @@ def test_the_environment_variable_overrides_both(
 def test_without_weights_the_error_says_what_to_install(without_tree: Path) -> None:
     with pytest.raises(UnknownModel) as caught:
         require_weights(settings(), SERVICES)
-    told = caught.value.detail
+    detail = caught.value.detail
     root = without_tree / "suite" / "weights"
-    assert told.startswith(f"the captioner finds no weights: there is no folder {str(root)!r}; ")
-    assert told.endswith("run pip install faultline-miniature-suite, or set FAULTLINE_SUITE_ROOT")
-    assert "\n" not in told
+    assert detail.startswith(f"the captioner finds no weights: there is no folder {str(root)!r}; ")
+    assert detail.endswith("run pip install faultline-miniature-suite, or set FAULTLINE_SUITE_ROOT")
+    assert "\n" not in detail
 
 
 def test_a_missing_custom_root_is_named_without_mentioning_the_embedded_suite(

@@ -1,4 +1,4 @@
-"""One batch of inversions by a preset's method; embeddings that half precision lost are optimised again."""
+"""A batch of inversions by a preset's method, and the retry in float32 of those that are not finite."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from faultline_core.editing.inversion.null_text import null_text_walk
 from faultline_core.editing.inversion.tuning_free import direct_walk, negative_prompt_walk, virtual_inversion
 from faultline_core.editing.noise_schedule import Timetable
 from faultline_core.types import Cost
-from faultline_services.editor.caches.inversions import CaptionedImage
+from faultline_services.editor.caches import CaptionedImage
 from faultline_services.editor.call import EngineCall
 from faultline_services.editor.edits.results import ItemLatents
 from faultline_services.editor.edits.settings import image_noise, null_text_settings, preset_timetable
@@ -27,7 +27,7 @@ HALF_PRECISIONS = ("float16", "bfloat16")
 
 @dataclass(frozen=True)
 class InvertedImage:
-    """The inversion of one image, a batch of one that may not be finite, and what it took."""
+    """The inversion of one image, a batch of one that may not be finite, and its cost."""
 
     inverted: Inverted
     cost: Cost
@@ -40,7 +40,7 @@ class InvertedImage:
 
 @dataclass(frozen=True)
 class InvertedBatch:
-    """The images of a batch, in order, and the edits that were made on the way, by item."""
+    """The images of a batch, in order, and the edits made during the inversion, by item."""
 
     images: list[InvertedImage]
     edits: Mapping[int, ItemLatents] = field(default_factory=dict)
@@ -49,10 +49,10 @@ class InvertedBatch:
 def invert_batch(
     call: EngineCall, preset: EditorPreset, images: Sequence[CaptionedImage], latents: Tensor, text: Tensor
 ) -> InvertedBatch:
-    """Invert images by the preset's method; each pays for the denoiser calls it took part in.
+    """Invert images by the preset's method; each is charged for its denoiser calls.
 
     Args:
-        call: the call under way.
+        call: the current call.
         preset: the method and its settings.
         images: the B images; their digests seed the noise of virtual inversion.
         latents: their encoded pixels (B, C, h, w).
@@ -97,10 +97,10 @@ def retry_in_float32(
     latents: Tensor,
     text: Tensor,
 ) -> InvertedBatch:
-    """Invert the images whose embedding half precision lost once more, with the weights in float32.
+    """Repeat the inversions whose embedding is not finite in half precision, with weights in float32.
 
     Args:
-        call: the call under way.
+        call: the current call.
         preset: the method and its settings.
         batch: the inversions of all B images.
         images: the B images.
@@ -108,7 +108,7 @@ def retry_in_float32(
         text: their encoded captions (B, L, D).
 
     Returns:
-        The batch with the retried inversions in place, finite or not, whose costs hold both attempts.
+        The batch with the new inversions, finite or not; their costs include both attempts.
     """
     rows = [row for row, image in enumerate(batch.images) if _lost(call, preset, image.inverted)]
     if not rows:
@@ -123,9 +123,9 @@ def retry_in_float32(
 
 
 def _lost(call: EngineCall, preset: EditorPreset, inverted: Inverted) -> bool:
-    """Return True if the UNet's precision lost an embedding that float32 may yet find."""
+    """Return True if an embedding is not finite in the UNet's precision but may be in float32."""
     if preset.inversion != "null-text" or call.pipeline.denoiser.precision not in HALF_PRECISIONS:
         return False
-    # The path to noise needs no gradient: where that is not finite, no edit in this precision will be.
+    # The path to noise needs no gradient; if it is not finite, no edit in this precision will be either.
     reached = finite_rows(inverted.trajectory[:, :1])
     return bool(reached & ~inverted.finite)

@@ -1,4 +1,4 @@
-"""Inversions of the images of a call: from the cache, or made in batches that fit, and cached at once."""
+"""Inversions of the images of a call, from the cache or made in batches that fit and cached at once."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from faultline_core.editing.inversion.inversion import Inverted
 from faultline_core.errors import FaultlineError, InvalidRequest, NumericalFailure, ResourceExhausted
 from faultline_core.images.codecs import Pixels, decode_image
 from faultline_core.types import Cost, Inversion
-from faultline_services.editor.caches.inversions import CaptionedImage, InversionCache
+from faultline_services.editor.caches import CaptionedImage, InversionCache
 from faultline_services.editor.call import EngineCall
+from faultline_services.editor.edits.editing import JointNullTextEdits
 from faultline_services.editor.edits.inversion_batch import (
     InvertedBatch,
     InvertedImage,
     invert_batch,
     retry_in_float32,
 )
-from faultline_services.editor.edits.joint_edits import JointNullTextEdits
 from faultline_services.editor.edits.results import ItemLatents, ItemResult
 from faultline_services.editor.latent_codec import centre_crop
 from faultline_services.editor.pipeline import Pipeline
 
 UNCONDITIONAL: frozenset[Inversion] = frozenset(("negative-prompt", "null-text"))
-"""Inversions that find embeddings for the unconditional half of guidance."""
+"""Inversions that compute embeddings for the unconditional half of guidance."""
 
 
 @dataclass(frozen=True)
 class Inversions:
-    """What became of the images of a call: each has an inversion or a problem.
+    """The results for the images of a call: each has an inversion or a problem.
 
-    ``costs`` has what inverting an image took, encoding included, unless it was cached; ``edits`` has those
-    made on the way, by item; ``spent`` is what all of it took beyond evaluations.
+    ``costs`` has the cost of each inversion that was not cached, including the encoding; ``edits`` has the
+    edits made during inversion, by item; ``spent`` is the total cost apart from evaluations.
     """
 
     pixels: Mapping[CaptionedImage, Pixels]
@@ -60,7 +60,7 @@ _Batch = tuple[Sequence[CaptionedImage], InvertedBatch]
 
 @dataclass(frozen=True)
 class _Inverter:
-    """Inverts one batch after another of the images that were read."""
+    """Inverts the images that were read, batch by batch."""
 
     call: EngineCall
     cache: InversionCache
@@ -68,7 +68,7 @@ class _Inverter:
     pixels: Mapping[CaptionedImage, Pixels]
 
     def invert(self, method: _Method, images: Sequence[CaptionedImage]) -> _Batch:
-        """Invert a batch by a method; finite inversions are cached before the next batch is begun."""
+        """Invert a batch by a method; finite inversions are cached before the next batch begins."""
         pipeline = self.call.pipeline
         latents = pipeline.codec.encode([self.pixels[image] for image in images])
         text = pipeline.prompts.encode([image.caption for image in images])
@@ -95,17 +95,17 @@ def invert_images(
     images: Iterable[CaptionedImage],
     joint: JointNullTextEdits | None = None,
 ) -> Inversions:
-    """Invert each distinct image; one that cannot be read or inverted is a problem of its own.
+    """Invert each distinct image; one that cannot be read or inverted fails alone.
 
     Args:
-        call: the call under way.
-        cache: has earlier inversions, and is given each batch at once, should the call end early.
+        call: the current call.
+        cache: has earlier inversions; each batch is added at once, in case the call ends early.
         preset: the method and its settings.
         images: images with their captions.
-        joint: makes edits of the images that are not cached on the way of their inversion.
+        joint: edits the images that are not cached, during their inversion.
 
     Raises:
-        InvalidRequest: the method finds embeddings that the loaded UNet has no use for.
+        InvalidRequest: the method computes embeddings that the loaded UNet cannot use.
         Cancelled: the caller asked to stop.
     """
     _refuse_unused_embeddings(call.pipeline, preset)
@@ -115,7 +115,7 @@ def invert_images(
     inverter = _Inverter(call, cache, preset, pixels)
     if joint is not None:
         together = joint.sizer.run(missing, partial(inverter.invert, joint))
-        # What does not fit together with its edits may fit alone.
+        # An image that does not fit together with its edits may fit alone.
         batches, missing = together.results, together.too_large
     sizer, method = call.sizers.of(f"invert {preset.inversion}"), partial(invert_batch, call, preset)
     alone = sizer.run(missing, partial(inverter.invert, method))
@@ -125,7 +125,7 @@ def invert_images(
 
 def _refuse_unused_embeddings(pipeline: Pipeline, preset: EditorPreset) -> None:
     if pipeline.denoiser.takes_guidance and preset.inversion in UNCONDITIONAL:
-        # Its guidance mixes nothing in: an embedding for the other half would have no say.
+        # Its guidance does not mix two predictions, so an unconditional embedding would have no effect.
         raise InvalidRequest(
             f"preset.inversion {preset.inversion!r} needs guidance by two evaluations, but the loaded UNet "
             f"takes guidance as an input (time_cond_proj_dim); use 'direct' or 'virtual'"
@@ -135,7 +135,7 @@ def _refuse_unused_embeddings(pipeline: Pipeline, preset: EditorPreset) -> None:
 def _read(
     call: EngineCall, images: Iterable[CaptionedImage]
 ) -> tuple[dict[CaptionedImage, Pixels], dict[CaptionedImage, FaultlineError]]:
-    """Return the pixels (side, side, 3) of each distinct image as the editor sees it, and what is wrong."""
+    """Return the cropped pixels (side, side, 3) of each distinct image, and the errors of the others."""
     pixels, problems = dict[CaptionedImage, Pixels](), dict[CaptionedImage, FaultlineError]()
     for image in dict.fromkeys(images):
         try:

@@ -1,4 +1,4 @@
-"""What the items of a call come to: latents first, then images in the store, or an error of their own."""
+"""The results of a call's items: first latents, then images in the store, or an error for each item."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class ItemLatents:
-    """Latents (N, C, h, w) of an item's images, what they took, and the forks its edit came through."""
+    """Latents (N, C, h, w) of an item's images, their cost, and the forks of its edit."""
 
     latents: Tensor
     cost: Cost = field(default_factory=Cost)
@@ -34,12 +34,12 @@ class ItemLatents:
 
 
 ItemResult = ItemLatents | FaultlineError
-"""What became of an item, which a call knows by its place in the request."""
+"""The result of an item; a call knows items by their positions in the request."""
 
 
 @dataclass(frozen=True)
 class StoredImages:
-    """An item's images in the store, and what they took."""
+    """An item's images in the store, and their cost."""
 
     refs: list[BlobRef]
     cost: Cost
@@ -47,13 +47,13 @@ class StoredImages:
 
 @dataclass(frozen=True)
 class Stored:
-    """What became of each item, in the order of the request, and what all of them took beyond evaluations."""
+    """The result of each item, in the order of the request, and the total cost apart from evaluations."""
 
     items: list[StoredImages | FaultlineError]
     spent: Cost
 
     def outcomes(self, value: Callable[[int, StoredImages], Value]) -> list[Outcome[Value]]:
-        """Return an outcome an item; ``value`` turns the place and the images of one into its value."""
+        """Return an outcome for each item; ``value`` makes the value from the item's position and images."""
         return [
             failure(item) if isinstance(item, FaultlineError) else Outcome[Value](value=value(index, item))
             for index, item in enumerate(self.items)
@@ -63,7 +63,7 @@ class Stored:
 def refusals(
     items: Sequence[Item], check: Callable[[Item], object], error: type[FaultlineError] = FaultlineError
 ) -> dict[int, ItemResult]:
-    """Return the errors of items that ``check`` refuses by an ``error``; any other is raised."""
+    """Return the items that ``check`` refuses with an ``error``; any other exception is raised."""
     refused = dict[int, ItemResult]()
     for index, item in enumerate(items):
         try:
@@ -74,19 +74,19 @@ def refusals(
 
 
 def out_of_memory(index: int) -> ResourceExhausted:
-    """Return the error of an item of which not even one sample fits."""
+    """Return the error of an item of which not even one sample fits in memory."""
     return ResourceExhausted(f"item {index} alone needs more memory than there is")
 
 
 def charge_once(
     made: Mapping[int, ItemLatents], images: Mapping[int, Image], costs: Mapping[Image, Cost]
 ) -> dict[int, ItemLatents]:
-    """Add what was spent on an image, once for all its items, to the first of these.
+    """Add the cost of each image to the first of its items.
 
     Args:
-        made: what the items came to, in the order in which they pay.
+        made: the results of the items, in the order in which they are charged.
         images: the image of each item.
-        costs: what was spent on an image; an image that was cached is not in it.
+        costs: the cost of each image that was not cached.
     """
     charged, unpaid = dict[int, ItemLatents](), dict(costs)
     for index, item in made.items():
@@ -95,7 +95,7 @@ def charge_once(
 
 
 def require_finite(results: Mapping[int, ItemResult], precision: str) -> dict[int, ItemResult]:
-    """Put a NumericalFailure in the place of latents that are not finite."""
+    """Replace latents that are not finite by a NumericalFailure."""
     return {
         index: item
         if isinstance(item, FaultlineError) or bool(torch.isfinite(item.latents).all())
@@ -110,10 +110,10 @@ def store_images(
     """Decode the latents of all items in batches that fit, and store the images.
 
     Args:
-        call: the call under way.
-        results: what became of every item of the request, by its place.
-        decoder: the autoencoder that decodes.
-        spent: what the call spent so far beyond evaluations; decoding is added to it.
+        call: the current call.
+        results: the result of every item of the request, by its position.
+        decoder: which autoencoder decodes.
+        spent: the cost of the call so far apart from evaluations; decoding is added to it.
     """
     results = require_finite(results, call.pipeline.denoiser.precision)
     decoded, too_large = _decode(call, results, decoder)
@@ -135,7 +135,7 @@ def store_images(
 def _decode(
     call: EngineCall, results: Mapping[int, ItemResult], decoder: Decoder
 ) -> tuple[dict[int, list[Pixels]], set[int]]:
-    """Return the images of each item, and the items of which an image does not fit into memory alone."""
+    """Return the images of each item, and the items of which a single image does not fit in memory."""
     made = {index: item for index, item in results.items() if isinstance(item, ItemLatents)}
 
     def work(batch: Sequence[tuple[int, Tensor]]) -> list[tuple[int, Pixels]]:

@@ -20,7 +20,7 @@ from faultline_core.editing.solvers import solver as solvers
 from faultline_core.editing.solvers.solver import Consistent, DPMSolver2M
 from faultline_core.editing.sweep import fork_steps
 from faultline_core.types import BlobRef, Solver
-from faultline_services.editor.caches.inversions import CaptionedImage, captioned
+from faultline_services.editor.caches import CaptionedImage, captioned
 from faultline_services.editor.pipeline import Pipeline
 
 SOLVERS: Mapping[Solver, solvers.Solver] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""One request for learned tokens: each class a link further, all of them in shared denoiser calls."""
+"""One request for learned tokens: every class is trained one link further, all in shared denoiser calls."""
 
 from __future__ import annotations
 
@@ -6,25 +6,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from faultline_core.blobs import cache_key
 from faultline_core.contract.base import Outcome
-from faultline_core.contract.tokens import LearnedToken, LearnTokensRequest, LearnTokensResponse
+from faultline_core.contract.tokens import (
+    OWN_PROMPTS,
+    LearnedToken,
+    LearnTokensRequest,
+    LearnTokensResponse,
+    TokenDescription,
+    TokenOffer,
+)
 from faultline_core.editing.driver.driver import Driver
-from faultline_core.editing.textual_inversion import TextualInversionSettings, textual_inversion_walk
+from faultline_core.editing.textual_inversion import TextualInversionSettings, pinned, textual_inversion_walk
 from faultline_core.editing.training_task import Learned
 from faultline_core.errors import Cancelled, FaultlineError, NumericalFailure, ResourceExhausted
 from faultline_core.types import Cost
 from faultline_services.batching.outcomes import failure
 from faultline_services.editor.call import EngineCall, with_share_of_time
-from faultline_services.editor.tokens.checkpoint import (
+from faultline_services.editor.tokens.files import (
     CHECKPOINT_FORMAT,
     Checkpoint,
+    TokenBundle,
+    pack_bundle,
     pack_checkpoint,
     unpack_checkpoint,
 )
 from faultline_services.editor.tokens.learning_task import LearningTask, learning_task
-from faultline_services.editor.tokens.offers import token_offers
 from faultline_services.editor.tokens.training_latents import TrainingLatents
 
 LINK_KIND = "token-link"
@@ -32,7 +41,7 @@ LINK_KIND = "token-link"
 
 @dataclass(frozen=True)
 class ClassState:
-    """A class in this link: its task, what it took, and its checkpoint at the end once it is there."""
+    """A class in this link: its task, its cost, and its checkpoint once the link has ended."""
 
     task: LearningTask
     cost: Cost
@@ -40,9 +49,9 @@ class ClassState:
 
 
 class TokenLearning:
-    """The work of one request; what goes wrong with a class stays with it.
+    """The work of one request; an error of one class does not affect the others.
 
-    The end of each link is cached: a call repeated because its answer was lost costs nothing.
+    The end of each link is cached, so that a call repeated after its answer was lost costs nothing.
     """
 
     def __init__(self, call: EngineCall, request: LearnTokensRequest) -> None:
@@ -53,7 +62,7 @@ class TokenLearning:
         self._latents = TrainingLatents(call.pipeline, call.store, call.sizers)
 
     def answer(self) -> LearnTokensResponse:
-        """Take every class its steps further, and store where each stands."""
+        """Train every class for the steps of this link, and store its state."""
         results = [self._begin(index) for index in range(len(self._request.items))]
         waiting = {
             index: state
@@ -77,7 +86,7 @@ class TokenLearning:
         return LearnTokensResponse(outcomes=outcomes, model=self._pipeline.identity, cost=cost)
 
     def _begin(self, index: int) -> ClassState | FaultlineError:
-        """Find out where a class stands and make ready what it will be shown."""
+        """Find the state of a class and prepare the images of this link."""
         try:
             task = learning_task(self._call, self._request, self._request.items[index], self._latents)
             if task.until == task.checkpoint.state.step:
@@ -98,11 +107,11 @@ class TokenLearning:
         try:
             return unpack_checkpoint(self._store.get(ref), task.recipe, task.initial)
         except FaultlineError:
-            # It may expire between the two look-ups: then it is learned again.
+            # The checkpoint may expire between the two look-ups; then the link is trained again.
             return None
 
     def _key(self, task: LearningTask) -> str:
-        # By what links a class came there is no matter: a chain of them equals one, up to rounding.
+        # The links before do not matter: a chain of them equals a single one, up to rounding.
         precision = self._pipeline.denoiser.precision
         return cache_key(
             format=CHECKPOINT_FORMAT, recipe=dict(task.recipe), until=task.until, precision=precision
@@ -116,7 +125,7 @@ class TokenLearning:
             learning_rate=preset.learning_rate, weight_decay=preset.weight_decay, pin_norm=preset.pin_norm
         )
         tasks = [state.task for state in states.values()]
-        # Templates first: a sample names them by their places.
+        # Templates come first, because samples refer to them by index.
         own = dict.fromkeys(prompt for task in tasks for prompt in task.prompts())
         prompts = [*preset.templates.prompts, *own]
         numbers = {prompt: len(prompts) - len(own) + place for place, prompt in enumerate(own)}
@@ -171,3 +180,44 @@ class TokenLearning:
             dropped=list(end.dropped),
             cost=cost,
         )
+
+
+def token_offers(
+    call: EngineCall, request: LearnTokensRequest, task: LearningTask, end: Checkpoint
+) -> list[TokenOffer]:
+    """Store a bundle for each interpolation weight between the initialiser and the learned token.
+
+    Args:
+        call: the current call.
+        request: the preset and the seed.
+        task: the class, with its initial vectors (k, D).
+        end: its last checkpoint.
+    """
+    model, offers = call.pipeline.identity, []
+    for weight in dict.fromkeys(request.preset.interpolation_weights):
+        description = TokenDescription(
+            class_name=task.item.class_name,
+            initialiser=task.initialiser,
+            model=model,
+            width=end.state.vectors.shape[1],
+            vectors=end.state.vectors.shape[0],
+            steps=end.state.step,
+            pin_norm=request.preset.pin_norm,
+            interpolation_weight=weight,
+            templates=request.preset.templates.name if task.item.prompts is None else OWN_PROMPTS,
+            images=len(task.images),
+            data_digest=cache_key(images=[each.image for each in task.images]),
+            seed=request.seed,
+        )
+        vectors = _interpolated(task.initial, end.state.vectors, weight, pin_norm=request.preset.pin_norm)
+        ref = call.store.put(pack_bundle(TokenBundle(vectors, description)))
+        offers.append(TokenOffer(interpolation_weight=weight, bundle=ref))
+    return offers
+
+
+def _interpolated(initial: Tensor, learned: Tensor, weight: float, *, pin_norm: bool) -> Tensor:
+    """Return the vectors (k, D) at ``weight`` of the way from the initial to the learned ones (k, D)."""
+    # The pinned vectors are those that the text encoder saw; the optimiser's may have any length.
+    seen = pinned(learned, initial) if pin_norm else learned
+    mixed = torch.lerp(initial, seen, weight)
+    return pinned(mixed, initial) if pin_norm else mixed

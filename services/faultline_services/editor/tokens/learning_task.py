@@ -15,13 +15,13 @@ from faultline_core.errors import DatasetEmpty, InvalidRequest
 from faultline_core.text.class_prompts import refuse_slot
 from faultline_core.types import BlobRef
 from faultline_services.editor.call import EngineCall
-from faultline_services.editor.tokens.checkpoint import Checkpoint, Recipe, unpack_checkpoint
+from faultline_services.editor.tokens.files import Checkpoint, Recipe, unpack_checkpoint
 from faultline_services.editor.tokens.training_latents import Shown, TrainingLatents
 
 
 @dataclass(frozen=True, order=True)
 class ClassImage:
-    """An image of a class by its digest, and the prompt it is shown under, if it has one of its own."""
+    """An image of a class by its digest, with its individual prompt, if it has one."""
 
     image: BlobRef
     prompt: str = ""
@@ -41,7 +41,7 @@ class LearningTask:
 
     @property
     def initialiser(self) -> str:
-        """The words whose mean embedding the vectors started from."""
+        """The words whose mean embedding is the initial value."""
         return initialiser_of(self.item)
 
     def shown(self, sample: Sample) -> Shown:
@@ -122,13 +122,13 @@ def learning_task(
 
 
 def initialiser_of(item: LearnTokenItem) -> str:
-    """Return the words whose mean embedding a class starts from."""
+    """Return the words whose mean embedding is a class's initial value."""
     return item.initialiser or item.class_name
 
 
 def _recipe(call: EngineCall, request: LearnTokensRequest, item: LearnTokenItem) -> Recipe:
-    # Not the number of steps: at a constant rate a token may be taken further than was once planned. Nor
-    # the interpolation weights, which change nothing of how it is learned.
+    # Without the number of steps, because a token may be trained longer than first planned, and without the
+    # interpolation weights, which do not affect the training.
     preset = request.preset.model_dump(mode="json", exclude={"steps", "interpolation_weights"})
     return {
         "class_name": item.class_name,
@@ -143,7 +143,7 @@ def _recipe(call: EngineCall, request: LearnTokensRequest, item: LearnTokenItem)
 def _dropped(
     call: EngineCall, request: LearnTokensRequest, item: LearnTokenItem, latents: TrainingLatents
 ) -> tuple[DroppedImage, ...]:
-    """Check all prompts and images, at the first link alone: that no class is refused half-way."""
+    """Check all prompts and images in the first link, so that no class is refused half-way."""
     for prompt in item.prompts or []:
         call.pipeline.prompts.tokenize(prompt, request.preset.vectors)
     lost = latents.unreadable(item.images, call.cancelled)
@@ -157,7 +157,7 @@ def _images(item: LearnTokenItem) -> list[ClassImage]:
 
 def _readable(item: LearnTokenItem, dropped: Sequence[DroppedImage]) -> tuple[ClassImage, ...]:
     lost = {each.image for each in dropped}
-    # Sorted: in what order a folder is listed shall not decide what is learned.
+    # Sorted, so that the order of a folder's listing does not affect the training.
     found = tuple(sorted(each for each in _images(item) if each.image not in lost))
     if found:
         return found

@@ -1,8 +1,8 @@
-"""Tokens that others published as pickles, made into bundles without running what a pickle may hold.
+"""Converts tokens that were published as pickles to bundles, without running code from the pickles.
 
 The ImageNet* tokens (`madrylab/imagenet-star-tokens`) are a ``tokens.zip`` with ``0.bin`` to ``999.bin``, one
-class each in the order of ImageNet: a vector as `torch.save` writes it. Files of textual inversion elsewhere
-hold a dictionary with a placeholder and its vectors.
+per class in the order of ImageNet; each is a vector written by `torch.save`. Other files of textual inversion
+contain a dictionary with a placeholder and its vectors.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from torch import Tensor
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.contract.tokens import TokenDescription
 from faultline_core.errors import InvalidRequest, ModelFormatRefused
-from faultline_services.editor.tokens.bundle import TokenBundle, pack_bundle
+from faultline_services.editor.tokens.files import TokenBundle, pack_bundle
 
 BASE_MODEL = "stabilityai/stable-diffusion-2"
-"""What ImageNet*'s tokens were learned for; the released code names no revision that can still be had."""
+"""The model of ImageNet*'s tokens; the released code names no revision that is still available."""
 UNKNOWN_REVISION = "published"
 LEARNED_STEPS = 3000
 MAX_BYTES = 1_000_000
-"""A vector takes 4 kB: what is larger is none, or was saved with the whole table behind it."""
+"""A vector has 4 kB; a larger file is not a token, or was saved with the whole table."""
 _MEMBER = re.compile(r"(?:.*/)?(\d{1,6})\.bin")
 
 
@@ -36,12 +36,12 @@ def read_published(data: bytes) -> Tensor:
     """Read the vectors (k, D) of one file, in float32.
 
     Raises:
-        ModelFormatRefused: it holds code, is no file of `torch.save`, or no vector is in it.
+        ModelFormatRefused: it contains code, is not a file of `torch.save`, or has no vector.
     """
     if len(data) > MAX_BYTES:
         raise ModelFormatRefused(f"the token's file has {len(data)} bytes, more than {MAX_BYTES}")
     try:
-        # Only tensors and plain containers are built; any other name in the pickle is refused, not called.
+        # Builds only tensors and plain containers; any other name in the pickle is refused, not called.
         loaded: object = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except (
         pickle.UnpicklingError,
@@ -59,8 +59,8 @@ def read_published(data: bytes) -> Tensor:
 
 
 def _vectors(loaded: object) -> Tensor | None:
-    """Find the vectors: alone, as the one value of a dictionary, or there in a pair behind their name."""
-    # Not by recursion: a small pickle nests as deep as it likes.
+    """Find the vectors: alone, as the only value of a dictionary, or there in a pair after their name."""
+    # Without recursion, because even a small pickle can be nested deeply.
     if isinstance(loaded, dict) and len(loaded) == 1:
         loaded = next(iter(loaded.values()))
     if isinstance(loaded, tuple | list) and len(loaded) == 2 and isinstance(loaded[0], str):
@@ -77,7 +77,7 @@ def convert(
 
     Raises:
         InvalidRequest: a token's number has no class name.
-        ModelFormatRefused: a file is refused, and named.
+        ModelFormatRefused: a file is refused; the error names it.
     """
     with zipfile.ZipFile(archive) as files:
         found = {
@@ -88,7 +88,7 @@ def convert(
                 raise InvalidRequest(
                     f"{member.filename!r} has no class name: only {len(class_names)} names are given"
                 )
-            # By the size it unpacks to: a few bytes can claim gigabytes.
+            # By the unpacked size, because a few bytes can expand to gigabytes.
             if member.file_size > MAX_BYTES:
                 raise ModelFormatRefused(
                     f"{member.filename!r} has {member.file_size} bytes, more than a token's {MAX_BYTES}"
@@ -121,10 +121,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m faultline_services.editor.tokens.published")
     parser.add_argument("--archive", type=Path, required=True, help="tokens.zip")
     parser.add_argument(
-        "--class-names", type=Path, required=True, help="text file, one class a line, in order"
+        "--class-names", type=Path, required=True, help="text file, one class per line, in order"
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for the bundles")
-    parser.add_argument("--model", default=BASE_MODEL, help="what the suite calls the model (%(default)s)")
+    parser.add_argument("--model", default=BASE_MODEL, help="the model's name in the suite (%(default)s)")
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
     class_names = given.class_names.read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""Latents of the images that a token learns from: each image, and its mirror, is encoded once."""
+"""Latents of a token's training images: each image and its mirror image are encoded once."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from faultline_core.errors import FaultlineError, ResourceExhausted
 from faultline_core.images.codecs import Pixels, decode_image
 from faultline_core.types import BlobRef, Cost
 from faultline_services.batching.batch_size import BatchSizers
-from faultline_services.editor.caches.tensor_cache import TensorCache
+from faultline_services.editor.caches import TensorCache
 from faultline_services.editor.latent_codec import centre_crop
 from faultline_services.editor.pipeline import Pipeline
 
 CACHE_KIND = "training-latents"
 CACHE_FORMAT = 1
-"""Raised when an image's latents come out differently than before."""
+"""To be increased when equal images give other latents than before."""
 
 Shown = tuple[BlobRef, bool]
-"""An image by its bytes, and whether it is mirrored."""
+"""An image by its digest, and whether it is mirrored."""
 
 
 class TrainingLatents:
-    """Encodes what a link will be shown, and nothing else: of a large class, a small part."""
+    """Encodes only the images of a link, which are a small part of a large class."""
 
     def __init__(self, pipeline: Pipeline, store: BlobStore, sizers: BatchSizers) -> None:
         self._pipeline, self._store, self._sizers = pipeline, store, sizers
@@ -34,13 +34,13 @@ class TrainingLatents:
             "revision": pipeline.identity.revision,
             "resolution": pipeline.codec.resolution,
         }
-        # The autoencoder's precision, which is not the denoiser's.
+        # The autoencoder's precision, which may differ from the denoiser's.
         precision = str(pipeline.null.dtype).removeprefix("torch.")
         self._cache = TensorCache(store, CACHE_KIND, CACHE_FORMAT, model, precision)
         self._known: dict[Shown, Tensor] = {}
 
     def unreadable(self, images: Iterable[BlobRef], cancelled: Cancellation) -> dict[BlobRef, FaultlineError]:
-        """Decode every image and return what is wrong with those that cannot be read."""
+        """Decode every image and return the errors of those that cannot be read."""
         found = {}
         for image in dict.fromkeys(images):
             raise_if_cancelled(cancelled)
@@ -51,11 +51,11 @@ class TrainingLatents:
         return found
 
     def prepare(self, wanted: Iterable[Shown], cancelled: Cancellation) -> Cost:
-        """Find or encode images, and return what the encoding took.
+        """Find or encode images, and return the cost of the encoding.
 
         Raises:
-            ArtifactMissing, ArtifactCorrupt: an image could be read before, and no longer can be.
-            ResourceExhausted: not even one fits into memory.
+            ArtifactMissing, ArtifactCorrupt: an image can no longer be read.
+            ResourceExhausted: not even one image fits in memory.
         """
         missing = [shown for shown in dict.fromkeys(wanted) if not self._find(shown)]
 
@@ -87,5 +87,5 @@ class TrainingLatents:
     def _image(self, shown: Shown) -> Pixels:
         image, mirrored = shown
         pixels = centre_crop(decode_image(self._store.get(image)), self._pipeline.codec.resolution)
-        # Pixels, not latents: the mirror of an image's latents is not what its mirror is encoded to.
+        # Mirrors pixels, because the mirrored latents of an image are not the latents of the mirrored image.
         return np.ascontiguousarray(pixels[:, ::-1]) if mirrored else pixels

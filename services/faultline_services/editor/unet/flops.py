@@ -15,14 +15,14 @@ from faultline_core.editing.denoiser import EvaluationFlops
 from faultline_core.types import Cost, Decoder
 
 KEPT = 64
-"""Configurations and shapes remembered; a process loads one or two."""
+"""Number of cached configurations and shapes; a process loads one or two."""
 
 
 @dataclass(frozen=True)
 class PipelineFlops:
-    """Operations of one evaluation, of encoding and of decoding one image; a multiply-add is two.
+    """Operations of one evaluation, and of encoding and decoding one image; a multiply-add counts as two.
 
-    ``preview`` is decoding by the small autoencoder, 0 where there is none.
+    ``preview`` is for decoding by the small autoencoder, 0 if there is none.
     """
 
     evaluation: EvaluationFlops
@@ -31,11 +31,11 @@ class PipelineFlops:
     preview: int = 0
 
     def encoding(self, images: int) -> Cost:
-        """Cost of encoding images to latents."""
+        """Return the cost of encoding images to latents."""
         return Cost(vae_passes=images, flops=images * self.encode)
 
     def decoding(self, images: int, decoder: Decoder = "full") -> Cost:
-        """Cost of decoding latents to images."""
+        """Return the cost of decoding latents to images."""
         one = self.preview if decoder == "preview" else self.decode
         return Cost(vae_passes=images, flops=images * one)
 
@@ -43,21 +43,21 @@ class PipelineFlops:
 def evaluation_flops(
     unet: UNet2DConditionModel, latents: tuple[int, int, int], text: tuple[int, int]
 ) -> EvaluationFlops:
-    """Count for one sample (C, H, W) under a text (L, D).
+    """Count the operations for one sample (C, H, W) with a text (L, D).
 
-    Backward is what the gradient of the text embedding takes with frozen weights (Mokady et al. 2022); the
-    maps that a control forms beyond plain attention are not in it.
+    Backward is the gradient of the text embedding with frozen weights (Mokady et al. 2022). Attention maps
+    that a control computes in addition to plain attention are not counted.
     """
     return _evaluation_flops(_key(unet), latents, text)
 
 
 def autoencoder_flops(vae: AutoencoderKL, latents: tuple[int, int, int], resolution: int) -> tuple[int, int]:
-    """Count for encoding and for decoding one square image."""
+    """Count the operations of encoding and of decoding one square image."""
     return _autoencoder_flops(_key(vae), latents, resolution)
 
 
 def preview_flops(preview: AutoencoderTiny, latents: tuple[int, int, int]) -> int:
-    """Count for decoding one image by a small autoencoder."""
+    """Count the operations of decoding one image by a small autoencoder."""
     return _preview_flops(_key(preview), latents)
 
 
@@ -73,11 +73,11 @@ def pipeline_flops(
     Args:
         unet: the network that is evaluated.
         vae: the autoencoder.
-        preview: the small autoencoder, where the suite has one.
+        preview: the small autoencoder, if the suite has one.
         latents: the shape (C, H, W) of one image's latents.
         text: the shape (L, D) of one embedded prompt.
     """
-    # Every block of the autoencoder but its last doubles the sides.
+    # Every block of the autoencoder except the last doubles the sides.
     resolution = latents[1] * 2 ** (len(vae.config.block_out_channels) - 1)
     encode, decode = autoencoder_flops(vae, latents, resolution)
     previewed = 0 if preview is None else preview_flops(preview, latents)
@@ -85,7 +85,7 @@ def pipeline_flops(
 
 
 def _key(model: UNet2DConditionModel | AutoencoderKL | AutoencoderTiny) -> str:
-    # Private entries name the file and the library's version.
+    # Private entries contain the file's name and the library's version.
     config = {name: value for name, value in model.config.items() if not name.startswith("_")}
     return json.dumps(config, sort_keys=True)
 
@@ -100,7 +100,7 @@ def _evaluation_flops(config: str, latents: tuple[int, int, int], text: tuple[in
     unet = _meta_copy(UNet2DConditionModel, config)
     sample, time = torch.empty(1, *latents, device="meta"), torch.zeros(1, device="meta")
     embedding = torch.empty(1, *text, device="meta", requires_grad=True)
-    # The meta device has no fused attention: its two matrix products are counted one by one.
+    # The meta device has no fused attention, so its two matrix products are counted separately.
     with FlopCounterMode(display=False) as counter, torch.enable_grad():
         output = unet(sample, time, embedding, return_dict=False)[0]
         forward = int(counter.get_total_flops())

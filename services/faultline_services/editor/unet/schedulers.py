@@ -1,4 +1,4 @@
-"""A scheduler of diffusers, by its class name, as the walk of one batch of images wants it."""
+"""A diffusers scheduler, by its class name, for the walk of one batch of images."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from faultline_core.types import Scheduler
 
 
 class DiffusersScheduler:
-    """One instance for one walk, with the noise levels and the prediction of a model's own configuration.
+    """A scheduler for one walk, with the noise levels and the prediction type of a model's configuration.
 
-    What it draws on the way comes from the ``generators`` of the images, one each, which have drawn their
-    starting noise before: an image depends on its seed alone, and no step sees that noise again.
+    Its random draws come from the images' ``generators``, one per image, after their starting noise: an image
+    depends on its seed alone, and no step repeats that noise.
     """
 
     def __init__(
@@ -38,25 +38,26 @@ class DiffusersScheduler:
         try:
             self._scheduler.set_timesteps(steps, device=device)
         except ValueError as error:
-            told = f"{name!r} takes no {steps} steps here: {error}"
-            raise InvalidRequest(told, pointer="/steps") from error
+            raise InvalidRequest(
+                f"{name!r} takes no {steps} steps here: {error}", pointer="/steps"
+            ) from error
         self.timesteps: tuple[float, ...] = tuple(self._scheduler.timesteps.tolist())
-        # Those that draw nothing take no generator. Other knobs, as eta, keep the scheduler's own default.
+        # Schedulers without random draws take no generator. Other options, such as eta, keep their defaults.
         takes = inspect.signature(self._scheduler.step).parameters
         self._drawing = {"generator": list(generators)} if "generator" in takes else {}
 
     def begin(self, noise: Tensor) -> Tensor:
-        """Scale unit noise to the first level's."""
+        """Scale unit noise to the first noise level."""
         started: Tensor = noise * self._scheduler.init_noise_sigma
         return started
 
     def seen(self, latents: Tensor, index: int) -> Tensor:
-        """Scale latents to what the network was trained on."""
+        """Scale latents to the network's input."""
         scaled: Tensor = self._scheduler.scale_model_input(latents, self._scheduler.timesteps[index])
         return scaled
 
     def advance(self, latents: Tensor, output: Tensor, index: int) -> Tensor:
-        """Take a step."""
+        """Return the latents after a step."""
         timestep = self._scheduler.timesteps[index]
         stepped: Tensor = self._scheduler.step(output, timestep, latents, return_dict=False, **self._drawing)[
             0

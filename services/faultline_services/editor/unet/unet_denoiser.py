@@ -22,7 +22,7 @@ LONGEST_PERIOD = 10000.0
 
 
 class UNetDenoiser:
-    """Frozen weights; computes in the UNet's precision and answers in that of the latents."""
+    """A UNet with frozen weights; it computes in its own precision and returns that of the latents."""
 
     def __init__(self, unet: UNet2DConditionModel) -> None:
         self._unet = unet.eval().requires_grad_(requires_grad=False)
@@ -32,20 +32,20 @@ class UNetDenoiser:
 
     @property
     def precision(self) -> str:
-        """The type the weights compute in, as ``float32``."""
+        """The type of the weights, such as ``float32``."""
         return str(self._unet.dtype).removeprefix("torch.")
 
     @property
     def takes_guidance(self) -> bool:
-        """Whether guidance is an input of the network, instead of a mix of two evaluations."""
+        """Whether guidance is an input of the network instead of a mix of two evaluations."""
         return self._width is not None
 
     @contextmanager
     def guided(self, guidance: float) -> Iterator[float]:
-        """Evaluate at a guidance meanwhile, if the network takes one in; else at none.
+        """Set the guidance within the context, if it is an input of the network.
 
         Yields:
-            The guidance left for the caller to apply between two evaluations: 1 where the network does.
+            The guidance that the caller has to apply between two evaluations; 1 if the network applies it.
         """
         if self._width is None:
             yield guidance
@@ -58,8 +58,8 @@ class UNetDenoiser:
 
     @contextmanager
     def in_float32(self) -> Iterator[None]:
-        """Compute in float32 meanwhile; the weights are the very same again afterwards, whatever happens."""
-        # Kept and put back rather than cast back: exact, and graphs captured over them stay valid.
+        """Compute in float32 within the context; the original weights are always restored afterwards."""
+        # Restored rather than cast back: this is exact, and graphs captured over them stay valid.
         kept = [(part, part.data) for part in [*self._unet.parameters(), *self._unet.buffers()]]
         try:
             for part, data in kept:
@@ -94,7 +94,7 @@ class UNetDenoiser:
 def guidance_embedding(guidance: float, width: int) -> Tensor:
     """Embed a guidance scale into (1, width) float32: sines, then cosines, of w - 1 (Meng et al. 2023).
 
-    At guidance 1, the conditional output alone, it stands for 0.
+    Guidance 1, which is the conditional output alone, is embedded as 0.
     """
     half = width // 2
     exponents = torch.arange(half, dtype=torch.float32) * -(math.log(LONGEST_PERIOD) / (half - 1))
@@ -106,8 +106,8 @@ def guidance_embedding(guidance: float, width: int) -> Tensor:
 def schedule_from_config(config: dict[str, Any]) -> NoiseSchedule:
     """Read the noise levels from the configuration of any diffusers scheduler; Faultline samples with DDIM.
 
-    Absent fields take diffusers' own defaults. That of a few-step model, `LCMScheduler`, names no spacing:
-    it skips through the steps that the model was distilled on.
+    Missing fields have diffusers' defaults. The `LCMScheduler` of a few-step model has no spacing field: it
+    uses a subset of the steps that the model was distilled on.
     """
     few_steps = config.get("_class_name") == "LCMScheduler"
     return NoiseSchedule(

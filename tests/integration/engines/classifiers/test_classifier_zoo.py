@@ -65,7 +65,7 @@ def test_a_suite_can_forbid_the_zoo(root: Path, store: BlobStore) -> None:
 
 
 class Hub:
-    """Stands for the hub's download: remembers whether the network was allowed, then answers or raises."""
+    """Replaces the hub's download: records whether the network was allowed, then answers or raises."""
 
     def __init__(self, *answers: str | Exception) -> None:
         self.answers = list(answers)

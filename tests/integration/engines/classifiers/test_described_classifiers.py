@@ -119,16 +119,16 @@ def test_a_remote_classifier_is_described_only_by_its_metadata(root: Path, store
     found = of_server(httpx.Response(200, json=METADATA), root, store)
     assert (found.resolution, found.description) == (64, "onnxruntime_onnx")
     assert (found.architecture, found.parameters, found.training, found.classes) == ("", None, "", None)
-    told = {"architecture": "resnet50", "parameters": 25, "training": "ours", "labels": ["sea", "boat"]}
-    found = of_server(httpx.Response(200, json=METADATA | {"parameters": told}), root, store)
+    given = {"architecture": "resnet50", "parameters": 25, "training": "ours", "labels": ["sea", "boat"]}
+    found = of_server(httpx.Response(200, json=METADATA | {"parameters": given}), root, store)
     assert (found.architecture, found.parameters, found.training) == ("resnet50", 25, "ours")
     assert found.classes == ["sea", "boat"]
 
 
 @pytest.mark.parametrize("count", [0, -1, True, "25", 2.5, None])
 def test_an_invalid_parameter_count_is_left_empty(count: object, root: Path, store: BlobStore) -> None:
-    told = {"architecture": 7, "parameters": count, "training": ["a"]}
-    found = of_server(httpx.Response(200, json=METADATA | {"parameters": told}), root, store)
+    given = {"architecture": 7, "parameters": count, "training": ["a"]}
+    found = of_server(httpx.Response(200, json=METADATA | {"parameters": given}), root, store)
     assert (found.architecture, found.parameters, found.training) == ("", None, "")
 
 

@@ -8,8 +8,14 @@ from itertools import pairwise
 import pytest
 import torch
 
-from faultline_services.batching.batch_size import FIRST_PATIENCE, BatchSizer, BatchSizers
-from faultline_services.batching.memory import DoesNotFit, is_out_of_memory, within_memory
+from faultline_services.batching.batch_size import (
+    FIRST_PATIENCE,
+    BatchSizer,
+    BatchSizers,
+    DoesNotFit,
+    is_out_of_memory,
+    within_memory,
+)
 
 ON_A_CPU = RuntimeError(
     "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried"
@@ -19,7 +25,7 @@ NO_ROOM = [torch.OutOfMemoryError("CUDA out of memory"), MemoryError(), ON_A_CPU
 
 
 class Machine:
-    """Notes what it did, and runs out of memory above ``room`` samples."""
+    """Records its calls, and runs out of memory above ``room`` samples."""
 
     def __init__(self, room: int, error: BaseException = NO_ROOM[0]) -> None:
         self.room, self.error = room, error
@@ -156,7 +162,7 @@ def test_failed_attempts_release_their_memory() -> None:
 
     def work() -> None:
         activations = Activations()
-        raise torch.OutOfMemoryError(f"no room beside {id(activations)}")
+        raise torch.OutOfMemoryError(f"no memory next to {id(activations)}")
 
     with pytest.raises(DoesNotFit):
         within_memory(work)

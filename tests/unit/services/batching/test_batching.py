@@ -19,11 +19,11 @@ from faultline_services.batching.merged_calls import MergedCalls, shares
 from faultline_services.models.model_cache import Loaded, ModelCache
 
 LONG = 60.0
-"""A wait that no test survives: what must not wait for it is proved by ending."""
+"""A wait longer than any test: a test that ends shows that nothing waited for it."""
 
 
 class Recorder:
-    """Doubles numbers, keeps the batches, and can be held up."""
+    """Doubles numbers, records the batches, and can be blocked."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[str, list[int]]] = []

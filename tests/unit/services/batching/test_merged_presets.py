@@ -30,7 +30,7 @@ async def test_calls_with_different_presets_are_not_merged() -> None:
     merged: MergedCalls[EditorPreset, EditItem, EditedImage] = MergedCalls(
         edit, EngineThread(hung_after_s=60.0), max_wait=0.0
     )
-    # Presets that are equal are one key, whoever built them.
+    # Equal presets are one key, even as separate objects.
     same = QUICK.model_copy()
     first, failed, second = await asyncio.gather(
         merged(QUICK, [ITEM]), merged(LONG, [ITEM]), merged(same, [ITEM, ITEM]), return_exceptions=True

@@ -17,7 +17,7 @@ from faultline_services.models.cached_forward import Arrays, CachedForward
 
 
 class Machine:
-    """Squares numbers in batches and notes their sizes; some numbers need more memory than others."""
+    """Squares numbers in batches and records the sizes; some numbers need more memory than others."""
 
     def __init__(self, memory: int = 10**9) -> None:
         self.memory = memory

@@ -10,7 +10,7 @@ import torch
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import EditItem, EditorPreset
 from faultline_core.editing.sweep import Fork
-from faultline_services.editor.caches.forks import ForkCache
+from faultline_services.editor.caches import ForkCache
 
 ITEM = EditItem(image="0" * 64, caption="a red bus", edited_caption="a blue bus")
 PRESET = EditorPreset(steps=10)

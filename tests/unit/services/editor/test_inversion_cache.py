@@ -11,7 +11,7 @@ from faultline_core.blobs import BlobStore
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.editing.inversion.inversion import Inverted
 from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, FaultlineError
-from faultline_services.editor.caches.inversions import CaptionedImage, InversionCache, inversion_part
+from faultline_services.editor.caches import CaptionedImage, InversionCache, inversion_part
 
 SOURCE = CaptionedImage("0" * 64, "a red bus")
 PRESET = EditorPreset(steps=3)
@@ -19,7 +19,7 @@ MADE = Inverted(torch.randn(1, 4, 2, 2, 2), torch.randn(1, 1, 5, 3), torch.zeros
 
 
 class LosingStore(BlobStore):
-    """Knows what it remembers and can read none of it."""
+    """A store that finds every reference but can read none of the blobs."""
 
     error: FaultlineError | None = None
     content: bytes | None = None

@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from faultline_core.errors import InvalidRequest, ModelFormatRefused
-from faultline_services.editor.tokens.bundle import unpack_bundle
+from faultline_services.editor.tokens.files import unpack_bundle
 from faultline_services.editor.tokens.published import BASE_MODEL, MAX_BYTES, convert, main, read_published
 
 VECTOR = torch.arange(8, dtype=torch.float32)
 
 
 class Malicious:
-    """Whoever unpickles it makes a folder."""
+    """Unpickling it creates a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -76,7 +76,7 @@ def test_a_pickle_with_code_is_refused_without_running_it(tmp_path: Path, legacy
     with pytest.raises(ModelFormatRefused, match="contains code"):
         read_published(pickle.dumps(Malicious(trap), protocol=2))
     assert not trap.exists()
-    # That it is no harmless one: read the way it wants to be, it does its work.
+    # It is harmful: ordinary unpickling runs it.
     pickle.loads(pickle.dumps(Malicious(trap)))
     assert trap.is_dir()
 
@@ -122,14 +122,14 @@ def test_an_archive_becomes_one_bundle_per_class(tmp_path: Path) -> None:
     names = [f"class {number}" for number in range(11)]
     found = dict(convert(file, names))
     assert list(found) == [0, 2, 10]
-    told = found[10].description
+    about = found[10].description
     assert found[10].vectors.equal(VECTOR[None] + 10)
-    assert (told.class_name, told.initialiser, told.width, told.vectors) == ("class 10", "class 10", 8, 1)
-    assert (told.model.id, told.steps, told.pin_norm, told.data_digest) == (BASE_MODEL, 3000, True, None)
+    assert (about.class_name, about.initialiser, about.width, about.vectors) == ("class 10", "class 10", 8, 1)
+    assert (about.model.id, about.steps, about.pin_norm, about.data_digest) == (BASE_MODEL, 3000, True, None)
 
 
 @pytest.mark.parametrize(
-    ("members", "names", "error", "told"),
+    ("members", "names", "error", "message"),
     [
         ({"3.bin": saved(VECTOR)}, ["boat"], InvalidRequest, "'3.bin' has no class name"),
         ({"0.bin": b"x"}, ["boat"], ModelFormatRefused, "'0.bin': "),
@@ -137,9 +137,9 @@ def test_an_archive_becomes_one_bundle_per_class(tmp_path: Path) -> None:
     ],
 )
 def test_an_invalid_archive_member_is_refused_by_name(
-    tmp_path: Path, members: dict[str, bytes], names: list[str], error: type[Exception], told: str
+    tmp_path: Path, members: dict[str, bytes], names: list[str], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         list(convert(archive(tmp_path / "tokens.zip", members), names))
 
 

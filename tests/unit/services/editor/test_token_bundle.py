@@ -11,7 +11,7 @@ from safetensors.torch import save
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.contract.tokens import TokenDescription
 from faultline_core.errors import InvalidRequest, ModelFormatRefused
-from faultline_services.editor.tokens.bundle import KIND, TokenBundle, pack_bundle, unpack_bundle
+from faultline_services.editor.tokens.files import TOKEN_KIND, TokenBundle, pack_bundle, unpack_bundle
 
 SD_2 = ModelIdentity(id="stabilityai/stable-diffusion-2", revision="2" * 64)
 TOLD = TokenDescription(
@@ -60,8 +60,8 @@ def test_a_bundle_of_another_revision_of_the_model_is_accepted() -> None:
     BUNDLE.require_fit(SD_2.model_copy(update={"revision": "3" * 64}), 6)
 
 
-def told(**changes: object) -> dict[str, str]:
-    return {KIND: json.dumps(TOLD.model_dump(mode="json") | changes)}
+def described(**changes: object) -> dict[str, str]:
+    return {TOKEN_KIND: json.dumps(TOLD.model_dump(mode="json") | changes)}
 
 
 WHOLE = {"vectors": BUNDLE.vectors}
@@ -69,15 +69,15 @@ REFUSED = {
     "no bytes": (b"", "not safetensors"),
     "a pickle": (b"\x80\x04\x95\x00\x00\x00\x00\x00\x00\x00\x00.", "not safetensors"),
     "half of it": (pack_bundle(BUNDLE)[:-9], "not safetensors"),
-    "nothing told": (save(WHOLE), f"do not describe a {KIND}"),
-    "something else told": (save(WHOLE, metadata={"other": "{}"}), f"do not describe a {KIND}"),
-    "no JSON told": (save(WHOLE, metadata={KIND: "{"}), f"do not describe a {KIND}"),
-    "a field missing": (save(WHOLE, metadata={KIND: "{}"}), "description is invalid"),
-    "another version": (save(WHOLE, metadata=told(format=2)), "version 2, not 1"),
-    "another width told": (save(WHOLE, metadata=told(width=7)), "2 vectors of 7"),
-    "another name of the tensor": (save({"emb": BUNDLE.vectors}, metadata=told()), "2 vectors of 6"),
-    "half precision": (save({"vectors": BUNDLE.vectors.half()}, metadata=told()), "2 vectors of 6"),
-    "NaN": (save({"vectors": BUNDLE.vectors * torch.nan}, metadata=told()), "not finite"),
+    "no description": (save(WHOLE), f"do not describe a {TOKEN_KIND}"),
+    "another description": (save(WHOLE, metadata={"other": "{}"}), f"do not describe a {TOKEN_KIND}"),
+    "no JSON in it": (save(WHOLE, metadata={TOKEN_KIND: "{"}), f"do not describe a {TOKEN_KIND}"),
+    "a field missing": (save(WHOLE, metadata={TOKEN_KIND: "{}"}), "description is invalid"),
+    "another version": (save(WHOLE, metadata=described(format=2)), "version 2, not 1"),
+    "another width described": (save(WHOLE, metadata=described(width=7)), "2 vectors of 7"),
+    "another name of the tensor": (save({"emb": BUNDLE.vectors}, metadata=described()), "2 vectors of 6"),
+    "half precision": (save({"vectors": BUNDLE.vectors.half()}, metadata=described()), "2 vectors of 6"),
+    "NaN": (save({"vectors": BUNDLE.vectors * torch.nan}, metadata=described()), "not finite"),
 }  # fmt: skip
 
 
@@ -90,4 +90,4 @@ def test_an_invalid_bundle_is_refused_with_a_reason(case: str) -> None:
 
 
 def test_a_field_of_a_later_version_is_ignored() -> None:
-    assert unpack_bundle(save(WHOLE, metadata=told(learned_by="somebody"))).description == TOLD
+    assert unpack_bundle(save(WHOLE, metadata=described(learned_by="somebody"))).description == TOLD

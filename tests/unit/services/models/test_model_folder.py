@@ -10,8 +10,12 @@ from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
 from faultline_core.errors import ModelFormatRefused, UnknownModel
 from faultline_services.models import model_folder as module
-from faultline_services.models.model_folder import folder_revision, model_folder, stays_inside
-from faultline_services.models.safetensors_file import require_safetensors
+from faultline_services.models.model_folder import (
+    folder_revision,
+    model_folder,
+    require_safetensors,
+    stays_inside,
+)
 
 FILES = {
     "model.safetensors": (2).to_bytes(8, "little") + b"{}",
@@ -30,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def downloaded(monkeypatch: pytest.MonkeyPatch, answer: Path | Exception) -> list[dict[str, object]]:
-    """Stand in for the hub's cache; return what it was asked."""
+    """Replace the hub's cache; return the requests to it."""
     asked: list[dict[str, object]] = []
 
     def snapshot(name: str, **options: object) -> str:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from faultline_core.errors import ModelFormatRefused
-from faultline_services.models.safetensors_file import require_readable, require_safetensors
+from faultline_services.models.model_folder import require_readable, require_safetensors
 
 
 def file_of(header: object, data: bytes = b"", *, length: int | None = None) -> bytes:
-    """A file with this header, which may say another length than it has."""
+    """A file with this header, whose stated length may be wrong."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return struct.pack("<Q", len(text) if length is None else length) + text + data
 
@@ -25,7 +25,7 @@ def tensor(start: int, end: int, shape: object = (2,), dtype: str = "F32") -> di
 
 
 class Opened:
-    """Would leave a file behind where somebody unpickles it."""
+    """Unpickling it leaves a file behind."""
 
     def __init__(self, trace: str) -> None:
         self.trace = trace
@@ -100,7 +100,7 @@ def test_a_pickle_named_safetensors_is_refused_without_unpickling(tmp_path: Path
     with pytest.raises(ModelFormatRefused):
         require_readable(file)
     assert not trace.exists()
-    # The trap works: whoever unpickles it leaves the trace.
+    # The trap works: unpickling the file leaves the trace.
     pickle.loads(file.read_bytes())
     assert trace.exists()
 

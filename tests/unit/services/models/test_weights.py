@@ -25,10 +25,10 @@ FILES = (
     "scorer/sentence/model.safetensors",
     "scorer/masked-lm/model.safetensors",
 )
-"""What the miniature suite's services cannot start without."""
+"""The folders that the miniature suite's services need to start."""
 
 OF_SERVICES = {"preview": "editor"}
-"""Folders that do not bear the name of the service that loads them."""
+"""Folders whose names differ from the service that loads them."""
 
 NO_TENSORS = (2).to_bytes(8, "little") + b"{}"
 """The smallest safetensors file."""

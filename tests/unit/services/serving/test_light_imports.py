@@ -39,7 +39,7 @@ def file_of(module: str) -> Path | None:
 
 @cache
 def imported(module: str) -> frozenset[str]:
-    """Names that importing ``module`` imports at once; those within functions come later."""
+    """Names that ``module`` imports at its top level, not within functions."""
     file = file_of(module)
     assert file is not None
     tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -57,7 +57,7 @@ def _named(statement: ast.stmt) -> Iterator[str]:
 
 
 def reached(door: str) -> set[str]:
-    """Every module of ours, and every top-level package of others, that importing ``door`` brings in."""
+    """Every module of ours, and every top-level package of others, that importing ``door`` imports."""
     seen: set[str] = set()
     ahead = [door]
     while ahead:

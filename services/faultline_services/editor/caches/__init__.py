@@ -1,1 +1,0 @@
-"""What the editor caches in the store: inversions, forks of the sweep, latents of previews."""

@@ -1,0 +1,124 @@
+"""The HTTP application of every service: health, request guard, cancelled connections, problem documents."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import math
+from collections.abc import Callable
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER, ServiceHealth
+from faultline_core.errors import Cancelled, DeadlineExceeded, InvalidRequest, RateLimited, Unauthorized
+from faultline_http import ProblemMiddleware, install_error_handlers
+from faultline_services.settings import ServiceSettings
+
+DISCONNECT = "http.disconnect"
+HEALTH_PATH = "/healthz"
+
+
+async def answer_while_connected(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Let ``app`` answer, and cancel it as soon as the client has gone.
+
+    Raises:
+        Cancelled: the client disconnected before the answer.
+    """
+    complete = asyncio.Event()
+
+    async def read() -> Message:
+        message = await receive()
+        if not message.get("more_body", False):
+            complete.set()
+        return message
+
+    # A server reports a disconnect only to an application that keeps receiving after the body; FastAPI stops.
+    async def leave() -> None:
+        await complete.wait()
+        while (await receive())["type"] != DISCONNECT:
+            pass
+
+    answering = asyncio.ensure_future(app(scope, read, send))
+    leaving = asyncio.ensure_future(leave())
+    try:
+        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            raise Cancelled(f"the client of {scope['path']!r} closed its connection; send the request again")
+        await answering
+    finally:
+        # A deadline or Serve itself may have cancelled the wait: neither task may outlive it.
+        answering.cancel()
+        leaving.cancel()
+        await asyncio.gather(answering, leaving, return_exceptions=True)
+
+
+class RequestGuard:
+    """Passes a request if it has the secret, the queue has room and its deadline has not passed.
+
+    Only ``/healthz`` is answered without the secret. The deadline is a header in seconds, at most
+    ``request_timeout_s``. Work ends at its deadline, or when its client disconnects.
+    """
+
+    def __init__(self, app: ASGIApp, *, settings: ServiceSettings) -> None:
+        self._app = app
+        self._secret = settings.shared_secret().encode()
+        self._max_queue = settings.max_queue
+        self._timeout_s = settings.request_timeout_s
+        self._inside = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # The scope's path includes the prefix under which Serve mounts the application.
+        if scope["type"] != "http" or scope["path"].removeprefix(scope.get("root_path", "")) == HEALTH_PATH:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        self._check_secret(request)
+        seconds = self._seconds(request)
+        if self._inside >= self._max_queue:
+            raise RateLimited(f"the queue is full ({self._max_queue} requests); retry later")
+        self._inside += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await answer_while_connected(self._app, scope, receive, send)
+        except TimeoutError as error:
+            raise DeadlineExceeded(
+                f"{scope['path']!r} took longer than the deadline of {seconds:g} s; send fewer items or "
+                f"raise {DEADLINE_HEADER}"
+            ) from error
+        finally:
+            self._inside -= 1
+
+    def _check_secret(self, request: Request) -> None:
+        # In constant time, or the secret could be guessed byte by byte.
+        if not hmac.compare_digest(request.headers.get(SECRET_HEADER, "").encode(), self._secret):
+            raise Unauthorized(
+                f"the header {SECRET_HEADER} is missing or wrong; send what FAULTLINE_SECRET_FILE holds"
+            )
+
+    def _seconds(self, request: Request) -> float:
+        given = request.headers.get(DEADLINE_HEADER)
+        if given is None:
+            return self._timeout_s
+        try:
+            seconds = float(given)
+        except ValueError:
+            seconds = math.nan
+        if not math.isfinite(seconds):
+            raise InvalidRequest(f"{DEADLINE_HEADER} is {given!r}; send a finite number of seconds")
+        if seconds <= 0:
+            raise DeadlineExceeded(f"{DEADLINE_HEADER} is {given!r}: the deadline has already passed")
+        return min(seconds, self._timeout_s)
+
+
+def service_app(title: str, settings: ServiceSettings, health: Callable[[], ServiceHealth]) -> FastAPI:
+    """Return an application that answers ``/healthz`` and turns every error into problem+json."""
+    # FastAPI's documentation pages load scripts from another host.
+    app = FastAPI(title=f"Faultline {title}", docs_url=None, redoc_url=None)
+    app.add_middleware(RequestGuard, settings=settings)
+    # Serve's proxy appends the request id to each response; ours would be a second header.
+    app.add_middleware(ProblemMiddleware, server=f"the {title}", add_request_id=False)
+    install_error_handlers(app)
+    app.add_api_route(HEALTH_PATH, health, response_model=ServiceHealth)
+    return app

@@ -1,1 +1,0 @@
-"""The services' own HTTP machinery; what they share with the gateway is `faultline_http`."""
