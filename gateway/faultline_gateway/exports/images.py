@@ -48,7 +48,7 @@ def _path(record: Record, inventory: Inventory, taken: Counter[str]) -> str:
     folder = f"{inventory.shift_folders[record.shift]}/{inventory.class_folders[record.class_name]}"
     name = record.image[:_SHOWN_OF_REF] if record.seed is None else str(record.seed)
     taken[f"{folder}/{name}"] += 1
-    # Several sources of one shift and class share their seeds.
+    # Several image sources of one shift and class share their seeds.
     again = taken[f"{folder}/{name}"]
     return f"{folder}/{name}.png" if again == 1 else f"{folder}/{name}-{again}.png"
 

@@ -13,7 +13,7 @@ from faultline_core.errors import DatasetEmpty
 from faultline_gateway.exports.folders import folders
 from faultline_gateway.exports.records import SCORES, Record
 
-COUNTED = ("class_name", "shift", "source", "model", "bundle", "verdict", "origin")
+COUNTED = ("class_name", "shift", "image_source", "model", "bundle", "verdict", "origin")
 """Fields of a record whose values an inventory counts."""
 
 

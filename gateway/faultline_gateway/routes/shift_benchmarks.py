@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import BenchmarkSource, ShiftBenchmarkCreate
+from faultline_core.contract.shift_benchmarks import ImageSource, ShiftBenchmarkCreate
 from faultline_core.contract.shift_thresholds import (
     Inspections,
     ShiftThresholdDecision,
@@ -56,10 +56,10 @@ def inspect_shift(
     run_id: str,
     context: Context,
     shift: Annotated[str, Query(min_length=1, max_length=500)],
-    source: BenchmarkSource | None = None,
+    image_source: ImageSource | None = None,
 ) -> Inspections:
     """Return images of a shift around fixed percentiles, to look at before a threshold is set."""
-    return decisions.inspect_shift(run_id, shift, source, context.ledger)
+    return decisions.inspect_shift(run_id, shift, image_source, context.ledger)
 
 
 @router.get("/{run_id}/shift-thresholds")

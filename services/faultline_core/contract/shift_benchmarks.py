@@ -15,18 +15,15 @@ CATALOGUE = "catalogue"
 """As ``shifts``: the 23 shifts of the paper's Table 1."""
 
 
-GenerationSource = Literal["token", "class-name"]
-"""What stands for the class in a prompt: its learned token, or its plain name."""
-
-BenchmarkSource = Literal["token", "class-name", "retrieval", "scraped", "photographs"]
+ImageSource = Literal["token", "class-name", "retrieval", "scraped", "photographs"]
 """Where images of a class under a shift come from (Dataset Interfaces, sections 3 and 4).
 
 Generated from tokens or names; the CLIP nearest neighbours of the prompt in a folder; a scraped folder's
 first ``n`` of a class; or the user's own photographs of each condition.
 """
 
-ImageSource = Literal["token", "class-name", "retrieval", "scraped", "photographs", "real"]
-"""An image source, or ``real``: the dataset's own images, which the thresholds and controls come from."""
+ImageSourceOrReal = Literal["token", "class-name", "retrieval", "scraped", "photographs", "real"]
+"""An image source, or ``real``: the dataset's own images, which set the thresholds and serve as controls."""
 
 ShiftText = Annotated[str, Field(min_length=1, max_length=300)]
 """A shift's name in the catalogue, words such as "in the snow", or a whole prompt with ``<class>`` in it."""
@@ -60,7 +57,7 @@ class ShiftBenchmarkCreate(RequestBody):
     class_shifts: dict[ClassName, list[ShiftText]] = Field(
         default={}, description='Further shifts of single classes, such as "sleeping", by class.'
     )
-    sources: list[BenchmarkSource] = Field(
+    image_sources: list[ImageSource] = Field(
         default=["token"],
         min_length=1,
         max_length=5,
@@ -113,14 +110,14 @@ class ShiftBenchmarkCreate(RequestBody):
     )
     seed: Seed = Field(description="Seed of every random draw.")
 
-    @field_validator("classifiers", "sources", "classes")
+    @field_validator("classifiers", "image_sources", "classes")
     @classmethod
     def _distinct(cls, values: list[str] | None) -> list[str] | None:
         require_distinct(values or ())
         return values
 
 
-ThresholdSource = Literal["person", "suite", "published"]
+ThresholdSetter = Literal["person", "suite", "published"]
 """Who set a shift threshold: a person who looked, the suite for its CLIP, or the paper for its own."""
 
 
@@ -144,7 +141,7 @@ class BenchmarkShift(ResponseBody):
         description="Least CLIP cosine with the caption that the suite or the paper prescribes, or null "
         "where neither does.",
     )
-    threshold_from: ThresholdSource | None = Field(
+    threshold_from: ThresholdSetter | None = Field(
         default=None, description="Where that threshold is from, or null where there is none."
     )
 
@@ -204,7 +201,9 @@ class ImageResult(Provenance):
     """
 
     image: BlobRef = Field(description="SHA-256 of the image in the store.")
-    source: ImageSource = Field(description="Image source of the image.")
+    image_source: ImageSourceOrReal = Field(
+        description="Image source of the image, or `real` for an image of the dataset itself."
+    )
     shift: str = Field(description="Name of the condition that it shows.")
     prompt: str | None = Field(
         default=None,

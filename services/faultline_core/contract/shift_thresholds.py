@@ -6,7 +6,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from faultline_core.contract.base import RequestBody, ResponseBody
-from faultline_core.contract.shift_benchmarks import BenchmarkSource, ThresholdSource
+from faultline_core.contract.shift_benchmarks import ImageSource, ThresholdSetter
 from faultline_core.types import BlobRef
 
 Cosine = Annotated[float, Field(ge=-1.0, le=1.0)]
@@ -36,7 +36,7 @@ class Inspections(ResponseBody):
     shift: str = Field(description="Name of the shift.")
     caption: str = Field(description="Caption that the images are compared with.")
     checkpoint: str = Field(description="CLIP checkpoint that the similarities come from.")
-    source: BenchmarkSource = Field(description="Image source of the images.")
+    image_source: ImageSource = Field(description="Image source of the images.")
     n: int = Field(description="Number of images behind the percentiles.")
     pending: int = Field(description="Number of images that are still to come.")
     inspections: list[Inspection] = Field(description="Images around each percentile, lowest first.")
@@ -60,7 +60,7 @@ class ShiftThresholdSet(RequestBody):
         description="Least CLIP cosine that passes, or an explicit null where no image was good enough "
         "and nothing shall pass.",
     )
-    source: BenchmarkSource | None = Field(
+    image_source: ImageSource | None = Field(
         default=None,
         description="Image source whose images were inspected, or null for the first of the benchmark.",
     )
@@ -102,7 +102,7 @@ class ThresholdInForce(ResponseBody):
         default=None,
         description="Least CLIP cosine that passes, or null where there is none or nothing passes.",
     )
-    set_by: ThresholdSource | None = Field(
+    set_by: ThresholdSetter | None = Field(
         default=None,
         description="Who set it, or null where no threshold is known for this CLIP and the shift's "
         "criterion is not applied.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from faultline_core.blobs import cache_key
 from faultline_core.contract.datasets import Source
 from faultline_core.contract.editor import GenerationPreset
-from faultline_core.contract.shift_benchmarks import ImageSource, ShiftBenchmarkConfig
+from faultline_core.contract.shift_benchmarks import ImageSourceOrReal, ShiftBenchmarkConfig
 from faultline_core.errors import DatasetEmpty
 from faultline_core.types import BlobRef
 from faultline_gateway.methods.shift_benchmark.cells import CHOSEN, GENERATED, Cell
@@ -21,7 +21,7 @@ _MOST_FOUND = 32
 
 
 def examples(classes: Sequence[str], sources: Sequence[Source]) -> dict[str, BlobRef]:
-    """A real image of each class, recorded as the source of items made from no image.
+    """A real image of each class, recorded for items that start from no image.
 
     Raises:
         DatasetEmpty: a class has no image.
@@ -45,9 +45,9 @@ def plan_items(
     config_hash = cache_key(config=config.model_dump(mode="json"))
     items: list[PlannedItem] = []
     for cell, images in _cells(config, shown, inputs):
-        size = _chunk(cell.source, config.generation)
+        size = _chunk(cell.image_source, config.generation)
         for slot, image in enumerate(images):
-            chunk = Cell(cell.condition, cell.class_index, cell.source, slot // size)
+            chunk = Cell(cell.condition, cell.class_index, cell.image_source, slot // size)
             items.append(
                 PlannedItem(
                     item_key=cache_key(cell=cell.item_group, slot=slot, config=config_hash),
@@ -67,22 +67,23 @@ def _cells(
 ) -> Iterator[tuple[Cell, list[BlobRef]]]:
     """Each cell and the image that each of its items names: the item's own where it is known."""
     create = config.request
-    sources: list[ImageSource] = ["real", *create.sources]
+    image_sources: list[ImageSourceOrReal] = ["real", *create.image_sources]
     # Real images first, then condition by condition: an interrupted run has complete conditions.
-    order: list[tuple[int, list[ImageSource]]] = [(0, sources[:1])]
-    order += [(condition, sources[1:]) for condition in range(len(config.shifts))]
+    order: list[tuple[int, list[ImageSourceOrReal]]] = [(0, image_sources[:1])]
+    order += [(condition, image_sources[1:]) for condition in range(len(config.shifts))]
     for condition, wanted in order:
         shift = config.shifts[condition]
         for index, name in enumerate(config.classes):
-            for source in wanted if shift.applies_to(name) else ():
-                if source in CHOSEN:
-                    yield Cell(condition, index, source), inputs.images(create, source, shift, name)
+            for image_source in wanted if shift.applies_to(name) else ():
+                cell = Cell(condition, index, image_source)
+                if image_source in CHOSEN:
+                    yield cell, inputs.images(create, image_source, shift, name)
                 else:
-                    yield Cell(condition, index, source), [shown[name]] * create.n
+                    yield cell, [shown[name]] * create.n
 
 
-def _chunk(source: ImageSource, generation: GenerationPreset) -> int:
-    if source not in GENERATED:
+def _chunk(image_source: ImageSourceOrReal, generation: GenerationPreset) -> int:
+    if image_source not in GENERATED:
         return _MOST_FOUND
     # Guidance evaluates the network twice per step: with and without the prompt.
     return min(_MOST_GENERATED, max(1, _MOST_EVALUATIONS // (2 * generation.steps)))

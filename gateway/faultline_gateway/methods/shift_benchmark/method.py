@@ -32,7 +32,7 @@ class ShiftBenchmark:
     item = ImageItem
 
     async def plan(self, create: ShiftBenchmarkCreate, context: RunContext) -> Plan:
-        """Plan every image of every class, condition and source."""
+        """Plan every image of every class, condition and image source."""
         return await plan(create, context)
 
     async def process(

@@ -36,7 +36,7 @@ async def _work_through(
     cell = Cell.of(item_group)
     obtained = await obtain(attempt, config, cell, services, store)
     drafts = await measure(attempt, config, cell, obtained, services)
-    threshold = config.objectionable if cell.source in GENERATED else None
+    threshold = config.objectionable if cell.image_source in GENERATED else None
     drafts = await drop_objectionable(attempt, drafts, threshold, services)
     await predict(attempt, config, drafts, services)
 

@@ -43,7 +43,7 @@ async def measure(
             similarities = {field: _cosine(unit_vector(outcome), text) for field, text in wanted.items()}
             result = ImageResult(
                 image=entry.image,
-                source=cell.source,
+                image_source=cell.image_source,
                 shift=cell.condition_name(config),
                 prompt=entry.prompt,
                 seed=entry.seed,
@@ -60,7 +60,7 @@ def _captions(config: ShiftBenchmarkConfig, cell: Cell) -> dict[str, str]:
     """The captions that an image is compared with, by the field that holds the similarity."""
     shift, name = config.shifts[cell.condition], cell.class_name(config)
     captions = {"object_similarity": object_caption(name, photo=shift.photo)}
-    if cell.source == "real":
+    if cell.image_source == "real":
         # Styles are not photographs: their object threshold comes from a separate caption.
         captions["plain_similarity"] = object_caption(name, photo=False)
     if shift.name != BASE:
