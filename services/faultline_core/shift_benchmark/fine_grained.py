@@ -20,7 +20,7 @@ Images = Mapping[int, float]
 class PromptAccuracy:
     """A classifier's accuracy on one prompt's images by one image source.
 
-    ``drop`` is the accuracy of its base images minus that of the prompt's images, over the seeds
+    ``drop`` is the accuracy on the image source's base minus that on the prompt's images, over the seeds
     that both have. ``beside_token`` is the accuracy of the token's images minus that of this one's images
     with the same prompt and seeds, or None for the token itself: at the base it is the cost of the name.
     """

@@ -66,7 +66,7 @@ def selection_frequencies(
 
 @dataclass(frozen=True)
 class ImageSourceQuality:
-    """Mean similarities of an image source's images to both captions, and the share that passes (figure 17)."""
+    """Mean similarities of an image source's images to both captions, and the share that passes (fig. 17)."""
 
     to_object: Estimate
     to_shift: Estimate
