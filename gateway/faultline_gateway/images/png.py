@@ -30,7 +30,7 @@ class SourceImages(Protocol):
     """
 
     def is_source_image(self, image: str) -> bool:
-        """Tell whether a user provided the image, so that Faultline did not make it."""
+        """Return whether a user provided the image, so that Faultline did not make it."""
         ...
 
 

@@ -15,7 +15,7 @@ from faultline_gateway.exports.method import ExportChoice, ExportingMethod, expo
 from faultline_gateway.images.png import png_of
 from faultline_gateway.routes.context import Context, GatewayContext
 
-Layout = Annotated[ExportLayout, Query(description="How the images lie in their folder.")]
+Layout = Annotated[ExportLayout, Query(description="Layout of the images in the archive.")]
 Dropped = Annotated[bool, Query(description="Also images that a filter dropped.")]
 
 router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"])
@@ -38,10 +38,10 @@ def export_response(
     Args:
         method: The method of the run.
         run_id: The run.
-        layout: How the images lie in their folder.
-        choice: Which images go along with those that were kept.
-        context: Where the run's items and images lie.
-        view: What the reader chose of the summary, which says what was kept.
+        layout: The layout of the images in the archive.
+        choice: Which images to export in addition to those that were kept.
+        context: The stores of the run's items and images.
+        view: The reader's choice for the summary, which decides what was kept.
     """
 
     def write(folder: pathlib.Path) -> None:

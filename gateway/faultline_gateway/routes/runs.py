@@ -7,16 +7,23 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
 from sse_starlette import EventSourceResponse
 
+from faultline_core.blobs import digest
 from faultline_core.contract.runs import PageOfItems, Run, RunItem, RunList
 from faultline_core.types import RunKind
-from faultline_gateway.http.etag import etag_response
 from faultline_gateway.http.strict_json import StrictRoute
 from faultline_gateway.routes.context import After, Context, PageSize, RunId
 from faultline_gateway.runs.method import AnyMethod
-from faultline_gateway.runs.progress import LONGEST_WAIT_SECONDS, event_response, first_event_id, wait_for_end
-from faultline_gateway.runs.results import MEDIA_TYPE, result_lines
+from faultline_gateway.runs.progress import (
+    LONGEST_WAIT_SECONDS,
+    MEDIA_TYPE,
+    event_response,
+    first_event_id,
+    result_lines,
+    wait_for_end,
+)
 
 RUN_RETRY_AFTER = "2"
 Seconds = Annotated[
@@ -128,3 +135,15 @@ def _add_readers(router: APIRouter, kind: RunKind, noun: str, shape: type[RunIte
         """Stream every ended item as JSON lines; the last line has a count and a checksum."""
         lines = result_lines(context.ledger, run_id, shape, from_ordinal=from_ordinal)
         return StreamingResponse(lines, media_type=MEDIA_TYPE)
+
+
+def etag_response(body: BaseModel, request: Request) -> Response:
+    """Answer ``body`` with its ETag, or 304 if the caller already has it."""
+    content = body.model_dump_json()
+    # Half a digest is enough: a collision would only repeat an old answer.
+    tag = f'"{digest(content.encode())[:32]}"'
+    # Weak and strong tags mean the same here, because no range of bytes is ever requested.
+    known = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
+    if tag in known or "*" in known:
+        return Response(status_code=304, headers={"etag": tag})
+    return Response(content, media_type="application/json", headers={"etag": tag})

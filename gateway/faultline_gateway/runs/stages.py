@@ -16,7 +16,7 @@ CHUNK = 250
 """Items stored in one transaction, which holds the ledger's lock for about 15 ms."""
 
 MAX_STAGES = 1000
-"""A method that never returns None would plan for ever."""
+"""Without a limit, a method that never returns None would plan without end."""
 
 
 @dataclass(frozen=True)

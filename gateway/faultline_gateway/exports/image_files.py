@@ -1,14 +1,16 @@
-"""A tree of PNG files by shift and class, with one line of metadata per image."""
+"""Layouts of PNG files: a tree by shift and class with metadata, or tar shards for WebDataset."""
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from faultline_gateway.exports.images import ExportedImage
 from faultline_gateway.exports.inventory import Inventory
-from faultline_gateway.exports.layouts import Layout
+from faultline_gateway.exports.layouts import SHARDS_FOLDER, Layout, parts, write_shards
 
 METADATA = "metadata.jsonl"
 """Where Hugging Face's imagefolder loader looks for the columns."""
@@ -44,4 +46,32 @@ import datasets, torchvision
 
 images = datasets.load_dataset("imagefolder", data_dir="FOLDER", split="train")
 one_shift = torchvision.datasets.ImageFolder("FOLDER/<shift>")""",
+)
+
+
+def write_webdataset(folder: Path, images: Iterator[ExportedImage], _: Inventory, shard_bytes: int) -> None:
+    """Write ``data/train-*.tar``: a PNG and a JSON file per image, under its path in an image folder."""
+    write_shards(folder, ".tar", parts(images, most_bytes=shard_bytes), _write_tar)
+
+
+def _write_tar(path: Path, images: Iterator[ExportedImage]) -> None:
+    with tarfile.open(path, "x", format=tarfile.USTAR_FORMAT) as tar:
+        for image in images:
+            name = PurePosixPath(image.path)
+            row = json.dumps(image.row, ensure_ascii=False, allow_nan=False).encode()
+            for suffix, content in ((".png", image.png), (".json", row)):
+                # A fresh header: its time, owner and mode are the same on every machine.
+                header = tarfile.TarInfo(str(name.with_suffix(suffix)))
+                header.size = len(content)
+                tar.addfile(header, io.BytesIO(content))
+
+
+WEBDATASET = Layout(
+    write=write_webdataset,
+    files=(f"{SHARDS_FOLDER}/*.tar",),
+    reading="""\
+import glob, webdataset
+
+shards = sorted(glob.glob("FOLDER/data/*.tar"))
+images = webdataset.WebDataset(shards, shardshuffle=False).decode("rgb8").to_tuple("png", "json")""",
 )
