@@ -1,4 +1,4 @@
-"""One export: records in, a whole folder out."""
+"""Write an export: the records become a complete folder."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Literal, get_args
 from faultline_core.errors import InvalidRequest
 from faultline_gateway.exports.archive import whole_folder
 from faultline_gateway.exports.card import README, Card, render
-from faultline_gateway.exports.image_files import IMAGEFOLDER, WEBDATASET
 from faultline_gateway.exports.images import Progress, images
 from faultline_gateway.exports.inventory import take_inventory
-from faultline_gateway.exports.layouts import Layout
+from faultline_gateway.exports.layouts import IMAGEFOLDER, WEBDATASET, Layout
 from faultline_gateway.exports.parquet import PARQUET
 from faultline_gateway.exports.records import Record
 from faultline_gateway.runs.stores import Store

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from faultline_core.errors import StorageError
 from faultline_gateway.exports.inventory import Inventory
 from faultline_gateway.exports.records import SOURCE_TYPES, Record, columns
-from faultline_gateway.images.png import marked_png
-from faultline_gateway.images.provenance import synthetic_marks
+from faultline_gateway.images.png import marked_png, synthetic_marks
 from faultline_gateway.runs.stores import Store
 
 Progress = Callable[[int, int], None]

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from faultline_core.contract.base import Text
 from faultline_core.types import BlobRef, Seed
-from faultline_gateway.images.provenance import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE
+from faultline_gateway.images.png import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE
 
 Origin = Literal["generated", "edited", "photograph"]
 """Whether a model made the image, edited it, or took no part in it (a user's own or a retrieved image)."""

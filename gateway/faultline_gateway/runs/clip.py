@@ -24,7 +24,7 @@ from faultline_gateway.runs.attempt import OpenItems, together
 from faultline_gateway.services.ports import Scorer, Services
 
 CALLS_AT_ONCE = 4
-"""So that the scorer always has a next batch, and other runs get their turn."""
+"""Enough that the scorer always has a next batch, few enough that other runs get their turn."""
 
 
 async def embed_images(

@@ -233,7 +233,7 @@ async def test_objectionable_images_are_filtered_and_counted(
     async with fake_gateway(tmp_path, clock, ports=benchmark_services) as gateway:
         run = await created(gateway)
         await worked_off(gateway, clock, gateway.services)
-        # Nobody's own images are judged, and everything that was made reaches so low a threshold.
+        # Users' own images are not judged, and every generated image reaches so low a threshold.
         assert ends(gateway, run) == {"done": 2, "objectionable": 6}
         counts = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")).json()
         assert counts["image_sources"]["token"]["base"]["counts"]["objectionable"] == 3

@@ -15,7 +15,7 @@ from faultline_gateway.runs.method import FiguresOfEvents
 
 
 class DatasetInterface(FiguresOfEvents):
-    """The method of dataset interfaces; `faultline_gateway.runs.method.Method` says what each function does."""
+    """The method of dataset interfaces; `faultline_gateway.runs.method.Method` says what each part does."""
 
     kind: RunKind = "dataset-interface"
     item = TokenItem

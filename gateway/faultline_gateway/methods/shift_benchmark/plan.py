@@ -19,9 +19,9 @@ from faultline_core.errors import InvalidRequest, NotFound
 from faultline_core.shift_benchmark.shifts import catalogue
 from faultline_core.suite import Suite
 from faultline_core.types import FINAL_RUN_STATES, BlobRef
+from faultline_gateway.methods.shift_benchmark.cells import examples, plan_items
 from faultline_gateway.methods.shift_benchmark.conditions import conditions, pointer
 from faultline_gateway.methods.shift_benchmark.datasets import InputDatasets, check_datasets, datasets_of
-from faultline_gateway.methods.shift_benchmark.items import examples, plan_items
 from faultline_gateway.methods.shift_benchmark.retrieval import retrieval_manifest
 from faultline_gateway.runs.classifiers import check_classifiers, describe_classifiers
 from faultline_gateway.runs.context import RunContext, RunLedger

@@ -15,8 +15,8 @@ from faultline_core.errors import InvalidRequest
 from faultline_core.types import Estimate
 from faultline_gateway.exports import Card, Record
 from faultline_gateway.exports.card import MOST_NAMED, render
-from faultline_gateway.exports.image_files import WEBDATASET
 from faultline_gateway.exports.inventory import Inventory
+from faultline_gateway.exports.layouts import WEBDATASET
 
 STORE = FakeStore()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.shift_benchmarks import ImageItem, ImageResult, ImageSource
 from faultline_core.shift_benchmark.shifts import BASE
-from faultline_gateway.images.provenance import GENERATED_SOURCE_TYPE
+from faultline_gateway.images.png import GENERATED_SOURCE_TYPE
 from faultline_gateway.methods.shift_benchmark.cells import GENERATED
 from faultline_gateway.methods.shift_benchmark.thresholds import Verdict, filter_verdict
 from faultline_gateway.reports.images import Album, Inline
