@@ -9,7 +9,7 @@ from faultline._exported_runs import AsyncExportedRun, ExportedRun
 from faultline._exports import ExportLayout
 from faultline._run_calls import Params, RunCalls
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import BenchmarkSource, ImageItem
+from faultline_core.contract.shift_benchmarks import ImageItem, ImageSource
 from faultline_core.contract.shift_thresholds import (
     Inspections,
     ShiftThresholdDecision,
@@ -34,21 +34,21 @@ class ShiftBenchmark(ExportedRun[ImageItem, ShiftBenchmarkSummary]):
         """
         return self._sender.send(self._calls.summary(self.id, _percentile(object_percentile)))
 
-    def inspections(self, shift: str, *, source: BenchmarkSource | None = None) -> Inspections:
+    def inspections(self, shift: str, *, image_source: ImageSource | None = None) -> Inspections:
         """Return the images to inspect before setting a threshold: those around fixed percentiles.
 
         Raises:
             NotFound: the benchmark has no such shift.
             DatasetEmpty: the shift has no images yet.
         """
-        return self._sender.send(inspections_call(self.id, shift, source))
+        return self._sender.send(inspections_call(self.id, shift, image_source))
 
     def shift_thresholds(self) -> ShiftThresholds:
         """Return the thresholds in force and every decision."""
         return self._sender.send(thresholds_call(self.id))
 
     def set_shift_threshold(
-        self, shift: str, threshold: float | None, author: str, *, source: BenchmarkSource | None = None
+        self, shift: str, threshold: float | None, author: str, *, image_source: ImageSource | None = None
     ) -> ShiftThresholdDecision:
         """Set the similarity from which images count as showing ``shift``.
 
@@ -58,13 +58,13 @@ class ShiftBenchmark(ExportedRun[ImageItem, ShiftBenchmarkSummary]):
             shift: one of the benchmark's shifts.
             threshold: a similarity from -1 to 1; with None no image passes.
             author: who decides.
-            source: the image source; default: the benchmark's first.
+            image_source: the image source; default: the benchmark's first.
         """
-        body = _decision({"threshold": threshold, "author": author}, source)
+        body = _decision({"threshold": threshold, "author": author}, image_source)
         return self._sender.send(decide_call(self.id, shift, body))
 
     def judge_shift(
-        self, shift: str, shows: dict[str, bool], author: str, *, source: BenchmarkSource | None = None
+        self, shift: str, shows: dict[str, bool], author: str, *, image_source: ImageSource | None = None
     ) -> ShiftThresholdDecision:
         """Set the threshold of ``shift`` by judging every inspected image.
 
@@ -74,12 +74,12 @@ class ShiftBenchmark(ExportedRun[ImageItem, ShiftBenchmarkSummary]):
             shift: one of the benchmark's shifts.
             shows: by item id, whether its image shows the shift.
             author: who judges.
-            source: the image source; default: the benchmark's first.
+            image_source: the image source; default: the benchmark's first.
 
         Raises:
             InvalidRequest: an inspected image is not judged, or images are still being generated.
         """
-        body = _decision({"shows": shows, "author": author}, source)
+        body = _decision({"shows": shows, "author": author}, image_source)
         return self._sender.send(decide_call(self.id, shift, body))
 
     def export(
@@ -111,26 +111,26 @@ class AsyncShiftBenchmark(AsyncExportedRun[ImageItem, ShiftBenchmarkSummary]):
         """Return the summary; as `ShiftBenchmark.summary`."""
         return await self._sender.send(self._calls.summary(self.id, _percentile(object_percentile)))
 
-    async def inspections(self, shift: str, *, source: BenchmarkSource | None = None) -> Inspections:
+    async def inspections(self, shift: str, *, image_source: ImageSource | None = None) -> Inspections:
         """Return the images to inspect; as `ShiftBenchmark.inspections`."""
-        return await self._sender.send(inspections_call(self.id, shift, source))
+        return await self._sender.send(inspections_call(self.id, shift, image_source))
 
     async def shift_thresholds(self) -> ShiftThresholds:
         """Return the thresholds in force and every decision."""
         return await self._sender.send(thresholds_call(self.id))
 
     async def set_shift_threshold(
-        self, shift: str, threshold: float | None, author: str, *, source: BenchmarkSource | None = None
+        self, shift: str, threshold: float | None, author: str, *, image_source: ImageSource | None = None
     ) -> ShiftThresholdDecision:
         """Set the threshold of ``shift``; as `ShiftBenchmark.set_shift_threshold`."""
-        body = _decision({"threshold": threshold, "author": author}, source)
+        body = _decision({"threshold": threshold, "author": author}, image_source)
         return await self._sender.send(decide_call(self.id, shift, body))
 
     async def judge_shift(
-        self, shift: str, shows: dict[str, bool], author: str, *, source: BenchmarkSource | None = None
+        self, shift: str, shows: dict[str, bool], author: str, *, image_source: ImageSource | None = None
     ) -> ShiftThresholdDecision:
         """Set the threshold by judging images; as `ShiftBenchmark.judge_shift`."""
-        body = _decision({"shows": shows, "author": author}, source)
+        body = _decision({"shows": shows, "author": author}, image_source)
         return await self._sender.send(decide_call(self.id, shift, body))
 
     async def export(
@@ -145,9 +145,9 @@ class AsyncShiftBenchmark(AsyncExportedRun[ImageItem, ShiftBenchmarkSummary]):
         return await self._exported(folder, layout, dropped=dropped, found=found)
 
 
-def inspections_call(run_id: str, shift: str, source: BenchmarkSource | None) -> Call[Inspections]:
+def inspections_call(run_id: str, shift: str, image_source: ImageSource | None) -> Call[Inspections]:
     """``GET /v1/shift-benchmarks/{id}/inspections``."""
-    params = {"shift": shift} | ({} if source is None else {"source": source})
+    params = {"shift": shift} | ({} if image_source is None else {"image_source": image_source})
     return SHIFT_BENCHMARKS.read(run_id, "/inspections", Inspections, params)
 
 
@@ -170,6 +170,8 @@ def _percentile(percentile: float | None) -> Params:
     return {} if percentile is None else {"object_percentile": percentile}
 
 
-def _decision(fields: dict[str, object], source: BenchmarkSource | None) -> ShiftThresholdSet:
+def _decision(fields: dict[str, object], image_source: ImageSource | None) -> ShiftThresholdSet:
     # Only the fields that were set: a threshold of None is a decision, a missing threshold is not.
-    return ShiftThresholdSet.model_validate(fields | ({} if source is None else {"source": source}))
+    return ShiftThresholdSet.model_validate(
+        fields | ({} if image_source is None else {"image_source": image_source})
+    )

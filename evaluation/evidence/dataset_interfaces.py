@@ -69,7 +69,7 @@ def _figures(found: InterfaceValidity) -> Iterator[list[str]]:
     )
     for title, error in errors:
         yield [title, *cells(error.token_error), *cells(error.class_name_error)]
-    token, name = found.sources.token, found.sources.class_name
+    token, name = found.image_sources.token, found.image_sources.class_name
     yield ["shift shown, by the oracle", *cells(token.shift_presence), *cells(name.shift_presence)]
     yield ["class right, by the oracle", *cells(token.class_accuracy), *cells(name.class_accuracy)]
     yield [
@@ -120,12 +120,12 @@ def _fine_grained(found: InterfaceValidity) -> list[str]:
     if found.fine_grained is None:
         return []
     fine = found.fine_grained
-    sources = (
+    image_sources = (
         ("token", fine.token),
         ('the word "bus"', fine.shared_word),
         ("a description", fine.description),
     )
-    rows = ([title, *cells(one.code), figure(one.kind), figure(one.colour)] for title, one in sources)
+    rows = ([title, *cells(one.code), figure(one.kind), figure(one.colour)] for title, one in image_sources)
     return [
         '## Six kinds of bus under code names, learned from the word "bus"', "",
         *table(("drawn by", "shows the code's own bus", "n", "right kind", "right colour"), rows), "",

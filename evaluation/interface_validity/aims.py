@@ -11,8 +11,8 @@ from .report import (
     BatchingFigures,
     ConfoundingFigures,
     ErrorFigures,
+    ImageSourceComparison,
     ImpactFigures,
-    SourceComparison,
 )
 
 MOST_TOKEN_ERROR = 0.10
@@ -29,7 +29,7 @@ MOST_DIFFERENCE = 1e-4
 def aims(
     confounding: ConfoundingFigures,
     mismatched: Collection[str],
-    sources: SourceComparison,
+    image_sources: ImageSourceComparison,
     impact: ImpactFigures,
     batching: BatchingFigures,
 ) -> list[Aim]:
@@ -60,7 +60,9 @@ def aims(
             reached=", ".join(no_worse) or "none",
             met=len(no_worse) >= LEAST_MATCHED,
         ),
-        _at_least("shift presence as a share of the class name's", sources.presence_ratio, LEAST_PRESENCE),
+        _at_least(
+            "shift presence as a share of the class name's", image_sources.presence_ratio, LEAST_PRESENCE
+        ),
         _at_least("rank correlation of impacts", impact.rank_correlation, LEAST_RANK_CORRELATION),
         *_of_batches(batching),
     ]

@@ -17,10 +17,10 @@ from .cost_figures import Booked, cost_figures
 from .filter_figures import filter_figures, verdicts
 from .fine_grained_figures import fine_grained_figures
 from .fine_grained_images import FineGrained
-from .images import Image, Layout, Source, placed
+from .image_source_figures import image_source_comparison
+from .images import Image, ImageSource, Layout, placed
 from .impact_figures import impact_figures
 from .report import BatchingFigures, InterfaceValidity
-from .source_figures import source_comparison
 
 Features = Mapping[str, NDArray[np.floating]]
 
@@ -38,7 +38,7 @@ class Pieces:
     truth: ModelAnswers
     images: Sequence[Image]
     real_features: Features
-    base_features: Mapping[Source, Features]
+    base_features: Mapping[ImageSource, Features]
     tokens: Sequence[Booked]
     batching: BatchingFigures
     seconds: Mapping[str, float]
@@ -48,15 +48,17 @@ class Pieces:
 def report(pieces: Pieces, generator: np.random.Generator) -> InterfaceValidity:
     """Make every figure."""
     layout = pieces.layout
-    token, name = (placed(pieces.images, source, layout) for source in ("token", "class-name"))
+    token, name = (placed(pieces.images, image_source, layout) for image_source in ("token", "class-name"))
     judged = {"token": verdicts(token), "class-name": verdicts(name)}
-    kept: dict[Source, NDArray[np.bool_]] = {
+    kept: dict[ImageSource, NDArray[np.bool_]] = {
         "token": judged["token"].kept,
         "class-name": judged["class-name"].kept,
     }
     filtered = token.answers(kept["token"]), name.answers(kept["class-name"])
     confounded = confounding_figures(pieces.truth, *filtered, MISMATCHED_CLASSES, generator)
-    sources = source_comparison(pieces.images, pieces.real_features, pieces.base_features, generator)
+    image_sources = image_source_comparison(
+        pieces.images, pieces.real_features, pieces.base_features, generator
+    )
     impact = {
         "token": impact_figures(filtered[0], pieces.truth, generator),
         "class-name": impact_figures(filtered[1], pieces.truth, generator),
@@ -75,7 +77,7 @@ def report(pieces: Pieces, generator: np.random.Generator) -> InterfaceValidity:
         unfiltered=confounding_figures(
             pieces.truth, token.answers(), name.answers(), MISMATCHED_CLASSES, generator
         ),
-        sources=sources,
+        image_sources=image_sources,
         impact=impact,
         filter={
             "token": filter_figures(token, judged["token"]),
@@ -84,6 +86,6 @@ def report(pieces: Pieces, generator: np.random.Generator) -> InterfaceValidity:
         cost=cost_figures(pieces.tokens, {"token": token, "class-name": name}, kept, generator),
         batching=pieces.batching,
         fine_grained=fine,
-        aims=aims(confounded, MISMATCHED_CLASSES, sources, impact["token"], pieces.batching),
+        aims=aims(confounded, MISMATCHED_CLASSES, image_sources, impact["token"], pieces.batching),
         seconds=dict(pieces.seconds),
     )

@@ -54,7 +54,7 @@ def _benchmark(client: Client, order: Order, interface: str) -> ShiftBenchmark:
         base=BASE_PROMPT,
         shifts=words(order.shifts),
         classifiers=[CLASSIFIER],
-        sources=["class-name"],
+        image_sources=["class-name"],
         n=order.images,
         real=0,
         seed=order.number,

@@ -33,14 +33,14 @@ from faultline_miniature.training.rendered import as_tensor
 from .batching import batching_figures
 from .fine_grained_images import FineGrained
 from .fine_grained_run import fine_grained
-from .images import Image, Source
+from .images import Image, ImageSource
 from .order import CLASSES, LEARNED_FROM, TRUTH_FROM, Order
 from .report import BatchingFigures
 from .run_items import checked, images_of
 from .runs import begin_benchmark, begin_interface, finished
 from .truth import Predict, Renderings, rendered, true_answers
 
-SOURCES: tuple[Source, ...] = ("token", "class-name")
+IMAGE_SOURCES: tuple[ImageSource, ...] = ("token", "class-name")
 _LEARNED_BESIDE = 6
 """Images of each class that the figures of batches learn from."""
 
@@ -149,14 +149,20 @@ class Campaign:
         """CLIP's features (n, d) of real images that no token was learned from, by class."""
         return self._features("real", self._images("real"))
 
-    def base_features(self) -> dict[Source, dict[str, NDArray[np.float64]]]:
+    def base_features(self) -> dict[ImageSource, dict[str, NDArray[np.float64]]]:
         """CLIP's features of both sources' base images, by class."""
-        return {source: self._features(source, self._images(source)) for source in SOURCES}
+        return {
+            image_source: self._features(image_source, self._images(image_source))
+            for image_source in IMAGE_SOURCES
+        }
 
-    def _images(self, source: str) -> dict[str, list[BlobRef]]:
+    def _images(self, image_source: str) -> dict[str, list[BlobRef]]:
         found: dict[str, list[BlobRef]] = {name: [] for name in CLASSES}
         for item in self.items:
-            if (result := item.result) is not None and (result.source, result.shift) == (source, BASE):
+            if (result := item.result) is not None and (result.image_source, result.shift) == (
+                image_source,
+                BASE,
+            ):
                 found[item.label].append(result.image)
         return found
 
@@ -197,7 +203,7 @@ class Campaign:
 
 def _image(item: ImageItem) -> BlobRef | None:
     """The item's image where it was generated."""
-    generated = item.result is not None and item.result.source in SOURCES
+    generated = item.result is not None and item.result.image_source in IMAGE_SOURCES
     return item.result.image if generated and item.result is not None else None
 
 

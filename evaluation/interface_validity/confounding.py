@@ -28,8 +28,8 @@ _NOTHING = Estimate(estimate=None, low=None, high=None, n=0)
 
 
 @dataclass(frozen=True)
-class SourceAnswers:
-    """Values (shifts, classes, images, models) on one source's images, and which of these count."""
+class ImageSourceAnswers:
+    """Values (shifts, classes, images, models) on one image source's images, and which of these count."""
 
     values: NDArray[np.bool_] | NDArray[np.floating]
     kept: Flags
@@ -37,7 +37,7 @@ class SourceAnswers:
 
 @dataclass(frozen=True)
 class Cell:
-    """One class under one shift: accuracies averaged over models, true and by either source; n, images."""
+    """One class under one shift: accuracies averaged over models, true and by image source; n, images."""
 
     shift: str
     class_: str
@@ -61,7 +61,7 @@ class Confounding:
 
 
 @dataclass(frozen=True)
-class Sources:
+class ImageSources:
     """Answers of the same models to true images and to both sources' of the same shifts and classes.
 
     Images of ``token`` and ``class_name`` in one place have one seed and are drawn together; the true
@@ -70,9 +70,9 @@ class Sources:
 
     shifts: tuple[str, ...]
     classes: tuple[str, ...]
-    truth: SourceAnswers
-    token: SourceAnswers
-    class_name: SourceAnswers
+    truth: ImageSourceAnswers
+    token: ImageSourceAnswers
+    class_name: ImageSourceAnswers
 
     def __post_init__(self) -> None:
         named = (len(self.shifts), len(self.classes))
@@ -81,14 +81,18 @@ class Sources:
                 raise InvalidRequest(f"answers of the shape {each.values.shape} are not of {named}")
         pairs = self.token.values.shape, self.class_name.values.shape
         if pairs[0] != pairs[1] or self.truth.values.shape[3] != pairs[0][3]:
-            raise InvalidRequest("token and class name differ in seeds, or a source in models")
+            raise InvalidRequest("token and class name differ in seeds, or an image source in models")
 
 
 def confounding(
-    sources: Sources, generator: np.random.Generator, *, least: int = LEAST_IMAGES, draws: int = DRAWS
+    image_sources: ImageSources,
+    generator: np.random.Generator,
+    *,
+    least: int = LEAST_IMAGES,
+    draws: int = DRAWS,
 ) -> Confounding:
-    """Hold both sources against the truth, over the cells in which each has ``least`` images."""
-    every = (sources.truth, sources.token, sources.class_name)
+    """Hold both image sources against the truth, over the cells in which each has ``least`` images."""
+    every = (image_sources.truth, image_sources.token, image_sources.class_name)
     counted = np.asarray(np.all([each.kept.sum(axis=2) >= max(1, least) for each in every], axis=0))
     if not counted.any():
         return Confounding(_NOTHING, _NOTHING, _NOTHING, ())
@@ -106,8 +110,8 @@ def confounding(
         ),
         cells=tuple(
             Cell(
-                sources.shifts[shift],
-                sources.classes[number],
+                image_sources.shifts[shift],
+                image_sources.classes[number],
                 *(_accuracy(each, (shift, number), generator) for each in every),
             )
             for shift, number in np.argwhere(counted)
@@ -140,9 +144,9 @@ class _Error:
 
 
 def _errors(
-    every: Sequence[SourceAnswers], counted: Flags, generator: np.random.Generator, draws: int
+    every: Sequence[ImageSourceAnswers], counted: Flags, generator: np.random.Generator, draws: int
 ) -> list[_Error]:
-    """The errors of the second and the third source, by the first."""
+    """The errors of the second and the third image source, by the first."""
     by_class = [_accuracies(every, number, generator, draws) for number in range(counted.shape[1])]
     cells = (3, len(counted), -1)
     means = np.stack([each.mean.reshape(cells) for each in by_class], axis=2)[:, counted]
@@ -152,9 +156,9 @@ def _errors(
 
 
 def _accuracies(
-    every: Sequence[SourceAnswers], number: int, generator: np.random.Generator, draws: int
+    every: Sequence[ImageSourceAnswers], number: int, generator: np.random.Generator, draws: int
 ) -> BootstrapResult:
-    """Accuracies (sources * shifts, models) on one class's images, the true ones apart from the others."""
+    """Accuracies (image sources * shifts, models) on one class, the true images apart from the others."""
     one = slice(number, number + 1)
     places, before = sum(each.kept.shape[2] for each in every[:2]), every[0].kept.shape[2]
     # Side by side along the images: a draw of true ones says nothing of the others.
@@ -173,6 +177,8 @@ def _estimate(mean: float, too_high: Floats, too_low: Floats, n: int, *, least: 
     return Estimate(estimate=mean, low=max(least, min(low, mean)), high=min(1.0, max(high, mean)), n=n)
 
 
-def _accuracy(source: SourceAnswers, at: tuple[int, int], generator: np.random.Generator) -> Estimate:
-    images = np.asarray(source.values[at][source.kept[at]], dtype=np.float64).mean(axis=1)
+def _accuracy(
+    image_source: ImageSourceAnswers, at: tuple[int, int], generator: np.random.Generator
+) -> Estimate:
+    images = np.asarray(image_source.values[at][image_source.kept[at]], dtype=np.float64).mean(axis=1)
     return bootstrap_mean(images.tolist(), generator, bounds=(0.0, 1.0))

@@ -8,7 +8,7 @@ import numpy as np
 
 from faultline_core.shift_benchmark.answers import ModelAnswers
 
-from .confounding import Confounding, Sources, confounding
+from .confounding import Confounding, ImageSources, confounding
 from .images import simulated_answers
 from .report import Cell, ConfoundingFigures, ErrorFigures
 
@@ -20,17 +20,17 @@ def confounding_figures(
     mismatched: Collection[str],
     generator: np.random.Generator,
 ) -> ConfoundingFigures:
-    """Hold both sources against the truth over all classes, the mismatched, the matched, and each.
+    """Hold both image sources against the truth over all classes, the mismatched, the matched, and each.
 
     Raises:
         ValueError: the three are not of the same conditions, classes and models.
     """
     every = (truth, token, class_name)
     if len({(each.conditions, each.classes, each.models) for each in every}) > 1:
-        raise ValueError("truth and sources differ in conditions, classes or models")
+        raise ValueError("truth and image sources differ in conditions, classes or models")
 
     def over(classes: Collection[str]) -> Confounding:
-        found = Sources(
+        found = ImageSources(
             truth.shifts,
             tuple(name for name in truth.classes if name in classes),
             *(simulated_answers(each, classes) for each in every),

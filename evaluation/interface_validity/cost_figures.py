@@ -10,7 +10,7 @@ from evaluation.validity.measures import resampled
 from faultline_core.statistics.bootstrap import proportion
 from faultline_core.types import Cost, Estimate
 
-from .images import Placed, Source
+from .images import ImageSource, Placed
 from .report import CostFigures, SpentFigures
 
 Booked = tuple[str, Cost]
@@ -21,8 +21,8 @@ _NOTHING = Estimate(estimate=None, low=None, high=None, n=0)
 
 def cost_figures(
     tokens: Sequence[Booked],
-    images: Mapping[Source, Placed],
-    kept: Mapping[Source, np.ndarray],
+    images: Mapping[ImageSource, Placed],
+    kept: Mapping[ImageSource, np.ndarray],
     generator: np.random.Generator,
 ) -> CostFigures:
     """Average what was booked; ``kept`` flags each source's images as laid out.
@@ -30,13 +30,13 @@ def cost_figures(
     A token's evaluations count forwards and backwards. Whole groups are drawn for intervals. What a kept
     image took is what all took over those that were kept; its interval is wide enough for both.
     """
-    spent = {source: _spent(_booked(each), generator) for source, each in images.items()}
+    spent = {image_source: _spent(_booked(each), generator) for image_source, each in images.items()}
     return CostFigures(
         token=_spent(tokens, generator),
         image=spent,
         kept_image={
-            source: _per_kept(spent[source], int(each.made.sum()), int(kept[source].sum()))
-            for source, each in images.items()
+            image_source: _per_kept(spent[image_source], int(each.made.sum()), int(kept[image_source].sum()))
+            for image_source, each in images.items()
         },
     )
 

@@ -7,9 +7,9 @@ import numpy as np
 from faultline_core.shift_benchmark.shift_filter import Verdicts, yields
 
 from .filter_agreement import filter_agreement
+from .image_source_figures import shows_class, shows_shift
 from .images import Placed
 from .report import FilterFigures
-from .source_figures import shows_class, shows_shift
 
 
 def verdicts(placed: Placed) -> Verdicts:

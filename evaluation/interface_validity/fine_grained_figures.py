@@ -14,17 +14,17 @@ from faultline_core.shift_benchmark.shifts import BASE
 from faultline_core.types import Estimate
 from faultline_miniature.world.fine_grained import FINE_CLASSES
 
-from .fine_grained_images import ANOTHER_BUS, NO_BUS, FineGrained, FineImage, FineSource, words_of
-from .report import FineGrainedFigures, FineSourceFigures
+from .fine_grained_images import ANOTHER_BUS, NO_BUS, FineGrained, FineImage, FineImageSource, words_of
+from .report import FineGrainedFigures, FineImageSourceFigures
 
 Shows = Callable[[FineImage], bool]
 
 
 def fine_grained_figures(found: FineGrained, generator: np.random.Generator) -> FineGrainedFigures:
-    """Put the sources side by side, with the token's lead over the word that it began as."""
+    """Put the image sources side by side, with the token's lead over the word that it began as."""
 
-    def of(source: FineSource) -> FineSourceFigures:
-        return _of_source([one for one in found.images if one.source == source], generator)
+    def of(image_source: FineImageSource) -> FineImageSourceFigures:
+        return _of_image_source([one for one in found.images if one.image_source == image_source], generator)
 
     shifts = dict.fromkeys(one.shift for one in found.images if one.shift != BASE)
     return FineGrainedFigures(
@@ -38,12 +38,12 @@ def fine_grained_figures(found: FineGrained, generator: np.random.Generator) -> 
     )
 
 
-def _of_source(images: Sequence[FineImage], generator: np.random.Generator) -> FineSourceFigures:
+def _of_image_source(images: Sequence[FineImage], generator: np.random.Generator) -> FineImageSourceFigures:
     def share(shows: Shows, of: Sequence[FineImage] = images) -> Estimate:
         return clustered_share([(_cluster(one), shows(one)) for one in of], generator)
 
     shows_code: Shows = attrgetter("shows_code")
-    return FineSourceFigures(
+    return FineImageSourceFigures(
         code=share(shows_code),
         kind=share(attrgetter("shows_kind")),
         colour=share(attrgetter("shows_colour")),
@@ -75,9 +75,9 @@ def _cluster(one: FineImage) -> str:
 
 def _above_shared_word(images: Sequence[FineImage], generator: np.random.Generator) -> Estimate:
     """The difference of both shares over seeds drawn with replacement; n counts images of both."""
-    rows = [one for one in images if one.source in ("token", "shared-word")]
+    rows = [one for one in images if one.image_source in ("token", "shared-word")]
     shown = np.array([one.shows_code for one in rows], dtype=np.bool_)
-    token = np.array([one.source == "token" for one in rows], dtype=np.bool_)
+    token = np.array([one.image_source == "token" for one in rows], dtype=np.bool_)
 
     def lead(drawn: NDArray[np.intp]) -> float | None:
         mine, other = shown[drawn][token[drawn]], shown[drawn][~token[drawn]]

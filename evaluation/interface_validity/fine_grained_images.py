@@ -13,7 +13,7 @@ from faultline_miniature.world.wording import SPECIAL_SUBJECTS
 from .images import Seen
 from .world_shifts import BY_NAME, WORLD_SHIFTS, WorldShift
 
-FineSource = Literal["token", "shared-word", "description"]
+FineImageSource = Literal["token", "shared-word", "description"]
 """Who says the code: its token, the word that all tokens began as, or the words that mean its buses."""
 
 FINE_SHIFTS: tuple[WorldShift, ...] = tuple(
@@ -32,7 +32,7 @@ class FineImage:
     Images of one code, condition and seed start from the same noise, whatever their source.
     """
 
-    source: FineSource
+    image_source: FineImageSource
     code: str
     shift: str
     seed: int
@@ -73,18 +73,18 @@ class FineImage:
 
 @dataclass(frozen=True)
 class FineGrained:
-    """Images of every code by every source; ``shares`` are how much of what it learned each token keeps."""
+    """Images of every code by every image source; ``shares`` is how much of its lesson each token keeps."""
 
     images: Sequence[FineImage]
     shares: Mapping[str, Sequence[float]]
 
 
-def words_of(source: FineSource, code: str) -> str | None:
-    """What stands for a code in a prompt by this source, None where its token does."""
-    if source == "token":
+def words_of(image_source: FineImageSource, code: str) -> str | None:
+    """What stands for a code in a prompt by this image source, None where its token does."""
+    if image_source == "token":
         return None
     kind, colour = FINE_CLASSES[code]
-    if source == "shared-word":
+    if image_source == "shared-word":
         return INITIALISER
     return (
         SPECIAL_SUBJECTS[INITIALISER].format(f"{colour} ") if kind == "special" else f"{colour} {INITIALISER}"

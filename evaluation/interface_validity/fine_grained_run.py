@@ -34,7 +34,7 @@ from faultline_miniature.world.fine_grained import (
     fine_grained_scenes,
 )
 
-from .fine_grained_images import FINE_SHIFTS, FineGrained, FineImage, FineSource, words_of
+from .fine_grained_images import FINE_SHIFTS, FineGrained, FineImage, FineImageSource, words_of
 from .order import Order
 from .runs import finished
 from .world_shifts import BASE_PROMPT
@@ -46,7 +46,7 @@ _CONDITIONS = {BASE: BASE_PROMPT, **{shift.name: shift.text for shift in FINE_SH
 
 
 def fine_grained(order: Order, service: Service) -> FineGrained:
-    """Learn a token of each code, draw all codes by every source, and look at them.
+    """Learn a token of each code, draw all codes by every image source, and look at them.
 
     Raises:
         RuntimeError: a code has no token.
@@ -105,15 +105,17 @@ def _drawn(order: Order, service: Service, folder: Path, code: str) -> list[Fine
     found: list[FineImage] = []
     for name, text in tqdm(_CONDITIONS.items(), desc=code):
         by_token = interface.generate(class_name=code, shift=text, n=order.images, seed=order.number)
-        for source in get_args(FineSource):
-            seen = look(_pixels(service, source, code, by_token))
+        for image_source in get_args(FineImageSource):
+            seen = look(_pixels(service, image_source, code, by_token))
             pairs = zip(by_token, seen, strict=True)
-            found += [FineImage(source, code, name, one.seed, dict(each)) for one, each in pairs]
+            found += [FineImage(image_source, code, name, one.seed, dict(each)) for one, each in pairs]
     return found
 
 
-def _pixels(service: Service, source: FineSource, code: str, by_token: Sequence[GeneratedImage]) -> Images:
-    words = words_of(source, code)
+def _pixels(
+    service: Service, image_source: FineImageSource, code: str, by_token: Sequence[GeneratedImage]
+) -> Images:
+    words = words_of(image_source, code)
     if words is None:
         return np.stack([decoded(one.image_bytes()) for one in by_token])
     # The product's own way without a token says the class's name, and a code is no word.

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from faultline_core.shift_benchmark.answers import ModelAnswers
 from faultline_core.types import Cost
 
-from .confounding import SourceAnswers
+from .confounding import ImageSourceAnswers
 
-Source = Literal["token", "class-name"]
+ImageSource = Literal["token", "class-name"]
 Seen = Mapping[str, str]
 """Attribute values that the oracle sees in an image."""
 
@@ -30,7 +30,7 @@ class Image:
     """
 
     id: str
-    source: Source
+    image_source: ImageSource
     class_name: str
     shift: str
     seed: int
@@ -54,7 +54,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Placed:
-    """Images of one source by (condition, class, place); a place is a seed of the class, None is a gap."""
+    """Images of one image source by condition, class and place (a seed of the class); None is a gap."""
 
     layout: Layout
     table: NDArray[np.object_]
@@ -91,13 +91,13 @@ def _is_right(model: str, one: Image) -> bool:
     return one.right[model]
 
 
-def placed(images: Iterable[Image], source: Source, layout: Layout) -> Placed:
-    """Lay the images of one source out, seeds in rising order.
+def placed(images: Iterable[Image], image_source: ImageSource, layout: Layout) -> Placed:
+    """Lay the images of one image source out, seeds in rising order.
 
     Raises:
         ValueError: two images have one place.
     """
-    mine = [one for one in images if one.source == source]
+    mine = [one for one in images if one.image_source == image_source]
     seeds = {name: sorted({one.seed for one in mine if one.class_name == name}) for name in layout.classes}
     shape = (len(layout.conditions), len(layout.classes), max(map(len, seeds.values()), default=0))
     table = np.full(shape, None, dtype=np.object_)
@@ -110,15 +110,15 @@ def placed(images: Iterable[Image], source: Source, layout: Layout) -> Placed:
             seeds[one.class_name].index(one.seed),
         )
         if table[at] is not None:
-            raise ValueError(f"{one.id!r} and {table[at].id!r} are the same image of {source!r}")
+            raise ValueError(f"{one.id!r} and {table[at].id!r} are the same image of {image_source!r}")
         table[at] = one
     return Placed(layout, table)
 
 
-def simulated_answers(answers: ModelAnswers, classes: Collection[str] | None = None) -> SourceAnswers:
+def simulated_answers(answers: ModelAnswers, classes: Collection[str] | None = None) -> ImageSourceAnswers:
     """The answers under shifts, the base left out, of some classes."""
     wanted = [classes is None or name in classes for name in answers.classes]
-    return SourceAnswers(answers.values[1:, wanted], answers.kept[1:, wanted])
+    return ImageSourceAnswers(answers.values[1:, wanted], answers.kept[1:, wanted])
 
 
 def of_classes(images: Sequence[Image], classes: Collection[str]) -> list[Image]:

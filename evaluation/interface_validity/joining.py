@@ -46,7 +46,8 @@ def joined(given: Sequence[Pieces]) -> Pieces:
         ],
         real_features=_features([one.real_features for one in given]),
         base_features={
-            source: _features([one.base_features[source] for one in given]) for source in first.base_features
+            image_source: _features([one.base_features[image_source] for one in given])
+            for image_source in first.base_features
         },
         tokens=[
             (f"{number}-{group}", cost) for number, one in enumerate(given) for group, cost in one.tokens

@@ -41,8 +41,8 @@ class ConfoundingFigures(Part):
     cells: list[Cell]
 
 
-class SourceFigures(Part):
-    """What images of one source show: by the oracle, and in CLIP's space.
+class ImageSourceFigures(Part):
+    """What images of one image source show: by the oracle, and in CLIP's space.
 
     ``mismatch`` is the share of mismatched classes' images that show what the dataset shows of them.
     ``kernel_distance`` is between base images and the class's real ones, a mean over classes.
@@ -57,11 +57,11 @@ class SourceFigures(Part):
     kernel_distance: Estimate
 
 
-class SourceComparison(Part):
+class ImageSourceComparison(Part):
     """Either source's images, and the token's shift presence as a share of the class name's."""
 
-    token: SourceFigures
-    class_name: SourceFigures
+    token: ImageSourceFigures
+    class_name: ImageSourceFigures
     presence_ratio: Estimate
 
 
@@ -78,7 +78,7 @@ class ShiftFigures(Part):
 
 
 class ImpactFigures(Part):
-    """Impacts and slopes of one source's images against rendered ones; n counts shifts, or drops."""
+    """Impacts and slopes of one image source's images against rendered ones; n counts shifts, or drops."""
 
     shifts: list[ShiftFigures]
     rank_correlation: Estimate
@@ -137,8 +137,8 @@ class Aim(Part):
     met: bool | None
 
 
-class FineSourceFigures(Part):
-    """What images of codes show by one source: the code's bus, and its kind, colour and class each.
+class FineImageSourceFigures(Part):
+    """What images of codes show by one image source: the code's bus, and its kind, colour and class each.
 
     ``confusion`` counts images by the code that was asked for, then by the one whose bus they show.
     """
@@ -163,9 +163,9 @@ class FineGrainedFigures(Part):
     codes: dict[str, str]
     shifts: list[str]
     shares: dict[str, list[float]]
-    token: FineSourceFigures
-    shared_word: FineSourceFigures
-    description: FineSourceFigures
+    token: FineImageSourceFigures
+    shared_word: FineImageSourceFigures
+    description: FineImageSourceFigures
     above_shared_word: Estimate
 
 
@@ -182,7 +182,7 @@ class InterfaceValidity(Part):
     shifts: list[str]
     confounding: ConfoundingFigures
     unfiltered: ConfoundingFigures
-    sources: SourceComparison
+    image_sources: ImageSourceComparison
     impact: dict[str, ImpactFigures]
     filter: dict[str, FilterFigures]
     cost: CostFigures

@@ -10,7 +10,7 @@ from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummar
 from faultline_core.contract.shift_benchmarks import ImageItem, ImageResult
 from faultline_core.shift_benchmark.shifts import BASE
 
-from .images import Image, Seen, Source
+from .images import Image, ImageSource, Seen
 from .world_shifts import BY_NAME
 
 
@@ -19,14 +19,14 @@ def images_of(
 ) -> list[Image]:
     """Read the generated images of a run; ``seen`` is what the oracle sees in each, by item id.
 
-    Images of other sources, and items that came to nothing, are left out. An answer is right where the
+    Images of other image sources, and items that came to nothing, are left out. An answer is right where the
     true class has rank 1. ``summary`` has the thresholds in force.
     """
-    sources = {source: source for source in get_args(Source)}
+    image_sources = {image_source: image_source for image_source in get_args(ImageSource)}
     return [
         Image(
             id=item.id,
-            source=sources[result.source],
+            image_source=image_sources[result.image_source],
             class_name=item.label,
             shift=result.shift,
             seed=result.seed or 0,
@@ -39,24 +39,24 @@ def images_of(
             cost=result.cost,
         )
         for item in items
-        if (result := item.result) is not None and result.source in sources
+        if (result := item.result) is not None and result.image_source in image_sources
     ]
 
 
 def checked(images: Sequence[Image], summary: ShiftBenchmarkSummary) -> list[Image]:
-    """The same images, if as many are kept of each source and condition as the summary says.
+    """The same images, if as many are kept of each image source and condition as the summary says.
 
     Raises:
         ValueError: they are not.
     """
-    found = Counter((one.source, one.shift) for one in images if one.has_object and one.has_shift)
-    for source in get_args(Source):
-        told = summary.sources[source]
+    found = Counter((one.image_source, one.shift) for one in images if one.has_object and one.has_shift)
+    for image_source in get_args(ImageSource):
+        told = summary.image_sources[image_source]
         for shift, condition in {BASE: told.base, **told.shifts}.items():
-            if found[source, shift] != condition.counts.kept:
+            if found[image_source, shift] != condition.counts.kept:
                 kept = condition.counts.kept
                 raise ValueError(
-                    f"{source}, {shift!r}: {found[source, shift]} kept here, {kept} by the gateway"
+                    f"{image_source}, {shift!r}: {found[image_source, shift]} kept here, {kept} by gateway"
                 )
     return list(images)
 
@@ -75,7 +75,7 @@ def _has_shift(summary: ShiftBenchmarkSummary, result: ImageResult) -> bool:
         return True
     if result.shift_similarity is None:
         raise ValueError(f"an image of {result.shift!r} has no similarity to it")
-    known = summary.sources[result.source].shifts[result.shift].threshold
+    known = summary.image_sources[result.image_source].shifts[result.shift].threshold
     if known.threshold is None:
         return not known.nothing_passes
     return result.shift_similarity >= known.threshold

@@ -53,13 +53,13 @@ def begin_interface(client: Client, order: Order) -> DatasetInterface:
 
 
 def begin_benchmark(client: Client, order: Order, interface: str) -> ShiftBenchmark:
-    """Begin the benchmark of both sources, its thresholds by images that no token was learned from."""
+    """Begin the benchmark of both image sources, its thresholds by images that no token was learned from."""
     return client.shift_benchmarks.create(
         interface=interface,
         base=BASE_PROMPT,
         shifts=words(order.shifts),
         classifiers=list(order.specs),
-        sources=["token", "class-name"],
+        image_sources=["token", "class-name"],
         n=order.images,
         real=order.thresholds,
         validation=uploaded(client, order.scenes(THRESHOLDS_FROM, order.thresholds)),

@@ -1,4 +1,4 @@
-"""The gateway's application: parts in, ASGI out."""
+"""The gateway's application, put together from its parts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from fastapi import FastAPI
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, FieldProblem, Problem
+from faultline_core.errors import QuotaExceeded, UnknownEditType
 from faultline_core.suite import Suite
 from faultline_gateway.http.edge import Edge
-from faultline_gateway.http.field_rules import FIELD_RULES
 from faultline_gateway.http.metrics import Metrics, ResponseCounter
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.routes import ROUTERS
@@ -21,6 +21,25 @@ from faultline_gateway.services.ports import Services
 from faultline_gateway.settings import GatewaySettings
 from faultline_gateway.version import VERSION
 from faultline_http import ProblemMiddleware, install_error_handlers
+from faultline_http.exception_handlers import FieldError, FieldRule
+
+QUOTAS = frozenset(
+    ("body", field) for field in ("limit", "max_edits_per_image", "lance_r_edits_per_image", "n", "real")
+)
+"""Fields whose upper bound is how much a run may ask for."""
+
+
+def _above_quota(error: FieldError) -> bool:
+    return error["type"] == "less_than_equal" and error["loc"] in QUOTAS
+
+
+def _unknown_edit_type(error: FieldError) -> bool:
+    return error["type"] == "literal_error" and "edit_types" in error["loc"]
+
+
+# The quota comes first: a request above it is answered so even if other fields are wrong.
+FIELD_RULES = (FieldRule(QuotaExceeded, _above_quota), FieldRule(UnknownEditType, _unknown_edit_type))
+"""Rejected fields whose error has a code of its own; only the gateway's bodies have quotas and edit types."""
 
 _SCHEMA_REF = "#/components/schemas/{model}"
 _PROBLEM: dict[int | str, dict[str, Any]] = {
@@ -43,7 +62,7 @@ def create_app(
     """Put the gateway together from parts that the caller opened and closes."""
     metrics = Metrics()
     app = bare_app()
-    # The last one added is the outermost. All stand outside the router, whose own 404 and 405 they count too.
+    # The last one added is the outermost. All enclose the router, so they also count its 404 and 405.
     app.add_middleware(Edge, settings=settings)
     app.add_middleware(ProblemMiddleware, server="the gateway")
     app.add_middleware(ResponseCounter, metrics=metrics)
@@ -55,9 +74,9 @@ def create_app(
 
 
 def bare_app() -> FastAPI:
-    """Return the routes without parts: enough to describe them."""
-    # No pages of documentation: they load scripts from elsewhere. No redirects for slashes: a client that
-    # follows one repeats its body at an address it never named.
+    """Return an application with the routes but without the parts; it can only describe itself."""
+    # No documentation pages, because they load scripts from other hosts. No redirects for slashes, because
+    # a client that follows one sends its body again, to an address that it did not choose.
     app = _Application(
         title="Faultline", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False
     )
@@ -71,7 +90,7 @@ class _Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Describe the routes, and the problem document that each may answer."""
         document = super().openapi()
-        # No route returns them by its annotation, so FastAPI does not find them by itself.
+        # FastAPI does not find these models, because no route has one as its return type.
         for model in (Problem, FieldProblem):
             schema = model.model_json_schema(ref_template=_SCHEMA_REF)
             schema.pop("$defs", None)

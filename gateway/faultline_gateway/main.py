@@ -33,14 +33,14 @@ from faultline_gateway.worker import Worker
 USAGE_ERROR = 2
 GRACE_SECONDS = 5
 SERVE_PATIENCE_SECONDS = 10.0
-"""Someone waits for the answer of `serve`; only `work` has minutes to spare for a service."""
+"""Seconds for which `serve` repeats a call: its callers are waiting. `work` can repeat for minutes."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one of the verbs and return the exit code."""
     arguments = _parser().parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    # At INFO httpx writes a line a call, hundreds a minute.
+    # At INFO, httpx writes a line per call, which is hundreds a minute.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     # Other users of a shared machine must not read uploaded images and the ledger.
@@ -59,17 +59,19 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--host")
     serve.add_argument("--port", type=int)
     work = verbs.add_parser("work", help="lease items and process them until stopped")
-    work.add_argument("--concurrency", type=int, help="sources worked on at once")
-    register = verbs.add_parser("register-dataset", help="make a dataset of a folder on this machine")
+    work.add_argument(
+        "--concurrency", type=int, help="item groups, such as source images, to process at once"
+    )
+    register = verbs.add_parser("register-dataset", help="make a dataset from a folder on this machine")
     register.add_argument("name")
     register.add_argument("folder", type=Path)
     register.add_argument(
         "--captions",
         action="store_true",
-        help="take the captions of metadata.jsonl, do not ask the captioner",
+        help="take the captions from metadata.jsonl instead of the captioner",
     )
     openapi = verbs.add_parser("openapi", help="write the OpenAPI document")
-    openapi.add_argument("--out", type=Path, help="file to write; standard output without it")
+    openapi.add_argument("--out", type=Path, help="file to write; default: standard output")
     return parser
 
 
@@ -93,7 +95,7 @@ async def _serving(settings: GatewaySettings) -> None:
             suite=load_suite(settings.suite),
             health=HttpHealth(caller),
         )
-        # No access log: it would hold the names of datasets and runs; the edge counts requests instead.
+        # No access log, because it would contain the names of datasets and runs; metrics count requests.
         config = uvicorn.Config(
             app, host=settings.host, port=settings.port, timeout_graceful_shutdown=GRACE_SECONDS,
             access_log=False, server_header=False, log_config=None, http=HTTP_PROTOCOL,
@@ -104,7 +106,7 @@ async def _serving(settings: GatewaySettings) -> None:
 
 
 def _let_signals_pass() -> None:
-    # Uvicorn raises the signal that stopped it once more at its end, which would kill us before we close.
+    # Uvicorn raises the signal that stopped it again when it ends, which would kill us before we close.
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda number, frame: None)
 
@@ -117,8 +119,8 @@ def _work(arguments: argparse.Namespace) -> int:
 async def _working(settings: GatewaySettings) -> None:
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
-        # Set and not raised: what is leased is given back before the process ends. Before the ledger opens,
-        # which may take a migration: a stop meanwhile is an orderly one too.
+        # The event lets the worker give its leases back before the process ends. Handlers are set before the
+        # ledger opens, because that may migrate the database, and a stop during it must be orderly, too.
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     ledger = Ledger(settings.database_url)
     async with calling_services(settings) as caller:

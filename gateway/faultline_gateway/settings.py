@@ -1,4 +1,4 @@
-"""Settings of the gateway: one frozen object a process, the environment read in one function."""
+"""Settings of the gateway: one frozen object per process, read from the environment by one function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 PREFIX = "FAULTLINE_"
 STATE_DIR = Path(".faultline")
-# 16 random letters cannot be guessed over a network, shorter ones tend to be words.
+# 16 random letters cannot be guessed over a network; shorter keys tend to be words.
 KEY_CHARACTERS_AT_LEAST = 16
 SERVICE_PLACEHOLDER = "{service}"
 
@@ -31,11 +31,11 @@ class GatewaySettings(BaseModel):
     )
     services_url: str = Field(
         default="http://127.0.0.1:8101",
-        description="Address of the services: either with `{service}` in it, or a prefix under which "
-        "each service has its name as path.",
+        description="Address of the services: either with `{service}` in it, or a prefix to which "
+        "the name of a service is added as a path.",
     )
     secret: SecretStr | None = Field(
-        default=None, description="Secret that the services ask for, or null to read it from `secret_file`."
+        default=None, description="Secret that the services require, or null to read it from `secret_file`."
     )
     secret_file: Path = Field(default=STATE_DIR / "secret", description="File that holds that secret.")
     suite: str = Field(
@@ -48,25 +48,25 @@ class GatewaySettings(BaseModel):
     api_keys: tuple[SecretStr, ...] = Field(
         default=(),
         description="Accepted API keys, separated by commas, of at least 16 characters each; empty to "
-        "ask for none.",
+        "require none.",
     )
     max_body_bytes: int = Field(
         default=32_000_000, ge=1024, description="Largest request body that is accepted, in bytes."
     )
-    # What a ledger of one file pages through in 50 ms, and its plan still fits into memory.
+    # A SQLite ledger pages through so many in 50 ms, and the plan still fits into memory.
     max_items_per_run: int = Field(default=1_000_000, ge=1, description="Most items that a run may plan.")
     call_seconds: float = Field(
-        default=600.0, gt=0, description="Seconds until a call to a service is given up."
+        default=600.0, gt=0, description="Seconds after which a call to a service is abandoned."
     )
-    # Times the three attempts of an item it exceeds the ten minutes that a cluster's restart may take.
+    # With three attempts per item this exceeds the ten minutes that a restart of the cluster may take.
     patience_seconds: float = Field(
         default=210.0, ge=0, description="Seconds during which a failing call to a service is repeated."
     )
     lease_seconds: float = Field(
         default=60.0,
         ge=1,
-        description="Seconds for which a worker holds its items; those of a killed worker return to the "
-        "queue after them.",
+        description="Seconds for which a worker holds its items; after that the items of a killed worker "
+        "return to the queue.",
     )
     concurrency: int = Field(
         default=4,
@@ -77,7 +77,7 @@ class GatewaySettings(BaseModel):
 
     @model_validator(mode="after")
     def _safe(self) -> GatewaySettings:
-        # Refused at the start and not at the first request: by then somebody else may have made it.
+        # Refused at the start, because the first request may already come from a stranger.
         if not self.api_keys and not is_loopback(self.host):
             raise ValueError(f"listening on {self.host!r}, beyond loopback, needs FAULTLINE_API_KEYS")
         if any(len(key.get_secret_value()) < KEY_CHARACTERS_AT_LEAST for key in self.api_keys):
@@ -85,16 +85,16 @@ class GatewaySettings(BaseModel):
         return self
 
     def service_url(self, service: str) -> str:
-        """Return the address of one service, without a slash at its end."""
+        """Return the address of one service, without a trailing slash."""
         if SERVICE_PLACEHOLDER in self.services_url:
             return self.services_url.replace(SERVICE_PLACEHOLDER, service).rstrip("/")
         return f"{self.services_url.rstrip('/')}/{service}"
 
     def shared_secret(self) -> str:
-        """Return the secret that services ask for.
+        """Return the secret that the services require.
 
         Raises:
-            ValueError: neither ``secret`` nor a readable ``secret_file`` is there.
+            ValueError: there is neither a ``secret`` nor a ``secret_file``.
         """
         if self.secret is not None:
             return self.secret.get_secret_value()
@@ -104,7 +104,7 @@ class GatewaySettings(BaseModel):
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach ``host``."""
+    """Return whether only this machine can reach ``host``."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -112,9 +112,9 @@ def is_loopback(host: str) -> bool:
 
 
 def settings_from(environ: Mapping[str, str], **overrides: object) -> GatewaySettings:
-    """Read what ``environ`` says under FAULTLINE_ names; ``overrides`` that are not None go first.
+    """Read the variables of ``environ`` that begin with FAULTLINE_; ``overrides`` other than None win.
 
-    ``FAULTLINE_STATE_DIR`` moves database, store and secret together; each has its own name too.
+    ``FAULTLINE_STATE_DIR`` moves database, store and secret together; each has a variable of its own, too.
     """
     state = Path(environ.get(f"{PREFIX}STATE_DIR", STATE_DIR))
     values: dict[str, object] = {
@@ -123,7 +123,7 @@ def settings_from(environ: Mapping[str, str], **overrides: object) -> GatewaySet
         "secret_file": state / "secret",
     }
     for field in GatewaySettings.model_fields:
-        # An empty variable counts as unset: that is how compose files and shells write "none".
+        # An empty variable counts as unset, as compose files and shells use it.
         if value := environ.get(PREFIX + field.upper()):
             values[field] = tuple(value.split(",")) if field == "api_keys" else value
     values |= {name: value for name, value in overrides.items() if value is not None}
@@ -131,5 +131,5 @@ def settings_from(environ: Mapping[str, str], **overrides: object) -> GatewaySet
 
 
 def settings_of_process(**overrides: object) -> GatewaySettings:
-    """Read this process's environment; nothing else in the gateway does."""
+    """Read the settings from this process's environment, which no other function of the gateway reads."""
     return settings_from(os.environ, **overrides)

@@ -1,4 +1,4 @@
-"""The worker: each of its loops leases one source, runs the method on it and records outcomes.
+"""The worker: each of its loops leases an item group, runs the method on it and records outcomes.
 
 A run that waits for its next stage comes first: a loop plans it.
 """
@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 IDLE_SECONDS = 0.5
 RENEW_AT_MOST_SECONDS = 5.0
-"""A cancelled run voids its leases, so this is also how soon a worker notices between calls."""
+"""A cancelled run voids its leases, so a worker also notices a cancel after so many seconds."""
 LEDGER_TRIES = 5
 LEDGER_BACKOFF = Backoff(first_s=0.75, longest_s=12.0)
 """12 to 23 s over the five pauses: longer than SQLite's own wait for its lock, and than a short restart."""
@@ -78,7 +78,7 @@ async def retry_ledger(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) 
 
 
 class Worker:
-    """Works on up to ``concurrency`` sources at once, so that the services' batches fill."""
+    """Works on up to ``concurrency`` item groups at once, so that the services' batches fill."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Worker:
 
         An unexpected failure of one loop stops all, so that a supervisor notices.
         """
-        # One source leaves a service's batch half empty; several at once fill it.
+        # One item group leaves a service's batch half empty; several at once fill it.
         hands = [asyncio.create_task(self._serve_hand(stop)) for _ in range(self._concurrency)]
         await asyncio.wait(hands, return_when=asyncio.FIRST_EXCEPTION)
         stop.set()

@@ -18,6 +18,7 @@ from faultline_core.contract.shift_benchmark_summary import (
     EffectSummary,
     GapSummary,
     ImageCounts,
+    ImageSourceSummary,
     ModelDrop,
     ObjectThresholdSummary,
     PromptAccuracy,
@@ -25,11 +26,10 @@ from faultline_core.contract.shift_benchmark_summary import (
     ShiftBenchmarkSummary,
     ShiftSummary,
     SlopeSummary,
-    SourceSummary,
 )
 from faultline_core.contract.shift_benchmarks import (
     BenchmarkShift,
-    BenchmarkSource,
+    ImageSource,
     ShiftBenchmarkConfig,
     ShiftBenchmarkCreate,
 )
@@ -65,12 +65,12 @@ def benchmark_summary_answer(summary: ShiftBenchmarkSummary) -> httpx.Response:
     return ok(summary.model_dump_json(by_alias=True))
 
 
-def benchmark_config(*sources: BenchmarkSource) -> ShiftBenchmarkConfig:
+def benchmark_config(*image_sources: ImageSource) -> ShiftBenchmarkConfig:
     """What a benchmark of two classes under two shifts was resolved to."""
     return ShiftBenchmarkConfig(
         request=ShiftBenchmarkCreate(
             interface="interface-1", classifiers=list(MODELS), shifts=list(SHIFTS), n=N, seed=0,
-            sources=list(sources or ("token",)),
+            image_sources=list(image_sources or ("token",)),
         ),
         suite="fake",
         dataset="demo",
@@ -120,7 +120,7 @@ def an_effect(impact: Estimate, p_adjusted: float = 0.004) -> EffectSummary:
 
 
 def a_shift(name: str, impact: Estimate | None, **told: object) -> ShiftSummary:
-    """One shift by one source; without an impact no class was left."""
+    """One shift by one image source; without an impact no class was left."""
     effect = None if impact is None else an_effect(impact)
     fields = {
         "counts": counts(9, no_object=2, no_shift=1), "share_kept": figure(0.75, 0.47, 0.91, 12),
@@ -134,7 +134,7 @@ def a_shift(name: str, impact: Estimate | None, **told: object) -> ShiftSummary:
     return ShiftSummary.model_validate(fields | told)
 
 
-def a_source(**told: object) -> SourceSummary:
+def an_image_source(**told: object) -> ImageSourceSummary:
     """One source's figures: snow costs much, painting could not be told."""
     rates = {
         name: {
@@ -160,7 +160,7 @@ def a_source(**told: object) -> SourceSummary:
         "cost": Cost(unet_evaluations=288), "service_seconds": {"editor": 9.0},
         "evaluations_per_kept": 9.9, "seconds_per_kept": 0.31,
     }  # fmt: skip
-    return SourceSummary.model_validate(fields | told)
+    return ImageSourceSummary.model_validate(fields | told)
 
 
 def a_benchmark_summary(**told: object) -> ShiftBenchmarkSummary:
@@ -175,7 +175,7 @@ def a_benchmark_summary(**told: object) -> ShiftBenchmarkSummary:
     )  # fmt: skip
     fields = {
         "run_id": "run-1", "interface": "interface-1", "dataset": "demo", "seed": 0,
-        "object_percentile": 5.0, "sources": {"token": a_source()}, "real": real,
+        "object_percentile": 5.0, "image_sources": {"token": an_image_source()}, "real": real,
         "models": {
             name: ClassifierDescription(name=name, spec=name, architecture="test_vit") for name in MODELS
         },
@@ -191,12 +191,13 @@ def prompt_rows() -> list[PromptAccuracy]:
     """A plate with and without food, by token and by name."""
     return [
         PromptAccuracy(
-            model="leaning", source=source, condition=condition, prompt=f"a photo of a <class> {condition}",
+            model="leaning", image_source=image_source, condition=condition,
+            prompt=f"a photo of a <class> {condition}",
             accuracy=figure(accuracy, accuracy - 0.1, accuracy + 0.1, 6),
             drop=None if condition == "base" else figure(0.3, 0.1, 0.5, 6),
-            beside_token=None if source == "token" else figure(0.1, -0.1, 0.3, 6),
+            beside_token=None if image_source == "token" else figure(0.1, -0.1, 0.3, 6),
         )
-        for source, accuracy in (("token", 0.8), ("class-name", 0.6))
+        for image_source, accuracy in (("token", 0.8), ("class-name", 0.6))
         for condition in ("base", "in the snow")
     ]  # fmt: skip
 
@@ -207,7 +208,7 @@ def some_inspections() -> Inspections:
         item="i1", image=hashlib.sha256(b"1").hexdigest(), class_name="plate", similarity=0.15
     )
     return Inspections(
-        shift="in the snow", caption="a photo in the snow", checkpoint="ViT-fake/tests", source="token",
+        shift="in the snow", caption="a photo in the snow", checkpoint="ViT-fake/tests", image_source="token",
         n=12, pending=0, inspections=[Inspection(percentile=20.0, similarity=0.15, images=[image])],
     )  # fmt: skip
 

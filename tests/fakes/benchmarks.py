@@ -135,7 +135,7 @@ def benchmark_body(interface: str, **changes: Any) -> dict[str, Any]:
         "interface": interface,
         "shifts": list(SHIFTS),
         "classifiers": ["steady", "leaning"],
-        "sources": ["token", "class-name"],
+        "image_sources": ["token", "class-name"],
         "n": 5,
         "real": 6,
         "seed": 3,

@@ -39,7 +39,7 @@ def record(store: Store, **told: Any) -> Record:
     fields: dict[str, Any] = {
         "class_name": "plate",
         "shift": "in the snow",
-        "source": "token",
+        "image_source": "token",
         "prompt": "a photo of a plate in the snow",
         "seed": 7,
         "model": "sd-2@" + "b" * 12,
@@ -48,23 +48,23 @@ def record(store: Store, **told: Any) -> Record:
         "run": "run-1",
     } | told
     fields.setdefault(
-        "image", store.put(image(*(fields[name] for name in ("class_name", "shift", "source", "seed"))))
+        "image", store.put(image(*(fields[name] for name in ("class_name", "shift", "image_source", "seed"))))
     )
     return Record(**fields)
 
 
 def records(store: Store) -> list[Record]:
-    """Every class under every shift from both sources, two seeds each, of which one was dropped."""
+    """Every class under every shift from both image sources, two seeds each, of which one was dropped."""
     return [_one_of(store, *one) for one in itertools.product(SHIFTS, SOURCES, CLASSES, (0, 1))]
 
 
-def _one_of(store: Store, shift: str, source: str, class_name: str, seed: int) -> Record:
-    learned = source == "token"
+def _one_of(store: Store, shift: str, image_source: str, class_name: str, seed: int) -> Record:
+    learned = image_source == "token"
     return record(
         store,
         class_name=class_name,
         shift=shift,
-        source=source,
+        image_source=image_source,
         seed=seed,
         prompt=f"a photo of a {class_name} {shift} ❄",
         bundle="c" * 64 if learned else None,
@@ -82,7 +82,7 @@ def rows_of(made: list[Record]) -> list[dict[str, Any]]:
         {
             "class_name": one.class_name,
             "shift": one.shift,
-            "source": one.source,
+            "image_source": one.image_source,
             "prompt": one.prompt,
             "seed": one.seed,
             "model": one.model,

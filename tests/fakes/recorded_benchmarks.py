@@ -17,7 +17,7 @@ from faultline_core.contract.shift_benchmarks import (
     BenchmarkShift,
     ImageItem,
     ImageResult,
-    ImageSource,
+    ImageSourceOrReal,
     ShiftBenchmarkConfig,
 )
 from faultline_core.types import Cost
@@ -43,7 +43,7 @@ def recorded_config(
     **request: Any,
 ) -> ShiftBenchmarkConfig:
     """A benchmark of these conditions, classes and models."""
-    known: dict[str, Any] = {"classifiers": list(models), "sources": ["token"], "n": 8, "real": 10}
+    known: dict[str, Any] = {"classifiers": list(models), "image_sources": ["token"], "n": 8, "real": 10}
     return ShiftBenchmarkConfig(
         request=benchmark_request(**(known | request)), suite="miniature", dataset="demo",
         dataset_digest="d" * 64, generation=GenerationPreset(), models={}, versions={},
@@ -83,12 +83,14 @@ class Benchmark:
         for slot, similarity in enumerate(similarities):
             self.add(Cell(0, class_index, "real"), slot, right, to_object=similarity)
 
-    def source(self, source: ImageSource, values: NDArray[np.bool_], **changes: Any) -> None:
+    def image_source(
+        self, image_source: ImageSourceOrReal, values: NDArray[np.bool_], **changes: Any
+    ) -> None:
         """Add images answered as ``values`` (conditions, classes, images, models) say."""
         for condition, classes in enumerate(values):
             for class_index, images in enumerate(classes):
                 for slot, right in enumerate(images):
-                    self.add(Cell(condition, class_index, source), slot, right.tolist(), **changes)
+                    self.add(Cell(condition, class_index, image_source), slot, right.tolist(), **changes)
 
     @property
     def run(self) -> Run:
@@ -108,10 +110,10 @@ class Benchmark:
     def _result(self, cell: Cell, right: Sequence[bool], to_object: float, to_shift: float) -> ImageResult:
         return ImageResult(
             image=IMAGE,
-            source=cell.source,
+            image_source=cell.image_source,
             shift=cell.condition_name(self.config),
             object_similarity=to_object,
-            plain_similarity=to_object + 0.1 if cell.source == "real" else None,
+            plain_similarity=to_object + 0.1 if cell.image_source == "real" else None,
             shift_similarity=to_shift if cell.condition else None,
             predictions={
                 model: answer(good)

@@ -10,7 +10,7 @@ import numpy as np
 from fakes.recorded_benchmarks import BASE, PENCIL, SNOW, Benchmark, recorded_config
 from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import BenchmarkShift, ImageResult, ImageSource
+from faultline_core.contract.shift_benchmarks import BenchmarkShift, ImageResult, ImageSourceOrReal
 from faultline_core.images.codecs import encode_raw
 from faultline_core.types import Cost
 from faultline_gateway.methods.shift_benchmark.cells import GENERATED, Cell
@@ -24,7 +24,7 @@ NIGHT = BenchmarkShift(
 )  # fmt: skip
 SHIFTS = (BASE, SNOW, PENCIL, NIGHT)
 N = 12
-SOURCES: tuple[ImageSource, ...] = ("token", "class-name", "photographs")
+SOURCES: tuple[ImageSourceOrReal, ...] = ("token", "class-name", "photographs")
 SIDE = 48
 PHOTOGRAPH = (255, 0, 255)
 """The colour of every image that nobody generated."""
@@ -32,9 +32,14 @@ PHOTOGRAPH = (255, 0, 255)
 
 @cache
 def reported_benchmark() -> Benchmark:
-    """Three classes under three shifts by three sources; boats are not to be had at night."""
+    """Three classes under three shifts by three image sources; boats are not to be had at night."""
     config = recorded_config(
-        SHIFTS, CLASSES, MODELS, sources=list(SOURCES), n=N, photographs={shift.name: "p" for shift in SHIFTS}
+        SHIFTS,
+        CLASSES,
+        MODELS,
+        image_sources=list(SOURCES),
+        n=N,
+        photographs={shift.name: "p" for shift in SHIFTS},
     )
     zoo = {
         name: ClassifierDescription(
@@ -47,10 +52,10 @@ def reported_benchmark() -> Benchmark:
     draws = np.random.default_rng(0)
     for index in range(len(CLASSES)):
         made.real(index, (0.2 + 0.01 * draws.standard_normal(20)).tolist(), [True] * len(MODELS))
-    for source in SOURCES:
+    for image_source in SOURCES:
         for condition in range(len(SHIFTS)):
             for index in range(len(CLASSES)):
-                _cell(made, Cell(condition, index, source), draws)
+                _cell(made, Cell(condition, index, image_source), draws)
     return made
 
 
@@ -62,13 +67,13 @@ def _cell(made: Benchmark, cell: Cell, draws: np.random.Generator) -> None:
     for slot in range(N):
         skills = 0.95 - 0.04 * np.arange(len(MODELS)) - cost * (1 + 0.15 * np.arange(len(MODELS)))
         item = made.add(cell, slot, (draws.random(len(MODELS)) < skills).tolist())
-        seed = 1000 + slot if cell.source in GENERATED else None
-        name = f"{cell.source}/{cell.condition}/{cell.class_index}/{slot}"
+        seed = 1000 + slot if cell.image_source in GENERATED else None
+        name = f"{cell.image_source}/{cell.condition}/{cell.class_index}/{slot}"
         assert item.result is not None
         told = {
             "image": hashlib.sha256(name.encode()).hexdigest(),
             "seed": seed,
-            "token": "b" * 64 if cell.source == "token" else None,
+            "token": "b" * 64 if cell.image_source == "token" else None,
             "prompt": None if seed is None else shift.prompt,
             # "a sled" is nearer to every image than "a photo of a sled".
             "object_similarity": 0.22 + 0.1 * (not shift.photo) + 0.02 * draws.standard_normal(),
@@ -92,7 +97,7 @@ def read_image(ref: str) -> bytes:
     photographs = {
         item.result.image
         for item in reported_benchmark().items
-        if item.result is not None and item.result.source not in GENERATED
+        if item.result is not None and item.result.image_source not in GENERATED
     }
     colour = PHOTOGRAPH if ref in photographs else tuple(bytes.fromhex(ref[:6]))
     return encode_raw(np.full((SIDE, SIDE, 3), colour, dtype=np.uint8))

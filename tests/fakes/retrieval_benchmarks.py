@@ -18,7 +18,7 @@ def retrieving_benchmark(
 ) -> ShiftBenchmarkConfig:
     """A benchmark of shifts by name and prompt on the dataset of ``retrieval``."""
     request = ShiftBenchmarkCreate(
-        interface="i", classifiers=["steady"], seed=0, sources=["retrieval"], retrieval="folder"
+        interface="i", classifiers=["steady"], seed=0, image_sources=["retrieval"], retrieval="folder"
     )
     shifts = [
         BenchmarkShift(name=name, prompt=prompt, caption=name, family="own")

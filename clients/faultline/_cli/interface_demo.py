@@ -65,7 +65,7 @@ def benchmarked(client: Client, interface: DatasetInterface) -> ShiftBenchmark:
         base=BASE,
         shifts=SHIFTS,
         classifiers=zoo,
-        sources=["token", "class-name"],
+        image_sources=["token", "class-name"],
         n=PER_SHIFT,
         real=PER_CLASS,
         seed=SEED,

@@ -25,10 +25,10 @@ from faultline._cli.tables import prompts_text, shift_benchmark_text
 from faultline._cli.terminal import connected, print_note
 from faultline._files import write_text
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import CATALOGUE, BenchmarkSource
+from faultline_core.contract.shift_benchmarks import CATALOGUE, ImageSource
 from faultline_core.errors import InvalidRequest
 
-SOURCES = ", ".join(get_args(BenchmarkSource))
+IMAGE_SOURCES = ", ".join(get_args(ImageSource))
 
 Count = Annotated[int, typer.Option("--n", metavar="N", help="Images per class and shift.")]
 Real = Annotated[int, typer.Option(metavar="N", help="Real images per class, for thresholds and controls.")]
@@ -43,12 +43,14 @@ Shifts = Annotated[
 Classes = Annotated[
     list[str] | None, typer.Option(metavar="CLASS", help="A class to test. Repeatable; default: all.")
 ]
-Sources = Annotated[
+ImageSources = Annotated[
     list[str] | None,
-    typer.Option(metavar="SOURCE", help=f"Where images come from: {SOURCES}. Repeatable; default: token."),
+    typer.Option(
+        metavar="IMAGE_SOURCE", help=f"Where images come from: {IMAGE_SOURCES}. Repeatable; default: token."
+    ),
 ]
 Retrieval = Annotated[
-    str | None, typer.Option(metavar="DATASET", help="The dataset that --source retrieval searches.")
+    str | None, typer.Option(metavar="DATASET", help="The dataset that --image-source retrieval searches.")
 ]
 Out = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Write report.html and summary.json to this folder.")
@@ -64,7 +66,7 @@ def shift_benchmark(
     classifier: Classifiers,
     shift: Shifts = None,
     classes: Classes = None,
-    source: Sources = None,
+    image_source: ImageSources = None,
     retrieval: Retrieval = None,
     n: Count = 8,
     real: Real = 50,
@@ -79,7 +81,7 @@ def shift_benchmark(
     """Benchmark classifiers on shifts of an interface's classes."""
     with connected(url) as client:
         output = Output(report=_report_path(report, out), detach=detach, as_json=as_json)
-        sources = [image_source(name) for name in source or ("token",)]
+        image_sources = [image_source_named(name) for name in image_source or ("token",)]
         specs = reachable(client, classifier, detach=detach)
         create_and_follow(
             lambda: client.shift_benchmarks.create(
@@ -87,7 +89,7 @@ def shift_benchmark(
                 classifiers=specs,
                 shifts=shift or CATALOGUE,
                 classes=classes or None,
-                sources=sources,
+                image_sources=image_sources,
                 retrieval=retrieval,
                 n=n,
                 real=real,
@@ -125,7 +127,7 @@ def compare_prompts(
                 classifiers=specs,
                 shifts=prompt,
                 classes=[class_name],
-                sources=["token", "class-name"],
+                image_sources=["token", "class-name"],
                 n=n,
                 real=real,
                 steps=steps,
@@ -137,15 +139,15 @@ def compare_prompts(
         )
 
 
-def image_source(name: str) -> BenchmarkSource:
+def image_source_named(name: str) -> ImageSource:
     """Return the image source of this name.
 
     Raises:
-        InvalidRequest: there is no such source.
+        InvalidRequest: there is no such image source.
     """
-    if name not in get_args(BenchmarkSource):
-        raise InvalidRequest(f"unknown image source {name!r}: choose from {SOURCES}")
-    return cast("BenchmarkSource", name)
+    if name not in get_args(ImageSource):
+        raise InvalidRequest(f"unknown image source {name!r}: choose from {IMAGE_SOURCES}")
+    return cast("ImageSource", name)
 
 
 def _report_path(report: Path | None, out: Path | None) -> Path | None:

@@ -92,9 +92,9 @@ def interface_text(summary: DatasetInterfaceSummary) -> str:
 def shift_benchmark_text(summary: ShiftBenchmarkSummary) -> str:
     """Each image source's shifts with kept share, impact and slope, then counts, cost and notes."""
     blocks: list[str] = []
-    for name, source in summary.sources.items():
-        blocks.append(f"{name}: {len(source.common)} classes common to all shifts")
-        rows = [(shift, *_shift_cells(found)) for shift, found in source.shifts.items()]
+    for name, image_source in summary.image_sources.items():
+        blocks.append(f"{name}: {len(image_source.common)} classes common to all shifts")
+        rows = [(shift, *_shift_cells(found)) for shift, found in image_source.shifts.items()]
         blocks += [str(Table(("shift", "kept", "impact", "slope", "note"), rows)), ""]
     lost = {**summary.dropped, **summary.failed_codes}
     reasons = f" ({'; '.join(f'{reason}: {count}' for reason, count in lost.items())})" if lost else ""
@@ -103,10 +103,10 @@ def shift_benchmark_text(summary: ShiftBenchmarkSummary) -> str:
 
 
 def prompts_text(summary: ShiftBenchmarkSummary) -> str:
-    """Accuracy per classifier, source and prompt, with the drop from the base and from the token."""
-    header = ("classifier", "source", "prompt", "accuracy", "drop from base", "drop from token")
+    """Accuracy per classifier, image source and prompt, with the drop from the base and from the token."""
+    header = ("classifier", "image source", "prompt", "accuracy", "drop from base", "drop from token")
     rows = [
-        (row.model, row.source, row.prompt, row.accuracy, row.drop, row.beside_token)
+        (row.model, row.image_source, row.prompt, row.accuracy, row.drop, row.beside_token)
         for row in summary.prompts
     ]
     return "\n".join([*_unless_empty(header, rows), "", f"cost: {summary.cost}", *summary.notes])

@@ -10,7 +10,7 @@ import typer
 
 from faultline._calls import segment
 from faultline._cli.options import AsJson, ImageFolder, Url
-from faultline._cli.shift_benchmark import SOURCES, image_source
+from faultline._cli.shift_benchmark import IMAGE_SOURCES, image_source_named
 from faultline._cli.tables import decision_text, inspections_text, thresholds_text
 from faultline._cli.terminal import check_image_folder, connected, print_note, show
 from faultline._files import write_bytes
@@ -24,9 +24,11 @@ LEADING_MINUS = {"ignore_unknown_options": True}
 
 Benchmark = Annotated[str, typer.Argument(metavar="BENCHMARK", help="The benchmark's run id.")]
 Shift = Annotated[str, typer.Argument(metavar="SHIFT", help="The name of one of its shifts.")]
-Source = Annotated[
+ImageSourceOption = Annotated[
     str | None,
-    typer.Option(metavar="SOURCE", help=f"The image source: {SOURCES}; default: the benchmark's first."),
+    typer.Option(
+        metavar="IMAGE_SOURCE", help=f"The image source: {IMAGE_SOURCES}; default: the benchmark's first."
+    ),
 ]
 Author = Annotated[str, typer.Option(metavar="NAME", help="Who decides; stored with the decision.")]
 Threshold = Annotated[
@@ -44,7 +46,7 @@ Lacks = Annotated[
 def inspections(
     benchmark: Benchmark,
     shift: Shift,
-    source: Source = None,
+    image_source: ImageSourceOption = None,
     out: ImageFolder = None,
     as_json: AsJson = False,
     url: Url = None,
@@ -55,13 +57,13 @@ def inspections(
     """
     with connected(url) as client:
         check_image_folder(out)
-        chosen = None if source is None else image_source(source)
+        chosen = None if image_source is None else image_source_named(image_source)
         run = client.shift_benchmarks.get(benchmark)
-        answer = run.inspections(shift, source=chosen)
+        answer = run.inspections(shift, image_source=chosen)
         paths = {} if out is None else _saved(run, answer, out)
         show(answer, inspections_text(answer, paths), as_json)
         pending = f", {answer.pending} more pending" if answer.pending else ""
-        print_note(f"Do they show {answer.caption!r}? {answer.n} images from {answer.source}{pending}")
+        print_note(f"Do they show {answer.caption!r}? {answer.n} images from {answer.image_source}{pending}")
 
 
 def shift_thresholds(benchmark: Benchmark, as_json: AsJson = False, url: Url = None) -> None:
@@ -76,7 +78,7 @@ def set_shift_threshold(
     shift: Shift,
     threshold: Threshold,
     author: Author,
-    source: Source = None,
+    image_source: ImageSourceOption = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
@@ -85,10 +87,10 @@ def set_shift_threshold(
     The decision changes the summary and report at once; no image is generated again.
     """
     with connected(url) as client:
-        chosen = None if source is None else image_source(source)
+        chosen = None if image_source is None else image_source_named(image_source)
         body = ShiftThresholdSet(author=author, threshold=_similarity(threshold))
         run = client.shift_benchmarks.get(benchmark)
-        decision = run.set_shift_threshold(shift, body.threshold, body.author, source=chosen)
+        decision = run.set_shift_threshold(shift, body.threshold, body.author, image_source=chosen)
         show(decision, decision_text(decision), as_json)
 
 
@@ -98,7 +100,7 @@ def judge_shift(
     author: Author,
     shows: Shows = None,
     lacks: Lacks = None,
-    source: Source = None,
+    image_source: ImageSourceOption = None,
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
@@ -107,10 +109,10 @@ def judge_shift(
     `faultline inspections` lists the images.
     """
     with connected(url) as client:
-        chosen = None if source is None else image_source(source)
+        chosen = None if image_source is None else image_source_named(image_source)
         body = ShiftThresholdSet(author=author, shows=_judgements(shows or [], lacks or []))
         run = client.shift_benchmarks.get(benchmark)
-        decision = run.judge_shift(shift, body.shows or {}, body.author, source=chosen)
+        decision = run.judge_shift(shift, body.shows or {}, body.author, image_source=chosen)
         show(decision, decision_text(decision), as_json)
 
 

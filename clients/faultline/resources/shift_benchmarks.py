@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from faultline._shift_benchmark_run import SHIFT_BENCHMARKS, AsyncShiftBenchmark, ShiftBenchmark
 from faultline.resources._runs import AsyncRunResource, H, RunResource, RunVerbs
-from faultline_core.contract.shift_benchmarks import CATALOGUE, BenchmarkSource, ShiftBenchmarkCreate
+from faultline_core.contract.shift_benchmarks import CATALOGUE, ImageSource, ShiftBenchmarkCreate
 
 
 class _Creating(RunVerbs[H]):
@@ -24,7 +24,7 @@ class _Creating(RunVerbs[H]):
         classes: Sequence[str] | None = None,
         class_shifts: Mapping[str, Sequence[str]] | None = None,
         base: str | None = None,
-        sources: Sequence[BenchmarkSource] = ("token",),
+        image_sources: Sequence[ImageSource] = ("token",),
         retrieval: str | None = None,
         scraped: Mapping[str, str] | None = None,
         photographs: Mapping[str, str] | None = None,
@@ -45,11 +45,11 @@ class _Creating(RunVerbs[H]):
             shifts: the paper's catalogue, or words, names of the catalogue, prompts with ``<class>``.
             classes, class_shifts: the classes to test (default: all), and further shifts of single ones.
             base: the prompt without a shift; default: "a photo of a <class>".
-            sources: the learned ``token``, the plain ``class-name``, ``retrieval`` from a dataset,
+            image_sources: the learned ``token``, the plain ``class-name``, ``retrieval`` from a dataset,
                 ``scraped`` images, ``photographs``.
-            retrieval: the dataset that the source ``retrieval`` searches.
-            scraped, photographs: a dataset per condition for the sources of these names.
-            n: images per class, condition and source.
+            retrieval: the dataset that the image source ``retrieval`` searches.
+            scraped, photographs: a dataset per condition for the image sources of these names.
+            n: images per class, condition and image source.
             real: real images per class, for thresholds and controls.
             validation: the dataset of the real images, if some were held out; default: the interface's.
             steps, guidance, scheduler: of the diffusion model; default: the suite's.
@@ -62,7 +62,7 @@ class _Creating(RunVerbs[H]):
             classifiers=self._serve_functions(classifiers),
             base=base,
             class_shifts={name: list(words) for name, words in (class_shifts or {}).items()},
-            sources=list(sources),
+            image_sources=list(image_sources),
             retrieval=retrieval,
             scraped=dict(scraped or {}),
             photographs=dict(photographs or {}),

@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.interface_validity.fine_grained_images import FineImage, FineSource, words_of
+from evaluation.interface_validity.fine_grained_images import FineImage, FineImageSource, words_of
 from evaluation.validity.serving import Service
 from fakes.interface_answers import a_token, an_interface_run
 from fakes.sdk import URL, ok
@@ -37,11 +37,11 @@ _UNSAID = {
 
 
 def fine_image(
-    source: FineSource = "token", code: str = "f101", seed: int = 0, shift: str = BASE, **seen: str
+    image_source: FineImageSource = "token", code: str = "f101", seed: int = 0, shift: str = BASE, **seen: str
 ) -> FineImage:
     """A plain red bus on the grass, in which an oracle sees other values where told."""
     plain = {"object_class": "bus", **_UNSAID, "colour": "red"}
-    return FineImage(source, code, shift, seed, plain | seen)
+    return FineImage(image_source, code, shift, seed, plain | seen)
 
 
 def drawn(prompt: str, seed: int) -> NDArray[np.uint8]:

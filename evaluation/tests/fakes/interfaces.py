@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from evaluation.interface_validity.images import Image, Layout, Source
+from evaluation.interface_validity.images import Image, ImageSource, Layout
 from evaluation.interface_validity.world_shifts import BY_NAME
 from faultline_core.shift_benchmark.answers import ModelAnswers
 from faultline_core.shift_benchmark.shifts import BASE
@@ -25,19 +25,23 @@ def seen(class_name: str, shift: str = BASE, **values: str) -> dict[str, str]:
 
 
 def image(
-    source: Source = "token", class_name: str = "plate", shift: str = BASE, seed: int = 0, **changes: object
+    image_source: ImageSource = "token",
+    class_name: str = "plate",
+    shift: str = BASE,
+    seed: int = 0,
+    **changes: object,
 ) -> Image:
     """One image that shows what it was to show, and that every model gets right."""
     known: dict[str, object] = {
         "to_object": 0.6,
         "right": dict.fromkeys(LAYOUT.models, True),
         "seen": seen(class_name, shift),
-        "group": f"{source} {class_name} {shift}",
+        "group": f"{image_source} {class_name} {shift}",
         "cost": Cost(unet_evaluations=16, seconds=0.2),
     }
     return Image(
-        id=f"{source} {class_name} {shift} {seed}",
-        source=source,
+        id=f"{image_source} {class_name} {shift} {seed}",
+        image_source=image_source,
         class_name=class_name,
         shift=shift,
         seed=seed,
@@ -49,12 +53,12 @@ Accuracy = Callable[[str, str, int], float]
 """The accuracy of a condition, a class and the model of this number."""
 
 
-def images(source: Source, accuracy: Accuracy, seeds: Iterable[int] = range(SEEDS)) -> list[Image]:
+def images(image_source: ImageSource, accuracy: Accuracy, seeds: Iterable[int] = range(SEEDS)) -> list[Image]:
     """Images of which the models get shares right, as exactly as the number of seeds allows."""
     numbers = list(seeds)
     return [
         image(
-            source,
+            image_source,
             name,
             shift,
             seed,

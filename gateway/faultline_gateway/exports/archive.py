@@ -79,7 +79,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
         _clear(partial)
         try:
             yield partial
-            # Another process may have filled it meanwhile.
+            # Another process may have filled it in the meantime.
             _refuse_taken(target)
             partial.rename(target)
         except BaseException as error:

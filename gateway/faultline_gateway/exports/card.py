@@ -68,7 +68,12 @@ def render(card: Card, inventory: Inventory, layout: Layout) -> str:
     return _environment.get_template(f"{README}.j2").render(context)
 
 
-_LISTED = {"source": "Source", "model": "Generator", "bundle": "Token bundle", "verdict": "Verdict"}
+_LISTED = {
+    "image_source": "Image source",
+    "model": "Generator",
+    "bundle": "Token bundle",
+    "verdict": "Verdict",
+}
 
 
 def _sorted(by_name: Mapping[str, set[str]]) -> list[tuple[str, set[str]]]:

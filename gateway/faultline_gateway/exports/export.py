@@ -1,4 +1,4 @@
-"""One export: records in, a whole folder out."""
+"""Write an export: the records become a complete folder."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import Literal, get_args
 from faultline_core.errors import InvalidRequest
 from faultline_gateway.exports.archive import whole_folder
 from faultline_gateway.exports.card import README, Card, render
-from faultline_gateway.exports.imagefolder import IMAGEFOLDER
 from faultline_gateway.exports.images import Progress, images
 from faultline_gateway.exports.inventory import take_inventory
-from faultline_gateway.exports.layouts import Layout
+from faultline_gateway.exports.layouts import IMAGEFOLDER, WEBDATASET, Layout
 from faultline_gateway.exports.parquet import PARQUET
 from faultline_gateway.exports.records import Record
-from faultline_gateway.exports.webdataset import WEBDATASET
 from faultline_gateway.runs.stores import Store
 
 ExportLayout = Literal["imagefolder", "parquet", "webdataset"]
@@ -66,7 +64,7 @@ def write_export(
     target = target.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     chosen = _LAYOUTS[layout]
-    with take_inventory(records, beside=target.parent) as inventory, whole_folder(target) as folder:
+    with take_inventory(records, folder=target.parent) as inventory, whole_folder(target) as folder:
         chosen.write(folder, images(inventory, store, progress), inventory, shard_bytes)
         (folder / README).write_text(render(card, inventory, chosen), encoding="utf-8")
     return Export(folder=target, images=inventory.images)

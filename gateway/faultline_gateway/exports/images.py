@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from faultline_core.errors import StorageError
 from faultline_gateway.exports.inventory import Inventory
 from faultline_gateway.exports.records import SOURCE_TYPES, Record, columns
-from faultline_gateway.images.png import marked_png
-from faultline_gateway.images.provenance import synthetic_marks
+from faultline_gateway.images.png import marked_png, synthetic_marks
 from faultline_gateway.runs.stores import Store
 
 Progress = Callable[[int, int], None]
@@ -48,7 +47,7 @@ def _path(record: Record, inventory: Inventory, taken: Counter[str]) -> str:
     folder = f"{inventory.shift_folders[record.shift]}/{inventory.class_folders[record.class_name]}"
     name = record.image[:_SHOWN_OF_REF] if record.seed is None else str(record.seed)
     taken[f"{folder}/{name}"] += 1
-    # Several sources of one shift and class share their seeds.
+    # Several image sources of one shift and class share their seeds.
     again = taken[f"{folder}/{name}"]
     return f"{folder}/{name}.png" if again == 1 else f"{folder}/{name}-{again}.png"
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,10 +13,9 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from faultline_core.errors import DatasetEmpty
-from faultline_gateway.exports.folders import folders
 from faultline_gateway.exports.records import SCORES, Record
 
-COUNTED = ("class_name", "shift", "source", "model", "bundle", "verdict", "origin")
+COUNTED = ("class_name", "shift", "image_source", "model", "bundle", "verdict", "origin")
 """Fields of a record whose values an inventory counts."""
 
 
@@ -71,16 +73,66 @@ def _numbers(record: Record) -> set[tuple[str, ...]]:
 
 
 @contextmanager
-def take_inventory(records: Iterable[Record], *, beside: Path) -> Iterator[Inventory]:
-    """Read ``records``, of which a copy without a name lies in the folder ``beside`` meanwhile.
+def take_inventory(records: Iterable[Record], *, folder: Path) -> Iterator[Inventory]:
+    """Read ``records``; until the inventory is closed, an unnamed copy of them takes space in ``folder``.
 
     Raises:
         DatasetEmpty: ``records`` is empty.
     """
-    with TemporaryFile(dir=beside) as spool:
+    with TemporaryFile(dir=folder) as spool:
         inventory = Inventory(records, spool)
         if not inventory.images:
             raise DatasetEmpty(
                 "there is nothing to export: no image passed; include the dropped images or wait for the run"
             )
         yield inventory
+
+
+LONGEST = 60
+"""Characters of a name that its folder may take: two such folders and a file name fit a tar header."""
+
+# Hugging Face's loaders take each of these words in a path for a split (`datasets.data_files`).
+_SPLITS = frozenset({
+    "train", "training", "validation", "valid", "dev", "val", "test", "testing", "eval", "evaluation",
+})  # fmt: skip
+# Windows opens a device for each of these, whatever follows the dot.
+_DEVICES = frozenset(
+    {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}
+)
+_PLAIN = re.compile(r"[a-z0-9]+(?:[ -][a-z0-9]+)*")
+_WORD = re.compile(r"[a-z]+|[0-9]+")
+_DIGEST_DIGITS = 8
+
+
+def folders(names: Iterable[str]) -> dict[str, str]:
+    """Map each name to its folder, the same in every export with the name.
+
+    A plain name, lower-case words of ASCII letters and digits, gets ``_`` for its spaces. Any other is
+    reduced to its words and made unique by its digest; the folder of a plain name never contains ``~``.
+    """
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in names:
+        folder = name.replace(" ", "_") if _is_plain(name) else _digested(name, taken)
+        found[name] = folder
+        taken.add(folder)
+    return found
+
+
+def _is_plain(name: str) -> bool:
+    words = set(_WORD.findall(name))
+    return (
+        len(name) <= LONGEST
+        and _PLAIN.fullmatch(name) is not None
+        and not words & _SPLITS
+        and name not in _DEVICES
+    )
+
+
+def _digested(name: str, taken: set[str]) -> str:
+    letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    # Joined by a character that no loader takes for the end of a word: "train~station" names no split.
+    words = "~".join(_WORD.findall(letters))[:LONGEST].rstrip("~") or "name"
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    lengths = range(_DIGEST_DIGITS, len(digest) + 1)
+    return next(folder for length in lengths if (folder := f"{words}~{digest[:length]}") not in taken)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from faultline_core.contract.base import Text
 from faultline_core.types import BlobRef, Seed
-from faultline_gateway.images.provenance import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE
+from faultline_gateway.images.png import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE
 
 Origin = Literal["generated", "edited", "photograph"]
 """Whether a model made the image, edited it, or took no part in it (a user's own or a retrieved image)."""
@@ -25,8 +25,9 @@ SOURCE_TYPES: dict[Origin, str] = {"generated": GENERATED_SOURCE_TYPE, "edited":
 class Record(BaseModel):
     """One image by reference, with everything needed to make it again and to trace it.
 
-    ``source`` says what represented the class ("token", "class-name", ...), ``bundle`` names the learned
-    tokens, ``model`` is ``id@revision``, ``verdict`` is ``kept`` or the filter that dropped the image.
+    ``image_source`` says where the image comes from ("token", "class-name", "edit", ...), ``bundle`` names
+    the learned tokens, ``model`` is ``id@revision``, ``verdict`` is ``kept`` or the filter that dropped
+    the image.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -34,7 +35,7 @@ class Record(BaseModel):
     image: BlobRef
     class_name: Text
     shift: Text
-    source: Text
+    image_source: Text
     run: Text
     prompt: Text | None = None
     seed: Seed | None = None
@@ -53,7 +54,8 @@ class Record(BaseModel):
         return self
 
     def __str__(self) -> str:
-        return f"class {self.class_name!r}, shift {self.shift!r}, source {self.source!r}, seed {self.seed}"
+        shown = f"class {self.class_name!r}, shift {self.shift!r}, image source {self.image_source!r}"
+        return f"{shown}, seed {self.seed}"
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,9 @@ SCORES = "scores"
 COLUMNS: dict[str, Column] = {
     "class_name": Column("string", "the class that the image should show"),
     "shift": Column("string", "the change that the image should show, or `base`"),
-    "source": Column("string", "what represented the class: a learned token, its name, ..."),
+    "image_source": Column(
+        "string", "where the image comes from: a learned token, the class name, an edit, ..."
+    ),
     "prompt": Column("string", "the prompt; empty for a photograph"),
     "seed": Column("int64", "the seed of the starting noise; null for a photograph"),
     "model": Column("string", "the generator and its revision; empty for a photograph"),
@@ -89,7 +93,7 @@ def columns(record: Record, scores: Sequence[str]) -> dict[str, object]:
     row: dict[str, object] = {
         "class_name": record.class_name,
         "shift": record.shift,
-        "source": record.source,
+        "image_source": record.image_source,
         # Readers of JSON lines infer a column's type from its first rows: null texts there break them.
         "prompt": record.prompt or "",
         "seed": record.seed,

@@ -1,4 +1,4 @@
-"""What every request must pass before the application sees it: API key, body size, media type."""
+"""The checks that every request passes before the application sees it: API key, body size, media type."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from faultline_gateway.settings import GatewaySettings, is_loopback
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 BODY_SECONDS = 120.0
-"""32 MB at 270 kB/s; a slower client holds a connection for nothing."""
+"""Enough for 32 MB at 270 kB/s; a slower client would only occupy a connection."""
 
 
 class Edge:
-    """Refuses callers without a key and bodies that no route reads; `ProblemMiddleware` answers for it."""
+    """Refuses callers without a key and bodies that no route reads; `ProblemMiddleware` writes the answer."""
 
     def __init__(self, app: ASGIApp, *, settings: GatewaySettings) -> None:
         self._app = app
@@ -37,7 +37,7 @@ class Edge:
             return
         request = Request(scope)
         self._check_caller(request)
-        # Read whole before the application sees it: the limit holds whatever the headers announce.
+        # Read completely before the application sees it, so that the limit holds whatever the headers say.
         body = await _read_body(request, receive, self._settings.max_body_bytes)
         _check_media(request, body)
         await self._app(scope, _Replay(body, receive), send)
@@ -49,7 +49,7 @@ class Edge:
             _check_host(request)
             return
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        # Every key is compared, so that the time taken tells nothing about which one was close.
+        # Every key is compared, so that the time taken does not show which key was close.
         matches = [hmac.compare_digest(given.strip().encode(), key) for key in self._keys]
         if scheme.lower() != "bearer" or not any(matches):
             raise Unauthorized(
@@ -58,7 +58,7 @@ class Edge:
 
 
 def _check_host(request: Request) -> None:
-    """Without keys admit this machine only, and no web page that points its own name at it."""
+    """Without keys, admit only this machine, and no web page whose own name resolves to it."""
     host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
     if not is_loopback(host):
         raise InvalidRequest(
@@ -68,7 +68,7 @@ def _check_host(request: Request) -> None:
 
 async def _read_body(request: Request, receive: Receive, most: int) -> bytes:
     announced = request.headers.get("content-length", "0")
-    # Twenty digits are enough to be too many, and int() takes the square of the length in time.
+    # Twenty digits are always too many, and the time of int() grows with the square of their number.
     if announced.isdecimal() and int(announced[:20]) > most:
         raise PayloadTooLarge(f"the body is larger than the limit of {most} bytes; send it in parts")
     try:
@@ -81,7 +81,7 @@ async def _read_body(request: Request, receive: Receive, most: int) -> bytes:
 
 
 def _check_media(request: Request, body: bytes) -> None:
-    """Refuse a body that is not plain JSON before anything reads it: none is inflated, no form is parsed."""
+    """Refuse a body that is not plain JSON before it is read: nothing is decompressed, no form is parsed."""
     if not body:
         return
     encoding = request.headers.get("content-encoding", "").strip().lower()
@@ -108,7 +108,7 @@ async def _gather_body(receive: Receive, most: int) -> bytes:
 
 
 class _Replay:
-    """Gives the application the body that was read, then the messages of the connection."""
+    """Passes the body to the application, which was read already, and then the connection's messages."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self._first: Message | None = {"type": "http.request", "body": body, "more_body": False}

@@ -1,4 +1,4 @@
-"""What the gateway counts of itself, in a registry of its own, and the middleware that counts responses."""
+"""The gateway's own metrics, in a separate registry, and the middleware that counts responses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from faultline_core.contract.services import CircuitState
 from faultline_core.types import Cost
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# Fine where polling has to stay, coarse up to the bootstraps of a summary.
+# Fine for polling, which must stay fast; coarse for summaries, whose bootstraps take seconds.
 _LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -36,7 +36,7 @@ class Metrics:
     """Requests by route and status, their latency, runs and their cost, and which services are left alone."""
 
     def __init__(self) -> None:
-        # Not the library's global one, in which a second gateway of the process would clash with the first.
+        # Not the library's global registry, in which two gateways of one process would clash.
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "faultline_requests", "Answered requests.", ("method", "route", "status"), registry=self._registry

@@ -1,4 +1,4 @@
-"""Clients that send their headers too slowly: uvicorn waits for them without end, this does not."""
+"""A deadline for request headers: uvicorn alone would wait for a slow client without limit."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
 from faultline_core.errors import RequestTimeout
 
 HEADER_SECONDS = 20.0
-"""From the connection, or a request's first byte on one that is kept, to its last header."""
+"""Seconds from the connection, or from the first byte of a later request, to the last header."""
 
 
 class HeaderDeadline(asyncio.Protocol):
-    """Answers 408 and hangs up where headers come too slowly; stands before one of uvicorn's protocols."""
+    """Answers 408 and hangs up if headers are too slow; mixed into one of uvicorn's protocols."""
 
-    # Uvicorn's: the request that is being answered, if any, and where its answer goes.
+    # Set by uvicorn: the request that is being answered, if any, and the connection.
     cycle: Any
     transport: asyncio.Transport
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for a request."""
+        """Start the deadline."""
         super().connection_made(transport)
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, and wait on only for a request that is not whole."""
+        """Process the bytes; the deadline goes on only while the headers are incomplete."""
         super().data_received(data)
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Stop the deadline."""
         self._forget()
         super().connection_lost(exc)
 
     def _watch(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
             self._forget()
-        # Not set anew by each byte: one a second would keep the connection for ever.
+        # Bytes do not restart it: one byte a second would keep the connection open without limit.
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(HEADER_SECONDS, self._hang_up)
 
@@ -66,4 +66,4 @@ def _too_slow() -> bytes:
 
 
 HTTP_PROTOCOL: type[asyncio.Protocol] = type("HttpProtocol", (HeaderDeadline, AutoHTTPProtocol), {})
-"""What uvicorn would choose, with the deadline."""
+"""The protocol that uvicorn would choose, with the deadline."""

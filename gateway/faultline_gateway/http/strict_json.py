@@ -1,8 +1,8 @@
 """Bodies in the JSON of RFC 8259, in UTF-8 and with each key once.
 
-By hand, because neither of two things is pydantic's: it takes the last of two equal keys without a word, and
-it refuses each unknown key in an object of its own, so that a million keys in a body of 10 MB cost 2 GB.
-Infinite numbers are refused by the bodies' own types.
+Written here because pydantic silently takes the last of two equal keys, and because it reports each unknown
+key in an object of its own, so that a million keys in a body of 10 MB would cost 2 GB. The types of the
+bodies refuse infinite numbers.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from starlette.responses import Response
 from faultline_core.errors import InvalidRequest
 
 MAX_PARTS = 100_000
-"""Commas and colons of a body; the largest that a route takes has some ten thousand."""
+"""Limit of commas and colons in a body; the largest body of any route has about ten thousand."""
 MAX_KEYS = 1000
-"""Keys of one object: a validator that refuses each by name needs a kilobyte for it."""
+"""Limit of keys in one object; a validator that rejects each by name needs a kilobyte per key."""
 
 
 class StrictRoute(APIRoute):
     """A route whose body must be strict JSON."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return FastAPI's handler, given a request that reads strictly."""
+        """Return FastAPI's handler for a request whose body is read strictly."""
         handle = super().get_route_handler()
 
         async def strictly(request: Request) -> Response:
@@ -43,7 +43,7 @@ class _StrictRequest(Request):
         try:
             return read_json(await self.body())
         except InvalidRequest as error:
-            # FastAPI takes any other class for a defect of its own reading and drops the reason.
+            # FastAPI would treat any other exception as an error of its own parser and drop the reason.
             raise HTTPException(error.status, error.detail) from error
 
 
@@ -59,7 +59,7 @@ def read_json(body: bytes) -> Any:
     try:
         return json.loads(body.decode(), object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
-        # What follows a semicolon is advice to a programmer of Python.
+        # Python's message goes on behind a semicolon with advice to programmers.
         reason = str(error).partition(";")[0]
         raise InvalidRequest(f"the body is not valid JSON in UTF-8: {reason}") from error
 

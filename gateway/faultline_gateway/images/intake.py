@@ -182,7 +182,7 @@ def read_folder(folder: Path) -> Iterator[RawSource]:
         InvalidRequest: ``metadata.jsonl`` is not of this form.
     """
     notes = _read_metadata(folder / METADATA)
-    # Two levels only: a link back to its own parent must not be followed for ever.
+    # Two levels only, so that a link to its own parent is not followed without end.
     for path in sorted((*folder.glob("*"), *folder.glob("*/*"))):
         name = path.relative_to(folder).as_posix()
         if path.suffix.lower() in SUFFIXES and path.is_file() and (path.parent != folder or name in notes):

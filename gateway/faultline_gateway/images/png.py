@@ -1,4 +1,4 @@
-"""Images for users: PNG, with the mark of synthetic media on all that Faultline made."""
+"""Images for users: PNG, with the mark of synthetic media on every image that Faultline made."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Protocol
 
 from faultline_core.contract.editor import GENERATED_KIND
 from faultline_core.errors import ArtifactMissing, ImageTooLarge, ImageUndecodable, UnsupportedMedia
-from faultline_core.images.codecs import decode_image, encode_png
-from faultline_gateway.images.provenance import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE, synthetic_marks
+from faultline_core.images.codecs import XMP_KEYWORD, decode_image, encode_png
 from faultline_gateway.runs.stores import Store
 
 
@@ -30,7 +29,7 @@ class SourceImages(Protocol):
     """
 
     def is_source_image(self, image: str) -> bool:
-        """Tell whether a user provided the image, so that Faultline did not make it."""
+        """Return whether a user provided the image, so that Faultline did not make it."""
         ...
 
 
@@ -57,3 +56,26 @@ def marked_png(ref: str, store: Store, marks: Mapping[str, str]) -> bytes:
     except (ImageUndecodable, ImageTooLarge, UnsupportedMedia) as error:
         raise ArtifactMissing(f"the artifact {ref!r} is not an image; check the digest") from error
     return encode_png(pixels, text=marks)
+
+
+DIGITAL_SOURCE_TYPE = "http://cv.iptc.org/newscodes/digitalsourcetype/compositeWithTrainedAlgorithmicMedia"
+"""IPTC's term for an edit of a photograph by a trained model."""
+
+GENERATED_SOURCE_TYPE = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"
+"""IPTC's term for an image that a trained model made from words and noise alone."""
+
+_XMP = (
+    '<x:xmpmeta xmlns:x="adobe:ns:meta/">'
+    '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
+    '<rdf:Description rdf:about="" xmlns:Iptc4xmpExt="http://iptc.org/std/Iptc4xmpExt/2008-02-29/" '
+    'Iptc4xmpExt:DigitalSourceType="{source_type}"/>'
+    "</rdf:RDF></x:xmpmeta>"
+)
+
+
+def synthetic_marks(source_type: str = DIGITAL_SOURCE_TYPE, /, **provenance: str) -> dict[str, str]:
+    """Return the text chunks of an image made here; ``provenance`` traces how it was made.
+
+    The marks are never in the pixels: a watermark would be scored along with the image.
+    """
+    return {"synthetic": "true", **provenance, XMP_KEYWORD: _XMP.format(source_type=source_type)}

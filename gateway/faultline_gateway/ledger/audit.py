@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import RowMapping, func, select
 
 from faultline_gateway.ledger import rows, schema
-from faultline_gateway.ledger.part import LedgerPart
+from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.transitions import OPEN_STATES
 
 _items = schema.items.c

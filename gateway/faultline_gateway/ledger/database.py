@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -167,3 +167,11 @@ def _translation(error: OperationalError) -> FaultlineError:
         f"the ledger does not answer: {reason.splitlines()[0] if reason else 'no reason'}; "
         "check its database, then retry"
     )
+
+
+class LedgerPart:
+    """Some of the ledger's operations on one database; ``clock`` returns seconds since the epoch."""
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._clock = clock

@@ -13,7 +13,7 @@ from faultline_core.blobs import cache_key
 from faultline_core.contract.datasets import Dataset, RejectedSource, Source
 from faultline_core.errors import InvalidRequest, UnknownDataset
 from faultline_gateway.ledger import rows, schema
-from faultline_gateway.ledger.part import LedgerPart
+from faultline_gateway.ledger.database import LedgerPart
 
 _datasets = schema.datasets.c
 _sources = schema.sources.c

@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from faultline_core.errors import IdempotencyConflict, IdempotencyInFlight
 from faultline_gateway.ledger import rows, schema
-from faultline_gateway.ledger.part import LedgerPart
+from faultline_gateway.ledger.database import LedgerPart
 
 CLAIM_SECONDS = 60.0
 """A claim older than this belongs to a call that died; the next one takes it over."""

@@ -12,7 +12,7 @@ from faultline_core.contract.runs import Provenance
 from faultline_core.errors import LeaseLost
 from faultline_core.types import Cost, ItemState
 from faultline_gateway.ledger import rows, schema
-from faultline_gateway.ledger.part import LedgerPart
+from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.transitions import OPEN_STATES, move, record
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem
 
@@ -58,7 +58,7 @@ class Leases(LedgerPart):
     """The part of the ledger that workers call."""
 
     def lease_group(self, worker: str, *, seconds: float, run_id: str | None = None) -> LeasedGroup | None:
-        """Lease all items of one source of one run that are ready; the run served longest ago comes first.
+        """Lease all ready items of one group of one run; the run that was served longest ago comes first.
 
         An item's last attempt is leased alone: if it kills its worker, it takes no other item with it.
         """

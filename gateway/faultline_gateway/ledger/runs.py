@@ -13,7 +13,7 @@ from faultline_core.contract.runs import AnyItem, Item, PageOfItems, Run, RunEve
 from faultline_core.errors import IdempotencyConflict, NotFound, RunNotCancellable, RunNotResumable
 from faultline_core.types import FINAL_ITEM_STATES, FINAL_RUN_STATES, Cost, RunKind
 from faultline_gateway.ledger import cursors, rows, schema
-from faultline_gateway.ledger.part import LedgerPart
+from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.transitions import ACTIVE_STATES, end, end_state, move, record
 from faultline_gateway.runs.items import PlannedItem
 
@@ -205,7 +205,7 @@ class Runs(LedgerPart):
     def resume(self, run_id: str) -> Run:
         """Put failed and cancelled items of an ended run back to pending, with fresh attempts.
 
-        A run whose next stage could not be planned, or that was cancelled meanwhile, is planned again.
+        A run whose next stage could not be planned, or that was cancelled during planning, is planned again.
 
         Raises:
             RunNotResumable: it has not ended, or every item ended well.

@@ -7,18 +7,43 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Dialect,
     Float,
     ForeignKey,
     Index,
     Integer,
     MetaData,
+    String,
     Table,
+    Text,
     UniqueConstraint,
     false,
     text,
 )
+from sqlalchemy.types import TypeDecorator
 
-from faultline_gateway.ledger.texts import Line, Prose
+
+class _StorableText(TypeDecorator[str]):
+    """Text in which characters that some database or encoding cannot store are replaced."""
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Write U+FFFD for NUL, which PostgreSQL refuses, and "?" for halves of surrogate pairs."""
+        return None if value is None else value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+class Line(_StorableText):
+    """Storable text of limited length."""
+
+    impl = String
+    cache_ok = True
+
+
+class Prose(_StorableText):
+    """Storable text of any length."""
+
+    impl = Text
+    cache_ok = True
+
 
 metadata = MetaData()
 

@@ -9,7 +9,7 @@ from sqlalchemy import RowMapping, insert, select
 from faultline_core.contract.shift_thresholds import ShiftThresholdDecision
 from faultline_core.shift_benchmark.shift_thresholds import ShiftDecision
 from faultline_gateway.ledger import rows, schema
-from faultline_gateway.ledger.part import LedgerPart
+from faultline_gateway.ledger.database import LedgerPart
 
 _decisions = schema.shift_decisions.c
 

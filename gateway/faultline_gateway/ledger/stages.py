@@ -13,8 +13,8 @@ from faultline_core.contract.base import Problem
 from faultline_core.errors import FaultlineError, InternalError, LeaseLost, error_for
 from faultline_core.types import RunKind
 from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.leases import MAX_ATTEMPTS, RETRY_SECONDS
-from faultline_gateway.ledger.part import LedgerPart
 from faultline_gateway.ledger.transitions import change, end
 from faultline_gateway.runs.items import LeasedStage, PlannedItem
 
@@ -57,7 +57,7 @@ class Stages(LedgerPart):
             _set(connection, run, {"planning_due_at": self._clock() + seconds})
 
     def stage_is_ours(self, leased: LeasedStage) -> bool:
-        """Tell whether the lease still holds; this waits for no writer."""
+        """Return whether the lease still holds; this waits for no writer."""
         with self._database.reading() as connection:
             mine = select(_runs.id).where(_runs.id == leased.run_id, _mine(leased))
             return rows.first(connection, mine) is not None
@@ -91,7 +91,7 @@ class Stages(LedgerPart):
             raise InternalError(f"stage {leased.stage} repeats the item key {repeated[0]!r}") from error
 
     def open_stage(self, leased: LeasedStage, n_items: int) -> None:
-        """Make the stored items the run's: the total grows by them and they can be leased.
+        """Add the stored items to the run: the total grows by them and they can be leased.
 
         An empty stage opens and ends at once; the run stays ``finalizing`` for the stage after it.
 

@@ -11,10 +11,10 @@ import numpy as np
 from faultline_core.contract.classifiers import ClassifierDescription
 from faultline_core.contract.shift_benchmark_summary import (
     EffectSummary,
+    ImageSourceSummary,
     ModelDrop,
     ShiftBenchmarkSummary,
     SlopeSummary,
-    SourceSummary,
 )
 from faultline_core.shift_benchmark.accuracy_line import probit
 from faultline_core.types import Estimate
@@ -40,9 +40,11 @@ class AccuracyLine:
     sentence: str
 
 
-def accuracy_lines(source: SourceSummary, models: Mapping[str, ClassifierDescription]) -> list[AccuracyLine]:
+def accuracy_lines(
+    image_source: ImageSourceSummary, models: Mapping[str, ClassifierDescription]
+) -> list[AccuracyLine]:
     """A line for each shift that has an effect, in the order of the benchmark (fig. 10)."""
-    groups = groups_of(source, models)
+    groups = groups_of(image_source, models)
     return [
         AccuracyLine(
             shift=name,
@@ -50,34 +52,36 @@ def accuracy_lines(source: SourceSummary, models: Mapping[str, ClassifierDescrip
             normal=_line(found.effect, found.effect.probit_slope, groups, normal=True),
             sentence=_in_words(found.effect),
         )
-        for name, found in source.shifts.items()
+        for name, found in image_source.shifts.items()
         if found.effect is not None
     ]
 
 
-def groups_of(source: SourceSummary, models: Mapping[str, ClassifierDescription]) -> dict[str, str]:
+def groups_of(
+    image_source: ImageSourceSummary, models: Mapping[str, ClassifierDescription]
+) -> dict[str, str]:
     """The colour group of each model: its architecture, if the service reports one."""
     names = {
         name: models[name].architecture if name in models else ""
-        for shift in source.shifts.values()
+        for shift in image_source.shifts.values()
         for name in (shift.effect.models if shift.effect else ())
     }
     shown = sorted(set(filter(None, names.values())))[:SHOWN_GROUPS]
     return {name: group if group in shown else OTHER for name, group in names.items()}
 
 
-def impact_map(source: SourceSummary) -> Scatter | None:
+def impact_map(image_source: ImageSourceSummary) -> Scatter | None:
     """Impact over slope, one point per shift, coloured by family (fig. 11); None if no slope is known.
 
     Points are numbered from the largest impact down.
     """
-    effects = {name: found.effect for name, found in source.shifts.items() if found.effect is not None}
+    effects = {name: found.effect for name, found in image_source.shifts.items() if found.effect is not None}
     ranked = sorted(effects.items(), key=lambda found: found[1].impact.estimate or 0.0, reverse=True)
     points = [
         Point(
             x=effect.slope.slope,
             y=effect.impact,
-            series=source.shifts[name].family,
+            series=image_source.shifts[name].family,
             title=f"{name}: impact {effect.impact}, slope {effect.slope.slope}",
             name=name,
         )
@@ -99,10 +103,12 @@ def impact_map(source: SourceSummary) -> Scatter | None:
 
 
 def similarity_plot(summary: ShiftBenchmarkSummary) -> Plot:
-    """CLIP's similarity to object and shift by source (fig. 17)."""
+    """CLIP's similarity to object and shift by image source (fig. 17)."""
     groups: dict[str, dict[str, Estimate]] = {
-        "to the object": {name: source.to_object for name, source in summary.sources.items()},
-        "to the shift": {name: source.to_shift for name, source in summary.sources.items()},
+        "to the object": {
+            name: image_source.to_object for name, image_source in summary.image_sources.items()
+        },
+        "to the shift": {name: image_source.to_shift for name, image_source in summary.image_sources.items()},
     }
     figures = [figure for group in groups.values() for figure in group.values() if figure.low is not None]
     around = next((figure.estimate for figure in figures if figure.estimate is not None), 0.0)
@@ -111,7 +117,9 @@ def similarity_plot(summary: ShiftBenchmarkSummary) -> Plot:
 
 def passed_plot(summary: ShiftBenchmarkSummary) -> Plot:
     """Share of each source's shifted images that pass both criteria (fig. 17)."""
-    groups = {"pass the filter": {name: source.passed for name, source in summary.sources.items()}}
+    groups = {
+        "pass the filter": {name: image_source.passed for name, image_source in summary.image_sources.items()}
+    }
     figures = [figure for group in groups.values() for figure in group.values()]
     return plot(groups, fitted_axis(figures, around=0.5, bounds=(0.0, 1.0)), percent=True)
 

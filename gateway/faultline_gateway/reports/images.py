@@ -11,7 +11,7 @@ from PIL import Image
 
 from faultline_core.errors import FaultlineError
 from faultline_core.images.codecs import Pixels, decode_image, encode_png
-from faultline_gateway.images.provenance import DIGITAL_SOURCE_TYPE, synthetic_marks
+from faultline_gateway.images.png import DIGITAL_SOURCE_TYPE, synthetic_marks
 
 LONGEST_SIDE = 256
 """Pixels; 60 pairs of this size keep a report under 15 MB."""

@@ -7,7 +7,7 @@ from importlib import import_module
 from fastapi import APIRouter
 
 from faultline_gateway.methods import METHODS
-from faultline_gateway.routes import artifacts, classifiers, datasets, health, services
+from faultline_gateway.routes import datasets, exports, services
 
 
 def _router_of(kind: str) -> APIRouter:
@@ -20,9 +20,7 @@ def _router_of(kind: str) -> APIRouter:
 
 ROUTERS: tuple[APIRouter, ...] = (
     datasets.router,
-    classifiers.router,
     *map(_router_of, METHODS),
-    artifacts.router,
+    exports.router,
     services.router,
-    health.router,
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
-from fastapi import Depends, Header, Query, Request
+from fastapi import Depends, Header, Path, Query, Request
 
 from faultline_core.contract.base import IDEMPOTENCY_HEADER
 from faultline_core.contract.services import CircuitState, ServiceState
@@ -50,7 +50,17 @@ def _context_of(request: Request) -> GatewayContext:
 Context = Annotated[GatewayContext, Depends(_context_of)]
 IdempotencyKey = Annotated[
     str | None,
-    Header(alias=IDEMPOTENCY_HEADER, min_length=1, max_length=255, pattern=r"^[\x21-\x7e]+$"),
+    Header(
+        alias=IDEMPOTENCY_HEADER,
+        min_length=1,
+        max_length=255,
+        pattern=r"^[\x21-\x7e]+$",
+        description="Key of the caller's choice; a request that is sent again with it does its work once "
+        "and gets the first answer.",
+    ),
 ]
-After = Annotated[str | None, Query(max_length=512)]
-PageSize = Annotated[int, Query(ge=1, le=1000)]
+RunId = Annotated[str, Path(description="Id of the run.")]
+After = Annotated[
+    str | None, Query(max_length=512, description="Cursor from the page before; the first page needs none.")
+]
+PageSize = Annotated[int, Query(ge=1, le=1000, description="Most entries of a page.")]

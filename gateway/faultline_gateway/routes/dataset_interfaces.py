@@ -14,7 +14,7 @@ from faultline_core.contract.dataset_interfaces import (
 from faultline_core.contract.runs import Run
 from faultline_gateway.methods.dataset_interface.generate import generate
 from faultline_gateway.methods.dataset_interface.method import DATASET_INTERFACE
-from faultline_gateway.routes.context import Context, IdempotencyKey
+from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
 from faultline_gateway.routes.reports import report_response
 from faultline_gateway.routes.runs import accepted, run_router
 from faultline_gateway.runs.submission import submit
@@ -32,18 +32,18 @@ async def create_dataset_interface(
 
 
 @router.post("/{run_id}:generate")
-async def generate_images(run_id: str, body: ImagesCreate, context: Context) -> Images:
+async def generate_images(run_id: RunId, body: ImagesCreate, context: Context) -> Images:
     """Generate images of a class, as it is or under a shift."""
     return await generate(run_id, body, context)
 
 
 @router.get("/{run_id}/summary")
-def summarize_dataset_interface(run_id: str, context: Context) -> DatasetInterfaceSummary:
+def summarize_dataset_interface(run_id: RunId, context: Context) -> DatasetInterfaceSummary:
     """Return the learned tokens, how well each resembles its class, and why classes are missing."""
     return summary_of(DATASET_INTERFACE, run_id, None, context)
 
 
 @router.get("/{run_id}/report", response_class=HTMLResponse)
-def report_dataset_interface(run_id: str, context: Context) -> HTMLResponse:
+def report_dataset_interface(run_id: RunId, context: Context) -> HTMLResponse:
     """Return the report on each class as one self-contained HTML document."""
     return report_response(DATASET_INTERFACE, run_id, context)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+from pydantic import BaseModel
 
 from faultline_core.contract.datasets import Dataset, DatasetCreate, DatasetList, SourcesAdd, SourcesAdded
 from faultline_gateway.http.strict_json import StrictRoute
 from faultline_gateway.images.intake import add_uploads, checked_classes
+from faultline_gateway.ledger import Ledger, StoredAnswer
 from faultline_gateway.routes.context import Context, IdempotencyKey
-from faultline_gateway.routes.idempotency import answer_once
+from faultline_gateway.runs.submission import fingerprint
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=StrictRoute)
+
+DatasetName = Annotated[str, Path(description="Name of the dataset.")]
 
 
 # Plain functions, not coroutines: the ledger and the decoding of images block, so they run in threads.
@@ -31,16 +38,54 @@ def list_datasets(context: Context) -> DatasetList:
 
 
 @router.get("/{name}")
-def get_dataset(name: str, context: Context) -> Dataset:
+def get_dataset(name: DatasetName, context: Context) -> Dataset:
     """Return one dataset."""
     return context.ledger.dataset(name)
 
 
 @router.post("/{name}/sources", status_code=200, response_model=SourcesAdded)
-def add_sources(name: str, body: SourcesAdd, context: Context, key: IdempotencyKey = None) -> Response:
+def add_sources(
+    name: DatasetName, body: SourcesAdd, context: Context, key: IdempotencyKey = None
+) -> Response:
     """Add labelled images; a rejected image does not affect the others."""
 
     def work() -> SourcesAdded:
         return add_uploads(name, body.sources, context.ledger, context.store)
 
     return answer_once(context.ledger, f"datasets/{name}/sources", key, body, work, status=200)
+
+
+def answer_once(
+    ledger: Ledger,
+    scope: str,
+    key: str | None,
+    body: BaseModel,
+    work: Callable[[], BaseModel],
+    *,
+    status: int,
+) -> Response:
+    """Do ``work`` once for a key and answer its result to every call with the key.
+
+    A failure is not kept: the next call with the key does the work again.
+
+    Raises:
+        IdempotencyConflict: the key was used with another body.
+        IdempotencyInFlight: the first call has not answered yet.
+    """
+    if key is None:
+        return _response(StoredAnswer(status, work().model_dump_json()))
+    known = ledger.claim(scope, key, fingerprint(body))
+    if known is not None:
+        return _response(known)
+    try:
+        answer = StoredAnswer(status, work().model_dump_json())
+    except BaseException:
+        # If kept, the claim would answer "in flight" to the retry.
+        ledger.forget(scope, key)
+        raise
+    ledger.answer(scope, key, answer)
+    return _response(answer)
+
+
+def _response(answer: StoredAnswer) -> Response:
+    return Response(answer.body, answer.status, media_type="application/json")

@@ -1,21 +1,27 @@
-"""``/v1/<kind>s/{id}/export``: a run's images as a dataset for other tools."""
+"""The images of a run: ``/v1/<kind>s/{id}/export`` for other tools, and ``/v1/artifacts`` for one as PNG."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import pathlib
 from typing import Annotated, Any
 
-from fastapi import Query
+from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import StreamingResponse
 
+from faultline_core.types import BlobRef
 from faultline_gateway.exports import ExportLayout
 from faultline_gateway.exports.archive import MEDIA_TYPE, archived
 from faultline_gateway.exports.method import ExportChoice, ExportingMethod, export_run
-from faultline_gateway.routes.context import GatewayContext
+from faultline_gateway.images.png import png_of
+from faultline_gateway.routes.context import Context, GatewayContext
 
-Layout = Annotated[ExportLayout, Query(description="How the images lie in their folder.")]
+Layout = Annotated[ExportLayout, Query(description="Layout of the images in the archive.")]
 Dropped = Annotated[bool, Query(description="Also images that a filter dropped.")]
 
+router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"])
+
+# A digest's bytes never change; private, because images are only for authorised clients.
+FOR_EVER = "private, max-age=31536000, immutable"
 EXPORT_CONTENT: dict[int | str, dict[str, Any]] = {200: {"content": {MEDIA_TYPE: {}}}}
 
 
@@ -32,15 +38,24 @@ def export_response(
     Args:
         method: The method of the run.
         run_id: The run.
-        layout: How the images lie in their folder.
-        choice: Which images go along with those that were kept.
-        context: Where the run's items and images lie.
-        view: What the reader chose of the summary, which says what was kept.
+        layout: The layout of the images in the archive.
+        choice: Which images to export in addition to those that were kept.
+        context: The stores of the run's items and images.
+        view: The reader's choice for the summary, which decides what was kept.
     """
 
-    def write(folder: Path) -> None:
+    def write(folder: pathlib.Path) -> None:
         export_run(method, run_id, view, choice, layout, context, folder)
 
     name = f"faultline-{run_id}-{layout}.tar"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     return StreamingResponse(archived(write), media_type=MEDIA_TYPE, headers=headers)
+
+
+@router.get("/{ref}.png", response_class=Response, responses={200: {"content": {"image/png": {}}}})
+def get_image(
+    ref: Annotated[BlobRef, Path(description="SHA-256 of the stored image.")], context: Context
+) -> Response:
+    """Return a stored image as PNG; generated images are marked as synthetic in their metadata."""
+    png = png_of(ref, context.store, context.ledger)
+    return Response(png, media_type="image/png", headers={"cache-control": FOR_EVER})

@@ -7,19 +7,44 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
 from sse_starlette import EventSourceResponse
 
+from faultline_core.blobs import digest
 from faultline_core.contract.runs import PageOfItems, Run, RunItem, RunList
 from faultline_core.types import RunKind
-from faultline_gateway.http.etag import etag_response
 from faultline_gateway.http.strict_json import StrictRoute
-from faultline_gateway.routes.context import After, Context, PageSize
+from faultline_gateway.routes.context import After, Context, PageSize, RunId
 from faultline_gateway.runs.method import AnyMethod
-from faultline_gateway.runs.progress import LONGEST_WAIT_SECONDS, event_response, first_event_id, wait_for_end
-from faultline_gateway.runs.results import MEDIA_TYPE, result_lines
+from faultline_gateway.runs.progress import (
+    LONGEST_WAIT_SECONDS,
+    MEDIA_TYPE,
+    event_response,
+    first_event_id,
+    result_lines,
+    wait_for_end,
+)
 
 RUN_RETRY_AFTER = "2"
-WAIT = Query(alias="timeout", ge=0, le=LONGEST_WAIT_SECONDS)
+Seconds = Annotated[
+    float,
+    Query(
+        alias="timeout",
+        ge=0,
+        le=LONGEST_WAIT_SECONDS,
+        description="Longest time to wait for the end of the run, in seconds.",
+    ),
+]
+LastEventId = Annotated[
+    int | None,
+    Header(ge=0, description="Number of the last event received; the stream goes on with the next one."),
+]
+FromOrdinal = Annotated[
+    int,
+    Query(
+        alias="from", ge=0, lt=2**31, description="Ordinal of the first item to stream; items count from 0."
+    ),
+]
 
 
 def run_router(method: AnyMethod) -> APIRouter:
@@ -59,17 +84,17 @@ def accepted(run: Run, router: APIRouter, response: Response) -> Run:
 def _add_verbs(router: APIRouter, noun: str) -> None:
     # The verbs come before the bare id, which would take "id:wait" for an id.
     @router.get("/{run_id}:wait", name=f"Wait for a {noun}")
-    async def wait(run_id: str, context: Context, seconds: Annotated[float, WAIT] = 25.0) -> Run:
+    async def wait(run_id: RunId, context: Context, seconds: Seconds = 25.0) -> Run:
         """Answer when the run has ended or the timeout has passed, whichever comes first."""
         return await wait_for_end(context.ledger, run_id, seconds)
 
     @router.post("/{run_id}:cancel", name=f"Cancel a {noun}")
-    def cancel(run_id: str, context: Context) -> Run:
+    def cancel(run_id: RunId, context: Context) -> Run:
         """Cancel the run; finished items are kept."""
         return context.ledger.cancel(run_id)
 
     @router.post("/{run_id}:resume", name=f"Resume a {noun}")
-    def resume(run_id: str, context: Context) -> Run:
+    def resume(run_id: RunId, context: Context) -> Run:
         """Resume the run: failed and cancelled items are tried again."""
         return context.ledger.resume(run_id)
 
@@ -81,7 +106,7 @@ def _add_readers(router: APIRouter, kind: RunKind, noun: str, shape: type[RunIte
         return context.ledger.run_list(kind=kind, after=after, limit=limit)
 
     @router.get("/{run_id}", response_model=Run, name=f"Get a {noun}")
-    def get_run(run_id: str, context: Context, request: Request) -> Response:
+    def get_run(run_id: RunId, context: Context, request: Request) -> Response:
         """Return a run; with If-None-Match, answer 304 while it is unchanged."""
         return etag_response(context.ledger.run(run_id), request)
 
@@ -91,9 +116,7 @@ def _add_readers(router: APIRouter, kind: RunKind, noun: str, shape: type[RunIte
         responses={200: {"content": {"text/event-stream": {}}}},
         name=f"Follow a {noun}",
     )
-    def follow(
-        run_id: str, context: Context, last_event_id: Annotated[int | None, Header(ge=0)] = None
-    ) -> EventSourceResponse:
+    def follow(run_id: RunId, context: Context, last_event_id: LastEventId = None) -> EventSourceResponse:
         """Stream progress as server-sent events, from the event after Last-Event-ID or from now on."""
         after = first_event_id(context.ledger, run_id, last_event_id)
         return event_response(context.ledger, run_id, after=after)
@@ -103,14 +126,24 @@ def _add_readers(router: APIRouter, kind: RunKind, noun: str, shape: type[RunIte
         response_model=PageOfItems[shape],  # type: ignore[valid-type]  # known at run time only
         name=f"List the items of a {noun}",
     )
-    def list_items(run_id: str, context: Context, after: After = None, limit: PageSize = 100) -> Any:
+    def list_items(run_id: RunId, context: Context, after: After = None, limit: PageSize = 100) -> Any:
         """List the items in planned order, a page at a time; pages never repeat or skip an item."""
         return context.ledger.item_page(run_id, shape, after=after, limit=limit)
 
     @router.get("/{run_id}/results", response_class=StreamingResponse, name=f"Stream the results of a {noun}")
-    def get_results(
-        run_id: str, context: Context, from_ordinal: Annotated[int, Query(alias="from", ge=0, lt=2**31)] = 0
-    ) -> StreamingResponse:
+    def get_results(run_id: RunId, context: Context, from_ordinal: FromOrdinal = 0) -> StreamingResponse:
         """Stream every ended item as JSON lines; the last line has a count and a checksum."""
         lines = result_lines(context.ledger, run_id, shape, from_ordinal=from_ordinal)
         return StreamingResponse(lines, media_type=MEDIA_TYPE)
+
+
+def etag_response(body: BaseModel, request: Request) -> Response:
+    """Answer ``body`` with its ETag, or 304 if the caller already has it."""
+    content = body.model_dump_json()
+    # Half a digest is enough: a collision would only repeat an old answer.
+    tag = f'"{digest(content.encode())[:32]}"'
+    # Weak and strong tags mean the same here, because no range of bytes is ever requested.
+    known = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
+    if tag in known or "*" in known:
+        return Response(status_code=304, headers={"etag": tag})
+    return Response(content, media_type="application/json", headers={"etag": tag})

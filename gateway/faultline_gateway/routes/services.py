@@ -1,16 +1,55 @@
-"""``/v1/services``: the five services as the gateway sees them."""
+"""What the gateway stands on: services and classifiers, and whether it is alive, ready and busy."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import asyncio
 
-from faultline_core.contract.services import ServiceList
+from fastapi import APIRouter, Response
+
+from faultline_core.contract.classifiers import ClassifierList
+from faultline_core.contract.services import Health, ServiceList
+from faultline_core.errors import BackendUnavailable
+from faultline_gateway.http.metrics import CONTENT_TYPE
 from faultline_gateway.routes.context import Context
+from faultline_gateway.version import VERSION
 
-router = APIRouter(prefix="/v1/services", tags=["services"])
+router = APIRouter()
 
 
-@router.get("")
+@router.get("/v1/classifiers", tags=["classifiers"])
+async def list_classifiers(context: Context) -> ClassifierList:
+    """List the classifiers that can be tested."""
+    return await context.services.classifiers.list_classifiers()
+
+
+@router.get("/v1/services", tags=["services"])
 async def list_services(context: Context) -> ServiceList:
-    """Return the state of each service."""
+    """Return the state of each of the five services, as the gateway sees it."""
     return ServiceList(services=await context.health.services())
+
+
+@router.get("/healthz", tags=["health"])
+async def healthz() -> Health:
+    """Answer while the gateway is alive, whatever the state of the services."""
+    return Health(status="ok", version=VERSION)
+
+
+@router.get("/readyz", tags=["health"])
+async def readyz(context: Context) -> Health:
+    """Answer 200 when the ledger and every service can take a run, otherwise 503."""
+    # Any read will do: it raises if the ledger does not answer.
+    await asyncio.to_thread(context.ledger.active_runs)
+    waiting = [found.service for found in await context.health.services() if not found.ready]
+    if waiting:
+        raise BackendUnavailable(f"not ready: {', '.join(waiting)}; GET /v1/services says why")
+    return Health(status="ready", version=VERSION)
+
+
+@router.get(
+    "/metrics", tags=["health"], response_class=Response, responses={200: {"content": {"text/plain": {}}}}
+)
+def metrics(context: Context) -> Response:
+    """Return the gateway's counters and the cost of its runs in the Prometheus text format."""
+    ledger = context.ledger
+    series = context.metrics.exposition(ledger.active_runs(), context.health.circuits(), ledger.total_cost())
+    return Response(series, media_type=CONTENT_TYPE)

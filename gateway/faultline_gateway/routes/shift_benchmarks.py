@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query, Response
+from fastapi import Path, Query, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import BenchmarkSource, ShiftBenchmarkCreate
+from faultline_core.contract.shift_benchmarks import ImageSource, ShiftBenchmarkCreate
 from faultline_core.contract.shift_thresholds import (
     Inspections,
     ShiftThresholdDecision,
@@ -20,7 +20,7 @@ from faultline_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
 from faultline_gateway.exports.method import ExportChoice
 from faultline_gateway.methods.shift_benchmark import decisions
 from faultline_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
-from faultline_gateway.routes.context import Context, IdempotencyKey
+from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
 from faultline_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
 from faultline_gateway.routes.reports import report_response
 from faultline_gateway.routes.runs import accepted, run_router
@@ -29,7 +29,16 @@ from faultline_gateway.runs.summaries import summary_of
 
 router = run_router(SHIFT_BENCHMARK)
 
-Percentile = Annotated[float, Query(ge=0.0, le=100.0, allow_inf_nan=False)]
+Percentile = Annotated[
+    float,
+    Query(
+        ge=0.0,
+        le=100.0,
+        allow_inf_nan=False,
+        description="Percentile of each class's real images from which an image shows its object.",
+    ),
+]
+Shift = Annotated[str, Path(description="Name of the shift.")]
 Found = Annotated[bool, Query(description="Also images that were found and not generated.")]
 
 
@@ -43,7 +52,7 @@ async def create_shift_benchmark(
 
 @router.get("/{run_id}/summary")
 def summarize_shift_benchmark(
-    run_id: str,
+    run_id: RunId,
     context: Context,
     object_percentile: Percentile = OBJECT_PERCENTILE,
 ) -> ShiftBenchmarkSummary:
@@ -53,17 +62,20 @@ def summarize_shift_benchmark(
 
 @router.get("/{run_id}/inspections")
 def inspect_shift(
-    run_id: str,
+    run_id: RunId,
     context: Context,
-    shift: Annotated[str, Query(min_length=1, max_length=500)],
-    source: BenchmarkSource | None = None,
+    shift: Annotated[str, Query(min_length=1, max_length=500, description="Name of the shift.")],
+    image_source: Annotated[
+        ImageSource | None,
+        Query(description="Image source of the images, or none for the first of the benchmark."),
+    ] = None,
 ) -> Inspections:
     """Return images of a shift around fixed percentiles, to look at before a threshold is set."""
-    return decisions.inspect_shift(run_id, shift, source, context.ledger)
+    return decisions.inspect_shift(run_id, shift, image_source, context.ledger)
 
 
 @router.get("/{run_id}/shift-thresholds")
-def list_shift_thresholds(run_id: str, context: Context) -> ShiftThresholds:
+def list_shift_thresholds(run_id: RunId, context: Context) -> ShiftThresholds:
     """Return the shift thresholds in force and every decision on them, oldest first."""
     return decisions.list_thresholds(run_id, context.ledger)
 
@@ -71,7 +83,7 @@ def list_shift_thresholds(run_id: str, context: Context) -> ShiftThresholds:
 # A shift may be a whole prompt, which may have a slash in it.
 @router.put("/{run_id}/shift-thresholds/{shift:path}")
 def set_shift_threshold(
-    run_id: str, shift: str, body: ShiftThresholdSet, context: Context
+    run_id: RunId, shift: Shift, body: ShiftThresholdSet, context: Context
 ) -> ShiftThresholdDecision:
     """Record a decision on a shift's threshold; the newest is in force, and older ones are kept."""
     return decisions.set_threshold(run_id, shift, body, context.ledger)
@@ -79,7 +91,7 @@ def set_shift_threshold(
 
 @router.get("/{run_id}/report", response_class=HTMLResponse)
 def report_shift_benchmark(
-    run_id: str, context: Context, object_percentile: Percentile = OBJECT_PERCENTILE
+    run_id: RunId, context: Context, object_percentile: Percentile = OBJECT_PERCENTILE
 ) -> HTMLResponse:
     """Return the report as one self-contained HTML document."""
     return report_response(SHIFT_BENCHMARK, run_id, context, object_percentile)
@@ -87,7 +99,7 @@ def report_shift_benchmark(
 
 @router.get("/{run_id}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)
 def export_shift_benchmark(
-    run_id: str,
+    run_id: RunId,
     context: Context,
     layout: Layout = "imagefolder",
     dropped: Dropped = False,

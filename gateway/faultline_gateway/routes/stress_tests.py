@@ -9,7 +9,7 @@ from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from faultline_gateway.exports.method import ExportChoice
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
-from faultline_gateway.routes.context import Context, IdempotencyKey
+from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
 from faultline_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
 from faultline_gateway.routes.reports import report_response
 from faultline_gateway.routes.runs import accepted, run_router
@@ -28,20 +28,20 @@ async def create_stress_test(
 
 
 @router.get("/{run_id}/summary")
-def summarize_stress_test(run_id: str, context: Context) -> StressTestSummary:
+def summarize_stress_test(run_id: RunId, context: Context) -> StressTestSummary:
     """Return the figures of the run as it stands, each with its interval and n."""
     return summary_of(STRESS_TEST, run_id, None, context)
 
 
 @router.get("/{run_id}/report", response_class=HTMLResponse)
-def report_stress_test(run_id: str, context: Context) -> HTMLResponse:
+def report_stress_test(run_id: RunId, context: Context) -> HTMLResponse:
     """Return the report as one self-contained HTML document."""
     return report_response(STRESS_TEST, run_id, context)
 
 
 @router.get("/{run_id}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)
 def export_stress_test(
-    run_id: str, context: Context, layout: Layout = "imagefolder", dropped: Dropped = False
+    run_id: RunId, context: Context, layout: Layout = "imagefolder", dropped: Dropped = False
 ) -> StreamingResponse:
     """Export the kept counterfactuals with their provenance and a card, as a tar archive."""
     return export_response(STRESS_TEST, run_id, layout, ExportChoice(dropped=dropped), context)

@@ -1,4 +1,4 @@
-"""One attempt at the leased items of a source, which records exactly one outcome for each.
+"""One attempt at the leased items of a group, which records exactly one outcome for each.
 
 An item ends in one of three places. A step records it as `done` or `filtered` and it is no longer open; a
 block under `fail_items_on_error` records the error of the items it names and goes on; `finish_group` fails

@@ -37,7 +37,7 @@ class RunCache:
 
     async def get_async(self, key: Hashable, compute: Callable[[], Awaitable[V]]) -> V:
         """Return the value of ``key``, computed in this task unless it is kept."""
-        # One event loop: no await lies between looking the lock up and taking it.
+        # One event loop: there is no await between finding the lock and taking it.
         key_lock = self._task_locks.setdefault(key, asyncio.Lock())
         async with key_lock:
             known, value = self._look_up(key)

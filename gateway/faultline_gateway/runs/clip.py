@@ -24,7 +24,7 @@ from faultline_gateway.runs.attempt import OpenItems, together
 from faultline_gateway.services.ports import Scorer, Services
 
 CALLS_AT_ONCE = 4
-"""So that the scorer always has a next batch, and other runs get their turn."""
+"""Enough that the scorer always has a next batch, few enough that other runs get their turn."""
 
 
 async def embed_images(
@@ -120,7 +120,7 @@ async def embed_dataset(images: Sequence[BlobRef], checkpoint: str, scorer: Scor
 def _require_checkpoint(answer: EmbedResponse, checkpoint: str) -> None:
     answered = f"{answer.model.id}@{answer.model.revision}"
     if answered != checkpoint:
-        # The weights changed meanwhile: an index of mixed features would return nonsense.
+        # The weights changed between the calls: an index of mixed features would return nonsense.
         raise BackendUnavailable(f"{checkpoint!r} embedded the query and {answered!r} the images")
 
 

@@ -66,3 +66,10 @@ class Method(Protocol[CreateT, ItemT, SummaryT, ViewT]):
 
 
 AnyMethod = Method[Any, Any, Any, Any]
+
+
+class FiguresOfEvents:
+    """A base for methods whose figures change with the run's events alone."""
+
+    def revision(self, run_id: str, context: RunContext) -> None:
+        """Return nothing: the figures depend only on the run's events."""

@@ -1,15 +1,18 @@
-"""Progress of a run: as server-sent events, and as one answer that waits."""
+"""Follow a run: its events as they occur, one answer that waits for the end, its results as JSON lines."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from faultline_core.contract.runs import Run
-from faultline_core.types import FINAL_RUN_STATES
+from faultline_core.contract.runs import Run, RunItem
+from faultline_core.types import FINAL_ITEM_STATES, FINAL_RUN_STATES
 from faultline_gateway.runs.context import RunLedger
 
 LOOK_SECONDS = 0.5
@@ -68,3 +71,27 @@ async def _has_ended(ledger: RunLedger, run_id: str, after: int) -> bool:
 
 def _heartbeat() -> ServerSentEvent:
     return ServerSentEvent(comment="heartbeat")
+
+
+MEDIA_TYPE = "application/jsonl"
+
+
+def result_lines(
+    ledger: RunLedger, run_id: str, shape: type[RunItem[Any]], *, from_ordinal: int
+) -> Iterator[str]:
+    """Yield a line for each ended item from ``from_ordinal`` on, then the trailer.
+
+    ``shape`` is the item of runs of this kind. The trailer holds the number of lines, their SHA-256 with
+    line ends, and ``complete``: whether the run had ended before the first line was read.
+    """
+    # Read before the items: a run that ends during the stream is reported as incomplete, never the reverse.
+    complete = ledger.run(run_id).state in FINAL_RUN_STATES
+    checksum, lines = hashlib.sha256(), 0
+    for item in ledger.items_of(run_id, shape, from_ordinal=from_ordinal):
+        # Open items are left out: every line is final, so lines read twice are equal.
+        if item.state in FINAL_ITEM_STATES:
+            line = item.model_dump_json() + "\n"
+            checksum.update(line.encode())
+            lines += 1
+            yield line
+    yield json.dumps({"lines": lines, "sha256": checksum.hexdigest(), "complete": complete}) + "\n"

@@ -1,4 +1,4 @@
-"""Stages: what follows in a run is planned from the recorded results of what is done."""
+"""Stages: the next items of a run are planned from the recorded results of the ones before."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHUNK = 250
 """Items stored in one transaction, which holds the ledger's lock for about 15 ms."""
 
 MAX_STAGES = 1000
-"""A method that never returns None would plan for ever."""
+"""Without a limit, a method that never returns None would plan without end."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class StageLedger(Protocol):
         ...
 
     def stage_is_ours(self, leased: LeasedStage) -> bool:
-        """Tell whether the lease still holds."""
+        """Return whether the lease still holds."""
         ...
 
     def clear_stage(self, leased: LeasedStage) -> None:
@@ -93,11 +93,11 @@ class StageLedger(Protocol):
         ...
 
     def store_planned(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> None:
-        """Store some more items of the stage, unseen before it opens."""
+        """Store some more items of the stage; they are not visible before it opens."""
         ...
 
     def open_stage(self, leased: LeasedStage, n_items: int) -> None:
-        """Make the stored items the run's."""
+        """Add the stored items to the run."""
         ...
 
     def end_stages(self, leased: LeasedStage) -> None:

@@ -48,7 +48,7 @@ _PASSING_STATUSES = frozenset({404, 408, 500, 502, 503, 504})
 
 
 class ServiceCaller:
-    """Calls services below the settings' address; safe for many tasks at once."""
+    """Calls the services at the settings' address; many tasks may share it."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ServiceCaller:
         self._secret = settings.shared_secret()
         self._sleep = sleep
         self._clock = clock
-        # Without a seed: workers that started together must not retry together.
+        # Without a seed, so that workers that start together do not retry together.
         self._jitter = jitter or random.Random()
         self._circuits: defaultdict[str, Circuit] = defaultdict(lambda: Circuit(clock))
 
@@ -76,13 +76,13 @@ class ServiceCaller:
         """Send ``body`` and read ``answer``; equal bodies carry equal idempotency keys.
 
         Raises:
-            BackendUnavailable: the service stays away for longer than ``patience_seconds``.
+            BackendUnavailable: the service cannot be reached for ``patience_seconds``.
             DeadlineExceeded: it did not answer in time.
             BadBackendOutput: the response is not a valid ``answer``.
             FaultlineError: the error that its problem document names.
         """
         content = body.model_dump_json().encode()
-        # The key is the content's digest: a retry after a lost answer finds the work done.
+        # The key is the digest of the content, so that a retry after a lost answer finds the work done.
         headers = {
             "content-type": "application/json",
             IDEMPOTENCY_HEADER: digest(f"{service}{path}\n".encode() + content),
@@ -94,7 +94,7 @@ class ServiceCaller:
         return _read(service, await self._patiently(service, request), answer)
 
     async def get(self, service: str, path: str, answer: type[A], *, seconds: float | None = None) -> A:
-        """Read ``answer`` from ``path``; with ``seconds`` it is asked once and must come that fast."""
+        """Read ``answer`` from ``path``; with ``seconds`` there is one call with that deadline."""
         request = self._http.build_request("GET", self._settings.service_url(service) + path)
         if seconds is not None:
             return _read(service, await self._once(service, request, seconds), answer)
@@ -112,7 +112,7 @@ class ServiceCaller:
                 try:
                     return await self._once(service, request, self._settings.call_seconds)
                 except (BackendUnavailable, RateLimited) as error:
-                    # A missed deadline or bad output is not repeated here: the item's next attempt does that.
+                    # A missed deadline or bad output is left to the next attempt at the item.
                     trouble = error
                     failures += 1
                     pause = BACKOFF.pause(failures, self._jitter)
@@ -165,7 +165,7 @@ def _read(service: str, response: httpx.Response, answer: type[A]) -> A:
     try:
         return answer.model_validate_json(response.content)
     except ValidationError as error:
-        # The input is left out: it may be an image's worth of numbers.
+        # The input is left out, because it may have as many numbers as an image.
         first = error.errors(include_input=False, include_url=False)[0]
         where = "/".join(str(part) for part in first["loc"])
         raise BadBackendOutput(
@@ -178,7 +178,7 @@ def _failure(service: str, response: httpx.Response) -> FaultlineError:
     if response.headers.get("content-type", "").startswith(PROBLEM_MEDIA_TYPE):
         return _named_failure(service, response)
     detail = f"the {service} answered {response.status_code}; check its log"
-    # Serve sheds load in plain text, before any application could write a problem.
+    # When Serve sheds load, it answers in plain text, before an application could write a problem.
     if response.status_code == RateLimited.status:
         return RateLimited(detail)
     if response.status_code in _PASSING_STATUSES:
@@ -194,7 +194,7 @@ def _named_failure(service: str, response: httpx.Response) -> FaultlineError:
             f"the {service} answered {response.status_code} with an unreadable problem; check its log"
         )
     if isinstance(error, Unauthorized):
-        # Passed on unchanged, it would tell the gateway's caller that their key is wrong.
+        # Unchanged, the error would tell the gateway's caller that the caller's own key is wrong.
         return InternalError(
             f"the {service} refuses the shared secret; give it and the gateway the same FAULTLINE_SECRET_FILE"
         )

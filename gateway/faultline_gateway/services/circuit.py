@@ -1,4 +1,4 @@
-"""Circuit breakers: a service that keeps failing is left alone for a while, then tried by one call.
+"""Circuit breakers: calls to a service that keeps failing pause for a while, then one call tries it.
 
 Written here because the libraries for it are unmaintained and it takes fifty lines.
 """
@@ -11,8 +11,8 @@ from faultline_core.contract.services import CircuitState
 
 FAILURES_TO_OPEN = 5
 REST_SECONDS = 5.0
-"""Long enough that a dead service hears from a process twelve times a minute, whatever its load;
-short against the 60 s and more that a replica takes to load its weights."""
+"""A process then calls a dead service twelve times a minute at most, whatever its load. It is short
+compared with the 60 s and more in which a replica loads its weights."""
 
 
 class Circuit:
@@ -36,19 +36,19 @@ class Circuit:
             case "closed":
                 return 0.0
             case "half-open":
-                # The trial takes the next rest for itself instead of setting a flag: a trial that is
-                # cancelled, or that hangs until its deadline, cannot lock the others out for ever.
+                # The trial begins the next rest instead of setting a flag: a trial that is cancelled or hangs
+                # until its deadline then cannot block all later calls.
                 self._rests_until = self._clock() + REST_SECONDS
                 return 0.0
             case "open":
                 return self._rests_until - self._clock()
 
     def answered(self) -> None:
-        """Note that the service answered, if only to refuse: it is alive."""
+        """Note that the service answered; even a refusal shows that it is alive."""
         self._failures = 0
 
     def failed(self) -> None:
         """Note that the service was unreachable or too slow."""
         self._failures += 1
-        # Calls in progress when the circuit opened fail later and prolong the rest: they count too.
+        # Calls that were in progress when the circuit opened fail later, and prolong the rest.
         self._rests_until = self._clock() + REST_SECONDS

@@ -20,7 +20,7 @@ from faultline_gateway.settings import GatewaySettings
 SERVICE_NAMES = ("captioner", "perturber", "editor", "scorer", "classifiers")
 HEALTH_SECONDS = 3.0
 MAX_CONNECTIONS = 100
-"""Above what a worker's sources and the routes' threads ask for at once: no call waits for a connection."""
+"""More than a worker's item groups and the routes' threads call at once: no call waits for a connection."""
 
 
 class _Batch(Protocol):
@@ -32,7 +32,7 @@ B = TypeVar("B", bound=_Batch)
 
 
 def counted(service: str, answer: B, asked: Sequence[object]) -> B:
-    """Return ``answer`` if it has one outcome for each item asked: the one place that counts them.
+    """Return ``answer`` if it has one outcome for each item of the request; nothing else counts them.
 
     Raises:
         BadBackendOutput: it has more or fewer.
@@ -198,7 +198,7 @@ def services_of(caller: ServiceCaller) -> Services:
 
 @asynccontextmanager
 async def calling_services(settings: GatewaySettings) -> AsyncIterator[ServiceCaller]:
-    """Hold a pool of connections to the services; proxy variables are ignored, the secret must not leave."""
+    """Hold a pool of connections to the services, without proxies: the secret must not leave the cluster."""
     limits = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS)
     async with httpx.AsyncClient(limits=limits, trust_env=False) as http:
         yield ServiceCaller(http, settings)

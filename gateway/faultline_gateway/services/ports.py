@@ -69,7 +69,7 @@ class Captioner(Protocol):
 
 
 class Perturber(Protocol):
-    """Proposes caption edits, of which it filters none, and weighs texts."""
+    """Proposes edits of captions without filtering any, and returns the likelihood of texts."""
 
     async def perturb(self, request: PerturbRequest) -> PerturbResponse:
         """Propose edits of each caption."""
@@ -81,7 +81,7 @@ class Perturber(Protocol):
 
 
 class Editor(Protocol):
-    """Makes images: reconstructions, edits, text-to-image; learns tokens for it."""
+    """Makes images (reconstructions, edits, text-to-image), and learns tokens for them."""
 
     async def reconstruct(self, request: ReconstructRequest) -> ReconstructResponse:
         """Invert and reconstruct each image."""

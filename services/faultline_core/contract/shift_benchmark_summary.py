@@ -157,7 +157,7 @@ class UnsearchedImages(ResponseBody):
     first: list[UnsearchedImage] = Field(description="The first of these images.")
 
 
-class SourceSummary(ResponseBody):
+class ImageSourceSummary(ResponseBody):
     """All results of one image source."""
 
     base: ConditionSummary = Field(description="The images without a shift.")
@@ -224,7 +224,7 @@ class PromptAccuracy(ResponseBody):
     """Accuracy of one model on the kept images of one prompt, for benchmarks of a single class."""
 
     model: str = Field(description="Name of the model.")
-    source: str = Field(description="Image source of the images.")
+    image_source: str = Field(description="Image source of the images.")
     condition: str = Field(description="Name of the condition.")
     prompt: str = Field(description="Prompt that the images were generated from.")
     accuracy: Estimate = Field(description="Accuracy on the kept images.")
@@ -249,7 +249,7 @@ class ShiftBenchmarkSummary(ResponseBody):
     object_percentile: float = Field(
         description="Percentile of each class's real images that sets its object threshold."
     )
-    sources: dict[str, SourceSummary] = Field(description="Figures by image source.")
+    image_sources: dict[str, ImageSourceSummary] = Field(description="Figures by image source.")
     real: RealSummary = Field(description="The real images, and the thresholds set from them.")
     models: dict[str, ClassifierDescription] = Field(description="Descriptions of the classifiers, by name.")
     prompts: list[PromptAccuracy] = Field(
@@ -278,9 +278,9 @@ class ShiftBenchmarkSummary(ResponseBody):
 
     def __str__(self) -> str:
         lines: list[str] = []
-        for name, source in self.sources.items():
-            lines += [f"{name}: {len(source.common)} classes common to all shifts", _HEADER]
-            lines += [_line(shift, each) for shift, each in source.shifts.items()]
+        for name, image_source in self.image_sources.items():
+            lines += [f"{name}: {len(image_source.common)} classes common to all shifts", _HEADER]
+            lines += [_line(shift, each) for shift, each in image_source.shifts.items()]
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
         lost = {**self.dropped, **self.failed_codes}
         why = "; ".join(f"{reason}: {count}" for reason, count in lost.items())

@@ -19,17 +19,14 @@ from faultline_core.types import BlobRef, ClassifierSpec, Name, Seed
 CATALOGUE = "catalogue"
 """The value of ``shifts`` for the 23 shifts of the paper's Table 1."""
 
-GenerationSource = Literal["token", "class-name"]
-"""What stands for the class in a prompt: its learned token, or its plain name."""
-
-BenchmarkSource = Literal["token", "class-name", "retrieval", "scraped", "photographs"]
+ImageSource = Literal["token", "class-name", "retrieval", "scraped", "photographs"]
 """Where images of a class under a shift come from (Dataset Interfaces, sections 3 and 4).
 
 They are generated from tokens or names, are the nearest neighbours of the prompt by CLIP in a dataset, the
 first ``n`` of a class in a scraped dataset, or the user's own photographs of each condition.
 """
 
-ImageSource = Literal["token", "class-name", "retrieval", "scraped", "photographs", "real"]
+ImageSourceOrReal = Literal["token", "class-name", "retrieval", "scraped", "photographs", "real"]
 """An image source, or ``real``: the dataset's own images, which set the thresholds and serve as controls."""
 
 ShiftText = Annotated[str, Field(min_length=1, max_length=300)]
@@ -64,7 +61,7 @@ class ShiftBenchmarkCreate(RequestBody):
     class_shifts: dict[ClassName, list[ShiftText]] = Field(
         default={}, description='Additional shifts of individual classes, such as "sleeping", by class.'
     )
-    sources: list[BenchmarkSource] = Field(
+    image_sources: list[ImageSource] = Field(
         default=["token"],
         min_length=1,
         max_length=5,
@@ -108,14 +105,14 @@ class ShiftBenchmarkCreate(RequestBody):
     scheduler: SchedulerOverride = None
     seed: Seed = Field(description="Seed of every random draw.")
 
-    @field_validator("classifiers", "sources", "classes")
+    @field_validator("classifiers", "image_sources", "classes")
     @classmethod
     def _distinct(cls, values: list[str] | None) -> list[str] | None:
         require_distinct(values or ())
         return values
 
 
-ThresholdSource = Literal["person", "suite", "published"]
+ThresholdSetter = Literal["person", "suite", "published"]
 """Who set a shift threshold: a person who inspected images, the suite for its CLIP, or the paper."""
 
 
@@ -139,7 +136,7 @@ class BenchmarkShift(ResponseBody):
         description="Lowest CLIP cosine with the caption that passes, as set by the suite or the paper; null "
         "if neither sets one.",
     )
-    threshold_from: ThresholdSource | None = Field(
+    threshold_from: ThresholdSetter | None = Field(
         default=None, description="Who set that threshold, or null if there is none."
     )
 
@@ -199,7 +196,9 @@ class ImageResult(Provenance):
     """
 
     image: BlobRef = Field(description="SHA-256 of the image in the store.")
-    source: ImageSource = Field(description="Image source of the image.")
+    image_source: ImageSourceOrReal = Field(
+        description="Image source of the image, or `real` for an image of the dataset itself."
+    )
     shift: str = Field(description="Name of the condition that the image shows.")
     prompt: str | None = Field(
         default=None,

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from faultline_core.contract.base import RequestBody, ResponseBody
-from faultline_core.contract.shift_benchmarks import BenchmarkSource, ThresholdSource
+from faultline_core.contract.shift_benchmarks import ImageSource, ThresholdSetter
 from faultline_core.types import BlobRef, Cosine
 
 Percentile = Annotated[float, Field(ge=0.0, le=100.0)]
@@ -35,7 +35,7 @@ class Inspections(ResponseBody):
     shift: str = Field(description="Name of the shift.")
     caption: str = Field(description="Caption that the images are compared with.")
     checkpoint: str = Field(description="CLIP checkpoint that the similarities come from.")
-    source: BenchmarkSource = Field(description="Image source of the images.")
+    image_source: ImageSource = Field(description="Image source of the images.")
     n: int = Field(description="Number of images that the percentiles are computed from.")
     pending: int = Field(description="Number of images that are not finished yet.")
     inspections: list[Inspection] = Field(
@@ -61,7 +61,7 @@ class ShiftThresholdSet(RequestBody):
         description="Lowest CLIP cosine that passes, or an explicit null if no image was good enough and "
         "none should pass.",
     )
-    source: BenchmarkSource | None = Field(
+    image_source: ImageSource | None = Field(
         default=None,
         description="Image source whose images were inspected, or null for the first of the benchmark.",
     )
@@ -103,7 +103,7 @@ class ThresholdInForce(ResponseBody):
         default=None,
         description="Lowest CLIP cosine that passes, or null if there is no threshold or nothing passes.",
     )
-    set_by: ThresholdSource | None = Field(
+    set_by: ThresholdSetter | None = Field(
         default=None,
         description="Who set the threshold, or null if none is known for this CLIP, so that the shift "
         "criterion is not applied.",

@@ -18,14 +18,14 @@ Images = Mapping[int, float]
 
 @dataclass(frozen=True)
 class PromptAccuracy:
-    """A classifier's accuracy on one prompt's images by one source.
+    """A classifier's accuracy on one prompt's images by one image source.
 
-    ``drop`` is the accuracy of the source's base images minus that of the prompt's images, over the seeds
-    that both have. ``beside_token`` is the accuracy of the token's images minus that of this source's images
+    ``drop`` is the accuracy on the image source's base minus that on the prompt's images, over the seeds
+    that both have. ``beside_token`` is the accuracy of the token's images minus that of this one's images
     with the same prompt and seeds, or None for the token itself: at the base it is the cost of the name.
     """
 
-    source: str
+    image_source: str
     prompt: str
     accuracy: Estimate
     drop: Estimate | None
@@ -35,31 +35,34 @@ class PromptAccuracy:
 def compare_prompts(
     answers: Mapping[str, Mapping[str, Images]], generator: np.random.Generator, *, token: str = "token"
 ) -> list[PromptAccuracy]:
-    """Compare the prompts and sources of a class (DI, figure 7), in the given order.
+    """Compare the prompts and image sources of a class (DI, figure 7), in the given order.
 
     Args:
-        answers: by source and then by prompt, the answers on each seed; every source has the prompt `BASE`.
+        answers: by image source and then by prompt, the answers on each seed; each image source has the
+            prompt `BASE`.
         generator: draws the bootstraps.
-        token: the source that the others are compared with.
+        token: the image source that the others are compared with.
 
     Raises:
-        InvalidRequest: a source has no images for `BASE`.
+        InvalidRequest: an image source has no images for `BASE`.
     """
-    without = [source for source, prompts in answers.items() if BASE not in prompts]
+    without = [image_source for image_source, prompts in answers.items() if BASE not in prompts]
     if without:
         raise InvalidRequest(
-            f"the source {without[0]!r} has no images for the prompt {BASE!r}; generate some"
+            f"the image source {without[0]!r} has no images for the prompt {BASE!r}; generate some"
         )
     learned = answers.get(token, {})
     return [
         PromptAccuracy(
-            source=source,
+            image_source=image_source,
             prompt=prompt,
             accuracy=bootstrap_mean(list(images.values()), generator, bounds=(0.0, 1.0)),
             drop=None if prompt == BASE else _paired(prompts[BASE], images, generator),
-            beside_token=None if source == token else _paired(learned.get(prompt, {}), images, generator),
+            beside_token=None
+            if image_source == token
+            else _paired(learned.get(prompt, {}), images, generator),
         )
-        for source, prompts in answers.items()
+        for image_source, prompts in answers.items()
         for prompt, images in prompts.items()
     ]
 

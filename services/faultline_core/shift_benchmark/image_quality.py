@@ -1,4 +1,4 @@
-"""The quality of a source's images, by raters and by CLIP."""
+"""The quality of the images of an image source, by raters and by CLIP."""
 
 from __future__ import annotations
 
@@ -65,18 +65,18 @@ def selection_frequencies(
 
 
 @dataclass(frozen=True)
-class SourceQuality:
-    """One source's mean similarities to the two captions and the share that passes (DI, figure 17)."""
+class ImageSourceQuality:
+    """Mean similarities of an image source's images to both captions, and the share that passes (fig. 17)."""
 
     to_object: Estimate
     to_shift: Estimate
     passed: Estimate
 
 
-def source_quality(
+def image_source_quality(
     to_object: ArrayLike, to_shift: ArrayLike, kept: ArrayLike, generator: np.random.Generator
-) -> SourceQuality:
-    """Summarise one source's images, to compare it with other sources.
+) -> ImageSourceQuality:
+    """Summarise one image source's images, to compare it with others.
 
     Args:
         to_object: cosines with the caption of the class (n,).
@@ -85,7 +85,7 @@ def source_quality(
         generator: draws the bootstraps.
     """
     passed = np.asarray(kept, dtype=np.bool_)
-    return SourceQuality(
+    return ImageSourceQuality(
         to_object=bootstrap_mean(np.asarray(to_object, dtype=np.float64).tolist(), generator),
         to_shift=bootstrap_mean(np.asarray(to_shift, dtype=np.float64).tolist(), generator),
         passed=proportion(int(passed.sum()), passed.size),

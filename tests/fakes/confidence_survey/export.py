@@ -15,7 +15,7 @@ def survey_records(summary: SurveySummary, items: Iterable[SurveyItem]) -> Itera
             # The field's name is the exports' own.
             fields = {"image": item.result.image, "class_name": item.label, "run": summary.run_id}
             yield Record.model_validate(
-                fields | {"shift": "none", "source": "dataset", "origin": "photograph"}
+                fields | {"shift": "none", "image_source": "dataset", "origin": "photograph"}
             )
 
 

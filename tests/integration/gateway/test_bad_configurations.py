@@ -29,7 +29,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fak
 
 
 async def refused(gateway: FakeGateway, body: dict[str, Any], status: int, code: str) -> list[str]:
-    """The places that a refused request is told of, the first of them in the detail, too."""
+    """The pointers in the answer to a refused request; the first is also in its detail."""
     before = gateway.ledger.run_list()
     found = problem(await gateway.http.post(ROOT, json=body), status, code)
     assert gateway.ledger.run_list() == before

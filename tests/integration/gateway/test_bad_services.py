@@ -286,7 +286,7 @@ class Refusing(FakeClassifiers):
         raise self.error
 
     async def list_classifiers(self) -> ClassifierList:
-        """Name none, so that each is tried on an image; away, it names nobody at all."""
+        """List no classifier, so that each is tried on an image; raise if the service is away."""
         if isinstance(self.error, BackendUnavailable):
             raise self.error
         return ClassifierList(classifiers=[])

@@ -22,7 +22,7 @@ ACCENT, BLUE = (194, 65, 12), (37, 99, 168)
 
 
 def magenta(_: str) -> bytes:
-    """An image that can be told from everything else."""
+    """An image that differs from everything else."""
     return encode_raw(np.full((64, 64, 3), MAGENTA, dtype=np.uint8))
 
 

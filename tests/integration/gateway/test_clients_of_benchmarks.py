@@ -41,7 +41,7 @@ async def ended(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ended
         interface = await uploaded(gateway)
         bench = await client.shift_benchmarks.create(
             interface=interface, shifts=SHIFTS, classifiers=["steady", "leaning"],
-            sources=["token", "class-name"], n=N, real=6,
+            image_sources=["token", "class-name"], n=N, real=6,
         )  # fmt: skip
         await gateway.worker().work_off()
         yield Ended(gateway, client, interface, await bench.wait())
@@ -66,8 +66,8 @@ async def test_an_error_names_the_missing_class(ended: Ended) -> None:
 
 async def test_the_summary_covers_every_shift_and_both_sources(ended: Ended) -> None:
     summary = await ended.bench.summary()
-    assert list(summary.sources) == ["token", "class-name"]
-    assert set(summary.sources["token"].shifts) == set(SHIFTS)
+    assert list(summary.image_sources) == ["token", "class-name"]
+    assert set(summary.image_sources["token"].shifts) == set(SHIFTS)
     assert "in the snow" in str(summary)
 
 
@@ -78,16 +78,18 @@ async def test_items_and_results_list_the_same_images(ended: Ended) -> None:
 
 
 async def test_setting_an_inspected_threshold_judges_the_same_images_again(ended: Ended) -> None:
-    seen = await ended.bench.inspections("in the rain", source="token")
+    seen = await ended.bench.inspections("in the rain", image_source="token")
     assert seen.n == len(CLASSES) * N
-    before = (await ended.bench.summary()).sources["token"].shifts["in the rain"].counts.kept
+    before = (await ended.bench.summary()).image_sources["token"].shifts["in the rain"].counts.kept
     decision = await ended.bench.set_shift_threshold("in the rain", None, "Ada")
     assert decision.author == "Ada"
     assert (await ended.bench.shift_thresholds()).in_force["in the rain"].nothing_passes
     after = await ended.bench.summary()
-    assert before > after.sources["token"].shifts["in the rain"].counts.kept == 0
+    assert before > after.image_sources["token"].shifts["in the rain"].counts.kept == 0
     await ended.bench.set_shift_threshold("in the rain", -1.0, "Ada")
-    assert (await ended.bench.summary()).sources["token"].shifts["in the rain"].counts.without_shift == 0
+    assert (await ended.bench.summary()).image_sources["token"].shifts[
+        "in the rain"
+    ].counts.without_shift == 0
 
 
 async def test_a_report_is_a_single_page_without_scripts(ended: Ended) -> None:
@@ -112,11 +114,11 @@ async def test_an_export_has_the_images_the_summary_keeps(ended: Ended, tmp_path
     summary = await ended.bench.summary()
     kept = sum(
         told.counts.kept
-        for source in summary.sources.values()
-        for told in (source.base, *source.shifts.values())
+        for image_source in summary.image_sources.values()
+        for told in (image_source.base, *image_source.shifts.values())
     )
     assert len(rows) == kept
-    assert {row["source"] for row in rows} == {"token", "class-name"}
+    assert {row["image_source"] for row in rows} == {"token", "class-name"}
     loaded = datasets.load_dataset("imagefolder", data_dir=str(folder), split="train")
     assert set(loaded["synthetic"]) == {True}
     assert len(loaded) == kept
@@ -125,7 +127,7 @@ async def test_an_export_has_the_images_the_summary_keeps(ended: Ended, tmp_path
 async def test_real_images_are_exported_only_on_request_and_unmarked(ended: Ended, tmp_path: Path) -> None:
     folder = await ended.bench.export(tmp_path / "out", found=True)
     rows = [json.loads(line) for line in (folder / "metadata.jsonl").read_text().splitlines()]
-    real = [row for row in rows if row["source"] == "real"]
+    real = [row for row in rows if row["image_source"] == "real"]
     assert len(real) == len(CLASSES) * 6
     assert {row["synthetic"] for row in real} == {False}
     assert not any(b"synthetic\x00" in (folder / row["file_name"]).read_bytes() for row in real)

@@ -49,7 +49,7 @@ def load(tmp_path: Path, *named: str, **told: Any) -> datasets.Dataset:
 
 
 def assert_same(loaded: datasets.Dataset, store: FakeStore, made: list[Record]) -> None:
-    """Every row as it was told and every pixel as it was scored, in the order of the records."""
+    """Every row as it was given and every pixel as it was scored, in the order of the records."""
     assert [{name: row[name] for name in row if name != "image"} for row in loaded] == rows_of(made)
     for row, pixels in zip(loaded, scored(store, made), strict=True):
         assert row["image"].mode == "RGB"

@@ -91,11 +91,11 @@ async def test_rows_have_scores_prompt_model_and_run(
 ) -> None:
     folder = await export(finished, tmp_path / "out")
     rows = [json.loads(line) for line in (folder / "metadata.jsonl").read_text().splitlines()]
-    edits = [row for row in rows if row["source"] == "edit"]
+    edits = [row for row in rows if row["image_source"] == "edit"]
     assert {"direction", "image_image", "p_true steady", "p_true_before steady"} <= edits[0]["scores"].keys()
     assert all("@" in row["model"] and row["prompt"] and row["run"] == finished[1] for row in rows)
-    assert {row["shift"] for row in rows if row["source"] == "own edit"} == {"“in the snow” is added"}
-    assert {row["source"] for row in rows} <= {"edit", "lance-r", "own edit"}
+    assert {row["shift"] for row in rows if row["image_source"] == "own edit"} == {"“in the snow” is added"}
+    assert {row["image_source"] for row in rows} <= {"edit", "lance-r", "own edit"}
 
 
 async def test_the_card_reports_yields_and_drops(finished: tuple[FakeGateway, str], tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from faultline_core.contract.datasets import DatasetCreate
 from faultline_core.errors import IdempotencyConflict, IdempotencyInFlight, StorageFull
 from faultline_gateway.ledger import Ledger, StoredAnswer
 from faultline_gateway.ledger.keys import CLAIM_SECONDS
-from faultline_gateway.routes.idempotency import answer_once
+from faultline_gateway.routes.datasets import answer_once
 from faultline_gateway.runs.submission import fingerprint
 
 BODY = DatasetCreate(name="demo", classes=["sled", "boat"])

@@ -17,7 +17,7 @@ from fakes.gateway import FakeGateway, fake_gateway
 from faultline_core.contract.editor import GENERATED_KIND
 from faultline_core.contract.runs import Item, ItemResult
 from faultline_core.images.codecs import XMP_KEYWORD, decode_image, encode_png, encode_raw
-from faultline_gateway.images.provenance import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE, synthetic_marks
+from faultline_gateway.images.png import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE, synthetic_marks
 from faultline_gateway.reports.images import LONGEST_SIDE, Album
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -12,7 +12,7 @@ from fakes.ledgers import create_run, done, finish_all, lease
 from faultline_core.contract.runs import Item
 from faultline_core.errors import NotFound
 from faultline_gateway.ledger import Failed, Filtered, Ledger
-from faultline_gateway.runs.results import result_lines
+from faultline_gateway.runs.progress import result_lines
 
 
 def read(ledger: Ledger, run: str, start: int = 0) -> tuple[list[Item], dict[str, Any]]:

@@ -96,46 +96,46 @@ async def learned(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lea
         ({"class_shifts": {"yak": ["sleeping"]}}, "invalid-request", "/class_shifts/yak"),
         ({"class_shifts": {"plate": ["sleeping", "sleeping"]}}, "invalid-request", "/class_shifts/plate/1"),
         ({"class_shifts": {"plate": ["in the snow"]}}, "invalid-request", "/shifts"),
-        ({"sources": []}, "invalid-request", "/sources"),
-        ({"sources": ["token", "token"]}, "invalid-request", "/sources"),
-        ({"sources": ["real"]}, "invalid-request", "/sources/0"),
-        ({"sources": ["retrieval"]}, "invalid-request", "/retrieval"),
-        ({"sources": ["retrieval"], "retrieval": "nowhere"}, "unknown-dataset", "/retrieval"),
-        ({"sources": ["retrieval"], "retrieval": "empty"}, "dataset-empty", "/retrieval"),
+        ({"image_sources": []}, "invalid-request", "/image_sources"),
+        ({"image_sources": ["token", "token"]}, "invalid-request", "/image_sources"),
+        ({"image_sources": ["real"]}, "invalid-request", "/image_sources/0"),
+        ({"image_sources": ["retrieval"]}, "invalid-request", "/retrieval"),
+        ({"image_sources": ["retrieval"], "retrieval": "nowhere"}, "unknown-dataset", "/retrieval"),
+        ({"image_sources": ["retrieval"], "retrieval": "empty"}, "dataset-empty", "/retrieval"),
         ({"retrieval": "snowy"}, "invalid-request", "/retrieval"),
-        ({"sources": ["scraped"]}, "invalid-request", "/scraped"),
+        ({"image_sources": ["scraped"]}, "invalid-request", "/scraped"),
         ({"validation": "snowy", "real": 0}, "invalid-request", "/validation"),
         ({"photographs": {"base": "demo"}}, "invalid-request", "/photographs"),
         (
-            {"sources": ["photographs"], "photographs": {"in the snow": "snowy"}},
+            {"image_sources": ["photographs"], "photographs": {"in the snow": "snowy"}},
             "invalid-request",
             "/photographs",
         ),
         (
-            {"sources": ["photographs"], "photographs": {"base": "demo", "on a/b": "snowy"}},
+            {"image_sources": ["photographs"], "photographs": {"base": "demo", "on a/b": "snowy"}},
             "invalid-request",
             "/photographs/on a~1b",
         ),
         (
-            {"sources": ["photographs"], "photographs": {"base": "demo", "in the snow": "nowhere"}},
+            {"image_sources": ["photographs"], "photographs": {"base": "demo", "in the snow": "nowhere"}},
             "unknown-dataset",
             "/photographs/in the snow",
         ),
         (
-            {"sources": ["scraped"], "scraped": {"base": "strange"}},
+            {"image_sources": ["scraped"], "scraped": {"base": "strange"}},
             "dataset-empty",
             "/scraped/base",
         ),
         (
             {
-                "sources": ["photographs"],
+                "image_sources": ["photographs"],
                 "photographs": {"base": "demo", "in the snow": "snowy", "IN THE SNOW": "demo"},
             },
             "invalid-request",
             "/photographs/IN THE SNOW",
         ),
         (
-            {"sources": ["scraped"], "scraped": {"base": "demo", "A photo of a <class>": "snowy"}},
+            {"image_sources": ["scraped"], "scraped": {"base": "demo", "A photo of a <class>": "snowy"}},
             "invalid-request",
             "/scraped/A photo of a <class>",
         ),
@@ -182,13 +182,13 @@ async def test_a_run_of_another_kind_is_not_an_interface(learned: Learned) -> No
 async def test_classes_without_tokens_can_only_be_generated_by_name(learned: Learned) -> None:
     planned = await learned.planned(learned.half)
     assert (planned.config.classes, planned.config.missing) == (["plate", "sled"], ["boat", "kite"])
-    by_name = await learned.planned(learned.half, sources=["class-name"])
+    by_name = await learned.planned(learned.half, image_sources=["class-name"])
     assert by_name.config.missing == []
     assert len(by_name.config.classes) == 4
 
 
 async def test_the_catalogue_has_the_base_and_23_shifts(learned: Learned) -> None:
-    planned = await learned.planned(shifts="catalogue", classes=["plate"], sources=["token"])
+    planned = await learned.planned(shifts="catalogue", classes=["plate"], image_sources=["token"])
     assert len(planned.config.shifts) == 24
     assert planned.config.shifts[0].name == "base"
     # The suite's CLIP is not the paper's: its thresholds are none here.
@@ -198,7 +198,7 @@ async def test_the_catalogue_has_the_base_and_23_shifts(learned: Learned) -> Non
 
 async def test_equal_class_shifts_become_one_shift_of_those_classes(learned: Learned) -> None:
     own = {"plate": ["stacked", "a photo of an empty <class>"], "sled": ["stacked"]}
-    planned = await learned.planned(class_shifts=own, sources=["token"])
+    planned = await learned.planned(class_shifts=own, image_sources=["token"])
     classes = {shift.name: shift.classes for shift in planned.config.shifts}
     assert classes["stacked"] == ["plate", "sled"]
     assert classes["a photo of an empty …"] == ["plate"]
@@ -222,7 +222,9 @@ async def test_items_are_unique_and_grouped_by_cell_in_order(learned: Learned) -
 
 
 async def test_real_images_can_come_from_a_held_out_dataset(learned: Learned) -> None:
-    planned = await learned.planned(validation="snowy", classes=["plate"], sources=["class-name"], real=2)
+    planned = await learned.planned(
+        validation="snowy", classes=["plate"], image_sources=["class-name"], real=2
+    )
     real = [item for item in planned.items if ".real." in item.item_group]
     kept_back = {source.image for source in learned.gateway.ledger.sources("snowy")}
     assert len(real) == 2

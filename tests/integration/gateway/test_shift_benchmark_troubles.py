@@ -26,7 +26,7 @@ from faultline_core.errors import BackendUnavailable, ImageUndecodable, PromptTo
 from faultline_gateway.ledger import MAX_ATTEMPTS
 from faultline_gateway.services.ports import Services
 
-SMALL = {"shifts": ["in the snow"], "classes": ["plate"], "sources": ["token"], "n": 3, "real": 2}
+SMALL = {"shifts": ["in the snow"], "classes": ["plate"], "image_sources": ["token"], "n": 3, "real": 2}
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ async def test_a_lying_or_unreachable_service_produces_no_scores(
     assert gateway.ledger.audit(run.id) == []
     summary = await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")
     assert summary.status_code == 200
-    assert summary.json()["sources"]["token"]["base"]["counts"]["failed"] == 3
+    assert summary.json()["image_sources"]["token"]["base"]["counts"]["failed"] == 3
     # Once the service is back, what failed is taken up again, and the images are the same.
     gateway.ledger.resume(run.id)
     await worked_off(gateway, clock, gateway.services)
@@ -174,7 +174,7 @@ async def test_a_cancelled_run_keeps_finished_items_and_records_nothing_more(
     assert gateway.ledger.run(run.id).state == "cancelled"
     assert gateway.ledger.audit(run.id) == []
     summary = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")).json()
-    assert summary["sources"]["token"]["shifts"]["in the snow"]["counts"]["unmade"] == 3
+    assert summary["image_sources"]["token"]["shifts"]["in the snow"]["counts"]["unmade"] == 3
     gateway.ledger.resume(run.id)
     await worked_off(gateway, clock, gateway.services)
     assert ends(gateway, run) == {"done": 8}
@@ -233,10 +233,10 @@ async def test_objectionable_images_are_filtered_and_counted(
     async with fake_gateway(tmp_path, clock, ports=benchmark_services) as gateway:
         run = await created(gateway)
         await worked_off(gateway, clock, gateway.services)
-        # Nobody's own images are judged, and everything that was made reaches so low a threshold.
+        # Users' own images are not judged, and every generated image reaches so low a threshold.
         assert ends(gateway, run) == {"done": 2, "objectionable": 6}
         counts = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")).json()
-        assert counts["sources"]["token"]["base"]["counts"]["objectionable"] == 3
+        assert counts["image_sources"]["token"]["base"]["counts"]["objectionable"] == 3
 
 
 async def test_too_few_retrieved_images_are_filtered_with_a_reason(
@@ -244,7 +244,7 @@ async def test_too_few_retrieved_images_are_filtered_with_a_reason(
 ) -> None:
     interface = await uploaded(gateway, 2)
     await gateway.upload("folder", 1, ("plate", "sled"))
-    body = benchmark_body(interface, **(SMALL | {"sources": ["retrieval"], "retrieval": "folder"}))
+    body = benchmark_body(interface, **(SMALL | {"image_sources": ["retrieval"], "retrieval": "folder"}))
     run = Run.model_validate_json((await gateway.http.post("/v1/shift-benchmarks", json=body)).content)
     await worked_off(gateway, clock, gateway.services)
     assert ends(gateway, run) == {"done": 2 + 2 * 2, "not-found": 2}
@@ -272,11 +272,11 @@ async def test_summary_and_report_list_unreadable_images(gateway: FakeGateway, c
     await gateway.upload("folder", 4, ("boat",))
     scorer = Blind(gateway.world)
     scorer.lost = gateway.ledger.sources("folder")[1].image
-    body = benchmark_body(interface, **(SMALL | {"sources": ["retrieval"], "retrieval": "folder"}))
+    body = benchmark_body(interface, **(SMALL | {"image_sources": ["retrieval"], "retrieval": "folder"}))
     run = Run.model_validate_json((await gateway.http.post("/v1/shift-benchmarks", json=body)).content)
     await worked_off(gateway, clock, benchmark_services(gateway.world, scorer=scorer))
     summary = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")).json()
-    assert summary["sources"]["retrieval"]["unsearched"] == {
+    assert summary["image_sources"]["retrieval"]["unsearched"] == {
         "count": 1,
         "images": 4,
         "reasons": {"image-undecodable": 1},
@@ -294,14 +294,16 @@ async def test_a_folder_changed_after_planning_is_searched_as_planned(
     interface = await uploaded(gateway, 2)
     await gateway.upload("folder", 4, ("kite",))
     before = {source.image for source in gateway.ledger.sources("folder")}
-    body = benchmark_body(interface, **(SMALL | {"sources": ["retrieval"], "retrieval": "folder", "n": 9}))
+    body = benchmark_body(
+        interface, **(SMALL | {"image_sources": ["retrieval"], "retrieval": "folder", "n": 9})
+    )
     run = Run.model_validate_json((await gateway.http.post("/v1/shift-benchmarks", json=body)).content)
     await gateway.upload("folder", 4, ("plate",))
     await worked_off(gateway, clock, gateway.services)
     done = [item.result for item in images(gateway, run) if item.result is not None]
     # Though what came later shows the class, and what was there does not.
-    assert {result.image for result in done if result.source == "retrieval"} == before
+    assert {result.image for result in done if result.image_source == "retrieval"} == before
     newer = Run.model_validate_json((await gateway.http.post("/v1/shift-benchmarks", json=body)).content)
     await worked_off(gateway, clock, gateway.services)
     found = [item.result for item in images(gateway, newer) if item.result is not None]
-    assert len({result.image for result in found if result.source == "retrieval"} - before) == 4
+    assert len({result.image for result in found if result.image_source == "retrieval"} - before) == 4

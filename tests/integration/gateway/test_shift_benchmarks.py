@@ -78,8 +78,8 @@ async def test_a_benchmark_runs_from_interface_to_recorded_images(finished: Fini
     for item in finished.images:
         assert item.result is not None
         assert set(item.result.predictions) == {"steady", "leaning"}
-        assert (item.result.seed is not None) == (item.result.source in ("token", "class-name"))
-        assert (item.result.plain_similarity is not None) == (item.result.source == "real")
+        assert (item.result.seed is not None) == (item.result.image_source in ("token", "class-name"))
+        assert (item.result.plain_similarity is not None) == (item.result.image_source == "real")
         assert (item.result.shift_similarity is None) == (item.result.shift == "base")
 
 
@@ -109,7 +109,7 @@ async def test_the_base_is_generated_from_the_requested_prompt(gateway: FakeGate
     prompts = {
         item.result.prompt
         for item in gateway.ledger.items_of(run.id, ImageItem)
-        if item.result is not None and (item.result.shift, item.result.source) == ("base", "class-name")
+        if item.result is not None and (item.result.shift, item.result.image_source) == ("base", "class-name")
     }
     assert prompts == {f"a photo of a {name} on the grass" for name in CLASSES}
     for base, said in (("a photo of a sled", "no <class>"), ("a <class> " + "so " * 80, "words")):
@@ -139,7 +139,7 @@ async def test_a_cancelled_interface_provides_finished_classes_and_lists_the_mis
     assert sorted(config.labels) == sorted(CLASSES)
     refused = await post(gateway, interface, classes=["plate", "kite"])
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/classes/1")
-    by_name = await created(gateway, interface, classes=["kite"], sources=["class-name"])
+    by_name = await created(gateway, interface, classes=["kite"], image_sources=["class-name"])
     assert by_name.request_counts.total == REAL + 3 * N
 
 
@@ -152,7 +152,7 @@ async def test_images_are_both_retrieved_and_generated(gateway: FakeGateway) -> 
         gateway,
         interface,
         classes=["plate", "sled"],
-        sources=["scraped", "photographs", "retrieval"],
+        image_sources=["scraped", "photographs", "retrieval"],
         scraped=brought,
         photographs=brought,
         retrieval="snowy",
@@ -175,8 +175,8 @@ async def test_the_summary_reports_the_drop_of_each_shift(finished: Finished) ->
     answer = await finished.get("/summary")
     assert answer.status_code == 200, answer.text
     summary = ShiftBenchmarkSummary.model_validate_json(answer.content)
-    for source in summary.sources.values():
-        snow = source.shifts["in the snow"]
+    for image_source in summary.image_sources.values():
+        snow = image_source.shifts["in the snow"]
         assert snow.effect is not None
         assert snow.effect.models["leaning"].drop.estimate == pytest.approx(1.0)
         assert snow.effect.models["steady"].drop.estimate == pytest.approx(0.0)

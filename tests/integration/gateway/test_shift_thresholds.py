@@ -19,7 +19,11 @@ from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummar
 from faultline_core.contract.shift_thresholds import Inspections, ShiftThresholds
 
 PROMPT = "a photo of a <class> in/on the mud"
-PLACES = {"shifts": ["in the snow", PROMPT], "classes": ["plate", "sled"], "sources": ["class-name", "token"]}
+PLACES = {
+    "shifts": ["in the snow", PROMPT],
+    "classes": ["plate", "sled"],
+    "image_sources": ["class-name", "token"],
+}
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -72,7 +76,7 @@ async def finished(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Be
 
 async def test_inspections_are_listed_by_increasing_similarity(finished: Benchmarked) -> None:
     found = await finished.inspections()
-    assert (found.shift, found.source, found.n, found.pending) == ("in the snow", "class-name", 10, 0)
+    assert (found.shift, found.image_source, found.n, found.pending) == ("in the snow", "class-name", 10, 0)
     assert found.caption == "a photo in the snow"
     percentiles = [each.percentile for each in found.inspections]
     assert percentiles == sorted(percentiles)
@@ -81,8 +85,8 @@ async def test_inspections_are_listed_by_increasing_similarity(finished: Benchma
     assert shown[0].similarity <= found.inspections[0].similarity <= shown[-1].similarity
     image = await finished.gateway.http.get(f"/v1/artifacts/{shown[0].image}.png")
     assert image.status_code == 200
-    by_token = await finished.inspections(source="token")
-    assert by_token.source == "token"
+    by_token = await finished.inspections(image_source="token")
+    assert by_token.image_source == "token"
     assert {each.item for row in by_token.inspections for each in row.images}.isdisjoint(
         each.item for row in found.inspections for each in row.images
     )
@@ -108,7 +112,7 @@ async def test_inspection_sets_the_lowest_percentile_whose_images_all_show_the_s
     assert (in_force.set_by, in_force.author) == ("person", "Ada")
     summary = await finished.summary()
     below = [1 for item, similarity in ranked if similarity < expected.similarity]
-    assert summary.sources["class-name"].shifts["in the snow"].counts.without_shift == len(below)
+    assert summary.image_sources["class-name"].shifts["in the snow"].counts.without_shift == len(below)
     incomplete = await finished.put("in the snow", shows=dict(list(shows.items())[1:]))
     assert (incomplete.status_code, incomplete.json()["errors"][0]["pointer"]) == (422, "/shows")
 
@@ -123,10 +127,10 @@ async def test_the_newest_decision_applies_and_all_are_kept(finished: Benchmarke
     assert [each.percentile for each in found.decisions[len(before) :]] == [None, 50.0, None]
     in_force = found.in_force["in the snow"]
     assert (in_force.author, in_force.nothing_passes) == ("Grace", True)
-    nothing = (await finished.summary()).sources["token"].shifts["in the snow"]
+    nothing = (await finished.summary()).image_sources["token"].shifts["in the snow"]
     assert (nothing.counts.kept, nothing.effect) == (0, None)
     assert (await finished.put("in the snow", threshold=-1.0)).status_code == 200
-    everything = (await finished.summary()).sources["token"].shifts["in the snow"]
+    everything = (await finished.summary()).image_sources["token"].shifts["in the snow"]
     assert everything.counts.kept == everything.counts.planned
 
 
@@ -166,7 +170,7 @@ async def test_another_object_percentile_generates_no_images(finished: Benchmark
         ("in the snow", {"shows": {"nothing": True}}, 422, "/shows"),
         ("in the snow", {"threshold": 0.1, "author": ""}, 422, "/author"),
         ("in the snow", {"threshold": 0.1, "author": "<script>"}, 422, "/author"),
-        ("in the snow", {"threshold": 0.1, "source": "scraped"}, 422, "/source"),
+        ("in the snow", {"threshold": 0.1, "image_source": "scraped"}, 422, "/image_source"),
     ],
 )
 async def test_an_invalid_decision_is_refused_and_changes_nothing(

@@ -260,7 +260,7 @@ async def test_a_plan_beyond_the_quota_fails_the_run_by_name(ledger: Ledger, run
 
 
 class Slow(FourStages):
-    """Plans only when it is told to go on."""
+    """Plans only when the test lets it go on."""
 
     def __init__(self) -> None:
         super().__init__(many=1)

@@ -35,14 +35,16 @@ def test_every_option_reaches_the_gateway(play: Play) -> None:
     script = play(*ended())
     shown = run(
         *BENCHMARK, "--classifier", "b", "--shift", "in the snow", "--shift", "at night",
-        "--classes", "plate", "--source", "token", "--source", "retrieval", "--retrieval", "found",
+        "--classes", "plate", "--image-source", "token", "--image-source", "retrieval",
+        "--retrieval", "found",
         "--n", "5", "--real", "7", "--steps", "4", "--seed", "9",
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
     sent = json.loads(script.seen[0].content)
     assert {name: value for name, value in sent.items() if value not in (None, {})} == {
         "interface": "i-1", "classifiers": ["a", "b"], "shifts": ["in the snow", "at night"],
-        "classes": ["plate"], "sources": ["token", "retrieval"], "retrieval": "found", "n": 5, "real": 7,
+        "classes": ["plate"], "image_sources": ["token", "retrieval"], "retrieval": "found",
+        "n": 5, "real": 7,
         "steps": 4, "seed": 9,
     }  # fmt: skip
 
@@ -88,7 +90,7 @@ def test_prompts_of_one_class_are_compared_by_token_and_by_name(play: Play) -> N
     sent = json.loads(script.seen[0].content)
     assert sent["classes"] == ["plate"]
     assert sent["shifts"] == ["in the snow", "a photo of an empty <class>"]
-    assert sent["sources"] == ["token", "class-name"]
+    assert sent["image_sources"] == ["token", "class-name"]
     rows = [line for line in shown.stdout.splitlines() if line.startswith("leaning")]
     assert len(rows) == 4
     assert "0.800 [0.700, 0.900] (n=6)" in rows[0]
@@ -97,7 +99,7 @@ def test_prompts_of_one_class_are_compared_by_token_and_by_name(play: Play) -> N
 
 
 MISTAKES = {
-    "source": (["--source", "internet"], "'internet'"),
+    "image_source": (["--image-source", "internet"], "'internet'"),
     "n": (["--n", "0"], "n: "),
     "classifier": (["--classifier", "../etc"], "classifiers"),
     "classifier twice": (["--classifier", "a"], "listed twice"),

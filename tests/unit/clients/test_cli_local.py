@@ -190,7 +190,10 @@ def test_the_demo_of_interfaces_learns_then_benchmarks_the_zoo_by_token_and_by_n
     assert (ended.exit_code, temporary, len(prepared)) == (0, ["started", "stopped"], 1)
     learned, benchmarked = (json.loads(script.seen[at].content) for at in (0, 3))
     assert (learned["dataset"], learned["seed"]) == ("user", 0)
-    assert (benchmarked["classifiers"], benchmarked["sources"]) == (["zoo-vit"], ["token", "class-name"])
+    assert (benchmarked["classifiers"], benchmarked["image_sources"]) == (
+        ["zoo-vit"],
+        ["token", "class-name"],
+    )
     told = json.loads((tmp_path / "faultline-demo/interface.json").read_text(encoding="utf-8"))
     assert set(told) == {"interface", "benchmark", "seconds"}
     assert (tmp_path / "faultline-demo/interface.html").as_uri() in ended.stdout

@@ -53,10 +53,10 @@ def decided() -> list[httpx.Response]:
 
 def test_an_inspected_image_is_listed_with_percentile_similarity_and_item(play: Play) -> None:
     script = play(benchmark_answer(), shown((5.0, "run-1.7"), pending=2))
-    told = run(*INSPECT, "--source", "class-name")
+    told = run(*INSPECT, "--image-source", "class-name")
     assert told.exit_code == 0, told.output
     assert [request.url.path for request in script.seen] == [ROOT, f"{ROOT}/inspections"]
-    assert dict(script.seen[1].url.params) == {"shift": "in the snow", "source": "class-name"}
+    assert dict(script.seen[1].url.params) == {"shift": "in the snow", "image_source": "class-name"}
     (_, line) = told.stdout.splitlines()
     assert line.split("\t") == ["5", "0.150", "0.150", "run-1.7", "plate", ref_of("run-1.7")]
     assert "Do they show 'a photo in the snow'? 12 images from token, 2 more pending" in told.stderr
@@ -136,11 +136,11 @@ def test_thresholds_are_listed_with_their_authors_and_every_decision(play: Play)
 @pytest.mark.parametrize(("given", "sent"), [("0.15", 0.15), ("-0.1", -0.1), ("none", None), ("None", None)])
 def test_a_threshold_is_set_under_the_name_of_its_author(play: Play, given: str, sent: float | None) -> None:
     script = play(*decided())
-    told = run(*SET, given, "--author", "Ada", "--source", "token")
+    told = run(*SET, given, "--author", "Ada", "--image-source", "token")
     assert told.exit_code == 0, told.output
     request = script.seen[1]
     assert (request.method, request.url.path) == ("PUT", f"{ROOT}/shift-thresholds/in the snow")
-    assert json.loads(request.content) == {"threshold": sent, "author": "Ada", "source": "token"}
+    assert json.loads(request.content) == {"threshold": sent, "author": "Ada", "image_source": "token"}
     assert told.stdout == "in the snow: images pass from 0.150 up (Ada, 2026-01-02 00:00 UTC)\n"
 
 
@@ -160,9 +160,9 @@ MISTAKES = {
     "nobody": ((*SET, "0.1", "--author", ""), "author"),
     "author left out": ((*SET, "0.1"), "--author"),
     "option that is none": ((*SET, "0.1", "--author", "Ada", "--sauce", "token"), "--sauce"),
-    "source": ((*SET, "0.1", "--author", "Ada", "--source", "internet"), "'internet'"),
-    "source to look at": ((*INSPECT, "--source", "internet"), "'internet'"),
-    "source judged": ((*JUDGE, "--shows", "a", "--source", "internet"), "'internet'"),
+    "image_source": ((*SET, "0.1", "--author", "Ada", "--image-source", "internet"), "'internet'"),
+    "source to look at": ((*INSPECT, "--image-source", "internet"), "'internet'"),
+    "source judged": ((*JUDGE, "--shows", "a", "--image-source", "internet"), "'internet'"),
     "judged both ways": ((*JUDGE, "--shows", "a", "--lacks", "a"), "'a' is given to both"),
     "nothing judged": (JUDGE, "--shows or --lacks"),
     "file in the folder's place": ((*INSPECT, "--out", __file__), "not a folder"),

@@ -73,7 +73,7 @@ def benchmark(client: Any) -> Any:
     return client.shift_benchmarks.create(
         interface="i-1", classifiers=["a"], shifts=["in the snow"], classes=["bus"],
         class_shifts={"bus": ["at a stop"]}, base="a <class>",
-        sources=["token", "retrieval"], retrieval="found",
+        image_sources=["token", "retrieval"], retrieval="found",
         scraped={"base": "s"}, photographs={"base": "p"}, n=5, real=7, validation="kept-back", steps=4,
         guidance=2.0, scheduler="DDIMScheduler", seed=3, idempotency_key="mine",
     )  # fmt: skip
@@ -82,7 +82,7 @@ def benchmark(client: Any) -> Any:
 BENCHMARKED = {
     "interface": "i-1", "classifiers": ["a"], "shifts": ["in the snow"], "classes": ["bus"],
     "class_shifts": {"bus": ["at a stop"]}, "base": "a <class>",
-    "sources": ["token", "retrieval"], "retrieval": "found",
+    "image_sources": ["token", "retrieval"], "retrieval": "found",
     "scraped": {"base": "s"}, "photographs": {"base": "p"}, "n": 5, "real": 7, "validation": "kept-back",
     "steps": 4, "guidance": 2.0, "scheduler": "DDIMScheduler", "seed": 3,
 }  # fmt: skip

@@ -38,7 +38,7 @@ def test_the_example_runs_as_written() -> None:
     ).wait()
     summary = bench.summary()
     assert json.loads(session.seen[0].content)["shifts"] == "catalogue"
-    effect = summary.sources["token"].shifts["in the snow"].effect
+    effect = summary.image_sources["token"].shifts["in the snow"].effect
     assert (effect.impact.n, effect.slope.slope.n) == (9, 3)
 
 
@@ -59,10 +59,10 @@ def test_inspections_are_requested_by_shift_and_source(kind: str) -> None:
     answer = ok(some_inspections().model_dump_json())
     session, bench = taken_up(kind, answer, answer)
     assert session(lambda _: bench.inspections("in the snow")) == some_inspections()
-    session(lambda _: bench.inspections("in the snow", source="class-name"))
+    session(lambda _: bench.inspections("in the snow", image_source="class-name"))
     assert session.seen[1].url.path == f"{ROOT}/run-1/inspections"
     assert [dict(request.url.params) for request in session.seen[1:]] == [
-        {"shift": "in the snow"}, {"shift": "in the snow", "source": "class-name"},
+        {"shift": "in the snow"}, {"shift": "in the snow", "image_source": "class-name"},
     ]  # fmt: skip
 
 
@@ -77,8 +77,12 @@ def test_a_threshold_is_set_under_the_name_of_its_author(kind: str, threshold: f
 
 def test_judgements_of_images_are_sent_unchanged(kind: str) -> None:
     session, bench = taken_up(kind, ok(a_decision().model_dump_json()))
-    session(lambda _: bench.judge_shift("in the snow", {"i1": True}, "Ada", source="token"))
-    assert json.loads(session.seen[1].content) == {"shows": {"i1": True}, "author": "Ada", "source": "token"}
+    session(lambda _: bench.judge_shift("in the snow", {"i1": True}, "Ada", image_source="token"))
+    assert json.loads(session.seen[1].content) == {
+        "shows": {"i1": True},
+        "author": "Ada",
+        "image_source": "token",
+    }
 
 
 def test_the_name_of_a_shift_never_leads_to_another_path(kind: str) -> None:

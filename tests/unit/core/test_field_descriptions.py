@@ -66,6 +66,13 @@ def test_every_operation_is_described_in_one_line(route: str, operation: dict[st
     assert is_a_sentence(operation["description"].splitlines()[0]), route
 
 
+@pytest.mark.parametrize(("route", "operation"), OPERATIONS, ids=[route for route, _ in OPERATIONS])
+def test_every_parameter_of_the_http_api_has_a_description(route: str, operation: dict[str, Any]) -> None:
+    parameters = operation.get("parameters", [])
+    assert ("{" in route) <= bool(parameters)
+    assert [each["name"] for each in parameters if not is_a_sentence(each.get("description"))] == []
+
+
 def is_a_sentence(text: str | None) -> bool:
     """Whether the text has several words and ends with a full stop."""
     return text is not None and text.endswith(".") and len(text.split()) > 1

@@ -25,12 +25,12 @@ def test_the_checked_in_file_satisfies_the_schema() -> None:
     jsonschema.Draft202012Validator(SCHEMA).validate(WRITTEN)
     demo = InterfaceDemo.model_validate(WRITTEN)
     assert demo.interface.missing == {}
-    assert set(demo.benchmark.sources) == {"token", "class-name"}
+    assert set(demo.benchmark.image_sources) == {"token", "class-name"}
 
 
 @pytest.mark.parametrize("missing", ["n", "low", "high", "estimate"])
 def test_an_incomplete_figure_is_refused(missing: str) -> None:
     body = json.loads(json.dumps(WRITTEN))
-    shift = next(iter(body["benchmark"]["sources"]["token"]["shifts"].values()))
+    shift = next(iter(body["benchmark"]["image_sources"]["token"]["shifts"].values()))
     del shift["share_kept"][missing]
     assert not jsonschema.Draft202012Validator(SCHEMA).is_valid(body)

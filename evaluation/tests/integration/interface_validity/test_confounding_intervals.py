@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evaluation.interface_validity.confounding import confounding
-from evaluation.tests.fakes.confounded_sources import sources
+from evaluation.tests.fakes.confounded_image_sources import image_sources
 from faultline_core.types import Estimate
 
 
@@ -14,7 +14,7 @@ from faultline_core.types import Estimate
 def test_confounding_intervals_cover_the_true_errors_despite_noise(token: float, class_name: float) -> None:
     draw, covered = np.random.default_rng(2), np.zeros(3)
     for _ in range(200):
-        table = sources(draw, token=token, class_name=class_name, images=20)
+        table = image_sources(draw, token=token, class_name=class_name, images=20)
         found = confounding(table, draw, draws=200)
         covered += [
             holds(found.token_error, token),

@@ -12,10 +12,10 @@ from evaluation.interface_validity.calibration import shown
 from evaluation.interface_validity.confounding_figures import confounding_figures
 from evaluation.interface_validity.cost_figures import cost_figures
 from evaluation.interface_validity.filter_figures import filter_figures, verdicts
-from evaluation.interface_validity.images import Source, placed
+from evaluation.interface_validity.image_source_figures import image_source_comparison
+from evaluation.interface_validity.images import ImageSource, placed
 from evaluation.interface_validity.impact_figures import impact_figures
 from evaluation.interface_validity.kernel_distance import kernel_distance, mean_distance
-from evaluation.interface_validity.source_figures import source_comparison
 from evaluation.interface_validity.world_shifts import BY_NAME
 from evaluation.tests.fakes.interfaces import LAYOUT, NIGHT, SEEDS, SNOW, answers, image, images, seen
 from faultline_core.contract.shift_thresholds import Inspections
@@ -40,8 +40,8 @@ def by_the_name(shift: str, name: str, model: int) -> float:
 
 def test_a_mismatched_class_name_has_a_larger_error_than_its_token() -> None:
     token, name = (
-        placed(images(source, accuracy), source, LAYOUT).answers()
-        for source, accuracy in zip(get_args(Source), (true_accuracy, by_the_name), strict=True)
+        placed(images(image_source, accuracy), image_source, LAYOUT).answers()
+        for image_source, accuracy in zip(get_args(ImageSource), (true_accuracy, by_the_name), strict=True)
     )
     found = confounding_figures(answers(true_accuracy), token, name, ["plate"], generator())
     assert found.mismatched.class_name_error.estimate == pytest.approx(0.2, abs=0.02)
@@ -148,7 +148,7 @@ def test_the_sources_are_compared() -> None:
         for shift in (BASE, SNOW)
     ]
     features = {"plate": np.random.default_rng(0).normal(size=(9, 4))}
-    found = source_comparison(made, features, {"token": features, "class-name": features}, generator())
+    found = image_source_comparison(made, features, {"token": features, "class-name": features}, generator())
     assert found.token.shift_presence.estimate == 1.0
     assert found.class_name.shift_presence.estimate == 0.75
     assert found.class_name.class_accuracy.estimate == 35 / 40
@@ -177,7 +177,8 @@ def test_the_oracle_judges_whether_each_inspected_image_shows_the_shift() -> Non
     other = {**one, "item": "i-2", "image": "b" * 64}
     looked = Inspections.model_validate(
         {
-            "shift": SNOW, "caption": SNOW, "checkpoint": "c", "source": "class-name", "n": 2, "pending": 0,
+            "shift": SNOW, "caption": SNOW, "checkpoint": "c", "image_source": "class-name",
+            "n": 2, "pending": 0,
             "inspections": [
                 {"percentile": 0.0, "similarity": 0.3, "images": [one, other]},
                 {"percentile": 50.0, "similarity": 0.3, "images": [other]},

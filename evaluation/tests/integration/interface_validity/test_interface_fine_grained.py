@@ -15,7 +15,7 @@ from evaluation.interface_validity.fine_grained_images import (
     FINE_SHIFTS,
     NO_BUS,
     FineGrained,
-    FineSource,
+    FineImageSource,
     joined_fine_grained,
     words_of,
 )
@@ -40,10 +40,10 @@ def order_in(state: Path) -> Order:
 def test_every_source_generates_every_code_from_the_same_seeds(tmp_path: Path) -> None:
     gateway = BusGateway()
     found = fine_grained(order_in(tmp_path), BusService(tmp_path, gateway))
-    count = Counter((one.source, one.code, one.shift, one.seed) for one in found.images)
+    count = Counter((one.image_source, one.code, one.shift, one.seed) for one in found.images)
     assert len(count) == len(found.images) == 3 * 6 * (1 + len(FINE_SHIFTS)) * 2
-    assert {(one.source, one.seed) for one in found.images} == {
-        (source, seed) for source in get_args(FineSource) for seed in (0, 1)
+    assert {(one.image_source, one.seed) for one in found.images} == {
+        (image_source, seed) for image_source in get_args(FineImageSource) for seed in (0, 1)
     }
     # Its token draws what a code stands for, the shared word a yellow bus whatever the code.
     figures = fine_grained_figures(found, generator())

@@ -26,7 +26,7 @@ from fakes.benchmark_answers import (
     a_benchmark_run,
     a_benchmark_summary,
     a_shift,
-    a_source,
+    an_image_source,
     benchmark_answer,
     counts,
 )
@@ -118,7 +118,9 @@ def test_seed_ranges_are_joined() -> None:
     both = joined([pieces(0), pieces(1)])
     assert both.seeds == [0, 1]
     assert both.truth.values.shape[2] == 2 * pieces().truth.values.shape[2]
-    assert len({(one.source, one.class_name, one.shift, one.seed) for one in both.images}) == len(both.images)
+    assert len({(one.image_source, one.class_name, one.shift, one.seed) for one in both.images}) == len(
+        both.images
+    )
     assert both.real_features["plate"].shape == (24, 4)
     assert both.seconds == {"zoo": 4.0}
     errors = made(both).confounding.mismatched
@@ -171,7 +173,7 @@ def result() -> dict[str, object]:
     pair = {"p_true": 0.4, "top": []}
     return {
         "image": "a" * 64,
-        "source": "class-name",
+        "image_source": "class-name",
         "shift": SNOW,
         "prompt": "a photo of a plate in the snow",
         "seed": 7,
@@ -192,28 +194,28 @@ def image_item(**changes: object) -> ImageItem:
 
 
 def summary(threshold: ThresholdInForce | None = None, kept: int = 9) -> ShiftBenchmarkSummary:
-    """Figures of both sources; of class names in the snow so many images are kept, and no others."""
+    """Figures of both image sources; of class names in the snow so many images are kept, and no others."""
     known = {} if threshold is None else {"threshold": threshold}
-    base = a_source().base.model_copy(update={"counts": counts(0, no_object=1)})
-    none = a_source(base=base, shifts={SNOW: a_shift(SNOW, None, counts=counts(0, no_object=1))})
+    base = an_image_source().base.model_copy(update={"counts": counts(0, no_object=1)})
+    none = an_image_source(base=base, shifts={SNOW: a_shift(SNOW, None, counts=counts(0, no_object=1))})
     some = a_shift(SNOW, None, counts=counts(kept), **known)
     return a_benchmark_summary(
-        sources={"token": none, "class-name": none.model_copy(update={"shifts": {SNOW: some}})}
+        image_sources={"token": none, "class-name": none.model_copy(update={"shifts": {SNOW: some}})}
     )
 
 
 def test_run_items_become_images() -> None:
     rows = [
         image_item(),
-        image_item(source="retrieval", seed=None),
+        image_item(image_source="retrieval", seed=None),
         image_item().model_copy(update={"result": None}),
     ]
     told = summary()
     (found,) = images_of(rows, {"i-1": seen("plate", SNOW)}, told)
-    assert (found.source, found.class_name, found.shift, found.seed) == ("class-name", "plate", SNOW, 7)
+    assert (found.image_source, found.class_name, found.shift, found.seed) == ("class-name", "plate", SNOW, 7)
     assert found.right == {"weak": False, "strong": True}
     assert (found.to_object, found.has_object, found.has_shift, found.group) == (0.5, True, True, "s")
-    with pytest.raises(ValueError, match="class-name, 'in the snow': 1 kept here, 9 by the gateway"):
+    with pytest.raises(ValueError, match="class-name, 'in the snow': 1 kept here, 9 by gateway"):
         checked([found], told)
     with pytest.raises(ValueError, match="no similarity"):
         images_of([image_item(shift_similarity=None)], {"i-1": seen("plate", SNOW)}, told)

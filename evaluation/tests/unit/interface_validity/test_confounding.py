@@ -7,19 +7,24 @@ import dataclasses
 import numpy as np
 import pytest
 
-from evaluation.interface_validity.confounding import Confounding, SourceAnswers, Sources, confounding
-from evaluation.tests.fakes.confounded_sources import CLASSES, SHIFTS, sources
+from evaluation.interface_validity.confounding import (
+    Confounding,
+    ImageSourceAnswers,
+    ImageSources,
+    confounding,
+)
+from evaluation.tests.fakes.confounded_image_sources import CLASSES, SHIFTS, image_sources
 from faultline_core.errors import InvalidRequest
 
 CELLS = [[(shift, number) for number in range(len(CLASSES))] for shift in range(len(SHIFTS))]
 
 
-def found(table: Sources, draws: int = 200) -> Confounding:
+def found(table: ImageSources, draws: int = 200) -> Confounding:
     return confounding(table, np.random.default_rng(1), draws=draws)
 
 
 def test_an_error_is_the_mean_distance_over_cells_and_models() -> None:
-    table = sources(np.random.default_rng(0))
+    table = image_sources(np.random.default_rng(0))
     table.token.kept[:, :, 20:] = False
     shares = {
         name: np.array(
@@ -36,7 +41,7 @@ def test_an_error_is_the_mean_distance_over_cells_and_models() -> None:
 
 
 def test_each_cell_shows_the_accuracies_side_by_side() -> None:
-    table = sources(np.random.default_rng(0))
+    table = image_sources(np.random.default_rng(0))
     cells = found(table).cells
     assert [(cell.shift, cell.class_) for cell in cells] == [(s, c) for s in SHIFTS for c in CLASSES]
     assert cells[1].token.estimate == pytest.approx(table.token.values[0, 1].mean())
@@ -44,7 +49,7 @@ def test_each_cell_shows_the_accuracies_side_by_side() -> None:
 
 
 def test_a_cell_with_too_few_images_of_a_source_is_excluded() -> None:
-    table = sources(np.random.default_rng(0))
+    table = image_sources(np.random.default_rng(0))
     table.class_name.kept[1, 0, 4:] = False
     assert [(cell.shift, cell.class_) for cell in found(table).cells] == [
         ("in the snow", "plate"), ("in the snow", "boat"), ("red", "boat")
@@ -55,28 +60,28 @@ def test_a_cell_with_too_few_images_of_a_source_is_excluded() -> None:
 
 @pytest.mark.paper("DI-X-confounding")
 def test_a_mismatched_name_has_a_larger_error_than_a_token() -> None:
-    result = found(sources(np.random.default_rng(0), images=60))
+    result = found(image_sources(np.random.default_rng(0), images=60))
     assert result.difference.high is not None
     assert result.difference.high < 0.0
 
 
 def test_an_error_caused_by_noise_is_not_reported_as_above_zero() -> None:
-    result = found(sources(np.random.default_rng(4), token=0.0))
+    result = found(image_sources(np.random.default_rng(4), token=0.0))
     assert (result.token_error.estimate or 0.0) > 0.02
     assert result.token_error.low == 0.0
     assert (result.class_name_error.low or 0.0) > 0.1
 
 
 def test_images_of_one_seed_are_resampled_together() -> None:
-    table = sources(np.random.default_rng(0), class_name=0.0)
+    table = image_sources(np.random.default_rng(0), class_name=0.0)
     same = dataclasses.replace(table, class_name=table.token)
     assert found(same).difference.estimate == 0.0
 
 
 def test_sources_with_different_shifts_seeds_or_models_are_refused() -> None:
-    table = sources(np.random.default_rng(0))
-    fewer = SourceAnswers(table.token.values[:, :, :5], table.token.kept[:, :, :5])
-    other = SourceAnswers(table.token.values[..., :2], table.token.kept)
+    table = image_sources(np.random.default_rng(0))
+    fewer = ImageSourceAnswers(table.token.values[:, :, :5], table.token.kept[:, :, :5])
+    other = ImageSourceAnswers(table.token.values[..., :2], table.token.kept)
     for wrong in ({"classes": ("plate",)}, {"class_name": fewer}, {"truth": other}):
         with pytest.raises(InvalidRequest):
             dataclasses.replace(table, **wrong)

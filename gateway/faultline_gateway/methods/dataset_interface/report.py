@@ -10,7 +10,7 @@ from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary, 
 from faultline_core.contract.runs import Run
 from faultline_core.errors import FaultlineError
 from faultline_core.types import BlobRef, Estimate
-from faultline_gateway.images.provenance import GENERATED_SOURCE_TYPE
+from faultline_gateway.images.png import GENERATED_SOURCE_TYPE
 from faultline_gateway.reports.environment import TEMPLATES
 from faultline_gateway.reports.images import Album, Inline
 from faultline_gateway.reports.plots import Plot, fitted_axis, plot

@@ -1,35 +1,43 @@
-"""The cells of a shift benchmark: a class under a condition from one source, in chunks leased together."""
+"""The cells of a shift benchmark (class, condition, image source), and the items of each: one per image."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self, cast, get_args
 
-from faultline_core.contract.shift_benchmarks import ImageSource, ShiftBenchmarkConfig
+from faultline_core.blobs import cache_key
+from faultline_core.contract.datasets import Source
+from faultline_core.contract.editor import GenerationPreset
+from faultline_core.contract.shift_benchmarks import ImageSourceOrReal, ShiftBenchmarkConfig
+from faultline_core.errors import DatasetEmpty
+from faultline_core.types import BlobRef
+from faultline_gateway.methods.shift_benchmark.datasets import InputDatasets
+from faultline_gateway.runs.items import PlannedItem
 
-GENERATED: tuple[ImageSource, ...] = ("token", "class-name")
-"""Sources whose images the editor makes."""
-CHOSEN: tuple[ImageSource, ...] = ("scraped", "photographs", "real")
-"""Sources whose images are known when a run is planned: each item names its own."""
+GENERATED: tuple[ImageSourceOrReal, ...] = ("token", "class-name")
+"""Image sources whose images the editor makes."""
+CHOSEN: tuple[ImageSourceOrReal, ...] = ("scraped", "photographs", "real")
+"""Image sources whose images are known when a run is planned: each item names its own."""
 
-_SOURCES = "|".join(get_args(ImageSource))
+_SOURCES = "|".join(get_args(ImageSourceOrReal))
 _SPELLED = re.compile(rf"s(\d{{4}})\.c(\d{{5}})\.({_SOURCES})\.(\d{{4}})")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Places of a condition and a class in the run's configuration, a source, and a chunk of its images."""
+    """A condition and a class by their place in the run's configuration, an image source, and a chunk."""
 
     condition: int
     class_index: int
-    source: ImageSource
+    image_source: ImageSourceOrReal
     chunk: int = 0
 
     @property
     def item_group(self) -> str:
         """The name of its group in the ledger: items of one cell and chunk are leased together."""
-        return f"s{self.condition:04d}.c{self.class_index:05d}.{self.source}.{self.chunk:04d}"
+        return f"s{self.condition:04d}.c{self.class_index:05d}.{self.image_source}.{self.chunk:04d}"
 
     @classmethod
     def of(cls, item_group: str) -> Self:
@@ -41,8 +49,8 @@ class Cell:
         match = _SPELLED.fullmatch(item_group)
         if match is None:
             raise ValueError(f"{item_group!r} names no cell of a shift benchmark")
-        condition, class_index, source, chunk = match.groups()
-        return cls(int(condition), int(class_index), cast(ImageSource, source), int(chunk))
+        condition, class_index, image_source, chunk = match.groups()
+        return cls(int(condition), int(class_index), cast(ImageSourceOrReal, image_source), int(chunk))
 
     def condition_name(self, config: ShiftBenchmarkConfig) -> str:
         """The name of its condition."""
@@ -51,3 +59,78 @@ class Cell:
     def class_name(self, config: ShiftBenchmarkConfig) -> str:
         """The name of its class."""
         return config.classes[self.class_index]
+
+
+_MOST_GENERATED = 16
+_MOST_EVALUATIONS = 1200
+"""Network evaluations in one call, about half a minute at 512 pixels: a call must not outlast a lease."""
+_MOST_FOUND = 32
+
+
+def examples(classes: Sequence[str], sources: Sequence[Source]) -> dict[str, BlobRef]:
+    """A real image of each class, recorded for items that start from no image.
+
+    Raises:
+        DatasetEmpty: a class has no image.
+    """
+    # From the last to the first, so that the first of each class stays.
+    by_class = {
+        source.label: source.image for source in sorted(sources, key=lambda entry: entry.id, reverse=True)
+    }
+    without = [name for name in classes if name not in by_class]
+    if without:
+        raise DatasetEmpty(
+            f"the interface's dataset has no image of the class {without[0]!r}", pointer="/interface"
+        )
+    return {name: by_class[name] for name in classes}
+
+
+def plan_items(
+    config: ShiftBenchmarkConfig, shown: Mapping[str, BlobRef], inputs: InputDatasets
+) -> list[PlannedItem]:
+    """Plan every image; ``shown`` is an example of each class."""
+    config_hash = cache_key(config=config.model_dump(mode="json"))
+    items: list[PlannedItem] = []
+    for cell, images in _cells(config, shown, inputs):
+        size = _chunk(cell.image_source, config.generation)
+        for slot, image in enumerate(images):
+            chunk = Cell(cell.condition, cell.class_index, cell.image_source, slot // size)
+            items.append(
+                PlannedItem(
+                    item_key=cache_key(cell=cell.item_group, slot=slot, config=config_hash),
+                    ordinal=len(items),
+                    kind="image",
+                    item_group=chunk.item_group,
+                    source_image=image,
+                    label=cell.class_name(config),
+                    slot=slot,
+                )
+            )
+    return items
+
+
+def _cells(
+    config: ShiftBenchmarkConfig, shown: Mapping[str, BlobRef], inputs: InputDatasets
+) -> Iterator[tuple[Cell, list[BlobRef]]]:
+    """Each cell and the image that each of its items names: the item's own where it is known."""
+    create = config.request
+    image_sources: list[ImageSourceOrReal] = ["real", *create.image_sources]
+    # Real images first, then condition by condition: an interrupted run has complete conditions.
+    order: list[tuple[int, list[ImageSourceOrReal]]] = [(0, image_sources[:1])]
+    order += [(condition, image_sources[1:]) for condition in range(len(config.shifts))]
+    for condition, wanted in order:
+        shift = config.shifts[condition]
+        for index, name in enumerate(config.classes):
+            for image_source in wanted if shift.applies_to(name) else ():
+                cell = Cell(condition, index, image_source)
+                if image_source in CHOSEN:
+                    yield cell, inputs.images(create, image_source, shift, name)
+                else:
+                    yield cell, [shown[name]] * create.n
+
+
+def _chunk(image_source: ImageSourceOrReal, generation: GenerationPreset) -> int:
+    if image_source not in GENERATED:
+        return _MOST_FOUND
+    # Guidance evaluates the network twice per step: with and without the prompt.
+    return min(_MOST_GENERATED, max(1, _MOST_EVALUATIONS // (2 * generation.steps)))

@@ -9,7 +9,7 @@ from faultline_core.contract.shift_benchmarks import (
     CATALOGUE,
     BenchmarkShift,
     ShiftBenchmarkCreate,
-    ThresholdSource,
+    ThresholdSetter,
 )
 from faultline_core.errors import InvalidRequest, PromptTooLong, RequestError
 from faultline_core.shift_benchmark.shifts import BASE, Shift, catalogue, check_distinct, shift_of
@@ -104,7 +104,7 @@ def _check_length(shift: Shift, classes: Sequence[str]) -> None:
 
 
 def _condition(shift: Shift, classes: Sequence[str], scorer: ScorerSuite) -> BenchmarkShift:
-    threshold, source = _threshold(shift, scorer)
+    threshold, set_by = _threshold(shift, scorer)
     return BenchmarkShift(
         name=shift.name,
         prompt=shift.prompt,
@@ -113,11 +113,11 @@ def _condition(shift: Shift, classes: Sequence[str], scorer: ScorerSuite) -> Ben
         photo=not shift.is_style,
         classes=None if shift.classes is None else [name for name in classes if shift.applies_to(name)],
         threshold=threshold,
-        threshold_from=source,
+        threshold_from=set_by,
     )
 
 
-def _threshold(shift: Shift, scorer: ScorerSuite) -> tuple[float | None, ThresholdSource | None]:
+def _threshold(shift: Shift, scorer: ScorerSuite) -> tuple[float | None, ThresholdSetter | None]:
     own = scorer.shift_thresholds.get(shift.name)
     if own is not None:
         return own, "suite"

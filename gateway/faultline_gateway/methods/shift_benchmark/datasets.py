@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from faultline_core.contract.datasets import Source
-from faultline_core.contract.shift_benchmarks import BenchmarkShift, ImageSource, ShiftBenchmarkCreate
+from faultline_core.contract.shift_benchmarks import BenchmarkShift, ImageSourceOrReal, ShiftBenchmarkCreate
 from faultline_core.errors import DatasetEmpty, InvalidRequest
 from faultline_core.shift_benchmark.shifts import BASE
 from faultline_gateway.methods.shift_benchmark.conditions import find_condition, pointer
@@ -14,7 +14,7 @@ from faultline_gateway.methods.shift_benchmark.conditions import find_condition,
 
 @dataclass(frozen=True)
 class InputDatasets:
-    """The sources of each dataset that a benchmark names, in its own order; ``own`` is the interface's."""
+    """The images of each dataset that a benchmark names, in its own order; ``own`` is the interface's."""
 
     own: str
     sources: Mapping[str, Sequence[Source]]
@@ -22,16 +22,16 @@ class InputDatasets:
     def images(
         self,
         create: ShiftBenchmarkCreate,
-        source: ImageSource,
+        image_source: ImageSourceOrReal,
         condition: BenchmarkShift,
         class_name: str,
     ) -> list[str]:
-        """The images of a class under a condition that are known before the run; empty for other sources."""
-        if source == "real":
+        """The images of a class under a condition, as far as they are known before the run starts."""
+        if image_source == "real":
             # Sorted by id: the same images are taken in whatever order they were uploaded.
-            real_sources = sorted(self.sources[create.validation or self.own], key=lambda entry: entry.id)
-            return _of(real_sources, class_name, create.real) if condition.name == BASE else []
-        for text, dataset in _named(create, source).items():
+            real = sorted(self.sources[create.validation or self.own], key=lambda entry: entry.id)
+            return _of(real, class_name, create.real) if condition.name == BASE else []
+        for text, dataset in _named(create, image_source).items():
             if find_condition([condition], text) is not None:
                 return _of(self.sources[dataset], class_name, create.n)
         return []
@@ -40,9 +40,9 @@ class InputDatasets:
 def datasets_of(create: ShiftBenchmarkCreate) -> dict[str, str]:
     """The datasets that a request names in addition to the interface's own, each with its JSON pointer."""
     pointers = {} if create.validation is None else {create.validation: "/validation"}
-    for source in ("scraped", "photographs"):
-        for text, dataset in _named(create, source).items():
-            pointers.setdefault(dataset, pointer(source, text))
+    for image_source in ("scraped", "photographs"):
+        for text, dataset in _named(create, image_source).items():
+            pointers.setdefault(dataset, pointer(image_source, text))
     return pointers
 
 
@@ -52,12 +52,12 @@ def check_datasets(
     shifts: Sequence[BenchmarkShift],
     inputs: InputDatasets,
 ) -> None:
-    """Check that the requested sources and the datasets named for them match.
+    """Check that the requested image sources and the datasets named for them match.
 
     Raises:
-        InvalidRequest: a source has no dataset, a dataset has no source, the base has no dataset, a
-            dataset is for an unknown condition, a condition has two datasets, or ``validation`` is named
-            with no real images.
+        InvalidRequest: an image source has no dataset, a dataset has no image source, the base has no
+            dataset, a dataset is for an unknown condition, a condition has two datasets, or ``validation``
+            is named with no real images.
         DatasetEmpty: a dataset has no image of these classes.
     """
     if create.validation is not None and create.real == 0:
@@ -65,41 +65,45 @@ def check_datasets(
             f"with real 0 no image of {create.validation!r} is used; raise real", pointer="/validation"
         )
     named = {"scraped": create.scraped, "photographs": create.photographs, "retrieval": create.retrieval}
-    for source, given in named.items():
-        if bool(given) != (source in create.sources):
-            missing = "names no dataset" if source in create.sources else "is not one of the sources"
-            raise InvalidRequest(f"{source!r} {missing}", pointer=pointer(source))
-    for source in ("scraped", "photographs"):
-        datasets = _named(create, source)
+    for image_source, given in named.items():
+        requested = image_source in create.image_sources
+        if bool(given) != requested:
+            missing = "names no dataset" if requested else "is not one of the image_sources"
+            raise InvalidRequest(f"{image_source!r} {missing}", pointer=pointer(image_source))
+    for image_source in ("scraped", "photographs"):
+        datasets = _named(create, image_source)
         if datasets and BASE not in datasets:
             raise InvalidRequest(
-                f"{source!r} names no dataset for {BASE!r}, which its shifts are compared with; add one",
-                pointer=pointer(source),
+                f"{image_source!r} names no dataset for {BASE!r}; add one to compare the shifts with",
+                pointer=pointer(image_source),
             )
-        _check_conditions(source, datasets, shifts)
+        _check_conditions(image_source, datasets, shifts)
     for dataset, place in datasets_of(create).items():
         if not any(source.label in classes for source in inputs.sources[dataset]):
             raise DatasetEmpty(f"dataset {dataset!r} has no image of the benchmark's classes", pointer=place)
 
 
-def _check_conditions(source: str, datasets: Mapping[str, str], shifts: Sequence[BenchmarkShift]) -> None:
+def _check_conditions(
+    image_source: str, datasets: Mapping[str, str], shifts: Sequence[BenchmarkShift]
+) -> None:
     named: dict[str, str] = {}
     for text in datasets:
         condition = find_condition(shifts, text)
         if condition is None:
             raise InvalidRequest(
-                f"{text!r} is neither {BASE!r} nor a shift of this benchmark", pointer=pointer(source, text)
+                f"{text!r} is neither {BASE!r} nor a shift of this benchmark",
+                pointer=pointer(image_source, text),
             )
         if (other := named.setdefault(condition.name, text)) != text:
             # A shift can be given by its name in any case or by its prompt; only one dataset would be used.
             raise InvalidRequest(
                 f"{text!r} and {other!r} are the same condition; name one dataset for it",
-                pointer=pointer(source, text),
+                pointer=pointer(image_source, text),
             )
 
 
-def _named(create: ShiftBenchmarkCreate, source: str) -> Mapping[str, str]:
-    return {"scraped": create.scraped, "photographs": create.photographs}.get(source, {})
+def _named(create: ShiftBenchmarkCreate, image_source: str) -> Mapping[str, str]:
+    return {"scraped": create.scraped, "photographs": create.photographs}.get(image_source, {})
 
 
 def _of(sources: Sequence[Source], class_name: str, most: int) -> list[str]:

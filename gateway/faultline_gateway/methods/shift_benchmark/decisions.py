@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faultline_core.contract.shift_benchmarks import BenchmarkSource, ImageItem, ShiftBenchmarkConfig
+from faultline_core.contract.shift_benchmarks import ImageItem, ImageSource, ShiftBenchmarkConfig
 from faultline_core.contract.shift_thresholds import (
     Inspections,
     ShiftThresholdDecision,
@@ -14,21 +14,23 @@ from faultline_gateway.methods.shift_benchmark.thresholds import thresholds_in_f
 from faultline_gateway.runs.context import RunLedger
 
 
-def inspect_shift(run_id: str, shift: str, source: BenchmarkSource | None, ledger: RunLedger) -> Inspections:
+def inspect_shift(
+    run_id: str, shift: str, image_source: ImageSource | None, ledger: RunLedger
+) -> Inspections:
     """Return the images to inspect before a shift's threshold is set.
 
     Args:
         run_id: The benchmark.
         shift: The shift by its name.
-        source: The source of the images to inspect; None means the benchmark's first source.
+        image_source: The image source of the images to inspect; None means the benchmark's first.
         ledger: The ledger that holds the benchmark's items.
 
     Raises:
         NotFound: the run or the shift does not exist.
-        InvalidRequest: the benchmark does not have this source.
+        InvalidRequest: the benchmark does not have this image source.
         DatasetEmpty: the shift has no image yet.
     """
-    return inspect(_shift_images(run_id, shift, source, ledger))
+    return inspect(_shift_images(run_id, shift, image_source, ledger))
 
 
 def set_threshold(
@@ -46,7 +48,7 @@ def set_threshold(
         NotFound: the run or the shift does not exist.
         InvalidRequest, DatasetEmpty: the decision is not valid; see `threshold_review.decision_of`.
     """
-    seen = _shift_images(run_id, shift, body.source, ledger)
+    seen = _shift_images(run_id, shift, body.image_source, ledger)
     return ledger.add_shift_decision(run_id, decision_of(seen, body, ledger.now()))
 
 
@@ -60,9 +62,11 @@ def list_thresholds(run_id: str, ledger: RunLedger) -> ShiftThresholds:
     return ShiftThresholds(in_force=thresholds_in_force(config, decisions), decisions=decisions)
 
 
-def _shift_images(run_id: str, shift: str, source: BenchmarkSource | None, ledger: RunLedger) -> ShiftImages:
+def _shift_images(
+    run_id: str, shift: str, image_source: ImageSource | None, ledger: RunLedger
+) -> ShiftImages:
     items = list(ledger.items_of(run_id, ImageItem))
-    return ShiftImages.of(items, _config(run_id, ledger), shift, source)
+    return ShiftImages.of(items, _config(run_id, ledger), shift, image_source)
 
 
 def _config(run_id: str, ledger: RunLedger) -> ShiftBenchmarkConfig:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from faultline_core.contract.shift_benchmarks import (
     BenchmarkShift,
-    BenchmarkSource,
     ImageItem,
     ImageResult,
     ImageSource,
+    ImageSourceOrReal,
     ShiftBenchmarkConfig,
 )
 from faultline_core.shift_benchmark.answers import ModelAnswers
@@ -52,7 +52,7 @@ class PlacedItem:
 
 
 class Usage:
-    """The cost of one source's items, the weights used under each name, and lists of unsearched images."""
+    """What one image source used: its cost, the weights behind each name, its lists of unsearched images."""
 
     def __init__(self) -> None:
         self.cost = Cost()
@@ -71,22 +71,22 @@ class Usage:
 
 
 class RecordedItems:
-    """The items of a run by source, in planned order, reduced to what the figures need.
+    """The items of a run by image source, in planned order, reduced to what the figures need.
 
     A benchmark may have a million items, each with a page of answers: they are read one by one.
     """
 
     def __init__(self, items: Iterable[ImageItem], models: Sequence[str]) -> None:
-        self.placed: dict[ImageSource, list[PlacedItem]] = {}
-        self.usage: dict[ImageSource, Usage] = {}
+        self.placed: dict[ImageSourceOrReal, list[PlacedItem]] = {}
+        self.usage: dict[ImageSourceOrReal, Usage] = {}
         self.codes: Counter[str] = Counter()
         for item in items:
             cell = Cell.of(item.item_group)
             done = item.result if item.state == "done" else None
             image = None if done is None else _image(done, models)
             row = PlacedItem(cell, item.slot, item.label, item.state, item.reason, image)
-            self.placed.setdefault(cell.source, []).append(row)
-            usage = self.usage.setdefault(cell.source, Usage())
+            self.placed.setdefault(cell.image_source, []).append(row)
+            usage = self.usage.setdefault(cell.image_source, Usage())
             if item.result is not None:
                 usage.add(item.result)
             if item.state == "failed":
@@ -94,7 +94,7 @@ class RecordedItems:
 
     @property
     def everything(self) -> Iterator[PlacedItem]:
-        """The items of all sources."""
+        """The items of all image sources."""
         return chain.from_iterable(self.placed.values())
 
 
@@ -104,15 +104,15 @@ def _image(result: ImageResult, models: Sequence[str]) -> Image:
 
 
 @dataclass(frozen=True)
-class SourceEvidence:
-    """One source's images: flags and similarities (conditions, classes, places), answers (..., models).
+class ImageSourceEvidence:
+    """Flags, similarities (conditions, classes, places) and answers (..., models) of one image source.
 
-    ``conditions`` are the base and those shifts of the benchmark that the source has items of. A place of
-    a generated source is a seed, so that base and shifts are pairs; images that were retrieved or
+    ``conditions`` are the base and those shifts of the benchmark that the image source has items of. A
+    place of generated images is a seed, so that base and shifts are pairs; images that were retrieved or
     provided are not paired, and the shifted ones have places of their own.
     """
 
-    source: BenchmarkSource
+    image_source: ImageSource
     conditions: tuple[BenchmarkShift, ...]
     items: Mapping[str, Sequence[PlacedItem]]
     classes: tuple[str, ...]
@@ -124,14 +124,14 @@ class SourceEvidence:
 
     @classmethod
     def of(
-        cls, source: BenchmarkSource, placed: Sequence[PlacedItem], config: ShiftBenchmarkConfig
-    ) -> SourceEvidence:
-        """Lay out the items of one source."""
+        cls, image_source: ImageSource, placed: Sequence[PlacedItem], config: ShiftBenchmarkConfig
+    ) -> ImageSourceEvidence:
+        """Lay out the items of one image source."""
         planned = {item.cell.condition for item in placed} | {0}
         conditions = tuple(shift for index, shift in enumerate(config.shifts) if index in planned)
         where = {shift.name: index for index, shift in enumerate(conditions)}
         models = tuple(config.request.classifiers)
-        paired, n = source in GENERATED, config.request.n
+        paired, n = image_source in GENERATED, config.request.n
         shape = (len(conditions), len(config.classes), n if paired else 2 * n)
         made = np.zeros(shape, dtype=np.bool_)
         to_object, to_shift = np.full(shape, np.nan), np.full(shape, np.nan)
@@ -148,7 +148,7 @@ class SourceEvidence:
                     to_shift[at] = image.to_shift
                 right[at] = right_answers(image)
         classes = tuple(config.classes)
-        return cls(source, conditions, items, classes, models, made, to_object, to_shift, right)
+        return cls(image_source, conditions, items, classes, models, made, to_object, to_shift, right)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ def benchmark_records(
     """
     for item in items:
         result = item.result
-        if item.state != "done" or result is None or not (found or result.source in GENERATED):
+        if item.state != "done" or result is None or not (found or result.image_source in GENERATED):
             continue
         verdict = filter_verdict(result, item.label, summary)
         if dropped or verdict == "kept":
@@ -38,12 +38,12 @@ def benchmark_card(summary: ShiftBenchmarkSummary, *, dropped: bool = False) -> 
     """Describe a benchmark's images, the share that passed the thresholds, and the impact of each shift."""
     passed: dict[str, Estimate] = {}
     impacts: dict[str, Estimate] = {}
-    for source, source_summary in summary.sources.items():
-        passed[f"base by {source}"] = source_summary.base.share_kept
+    for image_source, source_summary in summary.image_sources.items():
+        passed[f"base by {image_source}"] = source_summary.base.share_kept
         for name, shift in source_summary.shifts.items():
-            passed[f"{name} by {source}"] = shift.share_kept
+            passed[f"{name} by {image_source}"] = shift.share_kept
             if shift.effect is not None:
-                impacts[f"impact of {name} by {source}"] = shift.effect.impact
+                impacts[f"impact of {name} by {image_source}"] = shift.effect.impact
     of_them = " The set includes images that the thresholds drop." if dropped else ""
     return Card(
         title=f"Shifts of {summary.dataset}",
@@ -64,12 +64,12 @@ def benchmark_card(summary: ShiftBenchmarkSummary, *, dropped: bool = False) -> 
 
 
 def _record(run_id: str, item: ImageItem, result: ImageResult, verdict: str) -> Record:
-    origin: Origin = "generated" if result.source in GENERATED else "photograph"
+    origin: Origin = "generated" if result.image_source in GENERATED else "photograph"
     return Record(
         image=result.image,
         class_name=item.label,
         shift=result.shift,
-        source=result.source,
+        image_source=result.image_source,
         run=run_id,
         prompt=result.prompt,
         seed=result.seed,

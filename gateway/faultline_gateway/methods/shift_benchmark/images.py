@@ -57,9 +57,9 @@ async def obtain(
     Raises:
         BackendError: the editor or the search failed as a whole.
     """
-    if cell.source in GENERATED:
+    if cell.image_source in GENERATED:
         return await _generate(attempt, config, cell, services)
-    if cell.source == "retrieval":
+    if cell.image_source == "retrieval":
         return await _search(attempt, config, cell, services, store)
     return [Obtained(item, item.source_image) for item in attempt.open]
 
@@ -68,7 +68,7 @@ async def _generate(
     attempt: OpenItems, config: ShiftBenchmarkConfig, cell: Cell, services: Services
 ) -> list[Obtained]:
     items, name = attempt.open, cell.class_name(config)
-    token = config.tokens[name] if cell.source == "token" else None
+    token = config.tokens[name] if cell.image_source == "token" else None
     prompt = class_prompt(config.shifts[cell.condition].prompt, name, token)
     # Derived from class and place alone: base and shifts, token and name start from the same noise.
     seeds = [image_seed(config.request.seed, name, item.slot) for item in items]

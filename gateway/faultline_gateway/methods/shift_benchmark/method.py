@@ -6,20 +6,16 @@ from collections.abc import Callable, Iterable, Iterator
 
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkCreate
+from faultline_core.contract.shift_benchmarks import ImageItem
 from faultline_core.types import BlobRef, RunKind
 from faultline_gateway.exports import Card, Record
 from faultline_gateway.exports.method import ExportChoice
+from faultline_gateway.methods.shift_benchmark import plan, process
 from faultline_gateway.methods.shift_benchmark.export import benchmark_card, benchmark_records
-from faultline_gateway.methods.shift_benchmark.plan import plan
-from faultline_gateway.methods.shift_benchmark.process import process
 from faultline_gateway.methods.shift_benchmark.report.report import render
 from faultline_gateway.methods.shift_benchmark.summary import summarize
 from faultline_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages
 from faultline_gateway.runs.context import RunContext
-from faultline_gateway.runs.items import LeasedGroup, Plan, Recorder
-from faultline_gateway.runs.stores import IndexStore
-from faultline_gateway.services.ports import Services
 
 
 class ShiftBenchmark:
@@ -30,16 +26,8 @@ class ShiftBenchmark:
 
     kind: RunKind = "shift-benchmark"
     item = ImageItem
-
-    async def plan(self, create: ShiftBenchmarkCreate, context: RunContext) -> Plan:
-        """Plan every image of every class, condition and source."""
-        return await plan(create, context)
-
-    async def process(
-        self, group: LeasedGroup, *, services: Services, record: Recorder, store: IndexStore
-    ) -> None:
-        """Obtain, measure and classify the images of one cell."""
-        await process(group, services=services, record=record, store=store)
+    plan = staticmethod(plan.plan)
+    process = staticmethod(process.process)
 
     def revision(self, run_id: str, context: RunContext) -> int:
         """Return the number of the newest shift threshold decision, or 0 without a decision."""

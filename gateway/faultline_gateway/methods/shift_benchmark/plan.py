@@ -1,4 +1,4 @@
-"""Plan a shift benchmark: list every image of every class, condition and source in advance."""
+"""Plan a shift benchmark: list every image of every class, condition and image source in advance."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from faultline_core.errors import InvalidRequest, NotFound
 from faultline_core.shift_benchmark.shifts import catalogue
 from faultline_core.suite import Suite
 from faultline_core.types import FINAL_RUN_STATES, BlobRef
+from faultline_gateway.methods.shift_benchmark.cells import examples, plan_items
 from faultline_gateway.methods.shift_benchmark.conditions import conditions, pointer
 from faultline_gateway.methods.shift_benchmark.datasets import InputDatasets, check_datasets, datasets_of
-from faultline_gateway.methods.shift_benchmark.items import examples, plan_items
 from faultline_gateway.methods.shift_benchmark.retrieval import retrieval_manifest
 from faultline_gateway.runs.classifiers import check_classifiers, describe_classifiers
 from faultline_gateway.runs.context import RunContext, RunLedger
@@ -67,7 +67,7 @@ def most_items(create: ShiftBenchmarkCreate, classes: int, real_images: int) -> 
     """Return an upper bound of the run's items, from the request and two counts alone."""
     shifts = len(catalogue().shifts) if create.shifts == CATALOGUE else len(create.shifts)
     own = sum(map(len, create.class_shifts.values()))
-    generated = (classes * (1 + shifts) + own) * create.n * len(create.sources)
+    generated = (classes * (1 + shifts) + own) * create.n * len(create.image_sources)
     return generated + min(classes * create.real, real_images)
 
 
@@ -85,7 +85,7 @@ async def plan_benchmark(
 
     Raises:
         InvalidRequest: the interface is still learning, or lacks a class or its token; a shift is invalid,
-            or two have the same name; the editor has no such scheduler; a source has no images.
+            or two have the same name; the editor has no such scheduler; an image source has no images.
         PromptTooLong: a prompt has more words than any text encoder reads.
         DatasetEmpty: a dataset named for images has no image of these classes.
         UnknownModel, ClassMapMismatch: a classifier does not exist, or does not know the dataset's classes.
@@ -119,7 +119,7 @@ async def plan_benchmark(
 
 def _classes(create: ShiftBenchmarkCreate, interface: LearnedInterface) -> tuple[list[str], list[str]]:
     """The classes to benchmark, and the interface's classes that are left out because they have no token."""
-    by_token = "token" in create.sources
+    by_token = "token" in create.image_sources
     if create.classes is None:
         if not interface.ended:
             raise InvalidRequest(

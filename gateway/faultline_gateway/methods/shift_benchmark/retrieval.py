@@ -95,7 +95,7 @@ async def search_images(
             state of the dataset.
         PromptTooLong: the prompt is too long for CLIP's text encoder.
         DatasetEmpty: no image can be read.
-        BackendError: the scorer is down, or changed its CLIP meanwhile.
+        BackendError: the scorer is down, or changed its CLIP during the call.
     """
     manifest = config.retrieval
     if manifest is None:
@@ -144,7 +144,7 @@ def _stored(key: str, store: IndexStore) -> ImageIndex | None:
         return None if ref is None else ImageIndex.from_bytes(store.get(ref))
     except ArtifactCorrupt as error:
         # The index can be made again, and storing it again repairs the copy.
-        _logger.warning("the index of images %s is made anew: %s", key, error.detail)
+        _logger.warning("the index of images %s is built again: %s", key, error.detail)
         return None
 
 

@@ -1,4 +1,4 @@
-"""The summary of a shift benchmark: from recorded images to the cost of each shift, by source."""
+"""The summary of a shift benchmark: from recorded images to the cost of each shift, by image source."""
 
 from __future__ import annotations
 
@@ -9,20 +9,30 @@ import numpy as np
 
 from faultline_core.contract.classifiers import ClassifierTrait
 from faultline_core.contract.runs import Run
-from faultline_core.contract.shift_benchmark_summary import RealSummary, ShiftBenchmarkSummary, SourceSummary
+from faultline_core.contract.shift_benchmark_summary import (
+    ImageSourceSummary,
+    PromptAccuracy,
+    RealSummary,
+    ShiftBenchmarkSummary,
+)
 from faultline_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkConfig
 from faultline_core.contract.shift_thresholds import ShiftThresholdDecision, ThresholdInForce
+from faultline_core.shift_benchmark.fine_grained import Images, compare_prompts
 from faultline_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
 from faultline_core.shift_benchmark.shift_filter import LEAST_IMAGES
+from faultline_core.statistics.bootstrap import Flags
 from faultline_core.types import Cost
+from faultline_gateway.methods.shift_benchmark.cells import GENERATED
 from faultline_gateway.methods.shift_benchmark.evidence import (
+    ImageSourceEvidence,
     RealEvidence,
     RecordedItems,
-    SourceEvidence,
     Usage,
 )
-from faultline_gateway.methods.shift_benchmark.prompt_comparison import summarize_prompts
-from faultline_gateway.methods.shift_benchmark.source_summary import has_class_figures, summarize_source
+from faultline_gateway.methods.shift_benchmark.image_source_summary import (
+    has_class_figures,
+    summarize_image_source,
+)
 from faultline_gateway.methods.shift_benchmark.thresholds import (
     ThresholdsByForm,
     summarize_real,
@@ -55,14 +65,16 @@ def summarize(
     limits = ThresholdsByForm.of(real, checkpoint=config.clip, percentile=object_percentile)
     thresholds = thresholds_in_force(config, decisions)
     least = {name: _least(threshold) for name, threshold in thresholds.items()}
-    sources: dict[str, SourceSummary] = {}
+    image_sources: dict[str, ImageSourceSummary] = {}
     judged = []
-    for source in config.request.sources:
-        evidence = SourceEvidence.of(source, recorded.placed.get(source, []), config)
-        usage = recorded.usage.get(source, Usage())
+    for image_source in config.request.image_sources:
+        evidence = ImageSourceEvidence.of(image_source, recorded.placed.get(image_source, []), config)
+        usage = recorded.usage.get(image_source, Usage())
         verdicts = evidence.judged(config.clip, limits.least(evidence.conditions, evidence.classes), least)
         left_out = None if folder is None else folder.left_out(usage.unsearched, config)
-        sources[source] = summarize_source(evidence, verdicts, usage, real, thresholds, estimator, left_out)
+        image_sources[image_source] = summarize_image_source(
+            evidence, verdicts, usage, real, thresholds, estimator, left_out
+        )
         judged.append((evidence, verdicts.kept))
     real_summary = summarize_real(real, limits)
     return ShiftBenchmarkSummary(
@@ -71,14 +83,14 @@ def summarize(
         dataset=run.dataset,
         seed=config.request.seed,
         object_percentile=object_percentile,
-        sources=sources,
+        image_sources=image_sources,
         real=real_summary,
         models=config.zoo,
         prompts=summarize_prompts(judged, estimator),
         notes=[
-            *_notes(config, sources, real_summary, thresholds),
+            *_notes(config, image_sources, real_summary, thresholds),
             *missing_metadata(config),
-            *unreadable_notes(config, recorded.usage, sources),
+            *unreadable_notes(config, recorded.usage, image_sources),
             *_changed_weights(recorded),
         ],
         counts=count_ends(item.state for item in recorded.everything),
@@ -100,7 +112,7 @@ def _least(threshold: ThresholdInForce) -> float | None:
 
 def _notes(
     config: ShiftBenchmarkConfig,
-    sources: Mapping[str, SourceSummary],
+    image_sources: Mapping[str, ImageSourceSummary],
     real: RealSummary,
     thresholds: Mapping[str, ThresholdInForce],
 ) -> list[str]:
@@ -117,7 +129,7 @@ def _notes(
         notes.append(
             f"{config.request.n} images per class and condition: a class needs at least {LEAST_IMAGES}"
         )
-    if not all(has_class_figures(source) for source in sources.values()):
+    if not all(has_class_figures(image_source) for image_source in image_sources.values()):
         notes.append("figures of single classes are omitted: there are too many of them, or no images")
     return notes
 
@@ -147,3 +159,42 @@ def missing_metadata(config: ShiftBenchmarkConfig) -> list[str]:
         if names:
             missing.append(f"{trait} of {truncate_list(names)}")
     return [f"missing metadata, so in no group by it: {'; '.join(missing)}"] if missing else []
+
+
+def summarize_prompts(
+    seen: Sequence[tuple[ImageSourceEvidence, Flags]], estimator: Estimator
+) -> list[PromptAccuracy]:
+    """Compare the prompts of the only class for each model; empty with several classes.
+
+    ``seen`` are the image sources, each with flags of its kept images. Only generated images are compared,
+    because others share no seeds.
+    """
+    sides = [(evidence, kept) for evidence, kept in seen if evidence.image_source in GENERATED]
+    if not sides or len(sides[0][0].classes) > 1:
+        return []
+    rows: list[PromptAccuracy] = []
+    for index, model in enumerate(sides[0][0].models):
+        answers: dict[str, dict[str, Images]] = {
+            evidence.image_source: {
+                name: {
+                    int(place): float(evidence.right[condition, 0, place, index])
+                    for place in kept[condition, 0].nonzero()[0]
+                }
+                for condition, name in enumerate(evidence.names)
+            }
+            for evidence, kept in sides
+        }
+        prompts = {shift.name: shift.prompt for evidence, _ in sides for shift in evidence.conditions}
+        rows += [
+            PromptAccuracy(
+                model=model,
+                image_source=comparison.image_source,
+                condition=comparison.prompt,
+                prompt=prompts[comparison.prompt],
+                accuracy=comparison.accuracy,
+                drop=comparison.drop,
+                beside_token=comparison.beside_token,
+            )
+            for comparison in compare_prompts(answers, estimator.generator(f"prompts/{model}"))
+        ]
+    return rows

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from faultline_core.contract.shift_benchmarks import (
     BenchmarkShift,
-    BenchmarkSource,
     ImageItem,
     ImageResult,
+    ImageSource,
     ShiftBenchmarkConfig,
 )
 from faultline_core.contract.shift_thresholds import (
@@ -31,10 +31,10 @@ _LONGEST_AUTHOR = 200
 
 @dataclass(frozen=True)
 class ShiftImages:
-    """The images of one shift by one source, with similarities to its caption; ``pending`` may follow."""
+    """The images of one shift and image source, with similarities to the caption; ``pending`` may follow."""
 
     shift: BenchmarkShift
-    source: BenchmarkSource
+    image_source: ImageSource
     checkpoint: str
     images: Sequence[tuple[ImageItem, ImageResult, float]]
     pending: int
@@ -45,25 +45,27 @@ class ShiftImages:
         items: Sequence[ImageItem],
         config: ShiftBenchmarkConfig,
         shift: str,
-        source: BenchmarkSource | None,
+        image_source: ImageSource | None,
     ) -> ShiftImages:
-        """Take the images from the items of a run; by default those of its first source.
+        """Take the images from the items of a run; by default those of its first image source.
 
         Raises:
             NotFound: the benchmark has no such shift.
-            InvalidRequest: the benchmark does not have this source.
+            InvalidRequest: the benchmark does not have this image source.
         """
         known = next((each for each in config.shifts if each.name == shift != BASE), None)
         if known is None:
             raise NotFound(f"the benchmark has no shift {shift!r}")
-        chosen = source or config.request.sources[0]
-        if chosen not in config.request.sources:
-            raise InvalidRequest(f"{chosen!r} is not a source of this benchmark", pointer="/source")
+        chosen = image_source or config.request.image_sources[0]
+        if chosen not in config.request.image_sources:
+            raise InvalidRequest(
+                f"{chosen!r} is not an image source of this benchmark", pointer="/image_source"
+            )
         cells = [(item, Cell.of(item.item_group)) for item in items]
         wanted = [
             item
             for item, cell in cells
-            if cell.source == chosen and cell.condition_name(config) == known.name
+            if cell.image_source == chosen and cell.condition_name(config) == known.name
         ]
         made = [
             (item, item.result, item.result.shift_similarity)
@@ -97,7 +99,7 @@ def inspect(seen: ShiftImages) -> Inspections:
         shift=seen.shift.name,
         caption=seen.shift.caption,
         checkpoint=seen.checkpoint,
-        source=seen.source,
+        image_source=seen.image_source,
         n=len(seen.images),
         pending=seen.pending,
         inspections=rows,
@@ -125,7 +127,9 @@ def decision_of(seen: ShiftImages, body: ShiftThresholdSet, now: dt.datetime) ->
         where = {item.id: index for index, (item, _, _) in enumerate(seen.images)}
         unknown = [name for name in body.shows if name not in where]
         if unknown:
-            raise InvalidRequest(f"{unknown[0]!r} is not an image of this shift and source", pointer="/shows")
+            raise InvalidRequest(
+                f"{unknown[0]!r} is not an image of this shift and image source", pointer="/shows"
+            )
         shows = {where[name]: shown for name, shown in body.shows.items()}
         return decide(
             seen.shift.name, rows, shows, checkpoint=seen.checkpoint, author=body.author, decided_at=now

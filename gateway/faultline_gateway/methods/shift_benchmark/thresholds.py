@@ -113,7 +113,7 @@ def filter_verdict(result: ImageResult, class_name: str, summary: ShiftBenchmark
 
     Real images set the thresholds and are not judged by them: they are ``kept``.
     """
-    if result.source == "real":
+    if result.image_source == "real":
         return "kept"
     shift = next(condition for condition in summary.config.shifts if condition.name == result.shift)
     has_object = _has_object(result, class_name, shift, summary)
@@ -136,7 +136,7 @@ def _has_object(
 def _has_shift(result: ImageResult, summary: ShiftBenchmarkSummary) -> bool:
     if result.shift == BASE:
         return True
-    shift_summary = summary.sources[result.source].shifts.get(result.shift)
+    shift_summary = summary.image_sources[result.image_source].shifts.get(result.shift)
     if shift_summary is None:
         return True
     threshold = shift_summary.threshold

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from faultline_core.contract.shift_benchmark_summary import (
-    SourceSummary,
+    ImageSourceSummary,
     UnsearchedImage,
     UnsearchedImages,
 )
-from faultline_core.contract.shift_benchmarks import ImageSource, ShiftBenchmarkConfig
+from faultline_core.contract.shift_benchmarks import ImageSourceOrReal, ShiftBenchmarkConfig
 from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, UnknownDataset
 from faultline_core.types import BlobRef
 from faultline_gateway.methods.shift_benchmark.evidence import Usage
@@ -70,13 +70,13 @@ class UnreadableImages:
 
 def unreadable_notes(
     config: ShiftBenchmarkConfig,
-    usage: Mapping[ImageSource, Usage],
-    sources: Mapping[str, SourceSummary],
+    usage: Mapping[ImageSourceOrReal, Usage],
+    image_sources: Mapping[str, ImageSourceSummary],
 ) -> list[str]:
-    """For each source, name the images that its searches left out, or say that their list cannot be read."""
+    """Name the images that each image source's searches left out, or say that their list cannot be read."""
     notes: list[str] = []
-    for name, source in sources.items():
-        unsearched, folder = source.unsearched, repr(config.request.retrieval)
+    for name, image_source in image_sources.items():
+        unsearched, folder = image_source.unsearched, repr(config.request.retrieval)
         if unsearched is not None:
             reasons = ", ".join(f"{reason}: {count}" for reason, count in unsearched.reasons.items())
             names = [left.filename or left.image[:12] for left in unsearched.first]

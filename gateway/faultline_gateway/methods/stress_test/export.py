@@ -12,7 +12,7 @@ from faultline_gateway.exports.card import Card
 from faultline_gateway.exports.records import KEPT, Record
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
 
-_SOURCES: dict[ItemKind, str] = {"edit": "edit", "lance-r": "lance-r", "intervention": "own edit"}
+_IMAGE_SOURCES: dict[ItemKind, str] = {"edit": "edit", "lance-r": "lance-r", "intervention": "own edit"}
 """Kinds of items whose images are counterfactuals; reconstructions and placebos are controls."""
 
 
@@ -26,7 +26,7 @@ def counterfactual_records(
     config = StressTestConfig.model_validate(summary.config)
     for item in items:
         kept = item.state == "done"
-        if item.result is None or item.kind not in _SOURCES or item.reason == OBJECTIONABLE:
+        if item.result is None or item.kind not in _IMAGE_SOURCES or item.reason == OBJECTIONABLE:
             continue
         if kept or (dropped and item.state == "filtered"):
             yield _record(summary.run_id, config, item, item.result)
@@ -56,7 +56,7 @@ def _record(run_id: str, config: StressTestConfig, item: Item, result: ItemResul
         image=result.image,
         class_name=item.label,
         shift=_shift(config, item),
-        source=_SOURCES[item.kind],
+        image_source=_IMAGE_SOURCES[item.kind],
         run=run_id,
         prompt=result.edited_caption or result.caption,
         seed=(result.preset or config.preset).seed,

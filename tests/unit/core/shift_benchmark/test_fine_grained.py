@@ -23,7 +23,7 @@ def plates() -> dict[tuple[str, str], PromptAccuracy]:
         "class-name": {"base": images(4), "in the grass": images(1)},
     }
     found = compare_prompts(answers, np.random.default_rng(0))
-    return {(each.source, each.prompt): each for each in found}
+    return {(each.image_source, each.prompt): each for each in found}
 
 
 def test_accuracies_keep_the_given_order() -> None:

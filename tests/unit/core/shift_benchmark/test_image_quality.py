@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from faultline_core.errors import InvalidRequest
-from faultline_core.shift_benchmark.image_quality import Vote, selection_frequencies, source_quality
+from faultline_core.shift_benchmark.image_quality import Vote, image_source_quality, selection_frequencies
 
 
 def generator() -> np.random.Generator:
@@ -50,7 +50,7 @@ def test_a_rater_votes_once_on_an_image() -> None:
 
 def test_a_source_is_summarised_by_both_similarities_and_its_pass_rate() -> None:
     draw = generator()
-    found = source_quality(
+    found = image_source_quality(
         draw.normal(0.3, 0.02, 50), draw.normal(0.15, 0.02, 50), [True] * 40 + [False] * 10, draw
     )
     assert found.to_object.estimate == pytest.approx(0.3, abs=0.01)

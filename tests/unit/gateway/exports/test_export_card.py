@@ -16,7 +16,7 @@ from faultline_core.types import Estimate
 from faultline_gateway.exports import Card, Record
 from faultline_gateway.exports.card import MOST_NAMED, render
 from faultline_gateway.exports.inventory import Inventory
-from faultline_gateway.exports.webdataset import WEBDATASET
+from faultline_gateway.exports.layouts import WEBDATASET
 
 STORE = FakeStore()
 
@@ -62,7 +62,7 @@ def test_the_card_counts_the_images_of_the_export() -> None:
     assert table_row(text, "in the snow") == ["in the snow", "12", "3"]
     assert table_row(text, "all") == ["all", "24", "3"]
     assert "A generative model made or changed 24 of 24 images" in text
-    assert "- Source: class-name (12), token (12)" in text
+    assert "- Image source: class-name (12), token (12)" in text
     assert "- Verdict: kept (12), shift (12)" in text
     assert f"- Generator: sd-2@{'b' * 12} (24)" in text
 

@@ -99,7 +99,7 @@ def test_edits_are_marked_and_photographs_are_not(store: FakeStore, tmp_path: Pa
     brought: dict[str, Any] = {"prompt": None, "seed": None, "model": None, "bundle": None, "scores": {}}
     made = [
         record(store, origin="edited", class_name="cup"),
-        record(store, origin="photograph", source="retrieval", **brought),
+        record(store, origin="photograph", image_source="retrieval", **brought),
     ]
     write(store, made, tmp_path / "set", "imagefolder")
     edit, photograph = exported(tmp_path / "set", "imagefolder")

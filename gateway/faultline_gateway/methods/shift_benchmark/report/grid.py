@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.shift_benchmarks import BenchmarkSource, ImageItem, ImageResult
+from faultline_core.contract.shift_benchmarks import ImageItem, ImageResult, ImageSource
 from faultline_core.shift_benchmark.shifts import BASE
-from faultline_gateway.images.provenance import GENERATED_SOURCE_TYPE
+from faultline_gateway.images.png import GENERATED_SOURCE_TYPE
 from faultline_gateway.methods.shift_benchmark.cells import GENERATED
 from faultline_gateway.methods.shift_benchmark.thresholds import Verdict, filter_verdict
 from faultline_gateway.reports.images import Album, Inline
@@ -42,10 +42,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """One source's images of a shift: class to cells, classes and seeds in the benchmark's order."""
+    """A shift's images from one image source: class to cells, in the benchmark's order."""
 
     shift: str
-    source: str
+    image_source: str
     rows: dict[str, list[Cell]]
     paired: bool
 
@@ -53,7 +53,7 @@ class Grid:
 def grids(
     summary: ShiftBenchmarkSummary, items: Iterable[ImageItem], album: Album, *, run: str
 ) -> list[Grid]:
-    """A grid for each shift, with the first source that has images of it, and with its first classes."""
+    """A grid for each shift: its first classes, from the first image source that has images of it."""
     shown = {
         shift.name: [name for name in summary.config.classes if shift.applies_to(name)][:SHOWN_CLASSES]
         for shift in summary.config.shifts
@@ -64,7 +64,7 @@ def grids(
     for item in items:
         result = item.result if item.state == "done" else None
         if result is not None and item.slot < SHOWN_SEEDS and item.label in wanted:
-            made.setdefault(result.source, {})[result.shift, item.label, item.slot] = (item, result)
+            made.setdefault(result.image_source, {})[result.shift, item.label, item.slot] = (item, result)
     drawn = (
         _grid(name, classes, summary, made, album, run) for name, classes in shown.items() if name != BASE
     )
@@ -79,12 +79,12 @@ def _grid(
     album: Album,
     run: str,
 ) -> Grid | None:
-    sources: Sequence[BenchmarkSource] = summary.config.request.sources
-    with_it = (name for name in sources if any(key[0] == shift for key in made.get(name, {})))
-    source = next(with_it, None)
-    if source is None:
+    image_sources: Sequence[ImageSource] = summary.config.request.image_sources
+    with_it = (name for name in image_sources if any(key[0] == shift for key in made.get(name, {})))
+    image_source = next(with_it, None)
+    if image_source is None:
         return None
-    there = made[source]
+    there = made[image_source]
 
     def thumbnail(condition: str, class_name: str, slot: int) -> Thumbnail | None:
         found = there.get((condition, class_name, slot))
@@ -97,7 +97,7 @@ def _grid(
         ]
         for name in classes
     }
-    return Grid(shift, source, rows, source in GENERATED)
+    return Grid(shift, image_source, rows, image_source in GENERATED)
 
 
 def _thumbnail(
@@ -106,7 +106,7 @@ def _thumbnail(
     # Images that are not generated are photographs and must not be marked as synthetic.
     image = (
         album.generated(result.image, run=run, item=item.id, source_type=GENERATED_SOURCE_TYPE)
-        if result.source in GENERATED
+        if result.image_source in GENERATED
         else album.original(result.image)
     )
     return Thumbnail(image, filter_verdict(result, item.label, summary), result.prompt or "", item.id)

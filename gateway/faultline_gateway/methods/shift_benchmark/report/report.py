@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import (
     ConditionSummary,
+    ImageSourceSummary,
     ShiftBenchmarkSummary,
     ShiftSummary,
-    SourceSummary,
 )
 from faultline_core.contract.shift_benchmarks import ImageItem
 from faultline_core.shift_benchmark.shift_filter import LEAST_IMAGES
@@ -40,7 +40,7 @@ _ENOUGH_SURE = 0.05
 class ShiftRow:
     """One table row for a shift and an image source: its figures, and its thin classes in words."""
 
-    source: str
+    image_source: str
     name: str
     found: ShiftSummary
     thin: str
@@ -49,19 +49,19 @@ class ShiftRow:
 
 @dataclass(frozen=True)
 class DroppedRow:
-    """The outcomes of one source's images of a condition."""
+    """The outcomes of one image source under a condition."""
 
-    source: str
+    image_source: str
     name: str
     found: ConditionSummary
 
 
 @dataclass(frozen=True)
 class ShownSource:
-    """One source's plots."""
+    """The plots of one image source."""
 
     name: str
-    found: SourceSummary
+    found: ImageSourceSummary
     lines: list[AccuracyLine]
     impacts: Scatter | None
 
@@ -83,7 +83,9 @@ def render(
         "verdict": verdict(summary),
         "rows": shift_rows(summary),
         "dropped": dropped_rows(summary),
-        "sources": [_shown(name, source, summary) for name, source in summary.sources.items()],
+        "image_sources": [
+            _shown(name, image_source, summary) for name, image_source in summary.image_sources.items()
+        ],
         "similarities": similarity_plot(summary),
         "passed": passed_plot(summary),
         "grids": grids(summary, items, album, run=run.id),
@@ -98,11 +100,11 @@ def render(
 
 
 def verdict(summary: ShiftBenchmarkSummary) -> list[str]:
-    """Sum up the first source in sentences: the hardest shift, the others, the doubtful ones."""
-    if not summary.sources:
+    """Sum up the first image source in sentences: the hardest shift, the others, the doubtful ones."""
+    if not summary.image_sources:
         return ["No verdict: this benchmark has no image source."]
-    name, source = next(iter(summary.sources.items()))
-    rows = [(shift, figures) for shift, figures in source.shifts.items() if figures.effect is not None]
+    name, image_source = next(iter(summary.image_sources.items()))
+    rows = [(shift, figures) for shift, figures in image_source.shifts.items() if figures.effect is not None]
     if not rows:
         return [f"No shift could be judged: no class has {LEAST_IMAGES} kept images with and without one."]
     sure = [(shift, figures) for shift, figures in rows if _is_sure(figures)]
@@ -116,34 +118,38 @@ def verdict(summary: ShiftBenchmarkSummary) -> list[str]:
     confounded = [shift for shift, figures in rows if figures.confounded]
     if confounded:
         said.append(f"The generator alone costs more than these shifts: {truncate_list(confounded)}.")
-    unjudged = [shift for shift, figures in source.shifts.items() if figures.effect is None]
+    unjudged = [shift for shift, figures in image_source.shifts.items() if figures.effect is None]
     if unjudged:
         said.append(f"Too few images were kept to judge {truncate_list(unjudged)}.")
     return said
 
 
 def shift_rows(summary: ShiftBenchmarkSummary) -> list[ShiftRow]:
-    """A row for each shift and source, grouped by shift."""
-    names = dict.fromkeys(name for source in summary.sources.values() for name in source.shifts)
+    """A row for each shift and image source, grouped by shift."""
+    names = dict.fromkeys(
+        name for image_source in summary.image_sources.values() for name in image_source.shifts
+    )
     return [
         ShiftRow(name, shift, found, truncate_list(found.thin), _is_sure(found))
         for shift in names
-        for name, source in summary.sources.items()
-        if (found := source.shifts.get(shift)) is not None
+        for name, image_source in summary.image_sources.items()
+        if (found := image_source.shifts.get(shift)) is not None
     ]
 
 
 def dropped_rows(summary: ShiftBenchmarkSummary) -> list[DroppedRow]:
-    """The outcomes of the images, the base of each source first."""
+    """The outcomes of the images, the base of each image source first."""
     return [
         DroppedRow(name, condition, found)
-        for name, source in summary.sources.items()
-        for condition, found in {BASE: source.base, **source.shifts}.items()
+        for name, image_source in summary.image_sources.items()
+        for condition, found in {BASE: image_source.base, **image_source.shifts}.items()
     ]
 
 
-def _shown(name: str, source: SourceSummary, summary: ShiftBenchmarkSummary) -> ShownSource:
-    return ShownSource(name, source, accuracy_lines(source, summary.models), impact_map(source))
+def _shown(name: str, image_source: ImageSourceSummary, summary: ShiftBenchmarkSummary) -> ShownSource:
+    return ShownSource(
+        name, image_source, accuracy_lines(image_source, summary.models), impact_map(image_source)
+    )
 
 
 def _is_sure(shift: ShiftSummary) -> bool:
@@ -168,10 +174,10 @@ def _points(share: float | None) -> float | None:
 
 
 def _most_affected(summary: ShiftBenchmarkSummary) -> list[str]:
-    """The models with the largest drop under any shift of the first source."""
+    """The models with the largest drop under any shift of the first image source."""
     worst: dict[str, float] = dict.fromkeys(summary.config.request.classifiers, 0.0)
-    for source in list(summary.sources.values())[:1]:
-        for shift in source.shifts.values():
+    for image_source in list(summary.image_sources.values())[:1]:
+        for shift in image_source.shifts.values():
             for name, model in shift.effect.models.items() if shift.effect else ():
                 worst[name] = max(worst.get(name, 0.0), model.drop.estimate or 0.0)
     return sorted(worst, key=lambda name: (-worst[name], name))[:SHOWN_MODELS]

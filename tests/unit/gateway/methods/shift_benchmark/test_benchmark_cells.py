@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faultline_core.contract.shift_benchmarks import ImageSource
+from faultline_core.contract.shift_benchmarks import ImageSourceOrReal
 from faultline_gateway.methods.shift_benchmark.cells import Cell
 
 
 @given(
     condition=st.integers(0, 9999),
     class_index=st.integers(0, 99_999),
-    source=st.sampled_from(get_args(ImageSource)),
+    image_source=st.sampled_from(get_args(ImageSourceOrReal)),
     chunk=st.integers(0, 9999),
 )
 def test_a_cell_round_trips_through_its_key(
-    condition: int, class_index: int, source: ImageSource, chunk: int
+    condition: int, class_index: int, image_source: ImageSourceOrReal, chunk: int
 ) -> None:
-    cell = Cell(condition, class_index, source, chunk)
+    cell = Cell(condition, class_index, image_source, chunk)
     assert Cell.of(cell.item_group) == cell
     assert len(cell.item_group) <= 64
 

@@ -22,18 +22,18 @@ def test_the_export_holds_the_generated_images_that_the_summary_counts() -> None
         (name, condition): told.counts.kept
         for name in ("token", "class-name")
         for condition, told in {
-            "base": reported_summary().sources[name].base,
-            **reported_summary().sources[name].shifts,
+            "base": reported_summary().image_sources[name].base,
+            **reported_summary().image_sources[name].shifts,
         }.items()
     }
-    assert Counter((one.source, one.shift) for one in found) == Counter(expected)
+    assert Counter((one.image_source, one.shift) for one in found) == Counter(expected)
     assert {one.origin for one in found} == {"generated"}
     assert {one.verdict for one in found} == {"kept"}
 
 
 def test_retrieved_images_are_exported_on_request_and_not_marked_synthetic() -> None:
-    found = [one for one in records(found=True) if one.source in ("photographs", "real")]
-    assert {one.source for one in found} == {"photographs", "real"}
+    found = [one for one in records(found=True) if one.image_source in ("photographs", "real")]
+    assert {one.image_source for one in found} == {"photographs", "real"}
     assert {one.origin for one in found} == {"photograph"}
     assert {(one.seed, one.model, one.bundle) for one in found} == {(None, None, None)}
 
@@ -44,13 +44,13 @@ def test_dropped_images_are_exported_on_request_with_the_failed_criterion() -> N
 
 
 def test_a_record_holds_everything_needed_to_regenerate_the_image() -> None:
-    one = next(one for one in records() if one.source == "token" and one.shift == "in the snow")
+    one = next(one for one in records() if one.image_source == "token" and one.shift == "in the snow")
     assert one.prompt == "A photo of a <class> in the snow"
     assert one.seed is not None
     assert one.seed >= 1000
     assert (one.bundle, one.model, one.run) == ("b" * 64, "sd@" + "c" * 12, "run-1")
     assert {"object_similarity", "shift_similarity", "p_true model-0"} <= one.scores.keys()
-    assert next(one for one in records() if one.source == "class-name").bundle is None
+    assert next(one for one in records() if one.image_source == "class-name").bundle is None
 
 
 def test_only_generated_images_are_marked(tmp_path: Path) -> None:

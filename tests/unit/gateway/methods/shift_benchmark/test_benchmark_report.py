@@ -79,7 +79,7 @@ def test_every_shift_and_source_has_a_row_with_interval_and_n(html: str) -> None
 
 
 def test_the_verdict_names_the_hardest_shift_with_its_interval(html: str) -> None:
-    impact = reported_summary().sources["token"].shifts["in the snow"].effect
+    impact = reported_summary().image_sources["token"].shifts["in the snow"].effect
     assert impact is not None
     (first, *_) = verdict(reported_summary())
     assert first.startswith("“in the snow” costs most: accuracy falls by ")
@@ -103,16 +103,16 @@ def test_a_shift_without_a_verdict_says_why() -> None:
 
 
 def test_a_benchmark_without_any_verdict_has_a_report() -> None:
-    source = a_benchmark_summary().sources["token"]
-    only = source.model_copy(update={"shifts": {"a painting": source.shifts["a painting"]}})
-    text = words(rendered(a_benchmark_summary(sources={"token": only}), items=[]))
+    image_source = a_benchmark_summary().image_sources["token"]
+    only = image_source.model_copy(update={"shifts": {"a painting": image_source.shifts["a painting"]}})
+    text = words(rendered(a_benchmark_summary(image_sources={"token": only}), items=[]))
     assert "No shift could be judged" in text
 
 
 @pytest.mark.paper("DI-F10-scatter")
 def test_accuracy_lines_have_one_point_per_model_on_both_scales() -> None:
     summary = reported_summary()
-    lines = accuracy_lines(summary.sources["token"], summary.models)
+    lines = accuracy_lines(summary.image_sources["token"], summary.models)
     assert [line.shift for line in lines] == ["in the snow", "pencil sketch", "at night"]
     for line in lines:
         assert len(line.linear.marks) == len(line.normal.marks) == len(MODELS)
@@ -129,8 +129,8 @@ def test_accuracy_lines_have_one_point_per_model_on_both_scales() -> None:
 
 
 def test_models_without_metadata_form_one_group() -> None:
-    source = reported_summary().sources["token"]
-    assert set(groups_of(source, {}).values()) == {OTHER}
+    image_source = reported_summary().image_sources["token"]
+    assert set(groups_of(image_source, {}).values()) == {OTHER}
 
 
 @pytest.mark.paper("DI-S6-zoo")
@@ -147,7 +147,7 @@ def test_classifiers_are_grouped_by_their_metadata() -> None:
 
 @pytest.mark.paper("DI-F11-plane")
 def test_the_shift_map_has_one_point_per_shift_coloured_by_family() -> None:
-    found = impact_map(reported_summary().sources["token"])
+    found = impact_map(reported_summary().image_sources["token"])
     assert found is not None
     assert {mark.name for mark in found.marks} == {"in the snow", "pencil sketch", "at night"}
     assert set(found.series) == {"background", "style", "time"}
@@ -158,19 +158,21 @@ def test_the_shift_map_has_one_point_per_shift_coloured_by_family() -> None:
 def many_shifts(count: int) -> ShiftBenchmarkSummary:
     """As many shifts as asked for, that all cost the same."""
     summary = reported_summary()
-    source = summary.sources["token"]
+    image_source = summary.image_sources["token"]
     shifts = {
-        f"a photo of a <class> on a table, number {number}": source.shifts["in the snow"]
+        f"a photo of a <class> on a table, number {number}": image_source.shifts["in the snow"]
         for number in range(count)
     }
-    return summary.model_copy(update={"sources": {"token": source.model_copy(update={"shifts": shifts})}})
+    return summary.model_copy(
+        update={"image_sources": {"token": image_source.model_copy(update={"shifts": shifts})}}
+    )
 
 
 def test_the_shift_map_is_numbered_by_decreasing_impact() -> None:
-    source = reported_summary().sources["token"]
-    found = impact_map(source)
+    image_source = reported_summary().image_sources["token"]
+    found = impact_map(image_source)
     assert found is not None
-    effects = {mark.name: source.shifts[mark.name].effect for mark in found.key}
+    effects = {mark.name: image_source.shifts[mark.name].effect for mark in found.key}
     impacts = [effect.impact.estimate for effect in effects.values() if effect is not None]
     assert [mark.number for mark in found.key] == [1, 2, 3]
     assert impacts == sorted(impacts, key=lambda impact: impact or 0.0, reverse=True)
@@ -178,7 +180,7 @@ def test_the_shift_map_is_numbered_by_decreasing_impact() -> None:
 
 def test_the_map_key_gives_full_shift_names() -> None:
     summary = many_shifts(120)
-    found = impact_map(summary.sources["token"])
+    found = impact_map(summary.image_sources["token"])
     assert found is not None
     assert len(found.key) == 120
     text = words(rendered(summary, items=[]))
@@ -188,7 +190,7 @@ def test_the_map_key_gives_full_shift_names() -> None:
 
 def test_accuracy_line_points_are_not_numbered() -> None:
     summary = reported_summary()
-    lines = accuracy_lines(summary.sources["token"], summary.models)
+    lines = accuracy_lines(summary.image_sources["token"], summary.models)
     assert all(mark.number is None for line in lines for mark in line.linear.marks)
 
 
@@ -199,7 +201,7 @@ def test_sources_are_compared_by_similarity_and_pass_rate() -> None:
     assert [band.label for band in similarities.bands] == ["to the object", "to the shift"]
     assert similarities.series == passed.series == ["token", "class-name", "photographs"]
     assert all(len(band.dots) == 3 for band in (*similarities.bands, *passed.bands))
-    best = max(summary.sources, key=lambda name: summary.sources[name].passed.estimate or 0.0)
+    best = max(summary.image_sources, key=lambda name: summary.image_sources[name].passed.estimate or 0.0)
     dots = {dot.series: dot.x for dot in passed.bands[0].dots}
     assert max(dots, key=lambda series: dots[series]) == passed.series.index(best)
 
@@ -208,7 +210,7 @@ def test_sources_are_compared_by_similarity_and_pass_rate() -> None:
 def test_the_grid_has_class_rows_seed_columns_and_base_above_shift() -> None:
     summary, made = reported_summary(), reported_benchmark()
     found = grids(summary, made.items, Album(read_image), run="run-1")
-    assert [(grid.shift, grid.source) for grid in found] == [
+    assert [(grid.shift, grid.image_source) for grid in found] == [
         ("in the snow", "token"), ("pencil sketch", "token"), ("at night", "token"),
     ]  # fmt: skip
     for grid in found:
@@ -253,7 +255,7 @@ def test_dropped_images_are_faded_with_a_reason(html: str) -> None:
 def test_drop_counts_match_the_summary(html: str) -> None:
     rows = dropped_rows(reported_summary())
     assert len(rows) == 12
-    night = next(row for row in rows if (row.name, row.source) == ("at night", "token"))
+    night = next(row for row in rows if (row.name, row.image_source) == ("at night", "token"))
     assert night.found.counts.without_shift > 0
     counts = night.found.counts
     assert f"at night token {counts.planned} {counts.kept} {counts.without_object}" in words(html)
@@ -273,11 +275,11 @@ def test_only_generated_images_are_labelled_generated(html: str) -> None:
     told = marks(html)
     assert told
     assert all("trainedAlgorithmicMedia" in each["XML:com.adobe.xmp"] for each in told)
-    only = reported_summary().config.request.model_copy(update={"sources": ["photographs"]})
+    only = reported_summary().config.request.model_copy(update={"image_sources": ["photographs"]})
     summary = reported_summary()
     config = summary.config.model_copy(update={"request": only})
-    kept = {"photographs": summary.sources["photographs"]}
-    told = marks(rendered(summary.model_copy(update={"config": config, "sources": kept})))
+    kept = {"photographs": summary.image_sources["photographs"]}
+    told = marks(rendered(summary.model_copy(update={"config": config, "image_sources": kept})))
     assert told
     assert not any("synthetic" in each for each in told)
 
@@ -296,6 +298,6 @@ def test_thresholds_name_their_author_and_costs_name_their_source(html: str) -> 
     text = words(html)
     assert "a photo at night 0.200 suite" in text
     assert "a pencil sketch – not set" in text
-    found = reported_summary().sources["token"]
+    found = reported_summary().image_sources["token"]
     assert f"{found.evaluations_per_kept:.1f}" in text
     assert str(found.cost) in text

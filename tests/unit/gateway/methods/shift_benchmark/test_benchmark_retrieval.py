@@ -116,7 +116,7 @@ async def test_images_are_ranked_by_similarity_to_the_shift_prompt() -> None:
 
 async def test_a_folder_is_embedded_and_charged_once() -> None:
     scene = Scene()
-    # Both hands of a worker ask at the same time, and nobody has an index yet.
+    # Two tasks of a worker search at the same time, and there is no index yet.
     first, second = await asyncio.gather(scene.search(), scene.search("boat"))
     assert scene.scorer.calls["embed_images"] == 1
     assert first.cost.clip_passes + second.cost.clip_passes == len(CAPTIONS)

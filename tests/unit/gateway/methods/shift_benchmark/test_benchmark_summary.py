@@ -16,9 +16,9 @@ from faultline_core.contract.shift_thresholds import ShiftThresholdDecision
 from faultline_core.errors import InvalidRequest
 from faultline_core.shift_benchmark.answers import ModelAnswers
 from faultline_core.shift_benchmark.benchmark import shift_benchmark
-from faultline_gateway.methods.shift_benchmark import source_summary as benchmark_source
+from faultline_gateway.methods.shift_benchmark import image_source_summary
 from faultline_gateway.methods.shift_benchmark.cells import Cell
-from faultline_gateway.methods.shift_benchmark.evidence import RecordedItems, SourceEvidence
+from faultline_gateway.methods.shift_benchmark.evidence import ImageSourceEvidence, RecordedItems
 from faultline_gateway.methods.shift_benchmark.summary import summarize
 from faultline_gateway.runs.estimator import Estimator
 
@@ -33,7 +33,7 @@ def world(shifts: int = 2, classes: int = 2, models: int = 3) -> World:
 def benchmark(config: ShiftBenchmarkConfig | None = None, *, real: bool = True) -> Benchmark:
     """Two classes under two shifts, all images well above every threshold."""
     made = Benchmark(config or recorded_config())
-    made.source("token", world().values(np.random.default_rng(1), N))
+    made.image_source("token", world().values(np.random.default_rng(1), N))
     for index in range(2 if real else 0):
         made.real(index, [0.1 + 0.01 * step for step in range(10)], RIGHT)
     return made
@@ -51,7 +51,7 @@ def decision(number: int = 1, shift: str = "in the snow", **told: Any) -> ShiftT
 def test_the_summary_figures_match_the_core_estimates() -> None:
     made = benchmark()
     values = world().values(np.random.default_rng(1), N)
-    found = summary(made).sources["token"]
+    found = summary(made).image_sources["token"]
     all_kept = np.ones(values.shape[:3], dtype=np.bool_)
     answers = ModelAnswers(
         ("steady", "leaning", "tipsy"), ("base", SNOW.name, PENCIL.name), ("plate", "sled"), values,
@@ -75,7 +75,7 @@ def test_an_image_below_its_class_threshold_is_dropped_and_counted() -> None:
     # Of ten real images from 0.10 to 0.19 the fifth percentile is 0.1045.
     made.items[0] = _similar(made, 0, to_object=0.104)
     made.items[1] = _similar(made, 1, to_object=0.105)
-    counts = summary(made).sources["token"].base.counts
+    counts = summary(made).image_sources["token"].base.counts
     assert (counts.planned, counts.kept, counts.without_object) == (2 * N, 2 * N - 1, 1)
 
 
@@ -84,7 +84,7 @@ def test_styles_are_compared_with_the_caption_without_photo() -> None:
     where = next(i for i, item in enumerate(made.items) if item.result and item.result.shift == PENCIL.name)
     # The plain caption is nearer to real images by 0.1, and so is its threshold.
     made.items[where] = _similar(made, where, to_object=0.15)
-    found = summary(made).sources["token"]
+    found = summary(made).image_sources["token"]
     assert found.shifts[PENCIL.name].counts.without_object == 1
     assert found.shifts[SNOW.name].counts.without_object == 0
 
@@ -92,10 +92,10 @@ def test_styles_are_compared_with_the_caption_without_photo() -> None:
 def test_a_different_percentile_refilters_without_regenerating() -> None:
     made = benchmark()
     made.items[0] = _similar(made, 0, to_object=0.15)
-    assert summary(made).sources["token"].base.counts.without_object == 0
+    assert summary(made).image_sources["token"].base.counts.without_object == 0
     strict = summary(made, object_percentile=90.0)
     assert strict.object_percentile == 90.0
-    assert strict.sources["token"].base.counts.without_object == 1
+    assert strict.image_sources["token"].base.counts.without_object == 1
     with pytest.raises(InvalidRequest):
         summary(made, object_percentile=101.0)
 
@@ -104,10 +104,10 @@ def test_the_latest_reviewed_threshold_overrides_suite_and_published_ones() -> N
     made = benchmark()
     where = next(i for i, item in enumerate(made.items) if item.result and item.result.shift == SNOW.name)
     made.items[where] = _similar(made, where, to_shift=0.25)
-    published = summary(made).sources["token"].shifts[SNOW.name]
+    published = summary(made).image_sources["token"].shifts[SNOW.name]
     assert (published.threshold.set_by, published.counts.without_shift) == ("published", 0)
     decisions = [decision(1, threshold=0.9), decision(2, threshold=0.26, author="Grace")]
-    found = summary(made, decisions=decisions).sources["token"].shifts[SNOW.name]
+    found = summary(made, decisions=decisions).image_sources["token"].shifts[SNOW.name]
     assert (found.threshold.set_by, found.threshold.author) == ("person", "Grace")
     assert found.counts.without_shift == 1
     assert found.share_kept.estimate == pytest.approx((2 * N - 1) / (2 * N))
@@ -115,11 +115,13 @@ def test_the_latest_reviewed_threshold_overrides_suite_and_published_ones() -> N
 
 def test_threshold_decisions_for_another_clip_are_ignored() -> None:
     found = summary(benchmark(), decisions=[decision(threshold=0.9, checkpoint="other")])
-    assert found.sources["token"].shifts[SNOW.name].threshold.set_by == "published"
+    assert found.image_sources["token"].shifts[SNOW.name].threshold.set_by == "published"
 
 
 def test_all_images_are_dropped_if_no_percentile_was_accepted() -> None:
-    found = summary(benchmark(), decisions=[decision(threshold=None)]).sources["token"].shifts[SNOW.name]
+    found = (
+        summary(benchmark(), decisions=[decision(threshold=None)]).image_sources["token"].shifts[SNOW.name]
+    )
     assert found.threshold.nothing_passes
     assert (found.counts.kept, found.counts.without_shift) == (0, 2 * N)
     assert found.thin == ["plate", "sled"]
@@ -128,8 +130,8 @@ def test_all_images_are_dropped_if_no_percentile_was_accepted() -> None:
 
 def test_without_a_shift_threshold_only_the_object_filter_applies_with_a_note() -> None:
     found = summary(benchmark())
-    assert found.sources["token"].shifts[PENCIL.name].threshold.set_by is None
-    assert found.sources["token"].shifts[PENCIL.name].counts.kept == 2 * N
+    assert found.image_sources["token"].shifts[PENCIL.name].threshold.set_by is None
+    assert found.image_sources["token"].shifts[PENCIL.name].counts.kept == 2 * N
     assert any("shifts without a threshold" in note and PENCIL.name in note for note in found.notes)
     assert not any("shifts without a threshold" in note and SNOW.name in note for note in found.notes)
 
@@ -140,7 +142,7 @@ def test_classes_with_fewer_than_five_images_are_named_and_excluded() -> None:
         snowy = item.result and item.result.shift == SNOW.name
         if snowy and item.label == "plate" and item.slot >= 4:
             made.items[index] = _similar(made, index, to_shift=0.0)
-    found = summary(made).sources["token"]
+    found = summary(made).image_sources["token"]
     assert found.shifts[SNOW.name].thin == ["plate"]
     effects = found.shifts[SNOW.name].effect, found.shifts[PENCIL.name].on_common
     assert all(effect is not None and effect.classes == ["sled"] for effect in effects)
@@ -161,7 +163,7 @@ def test_every_planned_image_is_counted_exactly_once() -> None:
     for index, end in enumerate(ends):
         made.items[index] = made.items[index].model_copy(update=end)
     found = summary(made)
-    counts = found.sources["token"].base.counts
+    counts = found.image_sources["token"].base.counts
     assert counts.planned == 2 * N
     assert (counts.failed, counts.objectionable, counts.not_found, counts.unmade) == (1, 1, 1, 3)
     assert counts.kept == counts.made == 2 * N - 6
@@ -178,11 +180,11 @@ def test_every_planned_image_is_counted_exactly_once() -> None:
 def test_a_shift_effect_below_the_generator_gap_is_flagged() -> None:
     made = Benchmark(recorded_config())
     wrong = np.zeros((3, 2, N, 3), dtype=np.bool_)
-    made.source("token", wrong)
+    made.image_source("token", wrong)
     for index in range(2):
         made.real(index, [0.1] * 10, RIGHT)
     found = summary(made)
-    snow = found.sources["token"].shifts[SNOW.name]
+    snow = found.image_sources["token"].shifts[SNOW.name]
     assert snow.gap is not None
     assert snow.gap.gap.estimate == pytest.approx(1.0)
     assert snow.confounded
@@ -194,8 +196,8 @@ def test_without_real_images_the_object_filter_passes_all_with_a_note() -> None:
     made = benchmark(real=False)
     made.items[0] = _similar(made, 0, to_object=-0.9)
     found = summary(made)
-    assert found.sources["token"].base.counts.without_object == 0
-    assert found.sources["token"].shifts[SNOW.name].gap is None
+    assert found.image_sources["token"].base.counts.without_object == 0
+    assert found.image_sources["token"].shifts[SNOW.name].gap is None
     assert found.real.without == ["plate", "sled"]
     assert any("without real images" in note for note in found.notes)
 
@@ -207,23 +209,23 @@ def test_a_class_without_real_images_does_not_affect_other_thresholds() -> None:
     where = next(i for i, item in enumerate(made.items) if item.label == "sled")
     made.items[where] = _similar(made, where, to_object=-0.9)
     found = summary(made)
-    assert found.sources["token"].base.counts.without_object == 1
+    assert found.image_sources["token"].base.counts.without_object == 1
     assert list(found.real.thresholds) == ["sled"]
 
 
 def test_provided_photographs_are_not_paired_with_base_images() -> None:
     config = recorded_config(
         shifts=(BASE, SNOW, PENCIL),
-        sources=["photographs"],
+        image_sources=["photographs"],
         photographs={"base": "demo", SNOW.name: "snowy"},
     )
     made = Benchmark(config)
     values = np.zeros((2, 2, N, 3), dtype=np.bool_)
     values[0] = True
-    made.source("photographs", values)
+    made.image_source("photographs", values)
     made.real(0, [0.1] * 5, RIGHT)
     made.real(1, [0.1] * 5, RIGHT)
-    found = summary(made).sources["photographs"]
+    found = summary(made).image_sources["photographs"]
     # There are no photographs of pencil sketches, and no row of them.
     assert list(found.shifts) == [SNOW.name]
     effect = found.shifts[SNOW.name].effect
@@ -231,7 +233,7 @@ def test_provided_photographs_are_not_paired_with_base_images() -> None:
     assert effect.impact.estimate == pytest.approx(1.0)
     assert effect.impact.n == 2 * N
     placed = RecordedItems(made.items, config.request.classifiers).placed["photographs"]
-    evidence = SourceEvidence.of("photographs", placed, config)
+    evidence = ImageSourceEvidence.of("photographs", placed, config)
     assert not np.any(evidence.made[0] & evidence.made[1])
 
 
@@ -240,7 +242,7 @@ def test_the_cost_per_kept_image_includes_dropped_images() -> None:
     half = [i for i, item in enumerate(made.items) if item.slot % 2 and ".token." in item.item_group]
     for index in half:
         made.items[index] = _similar(made, index, to_object=-0.5)
-    found = summary(made).sources["token"]
+    found = summary(made).image_sources["token"]
     assert found.cost.unet_evaluations == 3 * 2 * N * 100
     assert found.evaluations_per_kept == pytest.approx(200.0)
     assert found.seconds_per_kept == pytest.approx(4.0)
@@ -248,16 +250,16 @@ def test_the_cost_per_kept_image_includes_dropped_images() -> None:
 
 
 def test_prompts_of_a_class_are_compared_by_token_and_by_name() -> None:
-    config = recorded_config(classes=("plate",), sources=["token", "class-name"])
+    config = recorded_config(classes=("plate",), image_sources=["token", "class-name"])
     made = Benchmark(config)
     values = np.ones((3, 1, N, 3), dtype=np.bool_)
     values[1] = False
-    made.source("token", values)
+    made.image_source("token", values)
     named = values.copy()
     named[0, 0, :4] = False
-    made.source("class-name", named)
+    made.image_source("class-name", named)
     made.real(0, [0.1] * 5, RIGHT)
-    rows = {(row.model, row.source, row.condition): row for row in summary(made).prompts}
+    rows = {(row.model, row.image_source, row.condition): row for row in summary(made).prompts}
     assert len(rows) == 3 * 2 * 3
     snowy = rows["steady", "token", SNOW.name]
     assert snowy.accuracy.estimate == 0.0
@@ -272,12 +274,12 @@ def test_prompts_of_a_class_are_compared_by_token_and_by_name() -> None:
 
 def test_per_class_results_are_listed_for_small_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     made = benchmark()
-    plate = summary(made).sources["token"].classes["plate"]
+    plate = summary(made).image_sources["token"].classes["plate"]
     assert set(plate) == {"base", SNOW.name, PENCIL.name}
     assert plate["base"].models["steady"].n == N
-    monkeypatch.setattr(benchmark_source, "MOST_CLASS_FIGURES", 17)
+    monkeypatch.setattr(image_source_summary, "MOST_CLASS_FIGURES", 17)
     found = summary(made)
-    assert found.sources["token"].classes == {}
+    assert found.image_sources["token"].classes == {}
     assert any("single classes" in note for note in found.notes)
 
 
@@ -286,7 +288,7 @@ def test_a_run_without_results_has_a_summary_without_figures() -> None:
     for condition in range(3):
         for slot in range(N):
             made.add(Cell(condition, 0, "token"), slot, RIGHT, state="pending", result=None)
-    found = summary(made).sources["token"]
+    found = summary(made).image_sources["token"]
     assert found.shifts[SNOW.name].effect is None
     assert found.shifts[SNOW.name].share_kept.n == 0
     assert found.evaluations_per_kept is None
@@ -297,12 +299,12 @@ def test_a_shift_limited_to_some_classes_leaves_other_shifts_unchanged() -> None
     sleeping = SNOW.model_copy(update={"name": "sleeping", "classes": ["sled"]})
     made = Benchmark(recorded_config(shifts=(BASE, SNOW, sleeping)))
     values = np.ones((3, 2, N, 3), dtype=np.bool_)
-    made.source("token", values[:2])
+    made.image_source("token", values[:2])
     for slot in range(N):
         made.add(Cell(2, 1, "token"), slot, WRONG)
     made.real(0, [0.1] * 5, RIGHT)
     made.real(1, [0.1] * 5, RIGHT)
-    found = summary(made).sources["token"]
+    found = summary(made).image_sources["token"]
     assert found.common == ["plate", "sled"]
     assert found.shifts["sleeping"].thin == []
     assert found.shifts["sleeping"].classes == ["sled"]

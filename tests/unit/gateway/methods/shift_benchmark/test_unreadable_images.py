@@ -29,15 +29,15 @@ def file_names(dataset: str) -> Mapping[str, str]:
 
 def searched(*lists: str | None) -> Benchmark:
     """A benchmark by retrieval whose images name ``lists`` in turn, and one by token."""
-    config = recorded_config(sources=["retrieval", "token"], retrieval="folder")
+    config = recorded_config(image_sources=["retrieval", "token"], retrieval="folder")
     manifest = RetrievalManifest(digest="d" * 64, images="e" * 64, count=300)
     made = Benchmark(config.model_copy(update={"retrieval": manifest}))
-    made.source("retrieval", np.ones((3, 2, 8, 3), dtype=np.bool_))
+    made.image_source("retrieval", np.ones((3, 2, 8, 3), dtype=np.bool_))
     for index, item in enumerate(made.items):
         assert item.result is not None
         told = item.result.model_copy(update={"unsearched": lists[index % len(lists)]})
         made.items[index] = item.model_copy(update={"result": told})
-    made.source("token", np.ones((3, 2, 8, 3), dtype=np.bool_))
+    made.image_source("token", np.ones((3, 2, 8, 3), dtype=np.bool_))
     return made
 
 
@@ -52,13 +52,13 @@ def unsearched_notes(summary: ShiftBenchmarkSummary) -> list[str]:
 def test_unreadable_images_are_counted_and_named_with_reasons() -> None:
     store = FakeStore()
     summary = summed_up(searched(store_unreadable(LOST, store)), store)
-    found = summary.sources["retrieval"].unsearched
+    found = summary.image_sources["retrieval"].unsearched
     assert found is not None
     assert (found.count, found.images) == (8, 300)
     assert found.reasons == {"artifact-missing": 1, "image-undecodable": 7}
     assert [each.filename for each in found.first] == [f"{number}.png" for number in range(6)]
     assert found.first[0].image in LOST
-    assert summary.sources["token"].unsearched is None
+    assert summary.image_sources["token"].unsearched is None
     assert unsearched_notes(summary) == [
         "8 of 300 images of 'folder' were not searched because they could not be read (artifact-missing: 1, "
         "image-undecodable: 7): 0.png, 1.png, 2.png, 3.png, 4.png, 5.png and 2 more"
@@ -79,7 +79,7 @@ def test_a_fully_searched_folder_has_no_note() -> None:
     assert store_unreadable({}, store) is None
     made = searched(None)
     summary = summed_up(made, store)
-    assert summary.sources["retrieval"].unsearched is None
+    assert summary.image_sources["retrieval"].unsearched is None
     assert unsearched_notes(summary) == []
 
 
@@ -87,7 +87,7 @@ def test_lists_of_several_searches_are_merged() -> None:
     store = FakeStore()
     first, *rest = LOST.items()
     lists = [store_unreadable(dict([first]), store), store_unreadable(dict([first, rest[0]]), store), None]
-    found = summed_up(searched(*lists), store).sources["retrieval"].unsearched
+    found = summed_up(searched(*lists), store).image_sources["retrieval"].unsearched
     assert found is not None
     assert found.count == 2
 
@@ -109,7 +109,7 @@ def test_a_missing_or_unread_list_is_reported_as_unknown() -> None:
     made = searched(store_unreadable(LOST, store))
     store.blobs.clear()
     for summary in (summed_up(made, store), summarize(made.run, made.items)):
-        assert summary.sources["retrieval"].unsearched is None
+        assert summary.image_sources["retrieval"].unsearched is None
         assert "cannot be read" in unsearched_notes(summary)[0]
 
 

@@ -13,21 +13,26 @@ from faultline_core.contract.shift_benchmark_summary import (
     EffectSummary,
     GapSummary,
     ImageCounts,
+    ImageSourceSummary,
     ModelDrop,
     ShiftSummary,
     SlopeSummary,
-    SourceSummary,
     UnsearchedImages,
 )
 from faultline_core.contract.shift_thresholds import ThresholdInForce
 from faultline_core.shift_benchmark.accuracy_line import Slope
 from faultline_core.shift_benchmark.benchmark import ShiftRow, shift_benchmark
 from faultline_core.shift_benchmark.generator_gap import ConfounderGap
-from faultline_core.shift_benchmark.image_quality import SourceQuality, source_quality
+from faultline_core.shift_benchmark.image_quality import ImageSourceQuality, image_source_quality
 from faultline_core.shift_benchmark.shift_effect import ShiftEffect
 from faultline_core.shift_benchmark.shift_filter import ConditionYield, Verdicts, Yield, yields
 from faultline_core.statistics.bootstrap import proportion
-from faultline_gateway.methods.shift_benchmark.evidence import PlacedItem, RealEvidence, SourceEvidence, Usage
+from faultline_gateway.methods.shift_benchmark.evidence import (
+    ImageSourceEvidence,
+    PlacedItem,
+    RealEvidence,
+    Usage,
+)
 from faultline_gateway.methods.shift_benchmark.images import NOT_FOUND
 from faultline_gateway.runs.estimator import Estimator
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
@@ -36,18 +41,18 @@ MOST_CLASS_FIGURES = 50_000
 """More accuracies of single classes than this would make the summary too long to read or send."""
 
 
-def summarize_source(
-    evidence: SourceEvidence,
+def summarize_image_source(
+    evidence: ImageSourceEvidence,
     verdicts: Verdicts,
     usage: Usage,
     real: RealEvidence,
     thresholds: Mapping[str, ThresholdInForce],
     estimator: Estimator,
     unsearched: UnsearchedImages | None = None,
-) -> SourceSummary:
-    """Sum up one source: its images after the filter, and each shift compared with its base."""
+) -> ImageSourceSummary:
+    """Sum up one image source: its images after the filter, and each shift compared with its base."""
     yields_of = yields(verdicts)
-    figure = f"benchmark/{evidence.source}"
+    figure = f"benchmark/{evidence.image_source}"
     benchmark = shift_benchmark(
         evidence.answers(verdicts.kept), estimator.generator(figure), real=real.answers
     )
@@ -57,7 +62,7 @@ def summarize_source(
     }
     shifted = _quality(evidence, verdicts, slice(1, None), estimator.generator(f"{figure}/quality"))
     kept = int(verdicts.kept.sum())
-    return SourceSummary(
+    return ImageSourceSummary(
         base=conditions[evidence.names[0]],
         shifts={
             row.shift: _shift(evidence, index, conditions[row.shift], row, thresholds[row.shift])
@@ -76,20 +81,20 @@ def summarize_source(
     )
 
 
-def has_class_figures(source: SourceSummary) -> bool:
+def has_class_figures(image_source: ImageSourceSummary) -> bool:
     """Whether the summary has figures of single classes."""
-    return bool(source.classes)
+    return bool(image_source.classes)
 
 
 def _condition(
-    evidence: SourceEvidence,
+    evidence: ImageSourceEvidence,
     verdicts: Verdicts,
     condition_yield: ConditionYield,
     index: int,
     estimator: Estimator,
 ) -> ConditionSummary:
     name = evidence.names[index]
-    generator = estimator.generator(f"quality/{evidence.source}/{name}")
+    generator = estimator.generator(f"quality/{evidence.image_source}/{name}")
     quality = _quality(evidence, verdicts, slice(index, index + 1), generator)
     return ConditionSummary(
         counts=image_counts(evidence.items[name], condition_yield.total),
@@ -102,7 +107,7 @@ def _condition(
 
 
 def _shift(
-    evidence: SourceEvidence,
+    evidence: ImageSourceEvidence,
     index: int,
     condition: ConditionSummary,
     row: ShiftRow,
@@ -125,11 +130,11 @@ def _shift(
 
 
 def _quality(
-    evidence: SourceEvidence, verdicts: Verdicts, which: slice, generator: np.random.Generator
-) -> SourceQuality:
+    evidence: ImageSourceEvidence, verdicts: Verdicts, which: slice, generator: np.random.Generator
+) -> ImageSourceQuality:
     made = evidence.made[which]
     to_shift = evidence.to_shift[which][made]
-    return source_quality(
+    return image_source_quality(
         evidence.to_object[which][made],
         to_shift[np.isfinite(to_shift)],
         verdicts.kept[which][made],
@@ -137,12 +142,12 @@ def _quality(
     )
 
 
-def _fit(evidence: SourceEvidence) -> bool:
+def _fit(evidence: ImageSourceEvidence) -> bool:
     return evidence.right[:, :, 0].size <= MOST_CLASS_FIGURES
 
 
 def _classes(
-    evidence: SourceEvidence, verdicts: Verdicts, yields_of: Mapping[str, ConditionYield]
+    evidence: ImageSourceEvidence, verdicts: Verdicts, yields_of: Mapping[str, ConditionYield]
 ) -> dict[str, dict[str, ClassCondition]]:
     kept = verdicts.kept
     right = (evidence.right & kept[..., None]).sum(axis=2)

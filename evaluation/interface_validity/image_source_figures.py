@@ -13,27 +13,29 @@ from faultline_core.statistics.bootstrap import bootstrap_mean
 from faultline_core.types import Estimate
 from faultline_miniature.world.user_dataset import MISMATCHES
 
-from .images import Image, Source
+from .images import Image, ImageSource
 from .kernel_distance import LEAST, mean_distance
-from .report import SourceComparison, SourceFigures
+from .report import ImageSourceComparison, ImageSourceFigures
 from .world_shifts import BY_NAME
 
 Features = Mapping[str, NDArray[np.floating]]
 """CLIP's features (n, d) of images, by class."""
 
 
-def source_comparison(
+def image_source_comparison(
     images: Sequence[Image],
     real: Features,
-    made: Mapping[Source, Features],
+    made: Mapping[ImageSource, Features],
     generator: np.random.Generator,
-) -> SourceComparison:
-    """Put both sources side by side; ``made`` are the features of each one's base images."""
+) -> ImageSourceComparison:
+    """Put both image sources side by side; ``made`` are the features of each one's base images."""
     token, class_name = (
-        _figures([one for one in images if one.source == source], real, made[source], generator)
-        for source in ("token", "class-name")
+        _figures(
+            [one for one in images if one.image_source == image_source], real, made[image_source], generator
+        )
+        for image_source in ("token", "class-name")
     )
-    return SourceComparison(
+    return ImageSourceComparison(
         token=token, class_name=class_name, presence_ratio=_presence_ratio(images, generator)
     )
 
@@ -50,11 +52,11 @@ def shows_shift(one: Image) -> bool:
 
 def _figures(
     images: Sequence[Image], real: Features, made: Features, generator: np.random.Generator
-) -> SourceFigures:
+) -> ImageSourceFigures:
     shifted = [one for one in images if one.shift != BASE]
     classes = list(dict.fromkeys(one.class_name for one in images))
     names = [name for name in BY_NAME if any(one.shift == name for one in shifted)]
-    return SourceFigures(
+    return ImageSourceFigures(
         class_accuracy=clustered_share([(_cluster(one), shows_class(one)) for one in images], generator),
         shift_presence=clustered_share([(_cluster(one), shows_shift(one)) for one in shifted], generator),
         presence_by_shift={
@@ -101,7 +103,7 @@ def _similarity(images: Sequence[Image], generator: np.random.Generator) -> Esti
 def _presence_ratio(images: Sequence[Image], generator: np.random.Generator) -> Estimate:
     shifted = [one for one in images if one.shift != BASE]
     shown = np.array([shows_shift(one) for one in shifted], dtype=np.bool_)
-    token = np.array([one.source == "token" for one in shifted], dtype=np.bool_)
+    token = np.array([one.image_source == "token" for one in shifted], dtype=np.bool_)
 
     def ratio(rows: NDArray[np.intp]) -> float | None:
         mine, other = shown[rows][token[rows]], shown[rows][~token[rows]]
