@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from faultline_core.editing.denoiser import AttentionSite
-from faultline_core.editing.prompt_alignment import Alignment
+from faultline_core.editing.prompt_alignment import Alignment, token_origins
 from faultline_core.errors import AttentionNotHooked
+from faultline_core.types import TokenAlignment, WeightedWords
 
 SELF_INJECTION_QUERIES = 32**2
 """Self-attention is injected in layers with at most this many positions, as published."""
@@ -59,8 +60,15 @@ class CrossEdit:
 def _follow_tails(mapper: Tensor, alignment: Alignment) -> None:
     """Map the end mark and padding, which carry the whole sentence, in order; the last one fills the rest."""
     last = mapper.shape[0] - 1
-    for offset, target in enumerate(range(alignment.target_tail, mapper.shape[1])):
-        mapper[min(alignment.source_tail + offset, last), target] = 1.0
+    for offset, target in enumerate(range(alignment.target.tail, mapper.shape[1])):
+        mapper[min(alignment.source.tail + offset, last), target] = 1.0
+
+
+def _stay_in_place(mapper: Tensor, alignment: Alignment) -> None:
+    """Map the end mark to the end mark, and each padding token to the token at its own place."""
+    mapper[alignment.source.tail, alignment.target.tail] = 1.0
+    padding = list(range(alignment.target.tail + 1, mapper.shape[1]))
+    mapper[padding, padding] = 1.0
 
 
 def _carry(mapper: Tensor, source: Sequence[int], target: Sequence[int]) -> None:
@@ -73,12 +81,14 @@ def _carry(mapper: Tensor, source: Sequence[int], target: Sequence[int]) -> None
         mapper[i, list(target)] = 1.0 / len(target)
 
 
-def _cross_edit(alignment: Alignment, length: int, *, carry_changed: bool) -> CrossEdit:
+def _cross_edit(
+    alignment: Alignment, length: int, *, carry_changed: bool, tails: Callable[[Tensor, Alignment], None]
+) -> CrossEdit:
     # float64 until it is applied to a model's maps, so that a third of a word is rounded only once.
     mapper = torch.zeros(length, length, dtype=torch.float64)
     kept = torch.ones(length, dtype=torch.float64)
     mapper[0, 0] = 1.0
-    _follow_tails(mapper, alignment)
+    tails(mapper, alignment)
     for pair in alignment.pairs:
         if pair.same or (carry_changed and pair.source):
             _carry(mapper, pair.source, pair.target)
@@ -87,14 +97,37 @@ def _cross_edit(alignment: Alignment, length: int, *, carry_changed: bool) -> Cr
     return CrossEdit(mapper[None], kept[None], torch.ones(1, length, dtype=torch.float64))
 
 
-def replace_words(alignment: Alignment, length: int) -> CrossEdit:
-    """Replace: a new word takes the maps of the word that it replaces (section 3.2, word swap)."""
-    return _cross_edit(alignment, length, carry_changed=True)
+def replace_words(alignment: Alignment, length: int, tokens: TokenAlignment = "words") -> CrossEdit:
+    """Replace: a new word takes the maps of the word that it replaces (section 3.2, word swap).
+
+    ``released`` leaves the padding in place. Where a word stands for one of another number of tokens the
+    released `get_replacement_mapper` also hands every later word the map of a neighbour; that is not done.
+    """
+    tails = _stay_in_place if tokens == "released" else _follow_tails
+    return _cross_edit(alignment, length, carry_changed=True, tails=tails)
 
 
-def refine(alignment: Alignment, length: int) -> CrossEdit:
-    """Refine: words in both captions keep the source's maps, new words use their own (section 3.2)."""
-    return _cross_edit(alignment, length, carry_changed=False)
+def refine(alignment: Alignment, length: int, tokens: TokenAlignment = "words") -> CrossEdit:
+    """Refine: words in both captions keep the source's maps, new words use their own (section 3.2).
+
+    ``released`` aligns single tokens instead of words and leaves the padding in place, so that after removed
+    words it stands for the source's last words (`get_refinement_mapper` of the released code).
+    """
+    if tokens == "released":
+        return _refine_tokens(alignment, length)
+    return _cross_edit(alignment, length, carry_changed=False, tails=_follow_tails)
+
+
+def _refine_tokens(alignment: Alignment, length: int) -> CrossEdit:
+    mapper = torch.eye(length, dtype=torch.float64)
+    kept = torch.ones(length, dtype=torch.float64)
+    for place, origin in enumerate(token_origins(alignment.source.ids, alignment.target.ids)):
+        mapper[:, place] = 0.0
+        if origin is None:
+            kept[place] = 0.0
+        else:
+            mapper[origin, place] = 1.0
+    return CrossEdit(mapper[None], kept[None], torch.ones(1, length, dtype=torch.float64))
 
 
 def reweight(edit: CrossEdit, positions: Sequence[int], weight: float) -> CrossEdit:
@@ -104,7 +137,14 @@ def reweight(edit: CrossEdit, positions: Sequence[int], weight: float) -> CrossE
     return replace(edit, gain=gain)
 
 
-def cross_edit(alignment: Alignment, length: int, *, word_weight: float) -> CrossEdit:
+def cross_edit(
+    alignment: Alignment,
+    length: int,
+    *,
+    word_weight: float,
+    tokens: TokenAlignment = "words",
+    weighted: WeightedWords = "added",
+) -> CrossEdit:
     """Return the re-weighted edit of a caption pair: replace if words replace words, otherwise refine.
 
     LANCE's released code always refines. If every changed word replaces another, its map can be taken over,
@@ -114,9 +154,12 @@ def cross_edit(alignment: Alignment, length: int, *, word_weight: float) -> Cros
         alignment: the alignment of the two captions' tokens.
         length: the number of tokens that the text encoder reads.
         word_weight: the factor on the maps of added words.
+        tokens: how tokens are aligned, as in `replace_words` and `refine`.
+        weighted: ``added`` weights the added words alone, ``released`` every occurrence of the same words.
     """
-    base = replace_words(alignment, length) if alignment.is_replacement else refine(alignment, length)
-    return reweight(base, alignment.added, word_weight)
+    change = replace_words if alignment.is_replacement else refine
+    positions = alignment.repeated if weighted == "released" else alignment.added
+    return reweight(change(alignment, length, tokens), positions, word_weight)
 
 
 @dataclass

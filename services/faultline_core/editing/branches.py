@@ -15,6 +15,8 @@ from faultline_core.editing.noise_schedule import Timetable
 from faultline_core.editing.solvers.ddim import guide, sampled
 from faultline_core.editing.solvers.solver import DDIM, Move, Solver
 from faultline_core.editing.sweep import Fork
+from faultline_core.stress_test.sweep import cross_steps
+from faultline_core.types import InjectionEnd
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class EditSettings:
     batch: int = 16
     fork_steps: tuple[int, ...] = ()
     solver: Solver = field(default_factory=DDIM)
+    injection_end: InjectionEnd = "exact"
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,9 @@ class Branches:
         self, table: Timetable, tasks: Sequence[EditTask], settings: EditSettings, owners: Sequence[Owner]
     ) -> None:
         self._table, self._tasks, self._settings, self._owners = table, tasks, settings, owners
-        self._cross_steps = table.first(settings.cross_replace)
-        self._self_steps = [table.first(fraction) for fraction in settings.self_replace]
+        end = settings.injection_end
+        self._cross_steps = cross_steps(settings.cross_replace, table.steps, end)
+        self._self_steps = [table.first(fraction, end) for fraction in settings.self_replace]
         self._starts = [task.start.step if task.start is not None else 0 for task in tasks]
         self._branches: list[_Branch] = []
         # Targets in each evaluation of the conditional half.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from faultline_core.errors import InvalidRequest
@@ -52,11 +53,11 @@ class WordPair:
 
 @dataclass(frozen=True)
 class Alignment:
-    """How two captions correspond word by word; from ``*_tail`` on, end marks and padding do so in order."""
+    """How two captions correspond, word by word."""
 
+    source: TokenizedPrompt
+    target: TokenizedPrompt
     pairs: tuple[WordPair, ...]
-    source_tail: int
-    target_tail: int
 
     @property
     def removed(self) -> tuple[int, ...]:
@@ -67,6 +68,19 @@ class Alignment:
     def added(self) -> tuple[int, ...]:
         """Token positions, in the edited caption, of words that are new."""
         return tuple(position for pair in self.pairs if not pair.same for position in pair.target)
+
+    @property
+    def repeated(self) -> tuple[int, ...]:
+        """Token positions, in the edited caption, of every occurrence of the words that are new.
+
+        The added words and any equal words that both captions have (`get_word_inds` of the released code).
+        """
+        new = {self._word(pair) for pair in self.pairs if not pair.same}
+        return tuple(place for pair in self.pairs if self._word(pair) in new for place in pair.target)
+
+    def _word(self, pair: WordPair) -> tuple[int, ...]:
+        """Token ids of the pair's word in the edited caption."""
+        return tuple(self.target.ids[place] for place in pair.target)
 
     @property
     def is_replacement(self) -> bool:
@@ -95,7 +109,40 @@ def align(source: TokenizedPrompt, target: TokenizedPrompt) -> Alignment:
         else:
             i -= 1
             pairs.append(WordPair(here[i], (), same=False))
-    return Alignment(tuple(reversed(pairs)), source.tail, target.tail)
+    return Alignment(source, target, tuple(reversed(pairs)))
+
+
+def token_origins(source: Sequence[int], target: Sequence[int]) -> list[int | None]:
+    """Return for each token of the target the equal token of the source that it comes from, or None.
+
+    A longest common subsequence of tokens. Of equally long ones it is the one of prompt-to-prompt's released
+    code (`get_mapper` with gap 0, match 1, mismatch -1), which reads both from the end and prefers a token
+    that was added to one that was removed, and that to a pair.
+    """
+    lengths = _common_lengths(source, target)
+    origins: list[int | None] = [None] * len(target)
+    i, j = len(source), len(target)
+    while i and j:
+        if lengths[i][j] == lengths[i][j - 1]:
+            j -= 1
+        elif lengths[i][j] == lengths[i - 1][j]:
+            i -= 1
+        else:
+            i, j = i - 1, j - 1
+            origins[j] = i
+    return origins
+
+
+def _common_lengths(source: Sequence[int], target: Sequence[int]) -> list[list[int]]:
+    """Length of the longest common subsequence of each pair of beginnings."""
+    table = [[0] * (len(target) + 1)]
+    for token in source:
+        row = [0]
+        for j, other in enumerate(target):
+            pair = table[-1][j] + 1 if token == other else 0
+            row.append(max(pair, table[-1][j + 1], row[-1]))
+        table.append(row)
+    return table
 
 
 def _costs(source: list[tuple[int, ...]], target: list[tuple[int, ...]]) -> list[list[int]]:
