@@ -1,4 +1,4 @@
-"""Prompt-to-prompt: carry the attention of the source image over to its edits (Hertz et al. 2022)."""
+"""Prompt-to-prompt: edits take over attention maps of their source (Hertz et al. 2022)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,10 @@ class CrossEdit:
 
 
 def _follow_tails(mapper: Tensor, alignment: Alignment) -> None:
-    """Map the end mark and padding, which carry the whole sentence, in order; the last one fills the rest."""
+    """Map the end mark and the padding in order; the source's last token fills the rest.
+
+    These tokens carry the meaning of the whole sentence, so they are carried over like words.
+    """
     last = mapper.shape[0] - 1
     for offset, target in enumerate(range(alignment.target.tail, mapper.shape[1])):
         mapper[min(alignment.source.tail + offset, last), target] = 1.0
@@ -72,11 +75,12 @@ def _stay_in_place(mapper: Tensor, alignment: Alignment) -> None:
 
 
 def _carry(mapper: Tensor, source: Sequence[int], target: Sequence[int]) -> None:
-    """Map a word's attention token by token, or evenly over a word with another number of tokens."""
+    """Map a word's attention token by token, or evenly if the other word has another number of tokens."""
     if len(source) == len(target):
         mapper[list(source), list(target)] = 1.0
         return
-    # As in the released code: two tokens for one get half of its map each; one token for two gets their sum.
+    # As in the released code: two tokens that replace one get half of its map each; one that replaces two
+    # gets the sum of theirs.
     for i in source:
         mapper[i, list(target)] = 1.0 / len(target)
 
@@ -147,8 +151,8 @@ def cross_edit(
 ) -> CrossEdit:
     """Return the re-weighted edit of a caption pair: replace if words replace words, otherwise refine.
 
-    LANCE's released code always refines. If every changed word replaces another, its map can be taken over,
-    which keeps position and size; added or removed words have no such map.
+    If every changed word replaces another, it takes over that word's map, which keeps position and size.
+    LANCE's released code refines in this case too.
 
     Args:
         alignment: the alignment of the two captions' tokens.
@@ -167,8 +171,8 @@ class PromptToPrompt:
     """Attention of one denoiser call whose rows are: sources | targets unconditional | targets conditional.
 
     The unconditional rows are never changed. ``source_of`` (T,) is the source row of each target. ``cross``
-    edits the cross-attention maps, or is None after the steps in which it is active. ``injected`` (T,) says
-    which targets take the source's self-attention. With ``collect``, maps are kept for local blend.
+    edits the cross-attention maps, and is None after the last step with edited maps. ``injected`` (T,) marks
+    the targets that take the source's self-attention. With ``collect``, maps are kept for local blend.
     ``row_map_bytes`` is the size of the maps computed for each source and each target.
     """
 
@@ -183,7 +187,7 @@ class PromptToPrompt:
 
     def __post_init__(self) -> None:
         self._maps: dict[int, list[Tensor]] = {}
-        # Found where the flags are, usually the host: a device would have to be waited for.
+        # Computed where the flags are, usually the host, so that nothing waits for the device.
         self._injected_rows = self.injected.nonzero().flatten().to(self.source_of.device)
 
     @property
@@ -235,7 +239,7 @@ class PromptToPrompt:
         if collect:
             both = torch.cat([source[self.source_of], target])
             self._maps.setdefault(query.shape[2], []).append(both.mean(dim=1))
-        # The unconditional half keeps its own maps: only the pass with the edited caption is controlled.
+        # The unconditional half keeps its own maps: only the half with the edited caption is edited.
         middle = slice(head, tail)
         plain = scaled_dot_product_attention(query[middle], key[middle], value[middle])
         return torch.cat([source @ value[:head], plain, target @ value[tail:]])
@@ -255,7 +259,7 @@ class PromptToPrompt:
                 f"local blend found no cross-attention layer of at most {LOCAL_BLEND_QUERIES} positions; "
                 "set local_blend to false for this model"
             )
-        # Maps of other sizes cannot be averaged with these, and coarser ones would blur the mask.
+        # Maps of other sizes cannot be averaged with these, and coarser maps would blur the mask.
         finest = torch.stack(self._maps[max(self._maps)]).mean(dim=0)
         source, target = finest.chunk(2)
         return source, target

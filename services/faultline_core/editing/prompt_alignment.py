@@ -1,4 +1,4 @@
-"""Which tokens of an edited caption stand for which of the original: a word-level sequence alignment."""
+"""Alignment of an edited caption's words and tokens with those of the original caption."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from faultline_core.errors import InvalidRequest
 
 GAP_COST, SUBSTITUTION_COST = 2, 3
-"""A substitution is cheaper than removing one word and adding another, dearer than keeping one word more."""
+"""A substitution costs less than a removal and an addition, so that words replace words; keeping one word
+more outweighs three substitutions."""
 
 
 @dataclass(frozen=True)
 class TokenizedPrompt:
-    """A caption as the text encoder reads it, without padding.
+    """The tokens of a caption, without padding.
 
-    ``words`` names the word each token belongs to, None for the marks of beginning and end.
+    ``words`` has the index of the word that each token belongs to, None for the begin and end marks.
     """
 
     ids: tuple[int, ...]
@@ -28,7 +29,7 @@ class TokenizedPrompt:
             )
 
     def spans(self) -> list[tuple[int, ...]]:
-        """Token positions of each word, in order."""
+        """Return the token positions of each word, in order."""
         places: dict[int, list[int]] = {}
         for position, word in enumerate(self.words):
             if word is not None:
@@ -37,14 +38,14 @@ class TokenizedPrompt:
 
     @property
     def tail(self) -> int:
-        """Position of the first token after the last word: the end mark, padding behind it."""
-        # An empty caption has no word: its end mark stands right behind the begin mark.
+        """Position of the end mark: the first token after the last word, followed by padding."""
+        # An empty caption has no word: its end mark follows the begin mark.
         return 1 + max((i for i, word in enumerate(self.words) if word is not None), default=0)
 
 
 @dataclass(frozen=True)
 class WordPair:
-    """Token positions of a word in both captions; an empty side is a word added or removed."""
+    """Token positions of a word in both captions; one side is empty if the word was added or removed."""
 
     source: tuple[int, ...]
     target: tuple[int, ...]
@@ -84,12 +85,15 @@ class Alignment:
 
     @property
     def is_replacement(self) -> bool:
-        """Say whether each word stands for exactly one word of the other caption, none added or removed."""
+        """Whether every word stands for exactly one word of the other caption."""
         return all(pair.source and pair.target for pair in self.pairs)
 
 
 def align(source: TokenizedPrompt, target: TokenizedPrompt) -> Alignment:
-    """Align two captions by least cost (Needleman and Wunsch 1970); equal words have equal tokens."""
+    """Align the words of two captions at least cost (Needleman and Wunsch 1970).
+
+    Words are equal if all their tokens are.
+    """
     here, there = source.spans(), target.spans()
     here_ids = [tuple(source.ids[i] for i in span) for span in here]
     there_ids = [tuple(target.ids[i] for i in span) for span in there]
@@ -98,8 +102,7 @@ def align(source: TokenizedPrompt, target: TokenizedPrompt) -> Alignment:
     i, j = len(here), len(there)
     while i or j:
         same = i > 0 and j > 0 and here_ids[i - 1] == there_ids[j - 1]
-        # Diagonal first: of two equally cheap alignments the one in which a word stands for a word, since
-        # only such pairs have a map to hand over.
+        # Of two alignments with equal cost the one that pairs words is taken: only pairs have a map to carry.
         if i and j and costs[i][j] == costs[i - 1][j - 1] + (0 if same else SUBSTITUTION_COST):
             i, j = i - 1, j - 1
             pairs.append(WordPair(here[i], there[j], same))
