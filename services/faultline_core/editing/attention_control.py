@@ -105,7 +105,7 @@ def replace_words(alignment: Alignment, length: int, tokens: TokenAlignment = "w
     """Replace: a new word takes the maps of the word that it replaces (section 3.2, word swap).
 
     ``released`` leaves the padding in place. Where a word stands for one of another number of tokens the
-    released `get_replacement_mapper` also hands every later word the map of a neighbour; that is not done.
+    released `get_replacement_mapper` also gives every later word the map of a neighbour; that is not done.
     """
     tails = _stay_in_place if tokens == "released" else _follow_tails
     return _cross_edit(alignment, length, carry_changed=True, tails=tails)
