@@ -16,13 +16,14 @@ import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import torch
 from tqdm import tqdm
 
 from evaluation.edit_quality.comparing import Comparison, difference, figures
 from evaluation.edit_quality.measuring import Row, Workshop
-from evaluation.edit_quality.trials import FIRST_SCENE, trial
+from evaluation.edit_quality.trials import FIRST_SCENE, Drawn, trial
 from evaluation.paths import SUITE_WEIGHTS
 from faultline_core.blobs import cache_key
 from faultline_core.contract.editor import EditorPreset
@@ -71,6 +72,12 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--suite", default="miniature", help="suite whose presets are compared")
     parser.add_argument("--scenes", type=int, default=30, help="number of development scenes")
     parser.add_argument("--first", type=int, default=FIRST_SCENE, help="index of the first development scene")
+    parser.add_argument(
+        "--edits",
+        default="all",
+        choices=get_args(Drawn),
+        help="edits to draw from: all, or those that add or remove words",
+    )
     parser.add_argument("--mode", action="append", required=True, dest="modes", help="preset or JSON object")
     parser.add_argument("--against", action="append", default=[], help="mode to compare the others with")
     parser.add_argument(
@@ -86,7 +93,7 @@ def main() -> None:
     given = parsed()
     torch.set_num_threads(1)
     suite = load_suite(given.suite)
-    about = f"{given.suite} {given.first} {given.selection}"
+    about = f"{given.suite} {given.first} {given.selection} {given.edits}"
     notes = {
         name: Notes(given.rows, name, preset, about)
         for name, preset in (mode_of(text, suite) for text in given.modes)
@@ -96,7 +103,7 @@ def main() -> None:
         for index in tqdm(range(given.scenes)):
             for name, noted in notes.items():
                 if not noted.has(index):
-                    noted.add(workshop.rows(name, noted.preset, trial(index, given.first)))
+                    noted.add(workshop.rows(name, noted.preset, trial(index, given.first, given.edits)))
     wanted = {name: [row for row in noted.rows if row.trial < given.scenes] for name, noted in notes.items()}
     comparison = Comparison(
         first_scene=given.first,

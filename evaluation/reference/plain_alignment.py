@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evaluation.reference.plain_editing import Carried
+from faultline_core.types import TokenAlignment, WeightedWords
 
 Word = tuple[int, ...]
 """The token ids of one word."""
@@ -39,13 +40,41 @@ def pairs(source: Sequence[Word], target: Sequence[Word]) -> list[Pair]:
     return best(len(source), len(target))[1]
 
 
+def released_pairs(source: Word, target: Word) -> list[tuple[int, int]]:
+    """Pair equal tokens, as many as possible; read from the end, added before removed before paired."""
+    known: dict[tuple[int, int], tuple[int, list[tuple[int, int]]]] = {}
+
+    def best(i: int, j: int) -> tuple[int, list[tuple[int, int]]]:
+        if (i, j) not in known:
+            ways: list[tuple[int, list[tuple[int, int]]]] = []
+            if j:
+                ways.append(best(i, j - 1))
+            if i:
+                ways.append(best(i - 1, j))
+            if i and j and source[i - 1] == target[j - 1]:
+                matches, before = best(i - 1, j - 1)
+                ways.append((matches + 1, [*before, (i - 1, j - 1)]))
+            known[i, j] = max(ways, key=lambda way: way[0], default=(0, []))
+        return known[i, j]
+
+    return best(len(source), len(target))[1]
+
+
 def carried_maps(
-    source: Sequence[Word], target: Sequence[Word], length: int, *, replace: bool
+    source: Sequence[Word],
+    target: Sequence[Word],
+    length: int,
+    *,
+    replace: bool,
+    tokens: TokenAlignment = "words",
+    weighted: WeightedWords = "added",
 ) -> tuple[Carried, list[int]]:
-    """Tell the maps each token of the target takes over, and the positions of its new tokens.
+    """Return the maps that each token of the target takes over, and the positions of the weighted tokens.
 
     ``replace`` lets a new word take the map of the word it stands for, if every word stands for one;
     without it (``refine``) new words keep their own maps. Begin mark, end mark and padding follow in order.
+    Under ``tokens="released"`` padding has the map of its own place, and refining pairs single tokens.
+    Under ``weighted="released"`` a new word is weighted wherever it occurs.
     """
     found = pairs(source, target)
     swap = replace and all(i is not None and j is not None for i, j in found)
@@ -65,10 +94,21 @@ def carried_maps(
                 carried[place] = [(here[i][number], 1.0)]
             else:
                 carried[place] = [(one, 1.0 / len(there[j])) for one in here[i]]
+    if weighted == "released":
+        new = {word for word, places in zip(target, there, strict=True) if set(places) & set(added)}
+        added = [place for word, places in zip(target, there, strict=True) if word in new for place in places]
+    if tokens == "released" and not swap:
+        paired = released_pairs(sum(source, ()), sum(target, ()))
+        carried = {0: [(0, 1.0)], **{j + 1: [(i + 1, 1.0)] for i, j in paired}}
+    return carried | _tails(source, target, length, tokens), added
+
+
+def _tails(source: Sequence[Word], target: Sequence[Word], length: int, tokens: TokenAlignment) -> Carried:
+    """Return what the end mark and the padding take over."""
     end, end_there = 1 + sum(map(len, source)), 1 + sum(map(len, target))
-    for place in range(end_there, length):
-        carried[place] = [(min(end + place - end_there, length - 1), 1.0)]
-    return carried, added
+    if tokens == "released":
+        return {end_there: [(end, 1.0)], **{place: [(place, 1.0)] for place in range(end_there + 1, length)}}
+    return {place: [(min(end + place - end_there, length - 1), 1.0)] for place in range(end_there, length)}
 
 
 def _places(words: Sequence[Word]) -> list[list[int]]:

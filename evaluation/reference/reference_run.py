@@ -16,6 +16,7 @@ from torch import Tensor
 
 from evaluation.reference.plain_editing import NullText, Target, invert, null_text, prompt_to_prompts
 from faultline_core.editing.denoiser import AttentionControl, Denoiser
+from faultline_core.types import InjectionEnd
 
 Parity = Literal["released", "paper"]
 
@@ -53,8 +54,9 @@ def reference_run(
     tolerance: float = 1e-5,
     velocity: bool = False,
     sweep: Sequence[float] | None = None,
+    injection_end: InjectionEnd = "exact",
 ) -> ReferenceRun:
-    """Invert one image (1, C, H, W), reconstruct it, edit it once a target and sweep value."""
+    """Invert one image (1, C, H, W), reconstruct it, and edit it once for each target and sweep value."""
     with torch.no_grad():
         path = invert(model, clean, text, steps, velocity=velocity)
     inversion = null_text(
@@ -62,10 +64,14 @@ def reference_run(
         velocity=velocity,
     )  # fmt: skip
 
+    # int(f (N + 1)) and int(f N), as the released attention control has them.
+    floor = math.floor if injection_end == "released" else whole
+    cross_steps = floor(cross_replace * (steps + 1 if injection_end == "released" else steps))
+
     def denoised(chosen: Sequence[Target], self_replace: float) -> Tensor:
         return prompt_to_prompts(
             model, path, text, inversion.embeddings, chosen, guidance=guidance, velocity=velocity,
-            cross_steps=whole(cross_replace * steps), self_steps=whole(self_replace * steps),
+            cross_steps=cross_steps, self_steps=floor(self_replace * steps),
         )  # fmt: skip
 
     reconstruction = denoised([], 0.0)

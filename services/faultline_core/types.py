@@ -65,6 +65,12 @@ Decoder = Literal["full", "preview"]
 """What decodes latents into images: the pipeline's autoencoder, or the suite's small one."""
 Selection = Literal["paper", "released"]
 """How to choose from the self_replace sweep: the best direction among values that pass, or the largest."""
+TokenAlignment = Literal["words", "released"]
+"""How the tokens of two captions correspond: word by word, or as prompt-to-prompt's released code."""
+WeightedWords = Literal["added", "released"]
+"""Words that an edit weights: the added ones, or, as released, every other occurrence of them too."""
+InjectionEnd = Literal["exact", "released"]
+"""How a fraction of the steps becomes a number of steps: exactly, or as in the released code."""
 
 EDIT_TYPES: tuple[EditType, ...] = get_args(EditType)
 FINAL_ITEM_STATES: tuple[ItemState, ...] = ("done", "filtered", "failed", "cancelled")

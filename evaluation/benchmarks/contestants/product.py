@@ -46,7 +46,7 @@ class Product:
         with tempfile.TemporaryDirectory() as folder:
             engine, cost = self._engine(folder), Cost()
             trying = _items(engine, work)
-            for values in rounds(preset.self_replace, preset.steps, "released"):
+            for values in rounds(preset.self_replace, preset.steps, "released", preset.injection_end):
                 response = engine.edit(EditRequest(items=trying, preset=preset, self_replace=values))
                 cost += response.cost
                 made = [outcome.unwrap().variants for outcome in response.outcomes]

@@ -42,7 +42,7 @@ class Reference:
             pipeline.codec.encode([image]),
             pipeline.prompts.encode([caption]),
             pipeline.null[None],
-            [self._target(caption, one, preset.word_weight) for one in edited],
+            [self._target(caption, one, preset) for one in edited],
             parity=self._parity,
             steps=preset.steps,
             guidance=preset.guidance,
@@ -51,6 +51,7 @@ class Reference:
             tolerance=preset.inner_tolerance,
             velocity=pipeline.schedule.prediction == "v_prediction",
             sweep=preset.self_replace,
+            injection_end=preset.injection_end,
         )
         # It shows the image, its reconstruction, and at each sweep value the source again beside the edits.
         source = made.reconstruction
@@ -59,12 +60,19 @@ class Reference:
             pipeline.codec.decode(torch.cat([source, images]))
         return made
 
-    def _target(self, caption: str, edited: str, word_weight: float) -> Target:
+    def _target(self, caption: str, edited: str, preset: EditorPreset) -> Target:
         source, target = self._words(caption), self._words(edited)
         length = self._pipeline.prompts.length
-        carried, added = carried_maps(source, target, length, replace=REPLACES[self._parity])
+        carried, weighted = carried_maps(
+            source,
+            target,
+            length,
+            replace=REPLACES[self._parity],
+            tokens=preset.token_alignment,
+            weighted=preset.weighted_words,
+        )
         text = self._pipeline.prompts.encode([edited])
-        return Target(text, carried, dict.fromkeys(added, word_weight))
+        return Target(text, carried, dict.fromkeys(weighted, preset.word_weight))
 
     def _words(self, text: str) -> list[Word]:
         prompt = self._pipeline.prompts.tokenize(text)

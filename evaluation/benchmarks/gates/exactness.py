@@ -30,12 +30,21 @@ from faultline_core.editing.inversion.inversion import Inverted
 from faultline_core.editing.inversion.null_text import NullTextSettings
 from faultline_core.editing.noise_schedule import NoiseSchedule
 from faultline_core.editing.prompt_alignment import Alignment, TokenizedPrompt, align
+from faultline_core.types import InjectionEnd, TokenAlignment, WeightedWords
 from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 
-GUIDANCE, CROSS, WEIGHT, TOLERANCE, IMAGES = 2.0, 0.8, 2.0, 0.02, 2
+# 0.75 of ten steps are 7, and 8 as the released code counts.
+GUIDANCE, CROSS, WEIGHT, TOLERANCE, IMAGES = 2.0, 0.75, 2.0, 0.02, 2
 PARITIES: tuple[Parity, ...] = ("released", "paper")
-SOURCE, EDITED = ((5,), (6,), (7,)), (((5,), (9,), (7,)), ((5,), (9,), (6,), (7,)))
-"""A caption's words, and those of its edits: one word for another, and one more."""
+SOURCE = ((5,), (6,), (7,))
+"""The words of a caption."""
+EDITED = (((5,), (9,), (7,)), ((5,), (9,), (6,), (7,)), ((5,), (7,), (5,)))
+"""The words of its edits: one word for another, one more, and one removed while another is repeated."""
+SETTINGS: dict[Parity, tuple[TokenAlignment, WeightedWords, InjectionEnd]] = {
+    "released": ("released", "released", "released"),
+    "paper": ("words", "added", "exact"),
+}
+"""How both sides align tokens, which words they weight and when injection ends."""
 
 
 @dataclass(frozen=True)
@@ -108,17 +117,18 @@ def _fast(network: Network, parity: Parity, steps: int) -> tuple[Inverted, Tenso
     table = NoiseSchedule().timetable(steps)
     settings = NullTextSettings(guidance=GUIDANCE, tolerance=TOLERANCE)
     tasks = [
-        EditTask(image, embedding, reweight(_cross(alignment, parity), alignment.added, WEIGHT))
+        EditTask(image, embedding, _cross(alignment, parity, WEIGHT))
         for image in range(IMAGES)
         for alignment, embedding in zip(_alignments(), edited, strict=True)
     ]
     unweighted = [
-        replace(task, cross=_cross(alignment, parity))
+        replace(task, cross=_cross(alignment, parity, 1.0))
         for task, alignment in zip(tasks, _alignments() * IMAGES, strict=True)
     ]
 
     def knobs(sweep: tuple[float, ...]) -> EditSettings:
-        return EditSettings(guidance=GUIDANCE, cross_replace=CROSS, self_replace=sweep)
+        end = SETTINGS[parity][2]
+        return EditSettings(guidance=GUIDANCE, cross_replace=CROSS, self_replace=sweep, injection_end=end)
 
     # The released code weighs words at its first sweep value only: that one is made on the way of the
     # inversion, the others afterwards.
@@ -134,14 +144,17 @@ def _fast(network: Network, parity: Parity, steps: int) -> tuple[Inverted, Tenso
 
 def _plain(network: Network, parity: Parity, steps: int) -> list[ReferenceRun]:
     clean, text, null, edited = network.inputs()
+    tokens, weighted, end = SETTINGS[parity]
     targets = []
     for words, embedding in zip(EDITED, edited, strict=True):
-        carried, added = carried_maps(SOURCE, words, LENGTH, replace=REPLACES[parity])
-        targets.append(Target(embedding[None], carried, dict.fromkeys(added, WEIGHT)))
+        carried, places = carried_maps(
+            SOURCE, words, LENGTH, replace=REPLACES[parity], tokens=tokens, weighted=weighted
+        )
+        targets.append(Target(embedding[None], carried, dict.fromkeys(places, WEIGHT)))
     return [
         reference_run(
             network.plain, clean[number][None], text[number][None], null[None], targets, parity=parity,
-            steps=steps, guidance=GUIDANCE, cross_replace=CROSS, tolerance=TOLERANCE,
+            steps=steps, guidance=GUIDANCE, cross_replace=CROSS, tolerance=TOLERANCE, injection_end=end,
         )
         for number in range(IMAGES)
     ]  # fmt: skip
@@ -155,10 +168,12 @@ def _alignments() -> list[Alignment]:
     return [align(prompt(SOURCE), prompt(words)) for words in EDITED]
 
 
-def _cross(alignment: Alignment, parity: Parity) -> CrossEdit:
+def _cross(alignment: Alignment, parity: Parity, weight: float) -> CrossEdit:
+    tokens, weighted, _ = SETTINGS[parity]
     if REPLACES[parity]:
-        return cross_edit(alignment, LENGTH, word_weight=1.0)
-    return refine(alignment, LENGTH)
+        return cross_edit(alignment, LENGTH, word_weight=weight, tokens=tokens, weighted=weighted)
+    positions = alignment.repeated if weighted == "released" else alignment.added
+    return reweight(refine(alignment, LENGTH, tokens), positions, weight)
 
 
 def _choice(images: Tensor, parity: Parity) -> int | None:

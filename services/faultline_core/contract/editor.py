@@ -8,7 +8,19 @@ from typing import Annotated, Self
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from faultline_core.contract.base import CostedBatchResponse, RequestBody, ResponseBody, Text
-from faultline_core.types import BlobRef, Cost, Decoder, Inversion, Scheduler, Seed, Solver, TimestepSpacing
+from faultline_core.types import (
+    BlobRef,
+    Cost,
+    Decoder,
+    InjectionEnd,
+    Inversion,
+    Scheduler,
+    Seed,
+    Solver,
+    TimestepSpacing,
+    TokenAlignment,
+    WeightedWords,
+)
 
 GENERATED_KIND = "generated-image"
 """The cache kind under which the store keeps images generated from text, keyed by their own digest."""
@@ -72,6 +84,23 @@ class EditorPreset(RequestBody):
         ge=0.0,
         le=10.0,
         description="Factor by which the cross-attention of the added words is multiplied.",
+    )
+    token_alignment: TokenAlignment = Field(
+        default="words",
+        description="How the tokens of the two captions correspond: `words` aligns whole words and lets the "
+        "padding follow the end mark; `released` aligns single tokens where words were added or removed, and "
+        "leaves the padding in place, as prompt-to-prompt's released code does.",
+    )
+    weighted_words: WeightedWords = Field(
+        default="added",
+        description="Words that `word_weight` applies to: `added` means the added words only, `released` "
+        "also every other occurrence of the same words in the edited caption.",
+    )
+    injection_end: InjectionEnd = Field(
+        default="exact",
+        description="How `cross_replace` and `self_replace` become numbers of steps: `exact` rounds the "
+        "fraction of all steps down; `released` counts one step more for `cross_replace`, and rounds as "
+        "floating-point numbers do, so that 0.29 of 100 steps is 28.",
     )
     local_blend: bool = Field(
         default=False,

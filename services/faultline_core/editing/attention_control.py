@@ -1,8 +1,8 @@
-"""Prompt-to-prompt: carry the attention of the source image over to its edits (Hertz et al. 2022)."""
+"""Prompt-to-prompt: edits take over attention maps of their source (Hertz et al. 2022)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from faultline_core.editing.denoiser import AttentionSite
-from faultline_core.editing.prompt_alignment import Alignment
+from faultline_core.editing.prompt_alignment import Alignment, token_origins
 from faultline_core.errors import AttentionNotHooked
+from faultline_core.types import TokenAlignment, WeightedWords
 
 SELF_INJECTION_QUERIES = 32**2
 """Self-attention is injected in layers with at most this many positions, as published."""
@@ -57,28 +58,41 @@ class CrossEdit:
 
 
 def _follow_tails(mapper: Tensor, alignment: Alignment) -> None:
-    """Map the end mark and padding, which carry the whole sentence, in order; the last one fills the rest."""
+    """Map the end mark and the padding in order; the source's last token fills the rest.
+
+    These tokens carry the meaning of the whole sentence, so they are carried over like words.
+    """
     last = mapper.shape[0] - 1
-    for offset, target in enumerate(range(alignment.target_tail, mapper.shape[1])):
-        mapper[min(alignment.source_tail + offset, last), target] = 1.0
+    for offset, target in enumerate(range(alignment.target.tail, mapper.shape[1])):
+        mapper[min(alignment.source.tail + offset, last), target] = 1.0
+
+
+def _stay_in_place(mapper: Tensor, alignment: Alignment) -> None:
+    """Map the end mark to the end mark, and each padding token to the token at its own place."""
+    mapper[alignment.source.tail, alignment.target.tail] = 1.0
+    padding = list(range(alignment.target.tail + 1, mapper.shape[1]))
+    mapper[padding, padding] = 1.0
 
 
 def _carry(mapper: Tensor, source: Sequence[int], target: Sequence[int]) -> None:
-    """Map a word's attention token by token, or evenly over a word with another number of tokens."""
+    """Map a word's attention token by token, or evenly if the other word has another number of tokens."""
     if len(source) == len(target):
         mapper[list(source), list(target)] = 1.0
         return
-    # As in the released code: two tokens for one get half of its map each; one token for two gets their sum.
+    # As in the released code: two tokens that replace one get half of its map each; one that replaces two
+    # gets the sum of theirs.
     for i in source:
         mapper[i, list(target)] = 1.0 / len(target)
 
 
-def _cross_edit(alignment: Alignment, length: int, *, carry_changed: bool) -> CrossEdit:
+def _cross_edit(
+    alignment: Alignment, length: int, *, carry_changed: bool, tails: Callable[[Tensor, Alignment], None]
+) -> CrossEdit:
     # float64 until it is applied to a model's maps, so that a third of a word is rounded only once.
     mapper = torch.zeros(length, length, dtype=torch.float64)
     kept = torch.ones(length, dtype=torch.float64)
     mapper[0, 0] = 1.0
-    _follow_tails(mapper, alignment)
+    tails(mapper, alignment)
     for pair in alignment.pairs:
         if pair.same or (carry_changed and pair.source):
             _carry(mapper, pair.source, pair.target)
@@ -87,14 +101,37 @@ def _cross_edit(alignment: Alignment, length: int, *, carry_changed: bool) -> Cr
     return CrossEdit(mapper[None], kept[None], torch.ones(1, length, dtype=torch.float64))
 
 
-def replace_words(alignment: Alignment, length: int) -> CrossEdit:
-    """Replace: a new word takes the maps of the word that it replaces (section 3.2, word swap)."""
-    return _cross_edit(alignment, length, carry_changed=True)
+def replace_words(alignment: Alignment, length: int, tokens: TokenAlignment = "words") -> CrossEdit:
+    """Replace: a new word takes the maps of the word that it replaces (section 3.2, word swap).
+
+    ``released`` leaves the padding in place. Where a word stands for one of another number of tokens the
+    released `get_replacement_mapper` also gives every later word the map of a neighbour; that is not done.
+    """
+    tails = _stay_in_place if tokens == "released" else _follow_tails
+    return _cross_edit(alignment, length, carry_changed=True, tails=tails)
 
 
-def refine(alignment: Alignment, length: int) -> CrossEdit:
-    """Refine: words in both captions keep the source's maps, new words use their own (section 3.2)."""
-    return _cross_edit(alignment, length, carry_changed=False)
+def refine(alignment: Alignment, length: int, tokens: TokenAlignment = "words") -> CrossEdit:
+    """Refine: words in both captions keep the source's maps, new words use their own (section 3.2).
+
+    ``released`` aligns single tokens instead of words and leaves the padding in place, so that after removed
+    words it stands for the source's last words (`get_refinement_mapper` of the released code).
+    """
+    if tokens == "released":
+        return _refine_tokens(alignment, length)
+    return _cross_edit(alignment, length, carry_changed=False, tails=_follow_tails)
+
+
+def _refine_tokens(alignment: Alignment, length: int) -> CrossEdit:
+    mapper = torch.eye(length, dtype=torch.float64)
+    kept = torch.ones(length, dtype=torch.float64)
+    for place, origin in enumerate(token_origins(alignment.source.ids, alignment.target.ids)):
+        mapper[:, place] = 0.0
+        if origin is None:
+            kept[place] = 0.0
+        else:
+            mapper[origin, place] = 1.0
+    return CrossEdit(mapper[None], kept[None], torch.ones(1, length, dtype=torch.float64))
 
 
 def reweight(edit: CrossEdit, positions: Sequence[int], weight: float) -> CrossEdit:
@@ -104,19 +141,29 @@ def reweight(edit: CrossEdit, positions: Sequence[int], weight: float) -> CrossE
     return replace(edit, gain=gain)
 
 
-def cross_edit(alignment: Alignment, length: int, *, word_weight: float) -> CrossEdit:
+def cross_edit(
+    alignment: Alignment,
+    length: int,
+    *,
+    word_weight: float,
+    tokens: TokenAlignment = "words",
+    weighted: WeightedWords = "added",
+) -> CrossEdit:
     """Return the re-weighted edit of a caption pair: replace if words replace words, otherwise refine.
 
-    LANCE's released code always refines. If every changed word replaces another, its map can be taken over,
-    which keeps position and size; added or removed words have no such map.
+    If every changed word replaces another, it takes over that word's map, which keeps position and size.
+    LANCE's released code refines in this case too.
 
     Args:
         alignment: the alignment of the two captions' tokens.
         length: the number of tokens that the text encoder reads.
         word_weight: the factor on the maps of added words.
+        tokens: how tokens are aligned, as in `replace_words` and `refine`.
+        weighted: ``added`` weights the added words alone, ``released`` every occurrence of the same words.
     """
-    base = replace_words(alignment, length) if alignment.is_replacement else refine(alignment, length)
-    return reweight(base, alignment.added, word_weight)
+    change = replace_words if alignment.is_replacement else refine
+    positions = alignment.repeated if weighted == "released" else alignment.added
+    return reweight(change(alignment, length, tokens), positions, word_weight)
 
 
 @dataclass
@@ -124,8 +171,8 @@ class PromptToPrompt:
     """Attention of one denoiser call whose rows are: sources | targets unconditional | targets conditional.
 
     The unconditional rows are never changed. ``source_of`` (T,) is the source row of each target. ``cross``
-    edits the cross-attention maps, or is None after the steps in which it is active. ``injected`` (T,) says
-    which targets take the source's self-attention. With ``collect``, maps are kept for local blend.
+    edits the cross-attention maps, and is None after the last step with edited maps. ``injected`` (T,) marks
+    the targets that take the source's self-attention. With ``collect``, maps are kept for local blend.
     ``row_map_bytes`` is the size of the maps computed for each source and each target.
     """
 
@@ -140,7 +187,7 @@ class PromptToPrompt:
 
     def __post_init__(self) -> None:
         self._maps: dict[int, list[Tensor]] = {}
-        # Found where the flags are, usually the host: a device would have to be waited for.
+        # Computed where the flags are, usually the host, so that nothing waits for the device.
         self._injected_rows = self.injected.nonzero().flatten().to(self.source_of.device)
 
     @property
@@ -192,7 +239,7 @@ class PromptToPrompt:
         if collect:
             both = torch.cat([source[self.source_of], target])
             self._maps.setdefault(query.shape[2], []).append(both.mean(dim=1))
-        # The unconditional half keeps its own maps: only the pass with the edited caption is controlled.
+        # The unconditional half keeps its own maps: only the half with the edited caption is edited.
         middle = slice(head, tail)
         plain = scaled_dot_product_attention(query[middle], key[middle], value[middle])
         return torch.cat([source @ value[:head], plain, target @ value[tail:]])
@@ -212,7 +259,7 @@ class PromptToPrompt:
                 f"local blend found no cross-attention layer of at most {LOCAL_BLEND_QUERIES} positions; "
                 "set local_blend to false for this model"
             )
-        # Maps of other sizes cannot be averaged with these, and coarser ones would blur the mask.
+        # Maps of other sizes cannot be averaged with these, and coarser maps would blur the mask.
         finest = torch.stack(self._maps[max(self._maps)]).mean(dim=0)
         source, target = finest.chunk(2)
         return source, target

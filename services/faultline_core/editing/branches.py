@@ -1,4 +1,4 @@
-"""The branches of a sweep: targets of edits on their way, parted where one value lets go of the source."""
+"""The branches of a sweep: the targets of edits, split where the injection of one sweep value ends."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from faultline_core.editing.noise_schedule import Timetable
 from faultline_core.editing.solvers.ddim import guide, sampled
 from faultline_core.editing.solvers.solver import DDIM, Move, Solver
 from faultline_core.editing.sweep import Fork
+from faultline_core.stress_test.sweep import cross_steps
+from faultline_core.types import InjectionEnd
 
 
 @dataclass(frozen=True)
 class EditTask:
-    """One edited caption for one inverted image: its embedding (L, D) and how attention is carried over.
+    """One edited caption for one inverted image: its embedding (L, D) and its edit of the attention.
 
-    With ``start`` it goes on from a fork that an earlier edit at larger values of the sweep has left.
+    With ``start`` the edit continues from a fork that an earlier edit at larger sweep values recorded.
     """
 
     source: int
@@ -33,10 +35,12 @@ class EditTask:
 
 @dataclass(frozen=True, kw_only=True)
 class EditSettings:
-    """Knobs of all edits of a call; ``self_replace`` is the sweep. ``batch`` bounds the targets of a call.
+    """Settings of all edits of a call.
 
-    ``fork_steps`` are steps before which injected targets are noted, for later edits to go on from. With
-    guidance 1 the unconditional half has no say, and is not asked for.
+    ``self_replace`` is the sweep. ``batch`` is the greatest number of targets in a denoiser call.
+    ``fork_steps`` are the steps before which injected targets are recorded, so that later edits can continue
+    from them. ``injection_end`` says how ``cross_replace`` and ``self_replace`` become numbers of steps.
+    At guidance 1 the unconditional half is not evaluated, because it would be multiplied by zero.
     """
 
     guidance: float
@@ -45,11 +49,12 @@ class EditSettings:
     batch: int = 16
     fork_steps: tuple[int, ...] = ()
     solver: Solver = field(default_factory=DDIM)
+    injection_end: InjectionEnd = "exact"
 
 
 @dataclass(frozen=True)
 class _Branch:
-    """One target under way, for every sweep value that has not set it apart yet."""
+    """One target and the sweep values that still share it."""
 
     task: int
     latents: Tensor
@@ -61,9 +66,9 @@ class _Branch:
 
 @dataclass(frozen=True)
 class SourceRows:
-    """The images at one step: latents (B, C, H, W), captions (B, L, D), and who pays for their rows.
+    """The images at one step: latents (B, C, H, W), captions (B, L, D), and the owners of their rows.
 
-    Without ``owners`` an image is evaluated only where an edit looks at it, and the edit pays.
+    Without ``owners`` an image is evaluated only where an edit needs it, and the edit is charged.
     """
 
     latents: Tensor
@@ -72,23 +77,25 @@ class SourceRows:
 
 
 class Branches:
-    """All targets of some tasks, from noise to clean, whose owners are ``owners``.
+    """All targets of some tasks, from noise to clean latents; ``owners`` has the owner of each task.
 
-    A step is `part`, then `conditional` and `unconditional` to ask with, then `advance` with the answers.
+    A step calls `part`, then `conditional` and `unconditional` for its evaluations, then `advance` with the
+    answers.
     """
 
     def __init__(
         self, table: Timetable, tasks: Sequence[EditTask], settings: EditSettings, owners: Sequence[Owner]
     ) -> None:
         self._table, self._tasks, self._settings, self._owners = table, tasks, settings, owners
-        self._cross_steps = table.first(settings.cross_replace)
-        self._self_steps = [table.first(fraction) for fraction in settings.self_replace]
+        end = settings.injection_end
+        self._cross_steps = cross_steps(settings.cross_replace, table.steps, end)
+        self._self_steps = [table.first(fraction, end) for fraction in settings.self_replace]
         self._starts = [task.start.step if task.start is not None else 0 for task in tasks]
         self._branches: list[_Branch] = []
-        # Targets in each evaluation of the conditional half.
-        self._asked: list[int] = []
-        # What the last of them were asked beside.
-        self._beside = torch.empty(0)
+        # Number of targets in each evaluation of the conditional half.
+        self._counts: list[int] = []
+        # Source latents of the step under way.
+        self._source_latents = torch.empty(0)
         self.forks: list[list[Fork]] = [[] for _ in tasks]
         late = max(self._starts, default=0)
         if late > min(self._self_steps, default=0):
@@ -96,23 +103,23 @@ class Branches:
 
     @classmethod
     def none(cls, table: Timetable) -> Branches:
-        """No target at all: what is walked is walked for its own sake."""
+        """Return branches without a target, for a walk that makes no edit."""
         return cls(table, (), EditSettings(guidance=1.0, cross_replace=0.0, self_replace=()), ())
 
     @property
     def first_step(self) -> int:
-        """The step before which the first target sets out."""
+        """The step before which the first target starts."""
         return min(self._starts, default=0)
 
     def part(self, index: int, noise: Tensor) -> None:
-        """Let targets set out from ``noise`` (B, C, H, W), and part values that let go before ``index``."""
+        """Start targets at ``noise`` (B, C, H, W), and split off values whose injection ends at ``index``."""
         self._branches += self._starting(index, noise)
         if index in self._settings.fork_steps:
             for branch in self._branches:
                 if branch.injected:
                     self.forks[branch.task].append(Fork(index, branch.latents, branch.heats, branch.earlier))
         parted = [part for branch in self._branches for part in self._parted(branch, index)]
-        # By image: those of one image look at one source row.
+        # Sorted by image: the targets of one image share one source row.
         self._branches = sorted(parted, key=lambda branch: self._tasks[branch.task].source)
 
     def _starting(self, index: int, noise: Tensor) -> Iterator[_Branch]:
@@ -125,8 +132,7 @@ class Branches:
                 yield _Branch(number, noise[task.source], sweep)
 
     def _parted(self, branch: _Branch, index: int) -> Iterator[_Branch]:
-        # A sweep value is a time at which injection ends: paths are equal, bit for bit, until the first one
-        # ends.
+        # A sweep value decides when injection ends. Until the first one ends, their paths are bit-identical.
         held = tuple(value for value in branch.sweep if self._self_steps[value] > index)
         freed = tuple(value for value in branch.sweep if self._self_steps[value] <= index)
         if held:
@@ -135,14 +141,14 @@ class Branches:
             yield replace(branch, sweep=freed, injected=False)
 
     def conditional(self, index: int, sources: SourceRows) -> list[Evaluation]:
-        """Ask for the edited captions' half, one evaluation an image, its source in the first row.
+        """Return the evaluations under the edited captions, one for each image, its source in the first row.
 
-        Where sources have owners, every image is asked for, the first row always being its source;
-        else only images that have targets are, without the source once nothing is carried over.
+        If sources have owners, every image is evaluated, and the first row is always its source. Otherwise
+        only images with targets are, and the source is left out once no attention is carried over.
         """
-        images, self._beside = self._images(), sources.latents
+        images, self._source_latents = self._images(), sources.latents
         chosen = range(len(sources.latents)) if sources.owners is not None else sorted(set(images))
-        self._asked = [images.count(image) for image in chosen]
+        self._counts = [images.count(image) for image in chosen]
         return [self._conditional(index, image, sources) for image in chosen]
 
     def _conditional(self, index: int, image: int, sources: SourceRows) -> Evaluation:
@@ -154,13 +160,13 @@ class Branches:
         owners = [self._owners[branch.task] for branch in branches]
         if sources.owners is not None or carry is not None or self._settings.solver.compares:
             latents, text = [sources.latents[one], *latents], [sources.text[one], *text]
-            # First come, first charged, where edits pay.
+            # If edits are charged, the first one is charged for the shared source.
             owners = [sources.owners[image] if sources.owners is not None else owners[0], *owners]
         asked = sampled(self._table, index, torch.cat(latents), torch.cat(text), owners)
         return replace(asked, carry=carry)
 
     def _carry(self, branches: Sequence[_Branch], index: int) -> Carry | None:
-        """Say what is carried over at step ``index``; None once targets no longer look at their source."""
+        """Return what is carried over at step ``index``, or None once targets no longer need their source."""
         tasks = [self._tasks[branch.task] for branch in branches]
         crossed = index < self._cross_steps and bool(tasks)
         injected = tuple(branch.injected for branch in branches)
@@ -171,13 +177,14 @@ class Branches:
         return Carry(cross, injected, collect)
 
     def _images(self) -> list[int]:
-        """The source of each target."""
+        """Return the index of each target's source."""
         return [self._tasks[branch.task].source for branch in self._branches]
 
     def unconditional(self, index: int, uncond: Tensor) -> list[Evaluation]:
-        """Ask for the other half under the images' embeddings (B, L, D), in the order of the targets.
+        """Return the evaluations under the images' null embeddings (B, L, D), in the order of the targets.
 
-        Where targets are compared with their sources these are asked about as well, so that both are guided.
+        If the solver compares targets with their sources, the sources are evaluated too, so that both are
+        guided.
         """
         if not self._branches or self._settings.guidance == 1.0:
             return []
@@ -186,17 +193,17 @@ class Branches:
         latents = torch.stack([branch.latents for branch in self._branches])
         asked = [sampled(self._table, index, latents, uncond[images], owners)]
         if self._settings.solver.compares:
-            # Targets come image by image: the first of each pays.
+            # Targets are sorted by image: the first of each image is charged.
             first = dict(reversed(list(zip(images, owners, strict=True))))
             shown = sorted(first)
             payers = [first[image] for image in shown]
-            asked.append(sampled(self._table, index, self._beside[shown], uncond[shown], payers))
+            asked.append(sampled(self._table, index, self._source_latents[shown], uncond[shown], payers))
         return asked
 
     def advance(
         self, index: int, cond: Sequence[Answer], uncond: Sequence[Answer], sources_next: Tensor
     ) -> None:
-        """Step all targets; ``sources_next`` (B, C, H, W) is where their images get to."""
+        """Advance all targets by one step; ``sources_next`` (B, C, H, W) are their images' next latents."""
         if not self._branches:
             return
         moved, earlier = self._settings.solver.advance(
@@ -224,14 +231,14 @@ class Branches:
         shown = torch.cat([answer.output[:1] for answer, count in self._counted(cond) if count])
         guided = self._guided(uncond[1:], shown)
         rows = [sorted(set(images)).index(image) for image in images]
-        return replace(move, source=self._beside[images], source_output=guided[rows])
+        return replace(move, source=self._source_latents[images], source_output=guided[rows])
 
     def _guided(self, uncond: Sequence[Answer], cond: Tensor) -> Tensor:
         return guide(uncond[0].output, cond, self._settings.guidance) if uncond else cond
 
     def _counted(self, cond: Sequence[Answer]) -> list[tuple[Answer, int]]:
-        """Each answer of the conditional half with the number of its targets."""
-        return list(zip(cond, self._asked, strict=True))
+        """Return each answer of the conditional half with the number of its targets."""
+        return list(zip(cond, self._counts, strict=True))
 
     def _blended(
         self, branch: _Branch, maps: tuple[Tensor, Tensor] | None, index: int, sources_next: Tensor
@@ -242,18 +249,18 @@ class Branches:
         heats = torch.stack(
             [word_heat(maps[0], task.blend_words.source), word_heat(maps[1], task.blend_words.target)]
         )
-        # Summed over the steps so far, as published: single steps look at too little of an object.
+        # Summed over the steps so far, as published: the map of a single step covers only part of an object.
         if branch.heats is not None:
             heats = heats + branch.heats
         latents = branch.latents
-        # LANCE's released step callback hands the latents back unchanged, so its local blend never acts.
+        # LANCE's released step callback returns the latents unchanged, so its local blend has no effect.
         if index >= self._table.first(START_FRACTION):
-            # Latents have moved one level on by now, so the source is read one level on as well.
+            # The target has already advanced by one noise level, so the source's next latents are used.
             latents = blend(sources_next[task.source], latents, heats)
         return replace(branch, latents=latents, heats=heats)
 
     def collect(self) -> Tensor:
-        """Return the latents (tasks, sweep, C, H, W) arrived at."""
+        """Return the clean latents (tasks, sweep, C, H, W)."""
         found = {(branch.task, value): branch.latents for branch in self._branches for value in branch.sweep}
         sweep = range(len(self._self_steps))
         return torch.stack(
@@ -262,7 +269,7 @@ class Branches:
 
 
 def _maps(answer: Answer, targets: int) -> list[tuple[Tensor, Tensor] | None]:
-    """Pair the word maps (queries, L) of each target's source and its own; None where nobody asked."""
+    """Return the word maps (queries, L) of each target's source and its own; None if none were collected."""
     if not answer.maps:
         return [None] * targets
     return [pair for part in answer.maps for pair in zip(part.source, part.target, strict=True)]

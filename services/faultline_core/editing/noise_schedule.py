@@ -9,7 +9,7 @@ import torch
 
 from faultline_core.errors import InvalidRequest
 from faultline_core.stress_test.sweep import leading_steps
-from faultline_core.types import TimestepSpacing
+from faultline_core.types import InjectionEnd, TimestepSpacing
 
 BetaSchedule = Literal["linear", "scaled_linear"]
 PredictionType = Literal["epsilon", "v_prediction"]
@@ -102,6 +102,6 @@ class Timetable:
         """Number of denoising steps."""
         return len(self.timesteps)
 
-    def first(self, fraction: float) -> int:
+    def first(self, fraction: float, end: InjectionEnd = "exact") -> int:
         """Return the number of leading steps that make up ``fraction`` of all."""
-        return leading_steps(fraction, self.steps)
+        return leading_steps(fraction, self.steps, end)

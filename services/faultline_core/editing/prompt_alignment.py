@@ -1,20 +1,22 @@
-"""Which tokens of an edited caption stand for which of the original: a word-level sequence alignment."""
+"""Alignment of an edited caption's words and tokens with those of the original caption."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from faultline_core.errors import InvalidRequest
 
 GAP_COST, SUBSTITUTION_COST = 2, 3
-"""A substitution is cheaper than removing one word and adding another, dearer than keeping one word more."""
+"""A substitution costs less than a removal and an addition, so that words replace words; keeping one word
+more outweighs three substitutions."""
 
 
 @dataclass(frozen=True)
 class TokenizedPrompt:
-    """A caption as the text encoder reads it, without padding.
+    """The tokens of a caption, without padding.
 
-    ``words`` names the word each token belongs to, None for the marks of beginning and end.
+    ``words`` has the index of the word that each token belongs to, None for the begin and end marks.
     """
 
     ids: tuple[int, ...]
@@ -27,7 +29,7 @@ class TokenizedPrompt:
             )
 
     def spans(self) -> list[tuple[int, ...]]:
-        """Token positions of each word, in order."""
+        """Return the token positions of each word, in order."""
         places: dict[int, list[int]] = {}
         for position, word in enumerate(self.words):
             if word is not None:
@@ -36,14 +38,14 @@ class TokenizedPrompt:
 
     @property
     def tail(self) -> int:
-        """Position of the first token after the last word: the end mark, padding behind it."""
-        # An empty caption has no word: its end mark stands right behind the begin mark.
+        """Position of the end mark: the first token after the last word, followed by padding."""
+        # An empty caption has no word: its end mark follows the begin mark.
         return 1 + max((i for i, word in enumerate(self.words) if word is not None), default=0)
 
 
 @dataclass(frozen=True)
 class WordPair:
-    """Token positions of a word in both captions; an empty side is a word added or removed."""
+    """Token positions of a word in both captions; one side is empty if the word was added or removed."""
 
     source: tuple[int, ...]
     target: tuple[int, ...]
@@ -52,11 +54,11 @@ class WordPair:
 
 @dataclass(frozen=True)
 class Alignment:
-    """How two captions correspond word by word; from ``*_tail`` on, end marks and padding do so in order."""
+    """How two captions correspond, word by word."""
 
+    source: TokenizedPrompt
+    target: TokenizedPrompt
     pairs: tuple[WordPair, ...]
-    source_tail: int
-    target_tail: int
 
     @property
     def removed(self) -> tuple[int, ...]:
@@ -69,13 +71,29 @@ class Alignment:
         return tuple(position for pair in self.pairs if not pair.same for position in pair.target)
 
     @property
+    def repeated(self) -> tuple[int, ...]:
+        """Token positions, in the edited caption, of every occurrence of the words that are new.
+
+        The added words and any equal words that both captions have (`get_word_inds` of the released code).
+        """
+        new = {self._word(pair) for pair in self.pairs if not pair.same}
+        return tuple(place for pair in self.pairs if self._word(pair) in new for place in pair.target)
+
+    def _word(self, pair: WordPair) -> tuple[int, ...]:
+        """Token ids of the pair's word in the edited caption."""
+        return tuple(self.target.ids[place] for place in pair.target)
+
+    @property
     def is_replacement(self) -> bool:
-        """Say whether each word stands for exactly one word of the other caption, none added or removed."""
+        """Whether every word stands for exactly one word of the other caption."""
         return all(pair.source and pair.target for pair in self.pairs)
 
 
 def align(source: TokenizedPrompt, target: TokenizedPrompt) -> Alignment:
-    """Align two captions by least cost (Needleman and Wunsch 1970); equal words have equal tokens."""
+    """Align the words of two captions at least cost (Needleman and Wunsch 1970).
+
+    Words are equal if all their tokens are.
+    """
     here, there = source.spans(), target.spans()
     here_ids = [tuple(source.ids[i] for i in span) for span in here]
     there_ids = [tuple(target.ids[i] for i in span) for span in there]
@@ -84,8 +102,7 @@ def align(source: TokenizedPrompt, target: TokenizedPrompt) -> Alignment:
     i, j = len(here), len(there)
     while i or j:
         same = i > 0 and j > 0 and here_ids[i - 1] == there_ids[j - 1]
-        # Diagonal first: of two equally cheap alignments the one in which a word stands for a word, since
-        # only such pairs have a map to hand over.
+        # Of two alignments with equal cost the one that pairs words is taken: only pairs have a map to carry.
         if i and j and costs[i][j] == costs[i - 1][j - 1] + (0 if same else SUBSTITUTION_COST):
             i, j = i - 1, j - 1
             pairs.append(WordPair(here[i], there[j], same))
@@ -95,7 +112,40 @@ def align(source: TokenizedPrompt, target: TokenizedPrompt) -> Alignment:
         else:
             i -= 1
             pairs.append(WordPair(here[i], (), same=False))
-    return Alignment(tuple(reversed(pairs)), source.tail, target.tail)
+    return Alignment(source, target, tuple(reversed(pairs)))
+
+
+def token_origins(source: Sequence[int], target: Sequence[int]) -> list[int | None]:
+    """Return for each token of the target the equal token of the source that it comes from, or None.
+
+    A longest common subsequence of tokens. Of equally long ones it is the one of prompt-to-prompt's released
+    code (`get_mapper` with gap 0, match 1, mismatch -1), which reads both from the end and prefers a token
+    that was added to one that was removed, and that to a pair.
+    """
+    lengths = _common_lengths(source, target)
+    origins: list[int | None] = [None] * len(target)
+    i, j = len(source), len(target)
+    while i and j:
+        if lengths[i][j] == lengths[i][j - 1]:
+            j -= 1
+        elif lengths[i][j] == lengths[i - 1][j]:
+            i -= 1
+        else:
+            i, j = i - 1, j - 1
+            origins[j] = i
+    return origins
+
+
+def _common_lengths(source: Sequence[int], target: Sequence[int]) -> list[list[int]]:
+    """Length of the longest common subsequence of each pair of beginnings."""
+    table = [[0] * (len(target) + 1)]
+    for token in source:
+        row = [0]
+        for j, other in enumerate(target):
+            pair = table[-1][j] + 1 if token == other else 0
+            row.append(max(pair, table[-1][j + 1], row[-1]))
+        table.append(row)
+    return table
 
 
 def _costs(source: list[tuple[int, ...]], target: list[tuple[int, ...]]) -> list[list[int]]:

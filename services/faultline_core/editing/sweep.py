@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from faultline_core.editing.noise_schedule import Timetable
+from faultline_core.types import InjectionEnd
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,14 @@ class Fork:
     earlier: Tensor | None = None
 
 
-def fork_steps(table: Timetable, values: Iterable[float]) -> tuple[int, ...]:
+def fork_steps(table: Timetable, values: Iterable[float], end: InjectionEnd = "exact") -> tuple[int, ...]:
     """Return the steps (> 0), ascending, at which injection ends for ``values`` of self_replace."""
-    return tuple(sorted({table.first(value) for value in values} - {0}))
+    return tuple(sorted({table.first(value, end) for value in values} - {0}))
 
 
-def latest_fork(forks: Sequence[Fork], table: Timetable, values: Iterable[float]) -> Fork | None:
+def latest_fork(
+    forks: Sequence[Fork], table: Timetable, values: Iterable[float], end: InjectionEnd = "exact"
+) -> Fork | None:
     """Return the latest fork that edits at all of ``values`` pass through, or None."""
-    end = min(table.first(value) for value in values)
-    return max((fork for fork in forks if fork.step <= end), key=lambda fork: fork.step, default=None)
+    first = min(table.first(value, end) for value in values)
+    return max((fork for fork in forks if fork.step <= first), key=lambda fork: fork.step, default=None)

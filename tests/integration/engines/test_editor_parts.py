@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -15,9 +16,17 @@ from diffusers import DDIMScheduler, EulerDiscreteScheduler
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
 from evaluation.reference.same_answers import FLOAT32
+from faultline_core.contract.editor import EditItem, EditorPreset, EditRequest
+from faultline_core.editing.attention_control import cross_edit
+from faultline_core.editing.noise_schedule import NoiseSchedule
+from faultline_core.editing.prompt_alignment import align
 from faultline_core.errors import InvalidRequest, PromptTooLong
+from faultline_core.types import BlobRef
 from faultline_miniature.training.tokenizer import build_tokenizer
+from faultline_services.editor.caches import captioned
+from faultline_services.editor.edits.settings import edit_settings, edit_tasks
 from faultline_services.editor.latent_codec import EXACT_PSNR_DB, LatentCodec, centre_crop, psnr_db
+from faultline_services.editor.pipeline import Pipeline
 from faultline_services.editor.prompts import PromptEncoder
 from faultline_services.editor.unet.unet_denoiser import schedule_from_config
 
@@ -161,3 +170,27 @@ def test_every_scheduler_configuration_gives_its_training_noise_levels(predictio
     euler = schedule_from_config(dict(EulerDiscreteScheduler(**options).config))
     assert (ddim.train_steps, ddim.prediction) == (euler.train_steps, euler.prediction) == (500, prediction)
     assert ddim.alphas_cumprod().allclose(euler.alphas_cumprod())
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_an_edit_takes_alignment_weights_and_ends_from_its_preset(released: bool) -> None:
+    prompts = PromptEncoder(letters(), text_encoder(20, 60))
+    settings = {"token_alignment": "released", "weighted_words": "released", "injection_end": "released"}
+    preset = EditorPreset.model_validate(settings if released else {})
+    item = EditItem(image=BlobRef("0" * 64), caption="a cat", edited_caption="a cat a dog")
+    pipeline = cast(Pipeline, SimpleNamespace(prompts=prompts))
+    [task] = edit_tasks(pipeline, [item], [captioned(item)], preset)
+    aligned = align(prompts.tokenize(item.caption), prompts.tokenize(item.edited_caption))
+    expected = cross_edit(
+        aligned,
+        prompts.length,
+        word_weight=2.0,
+        tokens="released" if released else "words",
+        weighted="released" if released else "added",
+    )
+    assert torch.equal(task.cross.mapper, expected.mapper.float())
+    assert torch.equal(task.cross.gain, expected.gain.float())
+    assert task.cross.gain[0, 1] == (2.0 if released else 1.0)
+    request = EditRequest(items=[item], preset=preset)
+    table = NoiseSchedule().timetable(preset.steps)
+    assert edit_settings(request, table, 2.0, batch=1).injection_end == preset.injection_end

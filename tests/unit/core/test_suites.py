@@ -174,8 +174,17 @@ def test_the_lance_preset_has_the_papers_values_in_the_miniature() -> None:
 
 def test_the_miniature_null_text_preset_is_lance_at_its_own_guidance() -> None:
     presets = load_suite("miniature").editor.presets
-    tuned = {"guidance": presets["null-text"].guidance, "cross_replace": presets["null-text"].cross_replace}
+    ours = {"guidance", "cross_replace", "token_alignment", "weighted_words", "injection_end"}
+    tuned = presets["null-text"].model_dump(include=ours)
     assert presets["lance"].model_copy(update=tuned) == presets["null-text"]
+
+
+@pytest.mark.paper("LANCE-C-p2p-alignment", "LANCE-C-p2p-occurrences", "LANCE-C-p2p-ends")
+def test_only_the_lance_preset_edits_attention_as_the_released_code() -> None:
+    for suite in map(load_suite, suite_names()):
+        for name, preset in suite.editor.presets.items():
+            found = {preset.token_alignment, preset.weighted_words, preset.injection_end}
+            assert found == ({"released"} if name == "lance" else {"words", "added", "exact"})
 
 
 def test_the_miniature_learns_tokens_from_a_third_of_the_papers_samples() -> None:

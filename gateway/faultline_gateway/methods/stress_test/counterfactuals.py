@@ -32,7 +32,8 @@ async def make_counterfactuals(
     """
     preset, drafts = attempt.config.preset, dict[str, Draft]()
     trying = [Sweep(kept) for kept in edits]
-    for values in rounds(preset.self_replace, preset.steps, attempt.config.request.selection):
+    selection = attempt.config.request.selection
+    for values in rounds(preset.self_replace, preset.steps, selection, preset.injection_end):
         decoder: Decoder = "preview" if preset.preview else "full"
         edited = await edit(attempt, source, caption, trying, values, services, decoder=decoder)
         trying, chosen = [], list[Chosen]()

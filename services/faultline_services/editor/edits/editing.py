@@ -123,7 +123,7 @@ def _edit(
     table = preset_timetable(pipeline.schedule, preset)
     # All edits of an image share its trajectory, which is stacked only once.
     images = list(dict.fromkeys(captioned(item) for item in items.values()))
-    starts = [latest_fork(known[index], table, request.values) for index in items]
+    starts = [latest_fork(known[index], table, request.values, preset.injection_end) for index in items]
     tasks = edit_tasks(pipeline, list(items.values()), images, preset)
     with pipeline.denoiser.guided(preset.guidance) as guidance:
         return edit(

@@ -74,7 +74,8 @@ def edit_settings(request: EditRequest, table: Timetable, guidance: float, *, ba
         cross_replace=preset.cross_replace,
         self_replace=request.values,
         batch=batch,
-        fork_steps=fork_steps(table, set(preset.self_replace) - set(request.values)),
+        fork_steps=fork_steps(table, set(preset.self_replace) - set(request.values), preset.injection_end),
+        injection_end=preset.injection_end,
         solver=SOLVERS[preset.solver],
     )
 
@@ -88,14 +89,21 @@ def edit_tasks(
         pipeline: its tokenizer and text encoder.
         items: the edits, one task each.
         images: the inverted images of the call, to which the tasks refer by place.
-        preset: the weight of new words, and whether edits are blended into their image locally.
+        preset: how tokens are aligned, which words are weighted and how much, and whether edits are blended
+            into their image locally.
     """
     prompts = pipeline.prompts
     texts = prompts.encode([item.edited_caption for item in items]) if items else ()
     tasks = []
     for item, text in zip(items, texts, strict=True):
         aligned = align(prompts.tokenize(item.caption), prompts.tokenize(item.edited_caption))
-        cross = cross_edit(aligned, prompts.length, word_weight=preset.word_weight).to(text)
+        cross = cross_edit(
+            aligned,
+            prompts.length,
+            word_weight=preset.word_weight,
+            tokens=preset.token_alignment,
+            weighted=preset.weighted_words,
+        ).to(text)
         words = BlendWords.of(aligned, prompts.length) if preset.local_blend else None
         tasks.append(EditTask(images.index(captioned(item)), text, cross, words))
     return tasks

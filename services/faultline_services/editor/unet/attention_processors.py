@@ -1,4 +1,4 @@
-"""The seam between a diffusers UNet and the attention controls of the core."""
+"""Attention processors that connect a diffusers UNet to the attention controls of the core."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ LAYER_NAMES = {"attn1": False, "attn2": True}
 
 
 class ControlSeat:
-    """Holds the control of the UNet call under way; None means plain attention."""
+    """Holds the control of the current UNet call; None means plain attention."""
 
     def __init__(self) -> None:
         self.control: AttentionControl | None = None
-        # Invariant: while one call runs, every layer sees that call's control and no other.
+        # Invariant: during a call every layer sees that call's control and no other.
         self._one_call = Lock()
 
     @contextmanager
     def taken_by(self, control: AttentionControl | None) -> Iterator[None]:
-        """Seat ``control`` for the length of one UNet call."""
+        """Set ``control`` for the duration of one UNet call."""
         with self._one_call:
             self.control = control
             try:
@@ -41,7 +41,7 @@ class ControlSeat:
 
 
 class SiteProcessor:
-    """diffusers' attention processor of one layer: projections here, attention by the seated control."""
+    """diffusers' attention processor of one layer: it projects, and the current control attends."""
 
     def __init__(self, site: AttentionSite, seat: ControlSeat) -> None:
         self.site = site
@@ -65,13 +65,14 @@ class SiteProcessor:
         key = _split_heads(attn.to_k(context), attn.heads)
         value = _split_heads(attn.to_v(context), attn.heads)
         control = self._seat.control
-        # The fused kernel never forms the map; only a controlled call pays for forming it.
+        # The fused kernel does not store the map; only a controlled call may need it.
         if control is None:
             attended = scaled_dot_product_attention(query, key, value)
         else:
             attended = control.attend(self.site, query, key, value)
         merged = attended.transpose(1, 2).flatten(2)
-        # What else diffusers' own processor does (dropout, norm, residual) is off in transformer blocks.
+        # The other operations of diffusers' own processor (dropout, norm, residual) are off in transformer
+        # blocks.
         output: Tensor = attn.to_out[0](merged)
         return output
 
@@ -82,7 +83,7 @@ def _split_heads(projected: Tensor, heads: int) -> Tensor:
 
 
 def attention_sites(unet: UNet2DConditionModel) -> list[AttentionSite]:
-    """Name every self- and cross-attention layer of the UNet's transformer blocks, found by module name."""
+    """Return every self- and cross-attention layer of the UNet's transformer blocks, found by module name."""
     names = [(name, name.rpartition(".")[2]) for name, _ in unet.named_modules()]
     return [AttentionSite(name, LAYER_NAMES[layer]) for name, layer in names if layer in LAYER_NAMES]
 
@@ -100,7 +101,7 @@ def attach(unet: UNet2DConditionModel) -> ControlSeat:
     known = unet.attn_processors
     _refuse_unexpected(unet, sites, [name.removesuffix(".processor") for name in known])
     unet.set_attn_processor({**known, **processors})
-    # Asked of the model again: diffusers has renamed layers before, and then edits silently did nothing.
+    # Read back from the model: diffusers has renamed layers before, and edits then silently did nothing.
     hooked = [name for name, taken in unet.attn_processors.items() if isinstance(taken, SiteProcessor)]
     if len(hooked) != len(sites):
         raise AttentionNotHooked(
@@ -112,14 +113,14 @@ def attach(unet: UNet2DConditionModel) -> ControlSeat:
 def _refuse_unexpected(
     unet: UNet2DConditionModel, sites: Sequence[AttentionSite], places: Sequence[str]
 ) -> None:
-    """Refuse a model of which an edit would control too little, or something other than it means to."""
+    """Refuse a model in which an edit would miss attention layers or control layers of another kind."""
     cross = sum(site.is_cross for site in sites)
     found = f"{len(sites) - cross} self- and {cross} cross-attention layers in transformer blocks"
-    # Layers of other blocks would compute on by themselves, and the edit would leave the source's layout.
+    # Layers of other blocks would not be controlled, and the edit would lose the source's layout.
     others = sorted(set(places) - {site.name for site in sites})
     closed = sorted({site.name for site in sites} - set(places))
     modules = dict(unet.named_modules())
-    # Some releases of the library say it of a layer; one that says nothing is taken at its name.
+    # Only some diffusers releases mark cross-attention layers; without the mark the name decides.
     misnamed = [
         site.name
         for site in sites

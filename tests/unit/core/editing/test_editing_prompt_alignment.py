@@ -60,7 +60,7 @@ def test_words_of_several_tokens_stay_together() -> None:
         ((2, 3), (2,), False),
         ((4,), (3,), True),
     ]
-    assert (alignment.source_tail, alignment.target_tail) == (5, 4)
+    assert (alignment.source.tail, alignment.target.tail) == (5, 4)
 
 
 def test_words_are_equal_only_if_all_their_tokens_are() -> None:

@@ -21,6 +21,7 @@ from evaluation.reference.reference_run import (
 from evaluation.reference.toy_denoisers import LENGTH, WIDTH, TinyAttention, draw
 from faultline_core.editing.attention_control import cross_edit, refine, reweight
 from faultline_core.editing.prompt_alignment import TokenizedPrompt, align
+from faultline_core.types import TokenAlignment, WeightedWords
 
 CLEAN, TEXT = draw(1, 2, 4, 4, seed=5), draw(1, LENGTH, WIDTH, seed=6)
 NULL = draw(1, LENGTH, WIDTH, seed=9)
@@ -81,6 +82,7 @@ PAIRS: dict[str, tuple[list[Word], list[Word]]] = {
     "insertion": ([PHOTO, DOG], [PHOTO, BIG, DOG]),
     "removal": ([PHOTO, BIG, DOG], [PHOTO, DOG]),
     "two places": ([DOG, ON, SNOW, PHOTO], [SNOW, DOG, PHOTO, BIG]),
+    "repetition": ([DOG, ON, SNOW], [DOG, SNOW, DOG]),
     "nothing": ([DOG, ON], [DOG, ON]),
     "nothing in common": ([DOG], [SNOW, ON]),
 }
@@ -92,10 +94,14 @@ def prompt(words: list[Word]) -> TokenizedPrompt:
 
 
 @pytest.mark.parametrize("replace", [True, False])
+@pytest.mark.parametrize("tokens", ["words", "released"])
+@pytest.mark.parametrize("weighted", ["added", "released"])
 @pytest.mark.parametrize("case", sorted(PAIRS))
-def test_oracle_word_maps_match_the_product(case: str, replace: bool) -> None:
+def test_oracle_word_maps_match_the_product(
+    case: str, replace: bool, tokens: TokenAlignment, weighted: WeightedWords
+) -> None:
     source, target = PAIRS[case]
-    carried, added = carried_maps(source, target, 9, replace=replace)
+    carried, added = carried_maps(source, target, 9, replace=replace, tokens=tokens, weighted=weighted)
     mapper, kept, gain = torch.zeros(9, 9), torch.zeros(9), torch.ones(9)
     for place, parts in carried.items():
         kept[place] = 1.0
@@ -103,9 +109,10 @@ def test_oracle_word_maps_match_the_product(case: str, replace: bool) -> None:
             mapper[origin, place] = weight
     gain[added] = 2.0
     aligned = align(prompt(source), prompt(target))
-    product = cross_edit(aligned, 9, word_weight=2.0)
+    product = cross_edit(aligned, 9, word_weight=2.0, tokens=tokens, weighted=weighted)
     if not replace:
-        product = reweight(refine(aligned, 9), aligned.added, 2.0)
+        positions = aligned.repeated if weighted == "released" else aligned.added
+        product = reweight(refine(aligned, 9, tokens), positions, 2.0)
     assert torch.equal(product.kept[0].float(), kept)
     assert torch.equal(product.mapper[0].float(), mapper * kept)
     assert torch.equal(product.gain[0].float(), gain)
