@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from faultline_core.contract.perturber import WordSpan
 from faultline_core.contract.runs import Item, ItemResult, PredictionPair
-from faultline_core.statistics.bootstrap import by_source
-from faultline_core.statistics.contrast import Contrast, PlaceboEffects
+from faultline_core.statistics.contrast import Contrast
 from faultline_core.stress_test.insights import Effect, phrase
 from faultline_core.types import EditType, ItemKind
 
@@ -25,8 +24,13 @@ class Shot:
 
     @property
     def source(self) -> str:
-        """The unit of every estimate."""
+        """The image that this one was made from; its original and its controls have the same."""
         return self.item.item_group
+
+    @property
+    def unit(self) -> str:
+        """The unit of every estimate: the source."""
+        return self.source
 
     @property
     def delta_p(self) -> float:
@@ -107,21 +111,33 @@ class Evidence:
         """The kept edits of one type."""
         return [shot for shot in self.edits if shot.item.edit_type == edit_type]
 
-    def contrast(self, shots: Iterable[Shot]) -> Contrast | None:
-        """The drop of p(true class) from the reconstruction, beyond the class's placebo effect."""
-        beyond = ((shot.source, self._beyond(shot)) for shot in shots)
-        return self.placebo_effects.contrast(
-            by_source((source, drop) for source, drop in beyond if drop is not None)
+    def contrast(self, shots: Sequence[Shot]) -> Contrast | None:
+        """The fall of p(true class) beyond each source's own placebo."""
+        return self._beyond_placebo(shots, lambda shot: 1.0 - shot.after.p_true)
+
+    def mistakes(self, shots: Sequence[Shot]) -> Contrast | None:
+        """The rise of the share of wrong answers beyond each source's own placebo."""
+        return self._beyond_placebo(shots, lambda shot: float(shot.after.rank_true > 1))
+
+    def _beyond_placebo(self, shots: Sequence[Shot], loss: Callable[[Shot], float]) -> Contrast | None:
+        places = {shot.source: index for index, shot in enumerate(self._own_placebos)}
+        kept = [shot for shot in shots if shot.source in places]
+        return Contrast.between(
+            [loss(shot) for shot in kept],
+            [places[shot.source] for shot in kept],
+            [loss(shot) for shot in self._own_placebos],
+            groups=[shot.unit for shot in self._own_placebos],
         )
 
     @cached_property
-    def placebo_effects(self) -> PlaceboEffects:
-        """p(true class) of the reconstruction minus that of the placebo, by source."""
-        pairs = ((shot.source, self._beyond(shot)) for shot in self.placebos)
-        return PlaceboEffects(
-            classes={shot.source: shot.item.label for shot in self.everything},
-            effects={source: effect for source, effect in pairs if effect is not None},
-        )
+    def _own_placebos(self) -> list[Shot]:
+        """One placebo of each source that has any."""
+        return list({shot.source: shot for shot in reversed(self.placebos)}.values())
+
+    @cached_property
+    def by_item(self) -> dict[str, Shot]:
+        """The kept edits by the id of their item."""
+        return {shot.item.id: shot for shot in self.edits}
 
     @cached_property
     def effects(self) -> list[Effect]:
