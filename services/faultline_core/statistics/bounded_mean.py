@@ -8,8 +8,12 @@ from numpy.typing import ArrayLike
 from faultline_core.statistics.bootstrap import CONFIDENCE, DRAWS, Floats, bootstrap_mean
 from faultline_core.types import Estimate
 
-LEAST_SOURCES_FOR_HULL = 30
-"""With fewer sources, a rare loss that none of them shows leaves the bootstrap's interval far too narrow."""
+LEAST_SOURCES_FOR_HULL = 40
+"""With fewer sources, a rare loss that few of them show leaves the bootstrap's interval too narrow.
+
+Of losses that hit one image in twelve it covers 0.59 on 6 sources, 0.68 on 10, 0.84 on 20, 0.89 on 30 and
+0.94 on 40 (400 replicates each).
+"""
 
 _BETS = np.arange(1, 9) / 8.0
 _WEIGHTS = np.array([1 / 14] * 7 + [1 / 2])
@@ -25,7 +29,7 @@ def bounded_mean(
     bounds: tuple[float, float] = (-1.0, 1.0),
     draws: int = DRAWS,
 ) -> Estimate:
-    """Return the mean over sources with a 95 % interval: by betting below 30 sources, else by bootstrap.
+    """Return the mean over sources with a 95 % interval: by betting below 40 sources, else by bootstrap.
 
     Args:
         values: one value per source (n,), all within ``bounds``.

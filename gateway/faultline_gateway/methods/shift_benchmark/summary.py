@@ -62,7 +62,9 @@ def summarize(
         usage = recorded.usage.get(source, Usage())
         verdicts = evidence.judged(config.clip, limits.least(evidence.conditions, evidence.classes), least)
         left_out = None if folder is None else folder.left_out(usage.unsearched, config)
-        sources[source] = summarize_source(evidence, verdicts, usage, real, thresholds, estimator, left_out)
+        sources[source] = summarize_source(
+            evidence, verdicts, usage, real, thresholds, estimator, left_out, suite=config.suite
+        )
         judged.append((evidence, verdicts.kept))
     real_summary = summarize_real(real, limits)
     return ShiftBenchmarkSummary(
