@@ -25,10 +25,11 @@ def simulate(replicates: int, seed: int, cells: Mapping[str, Cell] = CELLS) -> d
     """Return every rate with its interval, its limit and whether it holds."""
     figures = {}
     for index, (name, cell) in enumerate(tqdm(cells.items(), desc="rates")):
-        rate = cell.simulate(replicates, np.random.default_rng([seed, index]))
+        rate, width = cell.simulate(replicates, np.random.default_rng([seed, index]))
         figures[name] = {
             "defect": cell.defect,
             "rate": rate.model_dump(),
+            "mean_width": width,
             "limit": cell.limit,
             "side": "at most" if cell.most else "at least",
             "holds": cell.holds(rate, len(cells)),

@@ -17,6 +17,9 @@ from .intervals import beyond_placebo, mean_change, plain_share
 from .placebo_tests import any_lost_accuracy, changes_of_words, false_alarms, few_placebos, power
 from .world import Noise
 
+Draw = Callable[[int, Generator], Estimate | tuple[Estimate, float]]
+"""Simulates a rate, and for coverages the mean width of the intervals."""
+
 _SURE = 1e-3
 
 
@@ -28,23 +31,21 @@ class Cell:
     """
 
     defect: str
-    draw: Callable[[int, Generator], Estimate]
+    draw: Draw
     limit: float
     most: bool
     cost: int = 1
 
-    def simulate(self, replicates: int, generator: Generator) -> Estimate:
-        """Return the rate over ``replicates``, or fewer where one is costly."""
-        return self.draw(max(4, replicates // self.cost), generator)
+    def simulate(self, replicates: int, generator: Generator) -> tuple[Estimate, float | None]:
+        """Return the rate over ``replicates``, fewer if one is costly, and the mean width of intervals."""
+        found = self.draw(max(4, replicates // self.cost), generator)
+        return found if isinstance(found, tuple) else (found, None)
 
     def holds(self, rate: Estimate, cells: int = 1) -> bool:
         """Whether a rate is compatible with the limit: one-sided binomial, corrected over ``cells``."""
         side = "greater" if self.most else "less"
         count = round((rate.estimate or 0.0) * rate.n)
         return float(stats.binomtest(count, rate.n, self.limit, alternative=side).pvalue) > _SURE / cells
-
-
-Draw = Callable[[int, Generator], Estimate]
 
 
 def alarms(defect: str, draw: Draw, limit: float = 0.05, cost: int = 1) -> Cell:
@@ -112,19 +113,19 @@ def _interval_cells(noise: Noise) -> dict[str, Cell]:
     return {
         **{
             f"change of p, {edits} edits a source, {noise}, {n} sources": covers(
-                "D6", _part(partial(mean_change, n, edits, noise))
+                "D6", partial(mean_change, n, edits, noise)
             )
             for edits, n in single
         },
         **{
             f"change of p, {noise}, {n} blocks of 4": covers(
-                "D10", _part(partial(mean_change, n, 5, noise, block=4))
+                "D10", partial(mean_change, n, 5, noise, block=4)
             )
             for n in (10, 50)
         },
         **{
             f"beyond the placebo, {noise}, {n} planned sources": covers(
-                "D6", _part(partial(beyond_placebo, n, 5, noise))
+                "D6", partial(beyond_placebo, n, 5, noise)
             )
             for n in (10, 20, 48, 100)
         },
@@ -162,7 +163,7 @@ CELLS: Mapping[str, Cell] = {
     **_interval_cells("sym"),
     **_interval_cells("asym"),
     **{
-        f"share of right answers at 0.98, {n} images": covers("D13", _part(partial(plain_share, n, 0.98)))
+        f"share of right answers at 0.98, {n} images": covers("D13", partial(plain_share, n, 0.98))
         for n in (6, 10, 20, 39, 40, 100)
     },
     **_benchmark_cells(),

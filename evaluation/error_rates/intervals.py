@@ -29,7 +29,7 @@ def mean_change(
     truth = float(draw_sources(_FRESH // edits, edits, generator, noise=noise).changes[0].mean())
     figures = []
     for _ in range(replicates):
-        change, groups = draw_sources(2 * n + 8 * block, edits, generator, noise=noise, block=block).changes
+        change, groups = draw_sources((2 * n + 8) * block, edits, generator, noise=noise, block=block).changes
         values = by_group(change, groups)[:n]
         figures.append(bounded_mean(values, generator, draws=_DRAWS))
     return _held(figures, truth)
