@@ -74,13 +74,13 @@ def _summarize(seen: Evidence, estimator: LanceEstimator) -> ModelSummary:
     beyond = _beyond_control(edits, control)
     return ModelSummary(
         original=estimator.accuracy(
-            f"{spec}/original", [(shot.source, shot.before.rank_true) for shot in control]
+            f"{spec}/original", [(shot.unit, shot.before.rank_true) for shot in control]
         ),
         reconstruction=estimator.accuracy(f"{spec}/reconstruction", _after(control)),
         counterfactual=estimator.accuracy(f"{spec}/counterfactual", _after(edits)),
         placebo=estimator.accuracy(f"{spec}/placebo-row", _after(placebos)),
-        drop=estimator.mean(f"{spec}/drop", ((shot.source, shot.drop()) for shot in edits)),
-        drop_at_5=estimator.mean(f"{spec}/drop5", ((shot.source, shot.drop(5)) for shot in edits)),
+        drop=estimator.mean(f"{spec}/drop", ((shot.unit, shot.drop()) for shot in edits)),
+        drop_at_5=estimator.mean(f"{spec}/drop5", ((shot.unit, shot.drop(5)) for shot in edits)),
         drop_paper=estimator.drop_paper(f"{spec}/paper", seen.everything, seen.edits, 1),
         drop_paper_at_5=estimator.drop_paper(f"{spec}/paper5", seen.everything, seen.edits, 5),
         edit_types={},
@@ -110,12 +110,12 @@ def _baseline(seen: Evidence, estimator: LanceEstimator) -> dict[str, AccuracyRo
         return {}
     return {
         "lance_r": estimator.accuracy(f"{spec}/lance-r-row", _after(kept)),
-        "drop_lance_r": estimator.mean(f"{spec}/lance-r-drop", ((shot.source, shot.drop()) for shot in kept)),
+        "drop_lance_r": estimator.mean(f"{spec}/lance-r-drop", ((shot.unit, shot.drop()) for shot in kept)),
     }
 
 
 def _after(shots: Sequence[Shot]) -> list[tuple[str, int]]:
-    return [(shot.source, shot.after.rank_true) for shot in shots]
+    return [(shot.unit, shot.after.rank_true) for shot in shots]
 
 
 def _changed(reconstructions: Sequence[Shot]) -> Estimate:
@@ -125,7 +125,7 @@ def _changed(reconstructions: Sequence[Shot]) -> Estimate:
 
 def _beyond_control(paired: Sequence[Shot], control: Sequence[Shot]) -> list[tuple[str, float]]:
     right = {shot.source: shot.after.rank_true == 1 for shot in control}
-    return [(shot.source, float(right[shot.source]) - float(shot.after.rank_true == 1)) for shot in paired]
+    return [(shot.unit, float(right[shot.source]) - float(shot.after.rank_true == 1)) for shot in paired]
 
 
 def _with(summary: EditTypeSummary, tested: Tested) -> EditTypeSummary:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +22,7 @@ class Shot:
     result: ItemResult
     before: PredictionPair
     after: PredictionPair
+    group: str | None = None
 
     @property
     def source(self) -> str:
@@ -29,8 +31,8 @@ class Shot:
 
     @property
     def unit(self) -> str:
-        """The unit of every estimate: the source."""
-        return self.source
+        """The unit of every estimate: the group of alike sources, or the source alone."""
+        return self.source if self.group is None else self.group
 
     @property
     def delta_p(self) -> float:
@@ -52,8 +54,11 @@ def best(prediction: PredictionPair) -> str:
     return prediction.top[0][0] if prediction.top else ""
 
 
-def shots(items: Iterable[Item], classifier: str, kind: ItemKind) -> list[Shot]:
+def shots(
+    items: Iterable[Item], classifier: str, kind: ItemKind, groups: Mapping[str, str] | None = None
+) -> list[Shot]:
     """Done items of a kind that hold this classifier's predictions, before and after."""
+    group_of = groups or {}
     taken: list[Shot] = []
     for item in items:
         result = item.result
@@ -61,7 +66,7 @@ def shots(items: Iterable[Item], classifier: str, kind: ItemKind) -> list[Shot]:
             continue
         before, after = result.original_predictions.get(classifier), result.predictions.get(classifier)
         if before is not None and after is not None:
-            taken.append(Shot(item, result, before, after))
+            taken.append(Shot(item, result, before, after, group_of.get(item.item_group)))
     return taken
 
 
@@ -82,15 +87,19 @@ class Evidence:
     interventions: Sequence[Shot] = ()
 
     @classmethod
-    def of(cls, items: Sequence[Item], classifier: str) -> Evidence:
-        """Collect it from the items of the run."""
+    def of(cls, items: Sequence[Item], classifier: str, groups: Mapping[str, str] | None = None) -> Evidence:
+        """Collect it from the items of the run.
+
+        ``groups`` names the group of sources that are alike, such as frames of one video; a source that is
+        not in it is a unit of its own.
+        """
         return cls(
             classifier,
-            shots(items, classifier, "edit"),
-            shots(items, classifier, "reconstruction"),
-            shots(items, classifier, "placebo"),
-            shots(items, classifier, "lance-r"),
-            shots(items, classifier, "intervention"),
+            shots(items, classifier, "edit", groups),
+            shots(items, classifier, "reconstruction", groups),
+            shots(items, classifier, "placebo", groups),
+            shots(items, classifier, "lance-r", groups),
+            shots(items, classifier, "intervention", groups),
         )
 
     @property
@@ -120,19 +129,21 @@ class Evidence:
         return self._beyond_placebo(shots, lambda shot: float(shot.after.rank_true > 1))
 
     def _beyond_placebo(self, shots: Sequence[Shot], loss: Callable[[Shot], float]) -> Contrast | None:
-        places = {shot.source: index for index, shot in enumerate(self._own_placebos)}
-        kept = [shot for shot in shots if shot.source in places]
+        own = self._own_placebos
+        units = {shot.source: shot.unit for shot in shots}
+        index = {source: number for number, source in enumerate(units)}
         return Contrast.between(
-            [loss(shot) for shot in kept],
-            [places[shot.source] for shot in kept],
-            [loss(shot) for shot in self._own_placebos],
-            groups=[shot.unit for shot in self._own_placebos],
+            [loss(shot) for shot in shots],
+            [index[shot.source] for shot in shots],
+            [loss(own[source]) if source in own else math.nan for source in units],
+            groups=list(units.values()),
+            places=_places(shots),
         )
 
     @cached_property
-    def _own_placebos(self) -> list[Shot]:
-        """One placebo of each source that has any."""
-        return list({shot.source: shot for shot in reversed(self.placebos)}.values())
+    def _own_placebos(self) -> dict[str, Shot]:
+        """The placebo of each source that has one."""
+        return {shot.source: shot for shot in self.placebos}
 
     @cached_property
     def by_item(self) -> dict[str, Shot]:
@@ -165,6 +176,13 @@ class Evidence:
     def _beyond(self, shot: Shot) -> float | None:
         p_true = self._reconstructed.get(shot.source)
         return None if p_true is None else p_true - shot.after.p_true
+
+
+def _places(shots: Sequence[Shot]) -> list[int]:
+    """The place of each edit among those planned for its source, the same for sources of one group."""
+    slots = [(shot.item.kind, shot.item.edit_type or "", shot.item.slot) for shot in shots]
+    number = {slot: place for place, slot in enumerate(sorted(set(slots)))}
+    return [number[slot] for slot in slots]
 
 
 def changed_words(result: ItemResult) -> tuple[str, str]:

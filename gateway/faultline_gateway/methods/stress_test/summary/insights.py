@@ -43,10 +43,11 @@ def find_insights(seen: Sequence[Evidence], estimator: LanceEstimator) -> list[I
         for figure, group in groups[evidence.classifier].items()
     }
     hypotheses = Hypotheses(CHANGES, contrasts, estimator)
+    units = {shot.item.id: shot.unit for evidence in seen for shot in evidence.edits}
     insights = [
         insight
         for classifier, found in groups.items()
-        for insight in _of_classifier(classifier, found, hypotheses, estimator)
+        for insight in _of_classifier(classifier, found, units, hypotheses, estimator)
     ]
     findings = [insight for insight in insights if insight.significant]
     hints = [insight for insight in insights if not insight.significant]
@@ -58,13 +59,17 @@ def _worst_first(insights: Sequence[Insight]) -> list[Insight]:
 
 
 def _of_classifier(
-    classifier: str, groups: Mapping[str, Group], hypotheses: Hypotheses, estimator: LanceEstimator
+    classifier: str,
+    groups: Mapping[str, Group],
+    units: Mapping[str, str],
+    hypotheses: Hypotheses,
+    estimator: LanceEstimator,
 ) -> list[Insight]:
     significant = {groups[figure].pattern for figure in hypotheses.found if figure in groups}
     ranked = rank_insights(groups.values(), significant)
     hints = [group for group in ranked if group.pattern not in significant]
     chosen = [*(group for group in ranked if group.pattern in significant), *hints[:MOST_HINTS]]
-    return [_insight(classifier, group, hypotheses, estimator) for group in chosen]
+    return [_insight(classifier, group, units, hypotheses, estimator) for group in chosen]
 
 
 def _figure(classifier: str, group: Group) -> str:
@@ -74,10 +79,16 @@ def _figure(classifier: str, group: Group) -> str:
     return "insight/" + "/".join([*words, *alike])
 
 
-def _insight(classifier: str, group: Group, hypotheses: Hypotheses, estimator: LanceEstimator) -> Insight:
+def _insight(
+    classifier: str,
+    group: Group,
+    units: Mapping[str, str],
+    hypotheses: Hypotheses,
+    estimator: LanceEstimator,
+) -> Insight:
     figure = _figure(classifier, group)
     tested = hypotheses.tested(figure)
-    delta_p = estimator.mean(figure, ((effect.source, effect.delta_p) for effect in group.effects))
+    delta_p = estimator.mean(figure, ((units[effect.item], effect.delta_p) for effect in group.effects))
     return Insight(
         **dict(tested),
         classifier=classifier,
@@ -88,7 +99,7 @@ def _insight(classifier: str, group: Group, hypotheses: Hypotheses, estimator: L
         delta_p=delta_p,
         example_item=group.worst.item,
         sentence=insight_sentence(classifier, group.spoken, delta_p, tested),
-        n_sources=delta_p.n,
+        n_sources=len({effect.source for effect in group.effects}),
         n_images=len(group.effects),
         cluster_size=group.pattern.changes,
         cluster_items=[effect.item for effect in group.effects] if group.pattern.changes > 1 else [],

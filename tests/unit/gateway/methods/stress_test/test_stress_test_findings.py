@@ -102,6 +102,25 @@ def test_a_cell_with_few_sources_is_insufficient_and_untested() -> None:
     assert (cells["background"].sources_needed, cells["domain"].sources_needed) == (6, 6)
 
 
+def test_the_frames_of_one_video_count_as_one_source() -> None:
+    """Forty frames of four videos give a p of 2^-4 at least, and intervals over four units."""
+    ledgered = shaken(40)
+    groups = {source: f"video-{index % 4}" for index, source in enumerate(sources(40))}
+    run = recorded_run(fake_config(), ledgered.items)
+    alone, grouped = (summarize(run, ledgered.items, known).models["leaning"] for known in (None, groups))
+    assert alone.overall is not None
+    assert grouped.overall is not None
+    assert alone.overall.p is not None
+    assert alone.overall.p < 0.001
+    assert grouped.overall.p == pytest.approx(2**-4)
+    assert grouped.overall.status == "insufficient"
+    assert (grouped.drop.n, grouped.overall.delta_p.n, grouped.overall.n_sources) == (4, 4, 40)
+    assert grouped.drop.estimate == alone.drop.estimate
+    assert grouped.drop.low is not None
+    assert alone.drop.low is not None
+    assert grouped.drop.low < alone.drop.low
+
+
 def test_without_placebos_nothing_is_tested() -> None:
     ledgered = Ledgered()
     for source in sources(25):
