@@ -55,8 +55,8 @@ class Contrast:
             sources: the index of each edit's source (m,), from 0 to s - 1.
             placebos: the loss of each source's placebo (s,), NaN where it has none.
             groups: the group of each source (s,); by default every source is a group of its own.
-            places: the place of each edit among those planned for its source (m,), 0 or more; by default
-                its place among its source's edits.
+            places: the place of each edit among those planned for its source (m,), 0 or more and different
+                within a source; by default its place among its source's edits.
 
         Returns:
             The contrast, or None if no source has both an edit and a placebo.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -180,7 +181,12 @@ class Evidence:
 
 def _places(shots: Sequence[Shot]) -> list[int]:
     """The place of each edit among those planned for its source, the same for sources of one group."""
-    slots = [(shot.item.kind, shot.item.edit_type or "", shot.item.slot) for shot in shots]
+    seen: Counter[tuple[str, str, int]] = Counter()
+    slots = []
+    for shot in shots:
+        planned = (shot.source, shot.item.edit_type or "", shot.item.slot)
+        slots.append((*planned[1:], seen[planned]))
+        seen[planned] += 1
     number = {slot: place for place, slot in enumerate(sorted(set(slots)))}
     return [number[slot] for slot in slots]
 
