@@ -120,9 +120,7 @@ def changes_of_words(
         for index in range(groups):
             size = int(generator.integers(3, largest + 1))
             hurts = index < planted
-            found = contrast_of(
-                draw_sources(size, 2, generator, noise="asym", harm=4.0 if hurts else 0.0, hit=0.9)
-            )
+            found = contrast_of(draw_sources(size, 2, generator, harm=4.0 if hurts else 0.0, hit=0.9))
             if found is not None:
                 family.append(found)
                 planted_at.append(hurts)
