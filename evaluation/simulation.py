@@ -25,7 +25,8 @@ from faultline_core.statistics.bootstrap import (
     bootstrap_ratio,
     proportion,
 )
-from faultline_core.statistics.contrast import Contrast, PlaceboEffects
+from faultline_core.statistics.bounded_mean import bounded_mean
+from faultline_core.statistics.contrast import Contrast
 from faultline_core.statistics.p_values import benjamini_hochberg, holm
 from faultline_core.types import Estimate
 
@@ -55,7 +56,7 @@ def _edits(n: int, generator: Generator) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _mean(values: Floats, generator: Generator, bounds: tuple[float, float] = (-1.0, 1.0)) -> Estimate:
-    return bootstrap_mean(list(values), generator, bounds=bounds, draws=_DRAWS)
+    return bounded_mean(values, generator, bounds=bounds, draws=_DRAWS)
 
 
 def accuracy(n: int, generator: Generator) -> Estimate:
@@ -95,7 +96,7 @@ def kept(n: int, generator: Generator) -> Estimate:
 
 
 def beyond(n: int, generator: Generator) -> Estimate:
-    """The drop beyond the placebo's, which four sources in five have."""
+    """The drop beyond the source's own placebo, which four sources in five have."""
     return _contrast(n, generator, _EFFECT).estimate(generator, draws=_DRAWS)
 
 
@@ -127,15 +128,17 @@ def _side_effects(edits: int, generator: Generator) -> Floats:
 
 def _contrast(n: int, generator: Generator, effect: float, *, more: float = 0.0) -> Contrast:
     """Edits that cost, beyond a placebo, ``more`` and ``effect`` times a share that differs by source."""
-    drops: dict[str, list[float]] = {}
-    placebos: dict[str, float] = {}
+    losses: list[float] = []
+    sources: list[int] = []
+    placebos = np.full(n, np.nan)
     for index, edits in enumerate(_edits(n, generator)):
         own = generator.normal(0.0, 0.05)
         harm = more + effect * generator.beta(1.0, 1.0)
-        drops[f"s{index}"] = list(own + harm + _side_effects(edits, generator))
+        losses += list(own + harm + _side_effects(edits, generator))
+        sources += [index] * int(edits)
         if index % 5:
-            placebos[f"s{index}"] = own + float(_side_effects(1, generator)[0])
-    contrast = PlaceboEffects(dict.fromkeys(drops, "any"), placebos).contrast(drops)
+            placebos[index] = own + float(_side_effects(1, generator)[0])
+    contrast = Contrast.between(losses, sources, placebos)
     assert contrast is not None
     return contrast
 

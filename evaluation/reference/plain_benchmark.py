@@ -68,9 +68,42 @@ def impact(rows: Sequence[Row], models: Sequence[str], shift: str, classes: Sequ
 
 
 def slope(rows: Sequence[Row], models: Sequence[str], shift: str, classes: Sequence[str]) -> float:
-    """The least-squares slope over models of shifted on base accuracy."""
-    base = [accuracy(rows, model, "base", classes) for model in models]
-    return float(np.polyfit(base, [accuracy(rows, model, shift, classes) for model in models], 1)[0])
+    """The slope over models of shifted on base accuracy, less the images' noise (Fuller 1987, 1.2)."""
+    means = {
+        condition: np.array([accuracy(rows, model, condition, classes) for model in models])
+        for condition in ("base", shift)
+    }
+    x, y = (found - found.mean() for found in means.values())
+    spread, product = (
+        _sampled_covariance(rows, models, ("base", condition), classes) for condition in ("base", shift)
+    )
+    return float((x @ y - _about_the_mean(product)) / (x @ x - _about_the_mean(spread)))
+
+
+def _about_the_mean(covariances: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> float:
+    """The expected sum of products of errors about their mean over models."""
+    return float(np.trace(covariances) - covariances.mean() * len(covariances))
+
+
+def _sampled_covariance(
+    rows: Sequence[Row], models: Sequence[str], conditions: tuple[str, str], classes: Sequence[str]
+) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """The covariances (models, models) of mean accuracies, whose images of equal seeds are drawn together."""
+    total = np.zeros((len(models), len(models)))
+    for name in classes:
+        sides = []
+        for condition in conditions:
+            values: dict[int, list[float]] = {}
+            for model in models:
+                for row in rows:
+                    if (row.model, row.condition, row.class_name) == (model, condition, name):
+                        values.setdefault(row.seed, []).append(float(row.value))
+            seeds, table = list(values), np.array(list(values.values()))
+            deviations = (table - table.mean(axis=0)) / np.sqrt(len(table) * (len(table) - 1))
+            sides.append(dict(zip(seeds, deviations, strict=True)))
+        for seed in sides[0].keys() & sides[1].keys():
+            total += np.outer(sides[0][seed], sides[1][seed])
+    return total / len(classes) ** 2
 
 
 def impact_spread(

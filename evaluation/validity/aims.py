@@ -15,7 +15,8 @@ CELLS, SPEARMAN, SPEARMAN_WITHIN = 40, 0.7, 0.5
 KEPT, KEPT_OF_A_TYPE = 0.3, 0.15
 JUDGED = 30
 CHANGED, CHANGED_HIGH, NET = 0.03, 0.06, 0.01
-COVERAGE = (0.93, 0.97)
+COVERAGE = 0.93
+"""Exact and betting intervals of few sources cover more; their widths are told."""
 ERROR, DISCOVERY = 0.05, 0.1
 NO_MARGIN = Margin(spearman=UNKNOWN, mean_absolute_error=UNKNOWN)
 
@@ -112,9 +113,9 @@ def of_simulation(simulated: Simulation) -> list[Aim]:
         found += [
             _aim(
                 f"interval coverage on {n} sources: {name}",
-                f"{COVERAGE[0]:g} to {COVERAGE[1]:g}",
+                f">= {COVERAGE:g}",
                 reached,
-                lambda value: COVERAGE[0] <= value <= COVERAGE[1],
+                lambda value: value >= COVERAGE,
             )
             for name, reached in figures.coverage.items()
         ]

@@ -65,7 +65,7 @@ def _cell(made: Benchmark, cell: Cell, draws: np.random.Generator) -> None:
     # Boats at night are not dark enough: a thin class.
     dark = -0.2 if (shift is NIGHT and cell.class_index == 2) else 0.0
     for slot in range(N):
-        skills = 0.95 - 0.04 * np.arange(len(MODELS)) - cost * (1 + 0.15 * np.arange(len(MODELS)))
+        skills = 0.95 - 0.12 * np.arange(len(MODELS)) - cost * (1 + 0.15 * np.arange(len(MODELS)))
         item = made.add(cell, slot, (draws.random(len(MODELS)) < skills).tolist())
         seed = 1000 + slot if cell.image_source in GENERATED else None
         name = f"{cell.image_source}/{cell.condition}/{cell.class_index}/{slot}"

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from faultline_core.statistics.bootstrap import bootstrap_mean, bootstrap_ratio, mean_by_source
-from faultline_core.statistics.p_values import sign_flip_p
+from faultline_core.statistics.bootstrap import bootstrap_ratio, mean_by_source
+from faultline_core.statistics.bounded_mean import bounded_mean
 from faultline_core.types import Estimate
 from faultline_gateway.runs.seeds import derive_seed
 
@@ -30,12 +30,7 @@ class Estimator:
     ) -> Estimate:
         """The mean over sources of the mean within each, from (source, value) pairs."""
         values = list(mean_by_source(pairs).values())
-        return bootstrap_mean(values, self.generator(figure), bounds=bounds)
-
-    def p_above_zero(self, figure: str, pairs: Iterable[tuple[str, float]]) -> float | None:
-        """One-sided sign-flip p-value of the same mean being above zero; None without sources."""
-        values = list(mean_by_source(pairs).values())
-        return sign_flip_p(values, self.generator(f"{figure}/p")) if values else None
+        return bounded_mean(values, self.generator(figure), bounds=bounds)
 
     def share(self, figure: str, decided: Iterable[tuple[str, bool]]) -> Estimate:
         """The share of images with a property, from (source, whether the image has it)."""

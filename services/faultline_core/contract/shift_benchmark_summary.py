@@ -1,6 +1,6 @@
 """The body of ``GET /v1/shift-benchmarks/{id}/summary``: the accuracy that each shift costs each model."""
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -40,7 +40,18 @@ class ImageCounts(ResponseBody):
 class SlopeSummary(ResponseBody):
     """The line through the models' base and shifted accuracies (ID and OOD)."""
 
-    slope: Estimate = Field(description="Slope of the line; n counts models.")
+    slope: Estimate = Field(
+        description="Slope of the line by errors in variables; n counts models, and it is null where "
+        "`refused` says why."
+    )
+    reliability: float | None = Field(
+        default=None,
+        description="Share of the variance of the models' base accuracies that is not the sampling of "
+        "images, from 0 to 1; null with too few models.",
+    )
+    refused: str | None = Field(
+        default=None, description="Why there is no slope, or null where there is one."
+    )
     without_one: tuple[float, float] | None = Field(
         default=None,
         description="Lowest and highest slope when any one model is left out, or null with too few models.",
@@ -64,7 +75,13 @@ class EffectSummary(ResponseBody):
     classes: list[str] = Field(description="The classes that the effect is computed over.")
     models: dict[str, ModelDrop] = Field(description="Accuracies of each model.")
     impact: Estimate = Field(
-        description="Drop averaged over models (Dataset Interfaces, section 6); n counts shifted images."
+        description="Drop averaged over models (Dataset Interfaces, section 6); n counts shifted images, and "
+        "the interval is over seeds only."
+    )
+    impact_with_generator: Estimate | None = Field(
+        default=None,
+        description="The same with an interval that also holds the generator's own error, or null where that "
+        "was not measured.",
     )
     p: float = Field(description='Two-sided p-value of "the shift changes nothing".')
     p_adjusted: float = Field(
@@ -82,6 +99,11 @@ class GapSummary(ResponseBody):
     real: Estimate = Field(description="Accuracy on real images.")
     base: Estimate = Field(description="Accuracy on base images.")
     gap: Estimate = Field(description="Real minus base accuracy.")
+    beyond_impact: Estimate | None = Field(
+        default=None,
+        description="Absolute gap minus the absolute impact of the shift, from the same draws of images; "
+        "null in summaries of older versions.",
+    )
 
 
 class ConditionSummary(ResponseBody):
@@ -127,7 +149,11 @@ class ShiftSummary(ConditionSummary):
     )
     confounded: bool = Field(
         default=False,
-        description="Whether the generator alone costs the models more accuracy than the shift.",
+        description="Whether the generator alone is shown to cost the models more than the shift does.",
+    )
+    confounding: Literal["confounded", "not-confounded", "cannot-tell"] | None = Field(
+        default=None,
+        description="What the interval of `beyond_impact` allows to say of it; null without real images.",
     )
 
 

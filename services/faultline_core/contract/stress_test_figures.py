@@ -8,7 +8,7 @@ from faultline_core.contract.base import ResponseBody
 from faultline_core.types import Estimate, Selection
 
 CellStatus = Literal["insufficient", "not-shown", "significant"]
-"""What a test shows: nothing (too few sources, or no placebo), no drop, or a drop."""
+"""What a test allows to say: nothing (too few sources with a placebo), no drop shown, a drop shown."""
 
 
 class Tested(ResponseBody):
@@ -24,13 +24,13 @@ class Tested(ResponseBody):
     )
     beyond_controls: Estimate | None = Field(
         default=None,
-        description="Mean p(true class) of the reconstruction minus the counterfactual, minus the "
-        "placebo effect of the class; null without a placebo.",
+        description="Mean p(true class) of the source image's own placebo minus that of its counterfactuals; "
+        "n counts source images with both, null if there is none.",
     )
     p: float | None = Field(
         default=None,
-        description="One-sided p-value of `beyond_controls` by sign flips over source images, or null "
-        "without a placebo.",
+        description="One-sided p-value of `beyond_controls` by drawing which image of each source image is "
+        "the placebo, or null if it is null.",
     )
     p_adjusted: float | None = Field(
         default=None, description="The p-value corrected over the family, or null if there is none."
@@ -43,6 +43,11 @@ class Tested(ResponseBody):
     family_size: int = Field(
         default=0,
         description="Number of hypotheses in the family; those that are `insufficient` do not count.",
+    )
+    sources_needed: int | None = Field(
+        default=None,
+        description="Number of source images with a placebo of their own that a test would take, or null "
+        "where there are enough.",
     )
     detectable_drop: float | None = Field(
         default=None,
@@ -94,13 +99,31 @@ class ModelSummary(ResponseBody):
         description="acc@1 of the reconstruction minus that of the counterfactual, paired by source "
         "image; null if there is none.",
     )
+    beyond_placebo: Estimate | None = Field(
+        default=None,
+        description="acc@1 of the source image's own placebo minus that of its counterfactuals; n counts "
+        "source images with both, null if there is none.",
+    )
     p: float | None = Field(
         default=None,
-        description="One-sided sign-flip p-value of `beyond_control`, or null if nothing was tested.",
+        description='One-sided p-value of "the model loses right answers beyond the placebos" by drawing '
+        "which image of each source image is the placebo, or null if nothing was tested.",
     )
     p_adjusted: float | None = Field(
         default=None,
-        description="The same after Holm's correction over the models, or null if nothing was tested.",
+        description="The same after Holm's correction over the models and both directions, or null if "
+        "nothing was tested.",
+    )
+    p_gain: float | None = Field(
+        default=None, description='P-value of "the model gains right answers" by the same test, or null.'
+    )
+    p_gain_adjusted: float | None = Field(
+        default=None, description="The same after the same correction, or null if nothing was tested."
+    )
+    sources_needed: int | None = Field(
+        default=None,
+        description="Number of source images with a placebo of their own that the test would take, or null "
+        "where there are enough.",
     )
     placebo: AccuracyRow | None = Field(
         default=None,
@@ -123,6 +146,11 @@ class ModelSummary(ResponseBody):
         default=None,
         description="Share of source images whose predicted class the reconstruction alone changes.",
     )
+    changed_beyond_reconstruction: Estimate | None = Field(
+        default=None,
+        description="Share of the counterfactuals of a source image that change the predicted class, less "
+        "whether its reconstruction does, over source images; null where there is none.",
+    )
     lance_r: AccuracyRow | None = Field(
         default=None,
         description="Accuracy on the LANCE-R edits, over the source images of which one was kept; null "
@@ -137,7 +165,9 @@ class ModelSummary(ResponseBody):
         description="Name of the family of hypotheses that the correction covers; empty if nothing "
         "was tested.",
     )
-    family_size: int = Field(default=0, description="Number of hypotheses in the family, one for each model.")
+    family_size: int = Field(
+        default=0, description="Number of hypotheses in the family: losses and gains of every model."
+    )
 
 
 class InterventionSummary(ResponseBody):

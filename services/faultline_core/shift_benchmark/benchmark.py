@@ -34,8 +34,8 @@ class ShiftRow:
 
     @property
     def is_confounded(self) -> bool:
-        """True if the generator alone costs the models more than the shift does."""
-        return self.gap is not None and self.effect is not None and self.gap.exceeds(self.effect.impact)
+        """True if the generator alone is shown to cost the models more than the shift does."""
+        return self.gap is not None and self.gap.confounding == "confounded"
 
 
 @dataclass(frozen=True)

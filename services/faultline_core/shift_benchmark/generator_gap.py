@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +12,12 @@ from numpy.typing import NDArray
 from faultline_core.errors import DatasetEmpty, InvalidRequest
 from faultline_core.shift_benchmark.answers import ModelAnswers
 from faultline_core.statistics.bootstrap import Flags
-from faultline_core.statistics.stratified import stratified_bootstrap
+from faultline_core.statistics.stratified import Comparison, stratified_bootstrap
 from faultline_core.types import Estimate
 
-_SHARE, _CHANGE = (0.0, 1.0), (-1.0, 1.0)
+Confounding = Literal["confounded", "not-confounded", "cannot-tell"]
+
+_SHARE, _CHANGE, _SUM = (0.0, 1.0), (-1.0, 1.0), (-2.0, 2.0)
 
 
 @dataclass(frozen=True)
@@ -33,17 +37,22 @@ class ConfounderGap:
 
     The classes are those that count under a shift; n counts real images. If the gap is larger than the cost
     of the shift, that cost may come from how the generator draws these classes (DI, section 5).
+    ``beyond_impact`` is the absolute gap minus the absolute impact of the shift. Its interval is above 0
+    where the gap is larger, below 0 where it is smaller, and holds 0 where neither can be told.
     """
 
     real: Estimate
     base: Estimate
     gap: Estimate
+    beyond_impact: Estimate
 
-    def exceeds(self, impact: Estimate) -> bool:
-        """Return True if the absolute gap is larger than a shift's absolute impact."""
-        if self.gap.estimate is None or impact.estimate is None:
-            return False
-        return abs(self.gap.estimate) > abs(impact.estimate)
+    @property
+    def confounding(self) -> Confounding:
+        """Whether the generator alone costs the models more than the shift does, as far as can be told."""
+        low, high = self.beyond_impact.low, self.beyond_impact.high
+        if low is not None and low > 0.0:
+            return "confounded"
+        return "not-confounded" if high is not None and high < 0.0 else "cannot-tell"
 
 
 def confounder_gaps(
@@ -63,34 +72,83 @@ def confounder_gaps(
         DatasetEmpty: a class that counts has no real image.
     """
     _check(answers, real, counted)
-    # Concatenated along images, so they are not paired: draws of real and generated images are independent.
-    values = np.concatenate([_over_models(real.values), _over_models(answers.values[0])], axis=1)
-    there = np.concatenate([real.there, answers.kept[0]], axis=1)
-    is_real = np.arange(there.shape[1]) < real.there.shape[1]
-    found = stratified_bootstrap(
-        values,
-        there & is_real,
-        np.broadcast_to(values, (len(counted), *values.shape)),
-        np.broadcast_to(there & ~is_real, (len(counted), *there.shape)),
-        counted,
-        generator,
-        draws=draws,
-    )
-    gaps: list[ConfounderGap | None] = []
+    gaps, impacts = _drawn_together(answers, real, counted, generator, draws)
+    found: list[ConfounderGap | None] = []
     for shift, classes in enumerate(counted):
         if not classes.any():
-            gaps.append(None)
+            found.append(None)
             continue
         n, generated = int(real.there[classes].sum()), int(answers.kept[0][classes].sum())
+        shifted = int(answers.kept[shift + 1][classes].sum())
         freedom, at = min(n, generated) - int(classes.sum()), (shift, 0)
-        gaps.append(
+        gap = gaps.drop.estimate(at, images=n, freedom=freedom, bounds=_CHANGE)
+        sides = [
+            gaps.drop.plus(impacts.drop, sign).estimate(
+                at, images=min(n, shifted), freedom=min(freedom, shifted - int(classes.sum())), bounds=_SUM
+            )
+            for sign in (1.0, -1.0)
+        ]
+        found.append(
             ConfounderGap(
-                real=found.base.estimate(at, images=n, freedom=freedom, bounds=_SHARE),
-                base=found.shifted.estimate(at, images=generated, freedom=freedom, bounds=_SHARE),
-                gap=found.drop.estimate(at, images=n, freedom=freedom, bounds=_CHANGE),
+                real=gaps.base.estimate(at, images=n, freedom=freedom, bounds=_SHARE),
+                base=gaps.shifted.estimate(at, images=generated, freedom=freedom, bounds=_SHARE),
+                gap=gap,
+                beyond_impact=_larger(gap, *sides),
             )
         )
-    return gaps
+    return found
+
+
+def _drawn_together(
+    answers: ModelAnswers, real: RealAnswers, counted: Flags, generator: np.random.Generator, draws: int
+) -> tuple[Comparison, Comparison]:
+    """Compare real with base images and base with shifted ones, in the same draws of seeds."""
+    # Concatenated along images, so they are not paired: draws of real and generated images are independent.
+    count = real.there.shape[1]
+    means = _over_models(answers.values)
+    blank = np.zeros((*real.there.shape, 1), dtype=np.float32)
+    values = np.concatenate([_over_models(real.values), means[0]], axis=1)
+    there = np.concatenate([real.there, answers.kept[0]], axis=1)
+    is_real = np.arange(there.shape[1]) < count
+    seed = int(generator.integers(2**63))
+    shifted = np.stack([np.concatenate([blank, each], axis=1) for each in means[1:]])
+    left = np.stack([np.concatenate([real.there & False, each], axis=1) for each in answers.kept[1:]])
+    every = (len(counted), *values.shape)
+    gaps = stratified_bootstrap(
+        values,
+        there & is_real,
+        np.broadcast_to(values, every),
+        np.broadcast_to(there & ~is_real, every[:-1]),
+        counted,
+        np.random.default_rng(seed),
+        draws=draws,
+    )
+    # The same seed and the same shapes, so the same images are drawn.
+    impacts = stratified_bootstrap(
+        values, there & ~is_real, shifted, left, counted, np.random.default_rng(seed), draws=draws
+    )
+    return gaps, impacts
+
+
+def _larger(gap: Estimate, total: Estimate, difference: Estimate) -> Estimate:
+    """Return |gap| - |impact| from the intervals of gap + impact and gap - impact.
+
+    |g| - |i| has the sign of (g + i)(g - i) and the size of the smaller factor. A bootstrap of the absolute
+    values themselves would be biased upwards near 0, where they fold.
+    """
+    ends = [(total.low, total.high), (difference.low, difference.high)]
+    corners = [
+        [end for end in pair if end is not None] + [0.0] * ((pair[0] or 0.0) < 0.0 < (pair[1] or 0.0))
+        for pair in ends
+    ]
+    sizes = [_smaller(one, other) for one, other in product(*corners)]
+    middle = _smaller(total.estimate or 0.0, difference.estimate or 0.0)
+    low, high = (float(np.clip(end, *_CHANGE)) for end in (min(sizes), max(sizes)))
+    return Estimate(estimate=middle, low=min(low, middle), high=max(high, middle), n=gap.n)
+
+
+def _smaller(one: float, other: float) -> float:
+    return float(np.sign(one * other)) * min(abs(one), abs(other))
 
 
 def _check(answers: ModelAnswers, real: RealAnswers, counted: Flags) -> None:
@@ -106,4 +164,4 @@ def _check(answers: ModelAnswers, real: RealAnswers, counted: Flags) -> None:
 
 
 def _over_models(values: NDArray[np.bool_] | NDArray[np.floating]) -> NDArray[np.float32]:
-    return np.asarray(values.mean(axis=2, keepdims=True, dtype=np.float32))
+    return np.asarray(values.mean(axis=-1, keepdims=True, dtype=np.float32))

@@ -22,6 +22,9 @@ DRAWS = 2000
 LEAST_SOURCES_FOR_BOOTSTRAP = 20
 """With fewer sources, resampling alone does not give a reliable interval."""
 
+LEAST_TRIALS_FOR_WILSON = 40
+"""With fewer trials, Wilson's interval covers too few of the rates near 0 and 1."""
+
 _TAILS = ((1.0 - CONFIDENCE) / 2.0, (1.0 + CONFIDENCE) / 2.0)
 _NORMAL = float(stats.norm.ppf(_TAILS[1]))
 _BLOCK = 4_000_000
@@ -44,17 +47,26 @@ def mean_by_source(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
 
 
 def proportion(successes: int, n: int) -> Estimate:
-    """Return a rate of independent trials with Wilson's interval (Clopper-Pearson's if all agree)."""
+    """Return a rate of independent trials with Clopper-Pearson's interval, or Wilson's from 40 mixed ones on.
+
+    Wilson's interval covers 83 % of rates near 0.98 of 10 trials; Clopper-Pearson's covers 95 % of any.
+    """
     if n == 0:
         return Estimate(estimate=None, low=None, high=None, n=0)
-    low, high = _clopper_pearson(successes, n) if successes in (0, n) else _wilson(successes, n)
+    low, high = _trial_ends(successes, n)
     return Estimate(estimate=successes / n, low=low, high=high, n=n)
 
 
+def _trial_ends(successes: int, n: int) -> tuple[float, float]:
+    exact = n < LEAST_TRIALS_FOR_WILSON or successes in (0, n)
+    return _clopper_pearson(successes, n) if exact else _wilson(successes, n)
+
+
 def _clopper_pearson(successes: int, n: int) -> tuple[float, float]:
-    # If all trials agree the bound has a closed form; scipy finds it by slow bisection.
-    bound = _TAILS[0] ** (1.0 / n)
-    return (bound, 1.0) if successes else (0.0, 1.0 - bound)
+    # Clopper and Pearson 1934, by the quantiles of the beta distribution.
+    low = special.betaincinv(successes, n - successes + 1, _TAILS[0]) if successes else 0.0
+    high = special.betaincinv(successes + 1, n - successes, _TAILS[1]) if successes < n else 1.0
+    return float(low), float(high)
 
 
 def _wilson(successes: int, n: int) -> tuple[float, float]:
@@ -179,8 +191,8 @@ def bootstrap_ratio(
     means = _resampled_means(table, generator, draws)
     low, high = np.quantile(means[:, 0] / means[:, 1], stats.norm.cdf(_widened(len(table))))
     # Resampling few sources may show hardly any variance: never be narrower than for independent items.
-    wilson = _wilson(successes, items)
-    low, high = min(float(low), wilson[0]), max(float(high), wilson[1])
+    lower, upper = _trial_ends(successes, items)
+    low, high = min(float(low), lower), max(float(high), upper)
     return Estimate(estimate=successes / items, low=low, high=high, n=items)
 
 

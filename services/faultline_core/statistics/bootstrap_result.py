@@ -36,6 +36,18 @@ class BootstrapResult:
     second: Floats
     third: Floats
 
+    def plus(self, other: BootstrapResult, sign: float) -> BootstrapResult:
+        """Return the sum of this mean and ``sign`` times another, which was drawn with the same seeds."""
+        draws = self.draws + np.float32(sign) * other.draws
+        mean = self.mean + sign * other.mean
+        deviations = draws.astype(np.float64) - draws.mean(axis=0, dtype=np.float64)
+        return BootstrapResult(
+            mean,
+            draws,
+            np.asarray(np.mean(deviations**2, axis=0)),
+            np.asarray(np.mean(deviations**3, axis=0)),
+        )
+
     def estimate(
         self, at: tuple[int, ...], *, images: int, freedom: int, bounds: tuple[float, float]
     ) -> Estimate:

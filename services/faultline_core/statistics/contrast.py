@@ -1,81 +1,131 @@
-"""The drop beyond the placebo effect: its test, its interval and the smallest drop the test can detect."""
+"""The loss beyond the placebo: each source's edits against the source's own placebo."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from faultline_core.statistics.bootstrap import DRAWS, Floats, bootstrap_mean
+from faultline_core.statistics.bootstrap import DRAWS, Floats
+from faultline_core.statistics.bounded_mean import bounded_mean
 from faultline_core.statistics.p_values import FLIPS, sign_flip_p
 from faultline_core.types import Estimate
 
-LEAST_SOURCES = 20
-"""With fewer sources a difference is reported but not judged."""
-
-LEAST_PLACEBOS = 5
-"""With fewer placebos, a class's own placebo effect is too uncertain to be subtracted."""
-
 POWER = 0.8
 
-_BOUNDS = (-2.0, 2.0)
+_BOUNDS = (-1.0, 1.0)
 _NO_SPREAD = 1e-9
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """The mean over ``n`` sources of the drop minus the placebo effect of the source's class.
+    """The mean over n units of the loss of their edits minus the loss of their own placebos.
 
-    ``parts`` (m,) are the contributions of sources to ``n`` times that mean. The first ``n`` are the sources
-    themselves; the others are sources whose placebos were averaged, with their deviation from the average, so
-    that flipping the signs of parts includes the uncertainty of the placebo effect. For a source with a
-    placebo and several edits, ``relabelled`` holds its part with each of these images as the placebo. The
-    rest of its part is in ``flipped`` (m,), with all other parts.
+    ``differences`` holds for each unit its difference under each labelling of its images, the true one
+    first: without an effect, each image is as likely to be the placebo as any other (Fisher's randomisation
+    test). A unit is a source, or a group of sources that are not independent, such as frames of one video:
+    their images are relabelled together.
     """
 
-    parts: Floats
-    n: int
-    flipped: Floats
-    relabelled: tuple[Floats, ...] = ()
+    differences: tuple[Floats, ...]
+
+    @classmethod
+    def between(
+        cls,
+        edits: ArrayLike,
+        sources: ArrayLike,
+        placebos: ArrayLike,
+        *,
+        groups: Sequence[object] | None = None,
+        places: ArrayLike | None = None,
+    ) -> Contrast | None:
+        """Compare the edits of every source with its own placebo; sources without one of them are left out.
+
+        A placebo of another source is no substitute: edits survive the filters on other sources than
+        placebos do, and classes differ in what being edited costs them.
+
+        Args:
+            edits: the loss of each edit (m,), such as 1 - p(true class); 0 to 1.
+            sources: the index of each edit's source (m,), from 0 to s - 1.
+            placebos: the loss of each source's placebo (s,), NaN where it has none.
+            groups: the group of each source (s,); by default every source is a group of its own.
+            places: the place of each edit among those planned for its source (m,), 0 or more and different
+                within a source; by default its place among its source's edits.
+
+        Returns:
+            The contrast, or None if no source has both an edit and a placebo.
+        """
+        loss, of = np.asarray(edits, dtype=np.float64), np.asarray(sources, dtype=np.intp)
+        own = np.asarray(placebos, dtype=np.float64)
+        place = _places(of) if places is None else np.asarray(places, dtype=np.intp)
+        units: dict[object, list[int]] = {}
+        for source in dict.fromkeys(of.tolist()):
+            units.setdefault(source if groups is None else groups[source], []).append(source)
+        compared = [members for members in units.values() if not np.isnan(own[members]).all()]
+        differences = [_differences(_images(members, loss, of, own, place)) for members in compared]
+        return cls(tuple(differences)) if differences else None
+
+    @property
+    def n(self) -> int:
+        """The number of units."""
+        return len(self.differences)
+
+    @cached_property
+    def values(self) -> Floats:
+        """The difference of each unit (n,)."""
+        return np.array([options[0] for options in self.differences])
 
     @property
     def mean(self) -> float:
         """The mean difference."""
-        return float(self.parts.sum()) / self.n
+        return float(self.values.mean())
+
+    @cached_property
+    def least_p(self) -> float:
+        """The least p that any outcome of these edits and placebos could have: one over all labellings."""
+        return max(math.exp(-self.evidence * self.n), 1.0 / (FLIPS + 1))
+
+    @cached_property
+    def evidence(self) -> float:
+        """The mean over units of the logarithm of their number of labellings."""
+        return math.fsum(math.log(options.size) for options in self.differences) / self.n
 
     @property
-    def deviations(self) -> Floats:
-        """``parts`` (m,) minus the mean difference; they sum to 0."""
-        own = np.arange(self.parts.size) < self.n
-        return self.parts - own * self.mean
+    def reversed(self) -> Contrast:
+        """The gain beyond the placebo."""
+        return Contrast(tuple(-options for options in self.differences))
 
     def p(self, generator: np.random.Generator, *, draws: int = FLIPS) -> float:
-        """Return the one-sided p of "the difference is not above 0", by flipping the signs of sources."""
-        return sign_flip_p(self.flipped, generator, relabelled=self.relabelled, draws=draws)
+        """Return the one-sided p of "the difference is not above 0", by relabelling the images of units."""
+        flipped = [options[0] for options in self.differences if options.size == 2]
+        relabelled = [options for options in self.differences if options.size > 2]
+        return sign_flip_p(flipped, generator, relabelled=relabelled, draws=draws)
 
     def estimate(self, generator: np.random.Generator, *, draws: int = DRAWS) -> Estimate:
-        """Return the difference with its interval, including the uncertainty of the placebo effects."""
-        scaled = self.mean + self.deviations * (self.parts.size / self.n)
-        return bootstrap_mean(list(scaled), generator, bounds=_BOUNDS, draws=draws).model_copy(
-            update={"n": self.n}
-        )
+        """Return the mean difference with its interval; n counts units."""
+        return bounded_mean(self.values, generator, bounds=_BOUNDS, draws=draws)
+
+    def needed(self, level: float) -> int:
+        """Return the number of units like these that a test needs for a p of ``level`` to be possible."""
+        return math.ceil(-math.log(level) / self.evidence - _ROUNDING)
 
     def detectable(self, level: float) -> float | None:
-        """Return the drop that the test at ``level`` finds with 80 % power, or None if it exceeds 1.
+        """Return the loss that the test at ``level`` finds with 80 % power, or None if it exceeds 1.
 
-        d = (t_level + t_power) s / sqrt(n), with Student's quantiles of n - 1 degrees of freedom and
-        s^2 = sum of squared ``deviations`` / (n - 1). If nothing deviates, d is the share of sources that
-        must drop by 1 so that, with 80 % probability, enough do for the sign flips: log2(1 / level).
+        d = (t_level + t_power) s / sqrt(n), with Student's quantiles of n - 1 degrees of freedom and the
+        standard deviation s of ``values``. If nothing deviates, d is the share of units that must lose 1 so
+        that, with 80 % probability, enough do for the test.
         """
-        needed = math.ceil(-math.log2(level))
+        needed = self.needed(level)
         if needed > self.n or level * (FLIPS + 1) < 1.0:
             return None
-        spread = math.sqrt(float(np.sum(self.deviations**2)) / (self.n - 1)) if self.n > 1 else 0.0
+        spread = float(self.values.std(ddof=1)) if self.n > 1 else 0.0
         if spread < _NO_SPREAD:
             return float(stats.beta.ppf(POWER, needed, self.n - needed + 1))
         reach = float(stats.t.isf(level, self.n - 1) + stats.t.ppf(POWER, self.n - 1))
@@ -83,90 +133,48 @@ class Contrast:
         return drop if drop <= 1.0 else None
 
 
-@dataclass(frozen=True)
-class _Pool:
-    """The sources whose mean is used as a class's placebo effect."""
-
-    sources: tuple[str, ...]
-    mean: float
-
-    @property
-    def weight(self) -> float:
-        """1 / m times sqrt(m / (m - 1)), as deviations from the pool's own mean are too small by it."""
-        return 1.0 / math.sqrt(len(self.sources) * (len(self.sources) - 1))
+def sources_needed(level: float) -> int:
+    """Return the number of sources with one edit and a placebo that a p of ``level`` takes."""
+    return math.ceil(-math.log2(level) - _ROUNDING)
 
 
-@dataclass(frozen=True)
-class PlaceboEffects:
-    """The drop of one classifier on edits that do not change the meaning, by source.
+def _places(sources: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the place of each edit among those of its source (m,)."""
+    order = np.argsort(sources, kind="stable")
+    ranked = sources[order]
+    places = np.empty_like(sources)
+    places[order] = np.arange(sources.size) - np.searchsorted(ranked, ranked)
+    return places
 
-    ``effects`` maps a source to p(true class) of its reconstruction minus that of its placebo; ``classes``
-    maps every source to its class.
+
+def _images(
+    members: list[int], loss: Floats, of: NDArray[np.intp], own: Floats, place: NDArray[np.intp]
+) -> Floats:
+    """Return the losses of a unit's images (sources, images), placebos first, NaN where there is none."""
+    chosen = [np.flatnonzero(of == source) for source in members]
+    columns = {at: column for column, at in enumerate(np.unique(place[np.concatenate(chosen)]).tolist(), 1)}
+    table = np.full((len(members), len(columns) + 1), np.nan)
+    table[:, 0] = own[members]
+    for row, edits in enumerate(chosen):
+        table[row, [columns[at] for at in place[edits].tolist()]] = loss[edits]
+    return table
+
+
+def _differences(images: Floats) -> Floats:
+    """Return the mean over sources of the others' mean loss minus the placebo's, with each image as placebo.
+
+    The true placebo comes first. A mean of several edits is less skewed than one placebo: flipping the sign
+    of their difference gave 8 % false alarms at the 5 % level. Drawing which image is the placebo is exact.
+    The sources of a group have the same place drawn, because images at one place are not independent; a
+    source without the image or without another one does not count under that labelling.
+
+    Args:
+        images: the losses of the unit's images (sources, images), placebos first, NaN where there is none.
     """
-
-    classes: Mapping[str, str]
-    effects: Mapping[str, float]
-
-    def contrast(self, drops: Mapping[str, Sequence[float]]) -> Contrast | None:
-        """Compare the mean drop of each source's edits with the placebo effect of its class.
-
-        The placebo effect is the mean over the sources of the class, or of all classes if the class has
-        fewer than ``LEAST_PLACEBOS`` placebos.
-
-        Args:
-            drops: p(true class) of a source's reconstruction minus that of each of its edits, by source.
-
-        Returns:
-            The contrast, or None if there is no drop or all classes together have too few placebos.
-        """
-        if not drops or len(self.effects) < LEAST_PLACEBOS:
-            return None
-        pools = {source: self._pools[self.classes[source]] for source in drops}
-        parts = {source: _mean(found) - pools[source].mean for source, found in drops.items()}
-        weights: dict[str, float] = {}
-        for pool, users in Counter(pools.values()).items():
-            for source in pool.sources:
-                weight = users * pool.weight
-                parts[source] = parts.get(source, 0.0) - weight * (self.effects[source] - pool.mean)
-                weights[source] = weights.get(source, 0.0) + weight
-        relabelled = {
-            source: (1.0 + weights[source]) / 2.0 * _relabelled(self.effects[source], found)
-            for source, found in drops.items()
-            if len(found) > 1 and source in weights
-        }
-        rest = {source: options[0] for source, options in relabelled.items()}
-        return Contrast(
-            parts=np.array(list(parts.values())),
-            n=len(drops),
-            flipped=np.array([part - rest.get(source, 0.0) for source, part in parts.items()]),
-            relabelled=tuple(relabelled.values()),
-        )
-
-    @cached_property
-    def _pools(self) -> dict[str, _Pool]:
-        own: dict[str, list[str]] = {name: [] for name in self.classes.values()}
-        for source in self.effects:
-            own[self.classes[source]].append(source)
-        everyone = self._pool(list(self.effects))
-        return {
-            name: self._pool(found) if len(found) >= LEAST_PLACEBOS else everyone
-            for name, found in own.items()
-        }
-
-    def _pool(self, sources: Sequence[str]) -> _Pool:
-        return _Pool(tuple(sources), _mean([self.effects[source] for source in sources]))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
-def _relabelled(placebo: float, drops: Sequence[float]) -> Floats:
-    """Return the mean drop minus the placebo effect (k + 1,), each image as the placebo, the true one first.
-
-    A mean of several edits is less skewed than one placebo: flipping the sign of their difference gave 8 %
-    false alarms at the 5 % level. Drawing which image is the placebo is exact.
-    """
-    values: Floats = np.array([placebo, *drops])
-    relabelled: Floats = values.sum() / len(drops) - values * (1.0 + 1.0 / len(drops))
-    return relabelled
+    there = np.isfinite(images)
+    losses = np.where(there, images, 0.0)
+    others = there.sum(axis=1, keepdims=True) - 1
+    counted = there & (others > 0)
+    rest = (losses.sum(axis=1, keepdims=True) - losses) / np.maximum(others, 1)
+    sums = np.where(counted, rest - losses, 0.0).sum(axis=0)
+    return np.asarray(sums / np.maximum(counted.sum(axis=0), 1))

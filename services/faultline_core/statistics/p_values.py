@@ -1,4 +1,4 @@
-"""P-values by flipping the signs of sources, and corrections over a family of hypotheses."""
+"""P-values by relabelling the images of sources, and corrections over a family of hypotheses."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from faultline_core.statistics.bootstrap import Floats
+from faultline_core.statistics.bootstrap import Flags, Floats
 
 FLIPS = 20_000
 """The smallest p is 1 / 20,001, enough for the first step of Benjamini-Hochberg over 2,000 hypotheses."""
 
-_MOST_EXACT_FLIPS = 14
+_MOST_EXACT = 2**14
+"""Up to so many labellings are tried one by one."""
+
 _BLOCK = 4_000_000
 """The largest number of table look-ups held at once."""
+
+_ROUNDING = 1e-9
+_BYTE = 256
 
 
 def sign_flip_p(
@@ -28,8 +33,8 @@ def sign_flip_p(
 ) -> float:
     """Return the one-sided p of "the sum over sources is not above 0", by flipping signs; never 0.
 
-    The test is exact up to 14 signs if there is no ``relabelled``, and uses random draws otherwise. It is not
-    scipy's permutation_test, because that cannot handle sources with several labellings.
+    The test is exact up to 2^14 labellings, and uses random draws otherwise. It is not scipy's
+    permutation_test, because that cannot handle sources with several labellings.
 
     Args:
         values: one value per source (n,), whose sign is flipped.
@@ -43,16 +48,31 @@ def sign_flip_p(
         return 1.0
     true = float(array.sum()) + math.fsum(options[0] for options in relabelled)
     least = true - 1e-12 * (array.size + len(relabelled))
-    if array.size <= _MOST_EXACT_FLIPS and not relabelled:
-        patterns = np.arange(2**array.size)[:, None] >> np.arange(array.size)[None, :] & 1
-        return float(np.mean(true - 2.0 * (patterns @ array) >= least))
+    logarithm = array.size * math.log(2.0) + sum(math.log(options.size) for options in relabelled)
+    if logarithm <= math.log(_MOST_EXACT) + 1e-9:
+        return float(np.mean(_all_sums(array, relabelled) >= least))
     reached = 0
     for sums in _flipped(array, generator, draws):
         for alike in _by_size(relabelled):
-            drawn = generator.integers(alike.shape[1], size=(sums.size, len(alike)), dtype=np.uint8)
+            drawn = generator.integers(
+                alike.shape[1], size=(sums.size, len(alike)), dtype=_narrowest(alike.shape[1])
+            )
             sums += alike[np.arange(len(alike)), drawn].sum(axis=1)
         reached += int(np.sum(sums >= least))
     return (reached + 1) / (draws + 1)
+
+
+def _all_sums(values: Floats, relabelled: Sequence[Floats]) -> Floats:
+    """Return the sum under every combination of signs and labellings."""
+    sums = np.zeros(1)
+    for options in (*(np.array([value, -value]) for value in values), *relabelled):
+        sums = np.add.outer(sums, options).ravel()
+    return sums
+
+
+def _narrowest(options: int) -> type[np.uint8] | type[np.uint32]:
+    # A byte a draw while it holds the number of options: the draws take most of the time.
+    return np.uint8 if options <= _BYTE else np.uint32
 
 
 def _by_size(relabelled: Sequence[Floats]) -> list[Floats]:
@@ -71,6 +91,25 @@ def _flipped(values: Floats, generator: np.random.Generator, draws: int) -> Iter
     for start in range(0, draws, block):
         drawn = generator.integers(256, size=(min(block, draws - start), len(octets)), dtype=np.uint8)
         yield table[places, drawn].sum(axis=1)
+
+
+def rejectable(least: ArrayLike, level: float) -> Flags:
+    """Return which hypotheses of a family can be rejected at all, and so are its members (Tarone 1990).
+
+    A test on few sources has a least p that no outcome goes below. With K the smallest number such that at
+    most K hypotheses have a least p of level / K or less, only those count. The choice depends on the design
+    and not on any outcome, so a correction over the members alone keeps its level.
+
+    Args:
+        least: the least p that each hypothesis can have (m,).
+        level: the level of the family.
+    """
+    attainable = np.sort(np.asarray(least, dtype=np.float64))
+    sizes = np.arange(1, attainable.size + 1)
+    counts = np.searchsorted(attainable, level / sizes * (1.0 + _ROUNDING), side="right")
+    enough = np.flatnonzero(counts <= sizes)
+    bound = level / sizes[enough[0]] if enough.size else 0.0
+    return np.asarray(np.asarray(least, dtype=np.float64) <= bound * (1.0 + _ROUNDING))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

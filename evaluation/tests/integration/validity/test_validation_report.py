@@ -180,8 +180,8 @@ def test_the_simulation_is_reported_with_its_own_aims(made: PresetReport, tmp_pa
     assert (alone.simulation, alone.simulation_aims) == (None, [])
 
 
-@pytest.mark.parametrize(("value", "met"), [(0.92, False), (0.95, True), (0.98, False)])
-def test_interval_coverage_must_be_neither_too_low_nor_too_high(value: float, met: bool) -> None:
+@pytest.mark.parametrize(("value", "met"), [(0.92, False), (0.95, True), (1.0, True)])
+def test_interval_coverage_must_not_be_too_low(value: float, met: bool) -> None:
     one = Estimate(estimate=value, low=value, high=value, n=1000)
     low = Estimate(estimate=0.07, low=0.06, high=0.08, n=1000)
     figures = SimulatedFigures(

@@ -22,6 +22,7 @@ from faultline_core.contract.shift_benchmark_summary import (
 from faultline_core.contract.shift_thresholds import ThresholdInForce
 from faultline_core.shift_benchmark.accuracy_line import Slope
 from faultline_core.shift_benchmark.benchmark import ShiftRow, shift_benchmark
+from faultline_core.shift_benchmark.generator_error import with_generator_error
 from faultline_core.shift_benchmark.generator_gap import ConfounderGap
 from faultline_core.shift_benchmark.image_quality import ImageSourceQuality, image_source_quality
 from faultline_core.shift_benchmark.shift_effect import ShiftEffect
@@ -49,8 +50,13 @@ def summarize_image_source(
     thresholds: Mapping[str, ThresholdInForce],
     estimator: Estimator,
     unsearched: UnsearchedImages | None = None,
+    *,
+    suite: str = "",
 ) -> ImageSourceSummary:
-    """Sum up one image source: its images after the filter, and each shift compared with its base."""
+    """Sum up one image source: its images after the filter, and each shift compared with its base.
+
+    The generator's error is known for some suites; ``suite`` names the run's.
+    """
     yields_of = yields(verdicts)
     figure = f"benchmark/{evidence.image_source}"
     benchmark = shift_benchmark(
@@ -65,7 +71,7 @@ def summarize_image_source(
     return ImageSourceSummary(
         base=conditions[evidence.names[0]],
         shifts={
-            row.shift: _shift(evidence, index, conditions[row.shift], row, thresholds[row.shift])
+            row.shift: _shift(evidence, index, conditions[row.shift], row, thresholds[row.shift], suite)
             for index, row in enumerate(benchmark.rows, start=1)
         },
         common=list(benchmark.common),
@@ -112,6 +118,7 @@ def _shift(
     condition: ConditionSummary,
     row: ShiftRow,
     threshold: ThresholdInForce,
+    suite: str,
 ) -> ShiftSummary:
     shift = evidence.conditions[index]
     return ShiftSummary(
@@ -122,10 +129,11 @@ def _shift(
         caption=shift.caption,
         classes=shift.classes,
         threshold=threshold,
-        effect=effect_row(row.effect),
-        on_common=effect_row(row.on_common),
+        effect=effect_row(row.effect, suite, evidence.image_source),
+        on_common=effect_row(row.on_common, suite, evidence.image_source),
         gap=gap_row(row.gap),
         confounded=row.is_confounded,
+        confounding=None if row.gap is None else row.gap.confounding,
     )
 
 
@@ -190,7 +198,7 @@ def _end(placed: PlacedItem) -> str:
     return placed.state if placed.state in ("done", "failed") else "unmade"
 
 
-def effect_row(effect: ShiftEffect | None) -> EffectSummary | None:
+def effect_row(effect: ShiftEffect | None, suite: str, source: str) -> EffectSummary | None:
     """The effect of a shift; None if no class is left."""
     if effect is None:
         return None
@@ -201,6 +209,7 @@ def effect_row(effect: ShiftEffect | None) -> EffectSummary | None:
             for drop in effect.models
         },
         impact=effect.impact,
+        impact_with_generator=with_generator_error(effect.impact, suite, source),
         p=effect.p,
         p_adjusted=effect.p_holm,
         slope=_slope(effect.slope),
@@ -210,8 +219,16 @@ def effect_row(effect: ShiftEffect | None) -> EffectSummary | None:
 
 def gap_row(gap: ConfounderGap | None) -> GapSummary | None:
     """The cost of the generator alone; None without real images to measure it."""
-    return None if gap is None else GapSummary(real=gap.real, base=gap.base, gap=gap.gap)
+    if gap is None:
+        return None
+    return GapSummary(real=gap.real, base=gap.base, gap=gap.gap, beyond_impact=gap.beyond_impact)
 
 
 def _slope(slope: Slope) -> SlopeSummary:
-    return SlopeSummary(slope=slope.slope, without_one=slope.without_one, leaning_on=slope.leaning_on)
+    return SlopeSummary(
+        slope=slope.slope,
+        without_one=slope.without_one,
+        leaning_on=slope.leaning_on,
+        reliability=slope.reliability,
+        refused=slope.refused,
+    )

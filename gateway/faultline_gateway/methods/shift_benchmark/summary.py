@@ -73,7 +73,7 @@ def summarize(
         verdicts = evidence.judged(config.clip, limits.least(evidence.conditions, evidence.classes), least)
         left_out = None if folder is None else folder.left_out(usage.unsearched, config)
         image_sources[image_source] = summarize_image_source(
-            evidence, verdicts, usage, real, thresholds, estimator, left_out
+            evidence, verdicts, usage, real, thresholds, estimator, left_out, suite=config.suite
         )
         judged.append((evidence, verdicts.kept))
     real_summary = summarize_real(real, limits)

@@ -69,12 +69,12 @@ def with_real(shift: float) -> RealAnswers:
 def test_every_figure_matches_a_computation_from_rows(seed: int) -> None:
     table = answers(seed, share_kept=0.6)
     rows = rows_of(table)
-    for found in benchmark(table).rows:
+    for found in benchmark(table, draws=4000).rows:
         effect = effect_of(found)
         assert list(effect.classes) == classes_counted(rows, found.shift, 5)
         arguments = (table.models, found.shift, effect.classes)
         assert effect.impact.estimate == pytest.approx(impact(rows, *arguments))
-        assert effect.slope.slope.estimate == pytest.approx(slope(rows, *arguments), rel=1e-4)
+        assert effect.slope.slope.estimate == pytest.approx(slope(rows, *arguments), rel=0.02)
         for each in effect.models:
             assert each.base.estimate == pytest.approx(accuracy(rows, each.model, "base", effect.classes))
             shifted = accuracy(rows, each.model, found.shift, effect.classes)
@@ -86,13 +86,13 @@ def test_every_figure_matches_a_computation_from_rows(seed: int) -> None:
 
 def test_leave_one_out_slopes_equal_those_of_the_remaining_models() -> None:
     table = answers()
-    rows, found = rows_of(table), benchmark(table).rows[0]
+    rows, found = rows_of(table), benchmark(table, draws=4000).rows[0]
     effect = effect_of(found)
     left = [
         slope(rows, [name for name in table.models if name != out], found.shift, effect.classes)
         for out in table.models
     ]
-    assert effect.slope.without_one == pytest.approx((min(left), max(left)), rel=1e-4)
+    assert effect.slope.without_one == pytest.approx((min(left), max(left)), rel=0.02)
 
 
 def test_interval_widths_match_a_bootstrap_over_rows() -> None:
@@ -198,7 +198,30 @@ def test_a_generator_gap_above_the_effect_is_flagged() -> None:
     assert gap is not None
     assert (gap.gap.estimate or 0.0) == pytest.approx((gap.real.estimate or 0.0) - (gap.base.estimate or 0.0))
     assert gap.real.n == 5 * 400
-    assert not gap.exceeds(Estimate(estimate=None, low=None, high=None, n=0))
+    assert gap.confounding == "confounded"
+    assert [row.gap.confounding for row in close.rows if row.gap][-1] == "not-confounded"
+
+
+def test_the_gap_and_the_impact_of_the_same_seeds_are_drawn_together() -> None:
+    """Their intervals share the base images, whose noise a sum of widths would count twice."""
+    table = answers(images=60, share_kept=1.0)
+    table.values[0] = 0.0
+    rows = benchmark(table, real=with_real(0.0), draws=400).rows
+    for row in rows:
+        effect, gap = effect_of(row), row.gap
+        assert gap is not None
+        assert (effect.impact.estimate or 0.0) < 0.0
+        expected = abs(gap.gap.estimate or 0.0) - abs(effect.impact.estimate or 0.0)
+        assert gap.beyond_impact.estimate == pytest.approx(expected, abs=1e-6)
+        assert width(gap.beyond_impact) < width(gap.gap) + width(effect.impact)
+
+
+def test_a_gap_like_the_impact_cannot_be_told_from_it() -> None:
+    table = answers(share_kept=1.0)
+    table.values[1] = table.values[0]
+    gap = benchmark(table, real=with_real(0.0), draws=400).rows[0].gap
+    assert gap is not None
+    assert gap.confounding == "cannot-tell"
 
 
 def test_real_images_are_averaged_by_class() -> None:
@@ -277,12 +300,12 @@ def test_the_order_of_shifts_and_models_changes_no_figure_and_no_interval(
 @settings(max_examples=8)
 def test_the_order_of_classes_and_images_changes_no_figure(classes: list[int], images: list[int]) -> None:
     table = answers(1)
-    expected = by_shift(benchmark(table))
-    mixed = by_shift(benchmark(reordered(table, classes=classes, images=images)))
+    expected = by_shift(benchmark(table, draws=1000))
+    mixed = by_shift(benchmark(reordered(table, classes=classes, images=images), draws=1000))
     for shift, effect in mixed.items():
         assert effect.impact.estimate == pytest.approx(expected[shift].impact.estimate)
         assert effect.p == pytest.approx(expected[shift].p, rel=1e-3)
-        assert effect.slope.slope.estimate == pytest.approx(expected[shift].slope.slope.estimate, rel=1e-4)
+        assert effect.slope.slope.estimate == pytest.approx(expected[shift].slope.slope.estimate, rel=0.05)
         assert width(effect.impact) == pytest.approx(width(expected[shift].impact), rel=0.4)
 
 

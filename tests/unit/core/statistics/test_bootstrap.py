@@ -44,9 +44,13 @@ def test_unanimous_trials_give_an_exact_interval_of_nonzero_width(successes: int
     assert (low, high) == pytest.approx((bound, 1.0) if successes else (0.0, 1.0 - bound))
 
 
-@pytest.mark.parametrize(("successes", "n"), [(0, 7), (1, 20), (7, 20), (19, 20), (20, 20), (300, 1000)])
-def test_mixed_proportions_use_wilson_and_unanimous_ones_clopper_pearson(successes: int, n: int) -> None:
-    method = "exact" if successes in (0, n) else "wilson"
+@pytest.mark.parametrize(
+    ("successes", "n"), [(0, 7), (1, 20), (7, 20), (20, 20), (38, 39), (38, 40), (300, 1000)]
+)
+def test_mixed_proportions_use_wilson_from_40_trials_on_and_clopper_pearson_before(
+    successes: int, n: int
+) -> None:
+    method = "exact" if n < 40 or successes in (0, n) else "wilson"
     expected = stats.binomtest(successes, n).proportion_ci(method=method)
     assert ends(proportion(successes, n)) == pytest.approx((expected.low, expected.high), abs=1e-12)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from faultline_core.statistics.p_values import benjamini_hochberg, holm, sign_flip_p
+from faultline_core.statistics.p_values import benjamini_hochberg, holm, rejectable, sign_flip_p
 
 
 def generator(seed: int = 0) -> np.random.Generator:
@@ -76,7 +76,32 @@ def test_sources_with_several_images_are_permuted_instead_of_flipped() -> None:
     ]
     expected = np.mean([total >= totals[0] - 1e-12 for total in totals])
     found = sign_flip_p(values, generator(11), relabelled=options, draws=20_000)
-    assert found == pytest.approx(expected, abs=0.01)
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("options", [3, 300])
+def test_sampled_labellings_agree_with_the_normal_limit(options: int) -> None:
+    draw = generator(14)
+    relabelled = [np.sort(draw.normal(size=options))[::-1] * (1 if index % 2 else -1) for index in range(60)]
+    centred = [values - values.mean() for values in relabelled]
+    spread = math.sqrt(sum(float(values.var()) for values in centred))
+    expected = stats.norm.sf(sum(values[0] for values in centred) / spread)
+    assert sign_flip_p([], generator(15), relabelled=centred) == pytest.approx(expected, abs=0.03)
+
+
+def test_only_hypotheses_that_can_be_rejected_are_members() -> None:
+    """Tarone's K is 2: two hypotheses have a least p of 0.05 / 2 or less, three one of 0.05 or less."""
+    assert rejectable([0.001, 0.02, 0.04, 0.3], 0.05).tolist() == [True, True, False, False]
+    assert rejectable([0.03, 0.04], 0.05).tolist() == [False, False]
+    assert rejectable([0.05], 0.05).tolist() == [True]
+    assert rejectable([], 0.05).tolist() == []
+
+
+def test_a_family_never_has_more_members_than_its_correction_allows() -> None:
+    for seed in range(50):
+        least = 2.0 ** -generator(seed).integers(1, 15, size=80)
+        members = rejectable(least, 0.05)
+        assert np.all(least[members] <= 0.05 / max(1, members.sum()))
 
 
 def test_many_sources_are_flipped_in_bounded_memory() -> None:

@@ -47,12 +47,12 @@ def _figures(name: str, seen: Evidence, estimator: LanceEstimator) -> ClassFigur
     figure = f"class/{name}/{seen.classifier}"
     return ClassFigures(
         original=estimator.accuracy(
-            f"{figure}/original", [(shot.source, shot.before.rank_true) for shot in control]
+            f"{figure}/original", [(shot.unit, shot.before.rank_true) for shot in control]
         ).acc1,
         counterfactual=estimator.accuracy(
-            f"{figure}/counterfactual", [(shot.source, shot.after.rank_true) for shot in edits]
+            f"{figure}/counterfactual", [(shot.unit, shot.after.rank_true) for shot in edits]
         ).acc1,
-        delta_p=estimator.mean(f"{figure}/delta_p", ((shot.source, shot.delta_p) for shot in edits)),
+        delta_p=estimator.mean(f"{figure}/delta_p", ((shot.unit, shot.delta_p) for shot in edits)),
         n_images=len(edits),
         n_sources=len({shot.source for shot in edits}),
     )

@@ -12,7 +12,6 @@ from faultline_core.contract.stress_tests import (
     Tested,
 )
 from faultline_core.statistics.bootstrap import proportion
-from faultline_core.statistics.p_values import holm
 from faultline_core.types import Estimate
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence, Shot
@@ -23,6 +22,7 @@ def summarize_models(
     seen: Sequence[Evidence], config: StressTestConfig, estimator: LanceEstimator
 ) -> dict[str, ModelSummary]:
     """Sum up every classifier; cells are corrected over classifiers x edit types."""
+    both_ways = _losses_and_gains(seen, estimator)
     overall = Hypotheses(
         CLASSIFIERS,
         {evidence.classifier: evidence.contrast(evidence.paired(evidence.edits)) for evidence in seen},
@@ -50,9 +50,10 @@ def summarize_models(
                     edit_type: _with(summary, cells.tested(f"{evidence.classifier}/{edit_type}"))
                     for edit_type, summary in by_type.items()
                 },
+                **_beyond_placebo(evidence.classifier, both_ways),
             }
         )
-    return _adjusted(models)
+    return models
 
 
 def by_edit_type(
@@ -73,21 +74,21 @@ def _summarize(seen: Evidence, estimator: LanceEstimator) -> ModelSummary:
     beyond = _beyond_control(edits, control)
     return ModelSummary(
         original=estimator.accuracy(
-            f"{spec}/original", [(shot.source, shot.before.rank_true) for shot in control]
+            f"{spec}/original", [(shot.unit, shot.before.rank_true) for shot in control]
         ),
         reconstruction=estimator.accuracy(f"{spec}/reconstruction", _after(control)),
         counterfactual=estimator.accuracy(f"{spec}/counterfactual", _after(edits)),
         placebo=estimator.accuracy(f"{spec}/placebo-row", _after(placebos)),
-        drop=estimator.mean(f"{spec}/drop", ((shot.source, shot.drop()) for shot in edits)),
-        drop_at_5=estimator.mean(f"{spec}/drop5", ((shot.source, shot.drop(5)) for shot in edits)),
+        drop=estimator.mean(f"{spec}/drop", ((shot.unit, shot.drop()) for shot in edits)),
+        drop_at_5=estimator.mean(f"{spec}/drop5", ((shot.unit, shot.drop(5)) for shot in edits)),
         drop_paper=estimator.drop_paper(f"{spec}/paper", seen.everything, seen.edits, 1),
         drop_paper_at_5=estimator.drop_paper(f"{spec}/paper5", seen.everything, seen.edits, 5),
         edit_types={},
         controls=_controls(seen, estimator),
         **_baseline(seen, estimator),
         changed_by_reconstruction=_changed(seen.reconstructions),
+        changed_beyond_reconstruction=estimator.mean(f"{spec}/changed-beyond", _changed_beyond(seen)),
         beyond_control=estimator.mean(f"{spec}/beyond", beyond),
-        p=estimator.p_above_zero(f"{spec}/beyond", beyond),
     )
 
 
@@ -109,12 +110,12 @@ def _baseline(seen: Evidence, estimator: LanceEstimator) -> dict[str, AccuracyRo
         return {}
     return {
         "lance_r": estimator.accuracy(f"{spec}/lance-r-row", _after(kept)),
-        "drop_lance_r": estimator.mean(f"{spec}/lance-r-drop", ((shot.source, shot.drop()) for shot in kept)),
+        "drop_lance_r": estimator.mean(f"{spec}/lance-r-drop", ((shot.unit, shot.drop()) for shot in kept)),
     }
 
 
 def _after(shots: Sequence[Shot]) -> list[tuple[str, int]]:
-    return [(shot.source, shot.after.rank_true) for shot in shots]
+    return [(shot.unit, shot.after.rank_true) for shot in shots]
 
 
 def _changed(reconstructions: Sequence[Shot]) -> Estimate:
@@ -124,19 +125,49 @@ def _changed(reconstructions: Sequence[Shot]) -> Estimate:
 
 def _beyond_control(paired: Sequence[Shot], control: Sequence[Shot]) -> list[tuple[str, float]]:
     right = {shot.source: shot.after.rank_true == 1 for shot in control}
-    return [(shot.source, float(right[shot.source]) - float(shot.after.rank_true == 1)) for shot in paired]
+    return [(shot.unit, float(right[shot.source]) - float(shot.after.rank_true == 1)) for shot in paired]
 
 
 def _with(summary: EditTypeSummary, tested: Tested) -> EditTypeSummary:
     return summary.model_copy(update=dict(tested))
 
 
-def _adjusted(models: dict[str, ModelSummary]) -> dict[str, ModelSummary]:
-    """Correct the drops of acc@1 beyond the reconstruction: all models of a run are one family."""
-    tested = [(name, model.p) for name, model in models.items() if model.p is not None]
-    adjusted = dict(zip([name for name, _ in tested], holm([p for _, p in tested]), strict=True))
-    family = {"family": CLASSIFIERS.name, "family_size": len(tested)}
+def _changed_beyond(seen: Evidence) -> list[tuple[str, float]]:
+    """For each edit, whether it changes the answer less whether the reconstruction of its source does."""
+    alone = {shot.source: shot.changes_answer for shot in seen.reconstructions}
+    return [
+        (shot.unit, float(shot.changes_answer) - float(alone[shot.source]))
+        for shot in seen.paired(seen.edits)
+    ]
+
+
+def _losses_and_gains(seen: Sequence[Evidence], estimator: LanceEstimator) -> Hypotheses:
+    """Test of every classifier whether edits cost right answers beyond the placebos, or bring some."""
+    contrasts = {evidence.classifier: evidence.mistakes(evidence.edits) for evidence in seen}
+    both = {_loss(name): found for name, found in contrasts.items()} | {
+        _gain(name): None if found is None else found.reversed for name, found in contrasts.items()
+    }
+    return Hypotheses(CLASSIFIERS, both, estimator)
+
+
+def _loss(classifier: str) -> str:
+    return f"{classifier}/beyond-placebo"
+
+
+def _gain(classifier: str) -> str:
+    return f"{classifier}/gain-beyond-placebo"
+
+
+def _beyond_placebo(classifier: str, tests: Hypotheses) -> dict[str, object]:
+    """The loss of right answers beyond the placebos with its test, and the test of the opposite."""
+    loss = tests.tested(_loss(classifier))
     return {
-        name: model.model_copy(update={"p_adjusted": adjusted.get(name), **family})
-        for name, model in models.items()
+        "beyond_placebo": loss.beyond_controls,
+        "p": loss.p,
+        "p_adjusted": loss.p_adjusted,
+        "p_gain": tests.p(_gain(classifier)),
+        "p_gain_adjusted": tests.adjusted.get(_gain(classifier)),
+        "sources_needed": loss.sources_needed,
+        "family": loss.family,
+        "family_size": loss.family_size,
     }

@@ -50,20 +50,21 @@ class LanceEstimator(Estimator):
 
     def sensitivity(self, figure: str, shots: Sequence[Shot]) -> EditTypeSummary:
         """Signed and absolute change of p(true class), and the drop of acc@1."""
-        changes = [(shot.source, shot.delta_p) for shot in shots]
+        changes = [(shot.unit, shot.delta_p) for shot in shots]
         absolute = [(source, abs(change)) for source, change in changes]
         return EditTypeSummary(
             delta_p=self.mean(f"{figure}/delta_p", changes),
             abs_delta_p=self.mean(f"{figure}/abs_delta_p", absolute, _ACCURACY),
-            drop=self.mean(f"{figure}/drop", ((shot.source, shot.drop()) for shot in shots)),
+            drop=self.mean(f"{figure}/drop", ((shot.unit, shot.drop()) for shot in shots)),
             n_images=len(shots),
             n_sources=len({shot.source for shot in shots}),
         )
 
     def drop_paper(self, figure: str, shots: Sequence[Shot], edits: Sequence[Shot], k: int) -> Estimate:
         """acc@k of the shots' originals minus that of the edits, each image with weight 1 (LANCE, eq. 3)."""
-        before = {shot.source: (int(shot.before.rank_true <= k), 1) for shot in shots}
-        after = count_by_source((shot.source, shot.after.rank_true <= k) for shot in edits)
+        originals = {shot.source: shot for shot in shots}.values()
+        before = count_by_source((shot.unit, shot.before.rank_true <= k) for shot in originals)
+        after = count_by_source((shot.unit, shot.after.rank_true <= k) for shot in edits)
         return bootstrap_unpaired(before, after, self.generator(figure))
 
     def yields(self, items: Iterable[Item], *, unused: Collection[str] = ()) -> dict[str, Estimate]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from faultline_core.contract.perturber import WordSpan
 from faultline_core.contract.runs import Item, ItemResult, PredictionPair
-from faultline_core.statistics.bootstrap import by_source
-from faultline_core.statistics.contrast import Contrast, PlaceboEffects
+from faultline_core.statistics.contrast import Contrast
 from faultline_core.stress_test.insights import Effect, phrase
 from faultline_core.types import EditType, ItemKind
 
@@ -22,11 +23,17 @@ class Shot:
     result: ItemResult
     before: PredictionPair
     after: PredictionPair
+    group: str | None = None
 
     @property
     def source(self) -> str:
-        """The unit of every estimate."""
+        """The image that this one was made from; its original and its controls have the same."""
         return self.item.item_group
+
+    @property
+    def unit(self) -> str:
+        """The unit of every estimate: the group of alike sources, or the source alone."""
+        return self.source if self.group is None else self.group
 
     @property
     def delta_p(self) -> float:
@@ -48,8 +55,11 @@ def best(prediction: PredictionPair) -> str:
     return prediction.top[0][0] if prediction.top else ""
 
 
-def shots(items: Iterable[Item], classifier: str, kind: ItemKind) -> list[Shot]:
+def shots(
+    items: Iterable[Item], classifier: str, kind: ItemKind, groups: Mapping[str, str] | None = None
+) -> list[Shot]:
     """Done items of a kind that hold this classifier's predictions, before and after."""
+    group_of = groups or {}
     taken: list[Shot] = []
     for item in items:
         result = item.result
@@ -57,7 +67,7 @@ def shots(items: Iterable[Item], classifier: str, kind: ItemKind) -> list[Shot]:
             continue
         before, after = result.original_predictions.get(classifier), result.predictions.get(classifier)
         if before is not None and after is not None:
-            taken.append(Shot(item, result, before, after))
+            taken.append(Shot(item, result, before, after, group_of.get(item.item_group)))
     return taken
 
 
@@ -78,15 +88,19 @@ class Evidence:
     interventions: Sequence[Shot] = ()
 
     @classmethod
-    def of(cls, items: Sequence[Item], classifier: str) -> Evidence:
-        """Collect it from the items of the run."""
+    def of(cls, items: Sequence[Item], classifier: str, groups: Mapping[str, str] | None = None) -> Evidence:
+        """Collect it from the items of the run.
+
+        ``groups`` names the group of sources that are alike, such as frames of one video; a source that is
+        not in it is a unit of its own.
+        """
         return cls(
             classifier,
-            shots(items, classifier, "edit"),
-            shots(items, classifier, "reconstruction"),
-            shots(items, classifier, "placebo"),
-            shots(items, classifier, "lance-r"),
-            shots(items, classifier, "intervention"),
+            shots(items, classifier, "edit", groups),
+            shots(items, classifier, "reconstruction", groups),
+            shots(items, classifier, "placebo", groups),
+            shots(items, classifier, "lance-r", groups),
+            shots(items, classifier, "intervention", groups),
         )
 
     @property
@@ -107,21 +121,35 @@ class Evidence:
         """The kept edits of one type."""
         return [shot for shot in self.edits if shot.item.edit_type == edit_type]
 
-    def contrast(self, shots: Iterable[Shot]) -> Contrast | None:
-        """The drop of p(true class) from the reconstruction, beyond the class's placebo effect."""
-        beyond = ((shot.source, self._beyond(shot)) for shot in shots)
-        return self.placebo_effects.contrast(
-            by_source((source, drop) for source, drop in beyond if drop is not None)
+    def contrast(self, shots: Sequence[Shot]) -> Contrast | None:
+        """The fall of p(true class) beyond each source's own placebo."""
+        return self._beyond_placebo(shots, lambda shot: 1.0 - shot.after.p_true)
+
+    def mistakes(self, shots: Sequence[Shot]) -> Contrast | None:
+        """The rise of the share of wrong answers beyond each source's own placebo."""
+        return self._beyond_placebo(shots, lambda shot: float(shot.after.rank_true > 1))
+
+    def _beyond_placebo(self, shots: Sequence[Shot], loss: Callable[[Shot], float]) -> Contrast | None:
+        own = self._own_placebos
+        units = {shot.source: shot.unit for shot in shots}
+        index = {source: number for number, source in enumerate(units)}
+        return Contrast.between(
+            [loss(shot) for shot in shots],
+            [index[shot.source] for shot in shots],
+            [loss(own[source]) if source in own else math.nan for source in units],
+            groups=list(units.values()),
+            places=_places(shots),
         )
 
     @cached_property
-    def placebo_effects(self) -> PlaceboEffects:
-        """p(true class) of the reconstruction minus that of the placebo, by source."""
-        pairs = ((shot.source, self._beyond(shot)) for shot in self.placebos)
-        return PlaceboEffects(
-            classes={shot.source: shot.item.label for shot in self.everything},
-            effects={source: effect for source, effect in pairs if effect is not None},
-        )
+    def _own_placebos(self) -> dict[str, Shot]:
+        """The placebo of each source that has one."""
+        return {shot.source: shot for shot in self.placebos}
+
+    @cached_property
+    def by_item(self) -> dict[str, Shot]:
+        """The kept edits by the id of their item."""
+        return {shot.item.id: shot for shot in self.edits}
 
     @cached_property
     def effects(self) -> list[Effect]:
@@ -149,6 +177,18 @@ class Evidence:
     def _beyond(self, shot: Shot) -> float | None:
         p_true = self._reconstructed.get(shot.source)
         return None if p_true is None else p_true - shot.after.p_true
+
+
+def _places(shots: Sequence[Shot]) -> list[int]:
+    """The place of each edit among those planned for its source, the same for sources of one group."""
+    seen: Counter[tuple[str, str, int]] = Counter()
+    slots = []
+    for shot in shots:
+        planned = (shot.source, shot.item.edit_type or "", shot.item.slot)
+        slots.append((*planned[1:], seen[planned]))
+        seen[planned] += 1
+    number = {slot: place for place, slot in enumerate(sorted(set(slots)))}
+    return [number[slot] for slot in slots]
 
 
 def changed_words(result: ItemResult) -> tuple[str, str]:

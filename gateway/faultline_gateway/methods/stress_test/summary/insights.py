@@ -22,7 +22,7 @@ from faultline_core.stress_test.insights import (
 from faultline_gateway.methods.stress_test.features import CLIP
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence, Shot, changed_words
-from faultline_gateway.methods.stress_test.summary.hypotheses import Hypotheses, clusters_of
+from faultline_gateway.methods.stress_test.summary.hypotheses import CHANGES, Hypotheses
 from faultline_gateway.methods.stress_test.summary.sentences import insight_sentence
 
 MOST_HINTS = 50
@@ -31,7 +31,24 @@ MOST_HINTS = 50
 def find_insights(seen: Sequence[Evidence], estimator: LanceEstimator) -> list[Insight]:
     """List every finding, and the strongest hints, each part worst first over all classifiers."""
     clusters = find_edit_clusters(seen, estimator)
-    insights = [insight for evidence in seen for insight in _of_classifier(evidence, clusters, estimator)]
+    groups = {
+        evidence.classifier: {
+            _figure(evidence.classifier, group): group for group in group_by_words(evidence.effects, clusters)
+        }
+        for evidence in seen
+    }
+    contrasts = {
+        figure: evidence.contrast([evidence.by_item[effect.item] for effect in group.effects])
+        for evidence in seen
+        for figure, group in groups[evidence.classifier].items()
+    }
+    hypotheses = Hypotheses(CHANGES, contrasts, estimator)
+    units = {shot.item.id: shot.unit for evidence in seen for shot in evidence.edits}
+    insights = [
+        insight
+        for classifier, found in groups.items()
+        for insight in _of_classifier(classifier, found, units, hypotheses, estimator)
+    ]
     findings = [insight for insight in insights if insight.significant]
     hints = [insight for insight in insights if not insight.significant]
     return [*_worst_first(findings), *_worst_first(hints)[:MOST_HINTS]]
@@ -41,15 +58,18 @@ def _worst_first(insights: Sequence[Insight]) -> list[Insight]:
     return sorted(insights, key=lambda insight: insight.delta_p.estimate or 0.0)
 
 
-def _of_classifier(seen: Evidence, clusters: Sequence[Cluster], estimator: LanceEstimator) -> list[Insight]:
-    groups = {_figure(seen.classifier, group): group for group in group_by_words(seen.effects, clusters)}
-    contrasts = {figure: seen.placebo_effects.contrast(group.drops) for figure, group in groups.items()}
-    hypotheses = Hypotheses(clusters_of(seen.classifier), contrasts, estimator)
-    significant = {groups[figure].pattern for figure in hypotheses.found}
+def _of_classifier(
+    classifier: str,
+    groups: Mapping[str, Group],
+    units: Mapping[str, str],
+    hypotheses: Hypotheses,
+    estimator: LanceEstimator,
+) -> list[Insight]:
+    significant = {groups[figure].pattern for figure in hypotheses.found if figure in groups}
     ranked = rank_insights(groups.values(), significant)
     hints = [group for group in ranked if group.pattern not in significant]
     chosen = [*(group for group in ranked if group.pattern in significant), *hints[:MOST_HINTS]]
-    return [_insight(seen.classifier, group, hypotheses, estimator) for group in chosen]
+    return [_insight(classifier, group, units, hypotheses, estimator) for group in chosen]
 
 
 def _figure(classifier: str, group: Group) -> str:
@@ -59,10 +79,16 @@ def _figure(classifier: str, group: Group) -> str:
     return "insight/" + "/".join([*words, *alike])
 
 
-def _insight(classifier: str, group: Group, hypotheses: Hypotheses, estimator: LanceEstimator) -> Insight:
+def _insight(
+    classifier: str,
+    group: Group,
+    units: Mapping[str, str],
+    hypotheses: Hypotheses,
+    estimator: LanceEstimator,
+) -> Insight:
     figure = _figure(classifier, group)
     tested = hypotheses.tested(figure)
-    delta_p = estimator.mean(figure, ((effect.source, effect.delta_p) for effect in group.effects))
+    delta_p = estimator.mean(figure, ((units[effect.item], effect.delta_p) for effect in group.effects))
     return Insight(
         **dict(tested),
         classifier=classifier,
@@ -73,7 +99,7 @@ def _insight(classifier: str, group: Group, hypotheses: Hypotheses, estimator: L
         delta_p=delta_p,
         example_item=group.worst.item,
         sentence=insight_sentence(classifier, group.spoken, delta_p, tested),
-        n_sources=delta_p.n,
+        n_sources=len({effect.source for effect in group.effects}),
         n_images=len(group.effects),
         cluster_size=group.pattern.changes,
         cluster_items=[effect.item for effect in group.effects] if group.pattern.changes > 1 else [],

@@ -105,7 +105,7 @@ def _by_class(
         label: {
             classifier: estimator.mean(
                 f"{_figure(classifier, intervention)}/class/{label}",
-                ((shot.source, shot.delta_p) for shot in shots if shot.item.label == label),
+                ((shot.unit, shot.delta_p) for shot in shots if shot.item.label == label),
             )
             for classifier, shots in shots_of.items()
         }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from faultline_core.contract.interventions import Intervention
 from faultline_core.contract.stress_tests import EditTypeSummary, Tested
-from faultline_core.statistics.contrast import LEAST_SOURCES
 from faultline_core.stress_test.insights import Pattern
 from faultline_core.types import Estimate
 
@@ -30,7 +29,7 @@ def intervention_sentence(classifier: str, intervention: Intervention, figures: 
     if figures.p is None:
         return f"{change}; without placebos to compare with, no drop can be shown."
     if figures.status == "insufficient":
-        return f"{change}; a test needs {LEAST_SOURCES} sources, so no drop can be shown."
+        return f"{change}; a test needs {figures.sources_needed} sources, so no drop can be shown."
     return f"{change}; not shown beyond the controls."
 
 
@@ -41,7 +40,7 @@ def _standing(tested: Tested) -> str:
     if tested.p is None:
         return "; without placebos to compare with, this is only a hint"
     if tested.status == "insufficient":
-        return f"; a test needs {LEAST_SOURCES} sources, so this is only a hint"
+        return f"; a test needs {tested.sources_needed} sources, so this is only a hint"
     return "; not shown beyond the controls, so this is only a hint"
 
 

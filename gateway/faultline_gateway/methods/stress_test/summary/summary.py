@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import (
@@ -28,11 +28,14 @@ from faultline_gateway.runs.accounting import count_ends, count_reasons, total_s
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
 
 
-def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
-    """Sum up a run; figures cover the items done so far, and counts give their number."""
+def summarize(run: Run, items: Sequence[Item], groups: Mapping[str, str] | None = None) -> StressTestSummary:
+    """Sum up a run; figures cover the items done so far, and counts give their number.
+
+    ``groups`` names the group of each source that is not independent of others, such as a frame of a video.
+    """
     config = StressTestConfig.model_validate(run.resolved_config)
     estimator = LanceEstimator(config.request.seed)
-    seen = [Evidence.of(items, spec) for spec in config.request.classifiers]
+    seen = [Evidence.of(items, spec, groups) for spec in config.request.classifiers]
     models = summarize_models(seen, config, estimator)
     insights = find_insights(seen, estimator)
     interventions = summarize_interventions(items, seen, config, estimator)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from faultline_core.contract.stress_tests import Insight, InterventionSummary, ModelSummary
-from faultline_core.statistics.contrast import LEAST_SOURCES
-from faultline_core.types import Estimate
 from faultline_gateway.methods.stress_test.summary.sentences import (
     excludes_zero,
     in_words,
@@ -107,8 +105,8 @@ def _untested_cells(models: Mapping[str, ModelSummary]) -> list[str]:
     if not untested:
         return []
     return [
-        f"Of {len(statuses)} pairs of classifier and kind of change, {untested} have fewer than "
-        f"{LEAST_SOURCES} sources or no placebos: nothing is claimed about them."
+        f"Of {len(statuses)} pairs of classifier and kind of change, {untested} have too few sources with a "
+        "placebo of their own for a test: nothing is claimed about them."
     ]
 
 
@@ -120,21 +118,26 @@ def _judge(name: str, model: ModelSummary) -> str:
         f"acc@1 {number(model.original.acc1)} on the originals and {number(model.counterfactual.acc1)} on "
         f"their counterfactuals, a drop of {in_words(dropped)}"
     )
-    if dropped.n < LEAST_SOURCES:
-        return f"{name}: {figures}; {dropped.n} sources are too few for a verdict (at least {LEAST_SOURCES})."
-    if not excludes_zero(dropped):
+    beside = _compared_with_controls(dropped.estimate, model)
+    if model.p is None:
+        return f"{name}: without placebos no drop could be tested: {figures}. {beside}"
+    if model.p_adjusted is None:
+        n = 0 if model.beyond_placebo is None else model.beyond_placebo.n
         return (
-            f"{name}: no drop was shown, which does not mean that there is no drop ({figures})"
-            f"{_would_show(model)}."
+            f"{name}: {figures}; {n} sources with a placebo of their own are too few for a verdict (at least "
+            f"{model.sources_needed})."
         )
-    if dropped.estimate < 0:
-        return f"{name} is more accurate on counterfactuals than on originals ({figures})."
-    p = 1.0 if model.p_adjusted is None else model.p_adjusted
-    tested = f"{p_in_words(p)} against the reconstruction, corrected for all classifiers tested"
-    figures = f"{figures} ({tested}). {_compared_with_controls(dropped.estimate, model)}"
-    if p > ALPHA:
-        return f"{name}: no drop beyond the reconstruction's was shown: {figures}"
-    return f"{name} loses accuracy: {figures}"
+    if model.p_adjusted <= ALPHA:
+        tested = f"{p_in_words(model.p_adjusted)} beyond the placebos, corrected for all classifiers tested"
+        return f"{name} loses accuracy: {figures} ({tested}). {beside}"
+    if model.p_gain_adjusted is not None and model.p_gain_adjusted <= ALPHA:
+        return f"{name} is more accurate on counterfactuals than on placebos ({figures})."
+    if excludes_zero(dropped) and dropped.estimate > 0.0:
+        return f"{name}: no drop beyond the placebos' was shown: {figures}. {beside}"
+    return (
+        f"{name}: no drop was shown, which does not mean that there is no drop ({figures})"
+        f"{_would_show(model)}."
+    )
 
 
 def _would_show(model: ModelSummary) -> str:
@@ -157,7 +160,7 @@ def _compared_with_controls(dropped: float, model: ModelSummary) -> str:
     cannot_tell = "so the generator's effect cannot be separated from the edit's."
     if swamping:
         return f"But {alone}: more than half of the drop, {cannot_tell}"
-    changed = _changes_answers(model.changed_by_reconstruction)
+    changed = _changes_answers(model)
     missing = [name for name, cost in costs.items() if cost.estimate is None]
     if missing:
         comparison = (
@@ -168,9 +171,12 @@ def _compared_with_controls(dropped: float, model: ModelSummary) -> str:
     return f"{comparison} But {changed}, {cannot_tell}" if changed else comparison
 
 
-def _changes_answers(share: Estimate | None) -> str:
-    """Say that too many answers may change without an edit, if they may."""
+def _changes_answers(model: ModelSummary) -> str:
+    """Say that too many answers may change without an edit, unless edits are shown to change more of them."""
+    share, beyond = model.changed_by_reconstruction, model.changed_beyond_reconstruction
     if share is None or share.high is None or share.estimate is None or share.high <= MOST_CHANGED:
+        return ""
+    if beyond is not None and beyond.low is not None and beyond.low > 0.0:
         return ""
     return (
         f"the reconstruction alone changes {share.estimate:.1%} of {share.n} answers, possibly up to "

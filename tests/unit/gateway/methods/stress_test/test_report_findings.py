@@ -39,12 +39,13 @@ def test_every_cell_states_its_test_result() -> None:
     text = report(shaken(20))
     assert "p < 0.001 of 2, shown" in text
     assert "p 1.000 of 2, not shown a drop of 0." in text
-    assert "insufficient: fewer than 20 sources" in text
+    assert "insufficient: no placebos" in text
+    assert "insufficient: a test takes 6 sources" in report(shaken(5))
 
 
 def test_findings_and_hints_are_separated() -> None:
     assert " shown " in report(shaken(20)).split("Before and after")[0].split("Insights")[1]
-    assert " hint " in report(shaken(5)).split("Before and after")[0].split("Insights")[1]
+    assert " hint " in report(shaken(4)).split("Before and after")[0].split("Insights")[1]
 
 
 def test_cells_without_placebos_say_so() -> None:

@@ -189,8 +189,29 @@ def test_the_drop_beyond_the_control_is_paired_and_corrected_over_models() -> No
     assert models["leaning"].beyond_control is not None
     assert about(models["leaning"].beyond_control, 1.0, 30)
     assert models["leaning"].p is not None
-    assert models["leaning"].p_adjusted == pytest.approx(2 * models["leaning"].p)
+    assert models["leaning"].beyond_placebo is not None
+    assert about(models["leaning"].beyond_placebo, 1.0, 30)
+    # Losses and gains of two models.
+    assert models["leaning"].family_size == 4
+    assert models["leaning"].p_adjusted == pytest.approx(4 * models["leaning"].p)
     assert models["steady"].p == models["steady"].p_adjusted == 1.0
+
+
+def test_a_drop_that_placebos_share_is_no_loss_of_accuracy() -> None:
+    """The reconstructions stay right, so the drop beyond them is 1; edits fare no worse than placebos."""
+    ledgered = Ledgered()
+    for source in sources(40):
+        ledgered.add(source, "reconstruction")
+        ledgered.add(source, "placebo", after=SHAKEN)
+        ledgered.add(source, edit_type="background", after=SHAKEN)
+    made = summary(ledgered)
+    leaning = made.models["leaning"]
+    assert leaning.beyond_control is not None
+    assert leaning.beyond_control.estimate == 1.0
+    assert leaning.beyond_placebo is not None
+    assert leaning.beyond_placebo.estimate == 0.0
+    assert leaning.p == 1.0
+    assert "leaning: no drop beyond the placebos' was shown" in made.verdict
 
 
 def test_a_drop_on_few_sources_among_many_models_is_not_significant() -> None:
@@ -200,8 +221,7 @@ def test_a_drop_on_few_sources_among_many_models_is_not_significant() -> None:
         [f"steady-{index}" for index in range(20)], {"background": {"steady": 0.9, "leaning": 0.9}}
     )
     verdict = summary(ledgered).verdict
-    assert "leaning: no drop beyond the reconstruction's was shown" in verdict
-    assert "p = 0.0" in verdict
+    assert "leaning: no drop was shown" in verdict
     assert "loses accuracy" not in verdict
 
 
@@ -227,8 +247,12 @@ def test_improvement_on_counterfactuals_is_reported() -> None:
     ledgered = Ledgered()
     for source in sources(25):
         ledgered.add(source, "reconstruction")
+        ledgered.add(source, "placebo", after={"steady": 0.2, "leaning": 0.2})
         ledgered.add(source, edit_type="domain", before={"steady": 0.2, "leaning": 0.2}, after=STEADY)
-    assert "steady is more accurate on counterfactuals than on originals" in summary(ledgered).verdict
+    made = summary(ledgered)
+    assert "steady is more accurate on counterfactuals than on placebos" in made.verdict
+    assert made.models["steady"].p_gain_adjusted is not None
+    assert made.models["steady"].p_gain_adjusted < 0.001
 
 
 def test_without_placebos_the_generators_share_of_the_drop_is_unknown() -> None:
@@ -251,11 +275,16 @@ def test_a_classifier_without_counterfactuals_gets_no_verdict() -> None:
 
 
 def test_too_few_sources_give_no_verdict() -> None:
+    """Losses and gains of two models are four hypotheses: 2^-7 < 0.05 / 4 < 2^-6."""
     ledgered = Ledgered()
-    ledgered.stress(sources(19), {"background": SHAKEN})
-    verdict = summary(ledgered).verdict
-    assert "19 sources are too few for a verdict" in verdict
-    assert "loses accuracy" not in verdict
+    ledgered.stress(sources(5), {"background": SHAKEN})
+    made = summary(ledgered)
+    told = "5 sources with a placebo of their own are too few for a verdict (at least 7)"
+    assert told in made.verdict
+    assert "loses accuracy" not in made.verdict
+    enough = Ledgered()
+    enough.stress(sources(7), {"background": SHAKEN})
+    assert "leaning loses accuracy" in summary(enough).verdict
 
 
 @pytest.mark.paper("LANCE-X-pretrained-bias")

@@ -1,0 +1,170 @@
+"""Every simulated rate with its limit, by the defect that it guards against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from numpy.random import Generator
+from scipy import stats
+
+from faultline_core.types import Estimate
+
+from .benchmarks import confounded, slope_rates
+from .intervals import beyond_placebo, mean_change, plain_share
+from .placebo_tests import any_lost_accuracy, changes_of_words, false_alarms, few_placebos, power
+from .world import Noise
+
+Draw = Callable[[int, Generator], Estimate | tuple[Estimate, float]]
+"""Simulates a rate, and for coverages the mean width of the intervals."""
+
+_SURE = 1e-3
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One rate: how to simulate it, its limit, and whether the limit is an upper one.
+
+    ``cost`` is the number of replicates that one of this cell stands for, as some take seconds each.
+    """
+
+    defect: str
+    draw: Draw
+    limit: float
+    most: bool
+    cost: int = 1
+
+    def simulate(self, replicates: int, generator: Generator) -> tuple[Estimate, float | None]:
+        """Return the rate over ``replicates``, fewer if one is costly, and the mean width of intervals."""
+        found = self.draw(max(4, replicates // self.cost), generator)
+        return found if isinstance(found, tuple) else (found, None)
+
+    def holds(self, rate: Estimate, cells: int = 1) -> bool:
+        """Whether a rate is compatible with the limit: one-sided binomial, corrected over ``cells``."""
+        side = "greater" if self.most else "less"
+        count = round((rate.estimate or 0.0) * rate.n)
+        return float(stats.binomtest(count, rate.n, self.limit, alternative=side).pvalue) > _SURE / cells
+
+
+def alarms(defect: str, draw: Draw, limit: float = 0.05, cost: int = 1) -> Cell:
+    """A rate of false alarms."""
+    return Cell(defect, draw, limit, most=True, cost=cost)
+
+
+def covers(defect: str, draw: Draw, cost: int = 1) -> Cell:
+    """The coverage of a 95 % interval, of which 0.93 is the least."""
+    return Cell(defect, draw, 0.93, most=False, cost=cost)
+
+
+def _part(draw: Callable[[int, Generator], tuple[Any, ...]], index: int = 0) -> Draw:
+    """One of several rates that a simulation gives."""
+
+    def rate(replicates: int, generator: Generator) -> Estimate:
+        found: Estimate = draw(replicates, generator)[index]
+        return found
+
+    return rate
+
+
+def _slope_coverage(
+    classes: int, images: int, models: int, spread: float, replicates: int, generator: Generator
+) -> Estimate:
+    return slope_rates(classes, images, models, spread, replicates, generator).coverage
+
+
+def _called_confounded(cost: float, replicates: int, generator: Generator) -> Estimate:
+    return confounded(8, 16, cost=cost, gap=0.0, replicates=replicates, generator=generator)["confounded"]
+
+
+def _placebo_cells(noise: Noise) -> dict[str, Cell]:
+    alone = ((1, 12), (1, 40), (5, 6), (5, 12), (5, 40), (5, 100), (5, 200))
+    return {
+        **{
+            f"false alarms, {edits} edits a source, {noise}, {n} sources": alarms(
+                "D2", partial(false_alarms, n, edits, noise)
+            )
+            for edits, n in alone
+        },
+        **{
+            f"false alarms, blocks of 4, {noise}, {n} sources": alarms(
+                "D10", partial(false_alarms, n, 5, noise, block=4)
+            )
+            for n in (40, 100, 200)
+        },
+        **{
+            f"any of {classifiers} classifiers loses accuracy, {noise}, {n} sources": alarms(
+                "D3", _part(partial(any_lost_accuracy, n, classifiers, noise)), cost=min(4, classifiers)
+            )
+            for classifiers, n in ((1, 48), (1, 200), (12, 160))
+        },
+        f"any of 4 classifiers gains accuracy, {noise}, 100 sources": alarms(
+            "D12", _part(partial(any_lost_accuracy, 100, 4, noise), 1), cost=2
+        ),
+        f"power, {noise}, 48 sources, harm in 40 %": Cell(
+            "D2", partial(power, 48, 5, noise), 0.5, most=False
+        ),
+    }
+
+
+def _interval_cells(noise: Noise) -> dict[str, Cell]:
+    single = ((1, 6), (1, 10), (1, 20), (1, 39), (1, 40), (1, 100), (5, 10), (5, 40))
+    return {
+        **{
+            f"change of p, {edits} edits a source, {noise}, {n} sources": covers(
+                "D6", partial(mean_change, n, edits, noise)
+            )
+            for edits, n in single
+        },
+        **{
+            f"change of p, {noise}, {n} blocks of 4": covers(
+                "D10", partial(mean_change, n, 5, noise, block=4)
+            )
+            for n in (10, 50)
+        },
+        **{
+            f"beyond the placebo, {noise}, {n} planned sources": covers(
+                "D6", partial(beyond_placebo, n, 5, noise)
+            )
+            for n in (10, 20, 48, 100)
+        },
+    }
+
+
+def _benchmark_cells() -> dict[str, Cell]:
+    zoos = ((8, 12, 12, 0.35), (8, 50, 12, 0.12), (20, 8, 60, 0.35))
+    slopes = {
+        f"slope, {classes} classes x {images} images, {models} models, sd {spread}": covers(
+            "D9", partial(_slope_coverage, classes, images, models, spread), cost=2 if models < 60 else 10
+        )
+        for classes, images, models, spread in zoos
+    }
+    flags = {
+        f"called confounded, {name}": alarms("D8", partial(_called_confounded, cost), cost=2)
+        for name, cost in (("real shift, no gap", 0.25), ("no shift, no gap", 0.0))
+    }
+    return {**slopes, **flags}
+
+
+CELLS: Mapping[str, Cell] = {
+    "few placebos of the own class": alarms("D1", partial(few_placebos, 20)),
+    **_placebo_cells("sym"),
+    **_placebo_cells("asym"),
+    "false changes of words among those found, 6 of 60 groups hurt": alarms(
+        "D15", _part(partial(changes_of_words, 60, 6), 1), limit=0.10, cost=4
+    ),
+    "any false change of words, no group hurts": alarms(
+        "D15", _part(partial(changes_of_words, 60, 0)), limit=0.10, cost=4
+    ),
+    "planted changes found in groups of 3 to 24 sources": Cell(
+        "D5", _part(partial(changes_of_words, 60, 6), 2), 0.4, most=False, cost=4
+    ),
+    **_interval_cells("sym"),
+    **_interval_cells("asym"),
+    **{
+        f"share of right answers at 0.98, {n} images": covers("D13", partial(plain_share, n, 0.98))
+        for n in (6, 10, 20, 39, 40, 100)
+    },
+    **_benchmark_cells(),
+}

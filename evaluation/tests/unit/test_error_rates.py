@@ -1,0 +1,51 @@
+"""The simulated rates: none is beyond its limit, and a limit that is broken is noticed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evaluation.error_rates import __main__ as command
+from evaluation.error_rates.cells import CELLS, alarms
+from evaluation.error_rates.world import draw_sources
+from faultline_core.statistics.bootstrap import proportion
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_rate_keeps_its_limit(name: str) -> None:
+    cell = CELLS[name]
+    rate, _ = cell.simulate(24, np.random.default_rng([1, len(name)]))
+    assert cell.holds(rate), f"{rate}, {'at most' if cell.most else 'at least'} {cell.limit}"
+
+
+def test_a_rate_beyond_its_limit_is_noticed() -> None:
+    cell = alarms("D2", lambda replicates, _: proportion(replicates // 3, replicates))
+    assert not cell.holds(cell.simulate(60, np.random.default_rng(0))[0])
+    assert cell.holds(proportion(3, 60))
+
+
+def test_near_duplicates_are_alike_and_other_sources_are_not() -> None:
+    drawn = draw_sources(4000, 1, np.random.default_rng(2), block=2, gated=False)
+    first, second = drawn.original.reshape(-1, 2).T
+    assert np.corrcoef(first, second)[0, 1] > 0.85
+    assert abs(np.corrcoef(first[:-1], second[1:])[0, 1]) < 0.1
+
+
+def test_the_command_writes_every_rate_and_fails_on_a_broken_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "rates.json"
+    broken = alarms("D2", lambda replicates, _: proportion(replicates, replicates))
+    name = "few placebos of the own class"
+    monkeypatch.setattr(command, "simulate", lambda r, s: SIMULATE(r, s, {name: CELLS[name], "bad": broken}))
+    monkeypatch.setattr(sys, "argv", ["error_rates", "--replicates", "20", "--out", str(out)])
+    assert command.main() == 1
+    rates = json.loads(out.read_text(encoding="utf-8"))["rates"]
+    assert {each: row["holds"] for each, row in rates.items()} == {name: True, "bad": False}
+
+
+SIMULATE = command.simulate
