@@ -58,7 +58,8 @@ def statistics_page(file: Path = SIMULATION, limits: Path = RATES_WITH_LIMITS) -
         *table(header, ([name, *(figure(each.coverage[name]) for each in shown)] for name in scenarios)), "",
         f"n = {simulation.replicates:,} experiments in every cell.", "",
         "## Error rates and power", "",
-        *table(header, ([title, *(_rate(each, name) for each in shown)] for name, title in RATES.items())), "",
+        *table(header, ([title, *(_rate(each, name) for each in shown)] for name, title in RATES.items())),
+        "",
         *_limited(LimitedRates.model_validate_json(limits.read_bytes())),
     ]  # fmt: skip
     how = [
@@ -87,10 +88,10 @@ def _limited(found: LimitedRates) -> list[str]:
     )
     return [
         "## Every rate against its limit", "",
-        "Sources differ in difficulty, images of difficult sources are dropped more often, and the noise of an image"
-        " is normal (`sym`) or rare and only harmful (`asym`). Betting and exact intervals, of means over fewer than"
-        f" 40 sources and shares of fewer than 40 images, cover more than they must. Of {len(found.rates)} rates,"
-        f" {broken} are beyond their limit by more than chance allows.", "",
+        "Sources differ in difficulty, images of difficult sources are dropped more often, and the noise of an"
+        " image is normal (`sym`) or rare and only harmful (`asym`). Betting and exact intervals, of means over"
+        " fewer than 40 sources and shares of fewer than 40 images, cover more than they must. Of"
+        f" {len(found.rates)} rates, {broken} are beyond their limit by more than chance allows.", "",
         *table(("rate", "simulated", "n", "limit", "mean width"), rows),
     ]  # fmt: skip
 
