@@ -88,10 +88,10 @@ def _limited(found: LimitedRates) -> list[str]:
     )
     return [
         "## Every rate against its limit", "",
-        "Sources differ in difficulty, images of difficult sources are dropped more often, and the noise"
-        " of an image is normal (`sym`) or rare and only harmful (`asym`). Betting and exact intervals, of"
-        " means over fewer than 40 sources and shares of fewer than 40 images, cover more than they must."
-        f" Of {len(found.rates)} rates, {broken} are beyond their limit by more than chance allows.", "",
+        "Sources differ in difficulty, images of difficult sources are dropped more often, and the noise of"
+        " an image is normal (`sym`) or rare and only harmful (`asym`). Betting and exact intervals, of means"
+        " over fewer than 40 sources and shares of fewer than 40 images, cover more than they must. Of"
+        f" {len(found.rates)} rates, {broken} are beyond their limit by more than chance allows.", "",
         *table(("rate", "simulated", "n", "limit", "mean width"), rows),
     ]  # fmt: skip
 
