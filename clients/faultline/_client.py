@@ -15,10 +15,9 @@ import httpx
 from faultline._base_client import BaseClient
 from faultline._calls import Call, problem_of
 from faultline._retries import Delivery, Pause, Reply, translated_errors
-from faultline.resources.classifiers import AsyncClassifiers, Classifiers
 from faultline.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
 from faultline.resources.datasets import AsyncDatasets, Datasets
-from faultline.resources.services import AsyncServices, Services
+from faultline.resources.listings import AsyncClassifiers, AsyncServices, Classifiers, Services
 from faultline.resources.shift_benchmarks import AsyncShiftBenchmarks, ShiftBenchmarks
 from faultline.resources.stress_tests import AsyncStressTests, StressTests
 

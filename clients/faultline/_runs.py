@@ -9,11 +9,10 @@ from typing import Any, Generic, Self
 
 from httpx_sse import EventSource
 
-from faultline._event_stream import EventStream
 from faultline._files import write_text
 from faultline._paging import pages, pages_async
-from faultline._results import Results
 from faultline._run_calls import AnyItem, RunCalls, Summary, image_call
+from faultline._run_streams import EventStream, Results
 from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.runs import Run, RunEvent
 from faultline_core.types import FINAL_RUN_STATES

@@ -261,11 +261,19 @@ class StressTestSummary(ResponseBody):
         return "\n".join([self.verdict, "", *self._accuracy(), *paid, *hints])
 
     def _accuracy(self) -> list[str]:
-        """A line a classifier; a run of the user's own edits alone has none."""
+        """Three lines a classifier, at most 80 columns wide; a run of the user's own edits alone has none."""
         if self.interventions and not self.edit_types:
             return []
-        lines = [f"{'classifier':24} {'original':>28} {'reconstruction':>28} {'counterfactual':>28}"]
+        lines = [f"{'classifier':24} {'images':16} accuracy"]
         for name, model in self.models.items():
-            rows = (model.original.acc1, model.reconstruction.acc1, model.counterfactual.acc1)
-            lines.append(f"{name:24} " + " ".join(f"{row!s:>28}" for row in rows))
+            images = {
+                "original": model.original,
+                "reconstruction": model.reconstruction,
+                "counterfactual": model.counterfactual,
+            }
+            # The name once: three intervals side by side take more columns than a terminal has.
+            names = (name, "", "")
+            lines += [
+                f"{left:24} {of:16} {row.acc1}" for left, (of, row) in zip(names, images.items(), strict=True)
+            ]
         return [*lines, ""]

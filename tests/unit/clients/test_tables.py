@@ -65,3 +65,11 @@ def test_a_stress_test_lists_every_classifier_with_its_accuracies() -> None:
     text = stress_test_text(a_summary(steady=figure(0.0, -0.01, 0.02), leaning=figure(0.3, 0.2, 0.4)))
     rows = [line.split("\t")[0] for line in text.splitlines() if "\t" in line]
     assert rows == ["classifier", "steady", "leaning"]
+
+
+def test_a_summary_prints_in_80_columns_with_every_interval() -> None:
+    drops = {"steady": figure(0.0, -0.01, 0.02), "leaning-convnext-of-ours": figure(0.3, 0.2, 0.4)}
+    text = str(a_summary(**drops).model_copy(update={"edit_types": {}}))
+    rows = [line for line in text.splitlines() if "0.900 [0.800, 0.950] (n=39)" in line]
+    assert len(rows) == 3 * len(drops)
+    assert max(map(len, rows)) <= 80
