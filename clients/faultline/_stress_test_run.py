@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from itertools import takewhile
+from typing import Any
 
 from faultline._exported_runs import AsyncExportedRun, ExportedRun
+from faultline._frames import data_frame
 from faultline._run_calls import RunCalls
+from faultline_core.contract.findings import Finding
 from faultline_core.contract.interventions import Intervention
 from faultline_core.contract.runs import Item
 from faultline_core.contract.stress_tests import Insight, StressTestCreate, StressTestSummary
@@ -27,6 +30,14 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
     """A stress test, followed by blocking calls."""
 
     _calls = STRESS_TESTS
+
+    def findings(self) -> list[Finding]:
+        """Return the changes that cost a classifier its answers, the surest first."""
+        return self.summary().findings
+
+    def findings_to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame`` with one row per finding; raises as `to_pandas`."""
+        return data_frame(self.findings())
 
     def apply(self, insight: Insight | int, *, seed: int | None = None) -> StressTest:
         """Start a stress test that applies one insight's edit, and no other, to every image of the dataset.
@@ -52,6 +63,14 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
     """A stress test, followed by awaitable calls."""
 
     _calls = STRESS_TESTS
+
+    async def findings(self) -> list[Finding]:
+        """Return the changes that cost a classifier its answers; as `StressTest.findings`."""
+        return (await self.summary()).findings
+
+    async def findings_to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame`` with one row per finding; raises as `to_pandas`."""
+        return data_frame(await self.findings())
 
     async def apply(self, insight: Insight | int, *, seed: int | None = None) -> AsyncStressTest:
         """Start a stress test of one insight's edit alone; as `StressTest.apply`."""

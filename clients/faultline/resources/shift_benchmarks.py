@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Literal
 
 from faultline._shift_benchmark_run import SHIFT_BENCHMARKS, AsyncShiftBenchmark, ShiftBenchmark
-from faultline.resources._runs import AsyncRunResource, H, RunResource, RunVerbs
+from faultline.resources.runs import AsyncRunResource, H, RunResource, RunVerbs
 from faultline_core.contract.shift_benchmarks import CATALOGUE, BenchmarkSource, ShiftBenchmarkCreate
 
 

@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from faultline._stress_test_run import STRESS_TESTS, AsyncStressTest, StressTest
-from faultline.resources._runs import AsyncRunResource, H, RunResource, RunVerbs
+from faultline.resources.runs import AsyncRunResource, H, RunResource, RunVerbs
 from faultline_core.contract.interventions import Intervention, interventions_of
 from faultline_core.contract.stress_tests import Insight, StressTestCreate
 from faultline_core.types import EDIT_TYPES, EditType, Selection

@@ -54,7 +54,7 @@ ERRORS = [
 ]  # fmt: skip
 
 RESOURCES = (
-    "stress_tests", "dataset_interfaces", "shift_benchmarks", "datasets", "classifiers", "services",
+    "stress_tests", "dataset_interfaces", "shift_benchmarks", "runs", "datasets", "classifiers", "services",
 )  # fmt: skip
 HANDLES = [
     (StressTest, AsyncStressTest),
