@@ -10,6 +10,7 @@ import typer
 
 from faultline._cli.classifiers import reachable
 from faultline._cli.follow import Output, create_and_follow
+from faultline._cli.groups import examples
 from faultline._cli.options import (
     AsJson,
     Classifiers,
@@ -30,8 +31,11 @@ from faultline_core.errors import InvalidRequest
 
 SOURCES = ", ".join(get_args(BenchmarkSource))
 
-Count = Annotated[int, typer.Option("--n", metavar="N", help="Images per class and shift.")]
-Real = Annotated[int, typer.Option(metavar="N", help="Real images per class, for thresholds and controls.")]
+Count = Annotated[int, typer.Option("--per-class", metavar="N", help="Images per class and shift.")]
+Real = Annotated[
+    int,
+    typer.Option("--real-per-class", metavar="N", help="Real images per class, for thresholds and controls."),
+]
 Shifts = Annotated[
     list[str] | None,
     typer.Option(
@@ -41,7 +45,8 @@ Shifts = Annotated[
     ),
 ]
 Classes = Annotated[
-    list[str] | None, typer.Option(metavar="CLASS", help="A class to test. Repeatable; default: all.")
+    list[str] | None,
+    typer.Option("--class", metavar="CLASS", help="A class to test. Repeatable; default: all."),
 ]
 Sources = Annotated[
     list[str] | None,
@@ -51,12 +56,22 @@ Retrieval = Annotated[
     str | None, typer.Option(metavar="DATASET", help="The dataset that --source retrieval searches.")
 ]
 Out = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Write report.html and summary.json to this folder.")
+    Path | None,
+    typer.Option("--out", "-o", metavar="DIR", help="Write report.html and summary.json to this folder."),
 ]
 Prompts = Annotated[
     list[str],
     typer.Option(metavar="PROMPT", help="'a photo of an empty <class>', 'in the grass', ... Repeatable."),
 ]
+
+
+EXAMPLES = examples(
+    "faultline shift-benchmark 3fa8 --classifier leaning-resnet --shift 'in the snow' --out bench", codes=True
+)
+PROMPT_EXAMPLES = examples(
+    "faultline compare-prompts 3fa8 plate --prompt 'a photo of an empty <class>' --classifier leaning-resnet",
+    codes=True,
+)
 
 
 def shift_benchmark(

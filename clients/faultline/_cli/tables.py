@@ -113,9 +113,27 @@ def prompts_text(summary: ShiftBenchmarkSummary) -> str:
 
 
 def runs_text(runs: Iterable[Run]) -> str:
-    """One run per row: id, kind, state, start (UTC) and dataset."""
-    rows = [(run.id, run.kind, run.state, f"{run.created_at:%Y-%m-%d %H:%M}", run.dataset) for run in runs]
-    return str(Table(("run", "kind", "state", "created (UTC)", "dataset"), rows, whole=frozenset({"run"})))
+    """One run per row: id, kind, state, ended items of all, start (UTC) and dataset."""
+    rows = [
+        (run.id, run.kind, run.state, _progress(run), f"{run.created_at:%Y-%m-%d %H:%M}", run.dataset)
+        for run in runs
+    ]
+    header = ("run", "kind", "state", "items", "created (UTC)", "dataset")
+    return str(Table(header, rows, whole=frozenset({"run"})))
+
+
+def run_text(run: Run) -> str:
+    """A run's id, kind, state and dataset, then its times and why it failed."""
+    lines = [
+        f"run {run.id}: {run.kind} of {run.dataset}, {run.state}, {_progress(run)} items",
+        f"created {run.created_at:%Y-%m-%d %H:%M} UTC"
+        + ("" if run.ended_at is None else f", ended {run.ended_at:%Y-%m-%d %H:%M} UTC"),
+    ]
+    if run.parent is not None:
+        lines.append(f"continues run {run.parent}")
+    if run.problem is not None:
+        lines.append(f"{run.problem.code}: {run.problem.detail}")
+    return "\n".join(lines)
 
 
 def inspections_text(inspections: Inspections, paths: Mapping[tuple[float, str], Path]) -> str:
@@ -178,6 +196,11 @@ def _shift_cells(shift: ShiftSummary) -> tuple[Cell, ...]:
     effect = shift.effect
     figures = (None, None) if effect is None else (effect.impact, effect.slope.slope)
     return (shift.share_kept, *figures, "confounded" if shift.confounded else "")
+
+
+def _progress(run: Run) -> str:
+    counts = run.request_counts
+    return f"{counts.total - counts.pending}/{counts.total}"
 
 
 def _counts(counts: Mapping[str, int]) -> str:

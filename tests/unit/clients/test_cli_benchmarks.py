@@ -35,8 +35,8 @@ def test_every_option_reaches_the_gateway(play: Play) -> None:
     script = play(*ended())
     shown = run(
         *BENCHMARK, "--classifier", "b", "--shift", "in the snow", "--shift", "at night",
-        "--classes", "plate", "--source", "token", "--source", "retrieval", "--retrieval", "found",
-        "--n", "5", "--real", "7", "--steps", "4", "--seed", "9",
+        "--class", "plate", "--source", "token", "--source", "retrieval", "--retrieval", "found",
+        "--per-class", "5", "--real-per-class", "7", "--steps", "4", "--seed", "9",
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
     sent = json.loads(script.seen[0].content)
@@ -83,7 +83,9 @@ def test_the_report_may_be_written_elsewhere(play: Play, tmp_path: Path) -> None
 @pytest.mark.paper("DI-F7-grass")
 def test_prompts_of_one_class_are_compared_by_token_and_by_name(play: Play) -> None:
     script = play(*ended())
-    shown = run(*COMPARE, "--prompt", "in the snow", "--prompt", "a photo of an empty <class>", "--n", "6")
+    shown = run(
+        *COMPARE, "--prompt", "in the snow", "--prompt", "a photo of an empty <class>", "--per-class", "6"
+    )
     assert shown.exit_code == 0, shown.output
     sent = json.loads(script.seen[0].content)
     assert sent["classes"] == ["plate"]
@@ -98,7 +100,7 @@ def test_prompts_of_one_class_are_compared_by_token_and_by_name(play: Play) -> N
 
 MISTAKES = {
     "source": (["--source", "internet"], "'internet'"),
-    "n": (["--n", "0"], "n: "),
+    "n": (["--per-class", "0"], "n: "),
     "classifier": (["--classifier", "../etc"], "classifiers"),
     "classifier twice": (["--classifier", "a"], "listed twice"),
     "report": (["--report", "absent/report.html"], "absent"),
@@ -127,6 +129,6 @@ def test_a_file_instead_of_the_folder_is_rejected_before_anything_is_generated(
 def test_wait_finds_a_benchmark_by_its_id_alone(play: Play) -> None:
     missing = problem(NotFound("no run"))
     play(missing, missing, *ended())
-    shown = run("wait", "run-1")
+    shown = run("runs", "wait", "run-1")
     assert shown.exit_code == 0, shown.output
     assert "in the snow" in shown.stdout

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import httpx
 import pytest
 
@@ -18,6 +21,11 @@ def timeout_of(request: httpx.Request) -> float:
     return float(request.extensions["timeout"]["read"])
 
 
+def one_run(options: dict[str, float], client: Any) -> Any:
+    """Get a run with these options."""
+    return client.with_options(**options).runs.get("run-1")
+
+
 def test_the_timeout_applies_to_the_new_client_alone(kind: str) -> None:
     session = Session(kind, SERVICES, SERVICES)
     session.client._http.timeout = httpx.Timeout(7.0)
@@ -31,9 +39,9 @@ def test_the_timeout_applies_to_the_new_client_alone(kind: str) -> None:
 def test_slow_calls_keep_their_time_unless_more_is_given(kind: str) -> None:
     page = httpx.Response(200, text="<html>")
     session = Session(kind, run_answer(), page, run_answer(), page)
-    for timeout in (5, 900):
-        run = session(lambda client, timeout=timeout: client.with_options(timeout=timeout).runs.get("run-1"))
-        session(lambda _, run=run: run.report())
+    for options in ({"timeout": 5.0}, {"timeout": 900.0}):
+        run = session(partial(one_run, options))
+        session(lambda _: run.report())  # noqa: B023 - called at once
     assert [timeout_of(request) for request in session.seen] == [5.0, 300.0, 900.0, 900.0]
 
 
