@@ -15,6 +15,7 @@ from faultline._images import (
     GeneratedImage,
     GeneratedImages,
 )
+from faultline._python_function.model import Classifier
 from faultline._retries import RetryPolicy
 from faultline._shift_benchmark_run import AsyncShiftBenchmark, ShiftBenchmark
 from faultline._stress_test_run import AsyncStressTest, StressTest
@@ -81,6 +82,7 @@ __all__ = [
     "BadBackendOutput",
     "Cancelled",
     "ClassMapMismatch",
+    "Classifier",
     "Client",
     "Cost",
     "DatasetEmpty",

@@ -14,6 +14,7 @@ from typing import Generic, Self, TypeVar
 import httpx
 
 from faultline._python_function.local_functions import LocalFunctions
+from faultline._python_function.model import AnyClassifier
 from faultline._retries import RetryPolicy
 from faultline._version import __version__
 from faultline_core.errors import InvalidRequest
@@ -77,11 +78,11 @@ class BaseClient(ABC, Generic[H]):
             made.retries = dataclasses.replace(self.retries, attempts=max_retries + 1)
         return made
 
-    def serve_functions(self, classifiers: Sequence[str]) -> list[str]:
-        """Serve the Python functions among ``classifiers`` until this client is closed.
+    def serve_functions(self, classifiers: Sequence[AnyClassifier]) -> list[str]:
+        """Serve the functions and models among ``classifiers`` until this client is closed.
 
-        Returns the classifiers for the gateway: each ``py:module:function`` becomes an address on this
-        machine.
+        Returns the classifiers for the gateway: each ``py:module:function`` and each object becomes an
+        address on this machine.
 
         Raises:
             InvalidRequest: the gateway is on another machine, or a function cannot be used.

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from faultline._calls import Call
 from faultline._dataset_interface_run import AsyncDatasetInterface, DatasetInterface
 from faultline._paging import pages, pages_async
+from faultline._python_function.model import AnyClassifier
 from faultline._run_calls import RunCalls
 from faultline._runs import AsyncRunHandle, RunHandle
 from faultline._shift_benchmark_run import AsyncShiftBenchmark, ShiftBenchmark
@@ -54,7 +55,7 @@ class RunVerbs(ABC, Generic[H]):
         return self._take(self._calls.get(run_id))
 
     @abstractmethod
-    def _serve_functions(self, classifiers: Sequence[str]) -> list[str]: ...
+    def _serve_functions(self, classifiers: Sequence[AnyClassifier]) -> list[str]: ...
 
     @abstractmethod
     def _take(self, call: Call[Run]) -> H: ...
@@ -73,7 +74,7 @@ class RunResource(RunVerbs[R]):
         for page in pages(self._sender, self._calls.list):
             yield from page.runs
 
-    def _serve_functions(self, classifiers: Sequence[str]) -> builtins.list[str]:
+    def _serve_functions(self, classifiers: Sequence[AnyClassifier]) -> builtins.list[str]:
         return self._sender.serve_functions(classifiers)
 
     def _take(self, call: Call[Run]) -> R:
@@ -94,7 +95,7 @@ class AsyncRunResource(RunVerbs[Coroutine[Any, Any, A]], Generic[A]):
             for run in page.runs:
                 yield run
 
-    def _serve_functions(self, classifiers: Sequence[str]) -> builtins.list[str]:
+    def _serve_functions(self, classifiers: Sequence[AnyClassifier]) -> builtins.list[str]:
         return self._sender.serve_functions(classifiers)
 
     async def _take(self, call: Call[Run]) -> A:

@@ -37,7 +37,7 @@ from faultline_core.errors import FaultlineError, InvalidRequest
 
 PUBLIC = [
     "AsyncClient", "AsyncDatasetInterface", "AsyncGeneratedImage", "AsyncGeneratedImages",
-    "AsyncShiftBenchmark", "AsyncStressTest", "Client", "Cost", "DatasetInterface",
+    "AsyncShiftBenchmark", "AsyncStressTest", "Classifier", "Client", "Cost", "DatasetInterface",
     "DatasetInterfaceSummary", "EditType", "Estimate", "GeneratedImage", "GeneratedImages",
     "RetryPolicy", "ShiftBenchmark", "ShiftBenchmarkSummary", "StressTest", "StressTestSummary",
     "__version__", "errors",
