@@ -25,7 +25,7 @@ from faultline._cli.options import (
 from faultline._cli.tables import interface_text
 from faultline._cli.terminal import check_image_folder, connected, print_note, print_result, show
 from faultline._dataset_interface_run import DatasetInterface
-from faultline._folders import read_captions
+from faultline._datasets.folders import read_captions
 from faultline_core.contract.dataset_interfaces import (
     CLASS_NAME,
     DatasetInterfaceCreate,

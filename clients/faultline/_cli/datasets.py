@@ -13,7 +13,7 @@ from faultline._cli.options import AsJson, Captions, Url
 from faultline._cli.tables import Table
 from faultline._cli.terminal import connected, print_note, show
 from faultline._client import Client
-from faultline._folders import folder_digest, images_in, read_captions
+from faultline._datasets.folders import folder_digest, images_in, read_captions
 from faultline_core.contract.base import RequestBody
 from faultline_core.contract.datasets import Dataset
 from faultline_core.errors import InvalidRequest

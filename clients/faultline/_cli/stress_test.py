@@ -25,7 +25,7 @@ from faultline._cli.options import (
 )
 from faultline._cli.tables import stress_test_text
 from faultline._cli.terminal import connected, print_note
-from faultline._folders import read_captions
+from faultline._datasets.folders import read_captions
 from faultline._stress_test_run import StressTest
 from faultline_core.contract.interventions import Intervention, interventions_of
 from faultline_core.contract.stress_tests import StressTestCreate
