@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, cast, get_args
 
@@ -24,7 +25,10 @@ from faultline._cli.options import (
 )
 from faultline._cli.tables import prompts_text, shift_benchmark_text
 from faultline._cli.terminal import connected, print_note
+from faultline._client import Client
 from faultline._files import write_text
+from faultline._shift_benchmark_run import ShiftBenchmark
+from faultline.resources.runs import LAST, is_beginning
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.shift_benchmarks import CATALOGUE, BenchmarkSource
 from faultline_core.errors import InvalidRequest
@@ -95,24 +99,19 @@ def shift_benchmark(
     with connected(url) as client:
         output = Output(report=_report_path(report, out), detach=detach, as_json=as_json)
         sources = [image_source(name) for name in source or ("token",)]
-        specs = reachable(client, classifier, detach=detach)
-        create_and_follow(
-            lambda: client.shift_benchmarks.create(
-                interface=interface,
-                classifiers=specs,
-                shifts=shift or CATALOGUE,
-                classes=classes or None,
-                sources=sources,
-                retrieval=retrieval,
-                n=n,
-                real=real,
-                steps=steps,
-                seed=seed,
-            ),
-            _saving_summary(out, shift_benchmark_text),
-            output,
-            serves_function=specs != classifier,
+        create = partial(
+            client.shift_benchmarks.create,
+            interface=_interface_id(client, interface),
+            shifts=shift or CATALOGUE,
+            classes=classes or None,
+            sources=sources,
+            retrieval=retrieval,
+            n=n,
+            real=real,
+            steps=steps,
+            seed=seed,
         )
+        _follow(client, classifier, create, _saving_summary(out, shift_benchmark_text), output)
 
 
 def compare_prompts(
@@ -133,23 +132,37 @@ def compare_prompts(
     """Compare prompts of one class, by its token and by its plain name."""
     with connected(url) as client:
         output = Output(report=_report_path(report, out), detach=detach, as_json=as_json)
-        specs = reachable(client, classifier, detach=detach)
-        create_and_follow(
-            lambda: client.shift_benchmarks.create(
-                interface=interface,
-                classifiers=specs,
-                shifts=prompt,
-                classes=[class_name],
-                sources=["token", "class-name"],
-                n=n,
-                real=real,
-                steps=steps,
-                seed=seed,
-            ),
-            _saving_summary(out, prompts_text),
-            output,
-            serves_function=specs != classifier,
+        create = partial(
+            client.shift_benchmarks.create,
+            interface=_interface_id(client, interface),
+            shifts=prompt,
+            classes=[class_name],
+            sources=["token", "class-name"],
+            n=n,
+            real=real,
+            steps=steps,
+            seed=seed,
         )
+        _follow(client, classifier, create, _saving_summary(out, prompts_text), output)
+
+
+def _follow(
+    client: Client,
+    classifiers: list[str],
+    create: Callable[..., ShiftBenchmark],
+    render: Callable[[ShiftBenchmarkSummary], str],
+    output: Output,
+) -> None:
+    """Serve the functions among the classifiers, start the benchmark and follow it."""
+    specs = reachable(client, classifiers, detach=output.detach)
+    create_and_follow(lambda: create(classifiers=specs), render, output, serves_function=specs != classifiers)
+
+
+def _interface_id(client: Client, run: str) -> str:
+    """Return the whole id of an interface, which a request takes."""
+    if run == LAST or is_beginning(run):
+        return client.runs.get(run, kind="dataset-interface").id
+    return run
 
 
 def image_source(name: str) -> BenchmarkSource:

@@ -15,7 +15,8 @@ from fakes.benchmark_answers import (
     prompt_rows,
 )
 from fakes.command import Play, run
-from fakes.sdk import problem
+from fakes.interface_answers import an_interface_run
+from fakes.sdk import ok, problem
 from faultline import Client
 from faultline._cli.exit_code import ExitCode
 from faultline_core.errors import NotFound
@@ -132,3 +133,14 @@ def test_wait_finds_a_benchmark_by_its_id_alone(play: Play) -> None:
     shown = run("runs", "wait", "run-1")
     assert shown.exit_code == 0, shown.output
     assert "in the snow" in shown.stdout
+
+
+@pytest.mark.parametrize("named", ["@last", "3fa"])
+def test_an_interface_is_named_by_its_beginning_or_as_the_last_one(play: Play, named: str) -> None:
+    whole = "3fa8" + "0" * 28
+    learned = an_interface_run().model_copy(update={"id": whole})
+    script = play(ok({"runs": [json.loads(learned.model_dump_json())]}), *ended())
+    shown = run("shift-benchmark", named, "--classifier", "a")
+    assert shown.exit_code == 0, shown.output
+    assert script.seen[0].url.path == "/v1/dataset-interfaces"
+    assert json.loads(script.seen[1].content)["interface"] == whole
