@@ -25,6 +25,8 @@ from faultline_core.types import Estimate
 
 MISSING = "-"
 SHOWN_INSIGHTS = 10
+SHORT_ID = 8
+"""Digits of an id that a person reads and types; a gateway has far fewer than 2**32 runs."""
 
 # A name may hold what would break a tab-separated line.
 _BREAKS = str.maketrans("\t\r\n", "   ")
@@ -65,7 +67,7 @@ class Table:
 
 
 def stress_test_text(summary: StressTestSummary) -> str:
-    """The verdict, each classifier's accuracies, counts, cost and the first insights."""
+    """The verdicts, findings, each classifier's accuracies, counts, cost and the first insights."""
     rows = [
         (name, model.original.acc1, model.reconstruction.acc1, model.counterfactual.acc1)
         for name, model in summary.models.items()
@@ -74,8 +76,19 @@ def stress_test_text(summary: StressTestSummary) -> str:
     # A run of the caller's own interventions alone has no accuracy over all edits.
     shown = [] if summary.interventions and not summary.edit_types else [str(accuracies), ""]
     counts = [f"items: {_counts(summary.counts)}", f"cost: {summary.cost}"]
-    insights = (insight.sentence for insight in summary.insights[:SHOWN_INSIGHTS])
-    return "\n".join([summary.verdict, "", *shown, *counts, *insights])
+    # An insight is what a run says that has no findings.
+    insights = [] if summary.findings else [each.sentence for each in summary.insights[:SHOWN_INSIGHTS]]
+    report = f"report: faultline open {summary.run_id[:SHORT_ID]}"
+    return "\n".join([summary.verdict, *_findings(summary), "", *shown, *counts, *insights, report])
+
+
+def _findings(summary: StressTestSummary) -> list[str]:
+    verdicts = [f"{each.state}: {each.sentence}" for each in summary.verdicts]
+    found = [
+        f"finding {each.number} ({each.state}, {each.flipped} of {each.of}): {each.sentence}"
+        for each in summary.findings[:SHOWN_INSIGHTS]
+    ]
+    return [*([""] if verdicts else []), *verdicts, *([""] if found else []), *found]
 
 
 def interface_text(summary: DatasetInterfaceSummary) -> str:
