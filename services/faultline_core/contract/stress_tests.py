@@ -261,7 +261,7 @@ class StressTestSummary(ResponseBody):
         return "\n".join([self.verdict, "", *self._accuracy(), *paid, *hints])
 
     def _accuracy(self) -> list[str]:
-        """Three lines a classifier, at most 80 columns wide; a run of the user's own edits alone has none."""
+        """A line a classifier; a run of the user's own edits alone has none."""
         if self.interventions and not self.edit_types:
             return []
         lines = [f"{'classifier':24} {'images':16} accuracy"]
