@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import tomllib
 from pathlib import Path
@@ -240,3 +241,15 @@ def test_a_retry_policy_prints_its_settings() -> None:
 def test_both_kinds_of_handle_have_the_same_methods(handles: tuple[type, type]) -> None:
     names = [{name for name in dir(made) if not name.startswith("_")} for made in handles]
     assert names[0] == names[1]
+
+
+def test_only_functions_and_datasets_import_array_libraries() -> None:
+    root = Path(faultline.__file__).parent
+    users = {
+        path.relative_to(root).parts[0]
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "importlib.import_module"
+        if {ast.unparse(each) for each in node.args} & {"'numpy'", "'torch'", "'PIL.Image'"}
+    }
+    assert users == {"_python_function", "_datasets"}
