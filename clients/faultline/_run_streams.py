@@ -158,8 +158,8 @@ class Results(Generic[AnyItem]):
         return item
 
     def _check(self, trailer: bytes) -> None:
-        told = json.loads(trailer)
-        if (told["lines"], told["sha256"]) != (self._lines, self._sum.hexdigest()):
+        found = json.loads(trailer)
+        if (found["lines"], found["sha256"]) != (self._lines, self._sum.hexdigest()):
             self._wrong = True
             raise BadBackendOutput(f"the results of run {self._id} do not match their checksum")
         self._whole = True

@@ -56,8 +56,8 @@ def down(state: State = None) -> None:
     with exit_on_error(), Steps() as steps:
         stack = open_stack(state, tell=steps.tell)
         stopped = stack.down()
-    told = f"stopped: {', '.join(stopped)}" if stopped else "nothing was running"
-    print_result(f"{told} (state folder {str(stack.state)!r})")
+    message = f"stopped: {', '.join(stopped)}" if stopped else "nothing was running"
+    print_result(f"{message} (state folder {str(stack.state)!r})")
 
 
 def status(state: State = None, as_json: AsJson = False) -> None:
@@ -97,8 +97,8 @@ def _greeting(stack: Stack, state: Path | None) -> str:
 def _described(found: StackStatus, state: Path | None) -> str:
     if not any(process.pid for process in found.processes):
         named = "" if state is None else f" --state {quote(str(state))}"
-        told = f"Faultline {found.version} is not running (state folder {str(found.state)!r})"
-        return f"{told}\nStart it: faultline up{named}"
+        message = f"Faultline {found.version} is not running (state folder {str(found.state)!r})"
+        return f"{message}\nStart it: faultline up{named}"
     lines = [f"Faultline {found.gateway_version or found.version} at {found.url}: {_word(found)}"]
     lines += [_process_line(found, at) for at in range(len(found.processes))]
     lines += [f"  {each.service:12} {'ready' if each.ready else each.detail}" for each in found.services]

@@ -103,7 +103,7 @@ class ModelObject(ServedFunction):
 
 
 def _is_module(model: object) -> bool:
-    # Whoever has a module has imported torch.
+    # A caller who has a module has imported torch.
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(model, torch.nn.Module)
 
