@@ -131,7 +131,7 @@ class Runs:
                 for handle in _of_kind(_HANDLES, kind)
                 for each in self._sender.send(handle._calls.list(None, limit=1)).runs
             ]
-            return self._handle(_last(newest))
+            return self._handle(_last(newest, kind))
         if is_beginning(run):
             return self._handle(_only(run, self.list(kind=kind)))
         for handle in _of_kind(_HANDLES, kind):
@@ -169,7 +169,7 @@ class AsyncRuns:
                 for handle in _of_kind(_ASYNC_HANDLES, kind)
                 for each in (await self._sender.send(handle._calls.list(None, limit=1))).runs
             ]
-            return self._handle(_last(newest))
+            return self._handle(_last(newest, kind))
         if is_beginning(run):
             return self._handle(_only(run, await self.list(kind=kind)))
         for handle in _of_kind(_ASYNC_HANDLES, kind):
@@ -196,9 +196,9 @@ def _newest_first(runs: Iterable[Run]) -> builtins.list[Run]:
     return sorted(runs, key=lambda run: run.created_at, reverse=True)
 
 
-def _last(newest: Sequence[Run]) -> Run:
+def _last(newest: Sequence[Run], kind: RunKind | None) -> Run:
     if not newest:
-        raise NotFound(f"{LAST!r} names no run: there is none yet")
+        raise NotFound(f"{LAST!r} names no run: there is no {kind or 'run'} yet")
     return _newest_first(newest)[0]
 
 

@@ -271,8 +271,9 @@ class StressTestSummary(ResponseBody):
                 "reconstruction": model.reconstruction,
                 "counterfactual": model.counterfactual,
             }
-            # The name once: three intervals side by side take more columns than a terminal has.
-            names = (name, "", "")
+            # The name once, on a line of its own where it is an address: a terminal has 80 columns.
+            lines += [name] if len(name) > 24 else []
+            names = ("" if len(name) > 24 else name, "", "")
             lines += [
                 f"{left:24} {of:16} {row.acc1}" for left, (of, row) in zip(names, images.items(), strict=True)
             ]

@@ -15,6 +15,7 @@ from faultline_core.errors import InvalidRequest
 from faultline_core.types import RunKind
 
 FIRST, SECOND, THIRD = "aa" + "0" * 30, "ab" + "0" * 30, "b" * 32
+NONE = ok({"runs": []})
 ABSENT = problem(NotFound("no such run"))
 
 
@@ -95,3 +96,8 @@ def test_a_run_found_by_its_beginning_can_be_followed() -> None:
     run = session(lambda client: client.runs.get("aa"))
     assert isinstance(run, StressTest)
     assert run.wait().run.state == "completed"
+
+
+def test_the_last_run_of_a_kind_that_has_none_names_the_kind(kind: str) -> None:
+    with pytest.raises(NotFound, match="there is no shift-benchmark yet"):
+        got(kind, "@last", NONE, kind="shift-benchmark")

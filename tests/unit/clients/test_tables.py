@@ -89,7 +89,10 @@ def test_a_stress_test_prints_verdicts_and_findings_before_its_figures_and_where
 
 
 def test_a_summary_prints_in_80_columns_with_every_interval() -> None:
-    drops = {"steady": figure(0.0, -0.01, 0.02), "leaning-convnext-of-ours": figure(0.3, 0.2, 0.4)}
+    drops = {
+        "steady": figure(0.0, -0.01, 0.02),
+        "oip:http://127.0.0.1:42823/v2/models/tiny": figure(0.3, 0.2, 0.4),
+    }
     text = str(a_summary(**drops).model_copy(update={"edit_types": {}}))
     rows = [line for line in text.splitlines() if "0.900 [0.800, 0.950] (n=39)" in line]
     assert len(rows) == 3 * len(drops)
