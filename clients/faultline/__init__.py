@@ -7,7 +7,6 @@ run = client.stress_tests.create(dataset="demo", classifiers=["leaning-resnet"],
 print(run.wait().summary())
 """
 
-from faultline import errors
 from faultline._client import AsyncClient, Client
 from faultline._dataset_interface_run import AsyncDatasetInterface, DatasetInterface
 from faultline._images import (
@@ -16,11 +15,16 @@ from faultline._images import (
     GeneratedImage,
     GeneratedImages,
 )
+from faultline._python_function.model import Classifier
 from faultline._retries import RetryPolicy
 from faultline._shift_benchmark_run import AsyncShiftBenchmark, ShiftBenchmark
 from faultline._stress_test_run import AsyncStressTest, StressTest
 from faultline._version import __version__
-from faultline.errors import (
+from faultline_core import errors
+from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
+from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_core.errors import (
     ArtifactCorrupt,
     ArtifactMissing,
     AttentionNotHooked,
@@ -61,9 +65,6 @@ from faultline.errors import (
     UnknownModel,
     UnsupportedMedia,
 )
-from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
-from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.types import Cost, EditType, Estimate
 
 __all__ = [
@@ -81,6 +82,7 @@ __all__ = [
     "BadBackendOutput",
     "Cancelled",
     "ClassMapMismatch",
+    "Classifier",
     "Client",
     "Cost",
     "DatasetEmpty",

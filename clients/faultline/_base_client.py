@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import os
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
+from functools import cached_property
+from typing import Generic, Self, TypeVar
 
 import httpx
 
 from faultline._python_function.local_functions import LocalFunctions
+from faultline._python_function.model import AnyClassifier
 from faultline._retries import RetryPolicy
 from faultline._version import __version__
 from faultline_core.errors import InvalidRequest
@@ -44,12 +48,41 @@ class BaseClient(ABC, Generic[H]):
             _check_unset(base_url=base_url, api_key=api_key, timeout=timeout)
         self._http = http
         self._functions = LocalFunctions()
+        self._timeout: float | None = None
 
-    def serve_functions(self, classifiers: Sequence[str]) -> list[str]:
-        """Serve the Python functions among ``classifiers`` until this client is closed.
+    def with_options(self, *, timeout: float | None = None, max_retries: int | None = None) -> Self:
+        """Return a client with other settings that shares this one's connections.
 
-        Returns the classifiers for the gateway: each ``py:module:function`` becomes an address on this
-        machine.
+        client.with_options(max_retries=0, timeout=5).services.list()
+
+        Args:
+            timeout: seconds that a call may take. Slow calls, such as reports and waiting for a run, keep at
+                least their own time.
+            max_retries: how often a failed call is sent again. Waiting for a run stays patient.
+
+        Raises:
+            InvalidRequest: the timeout is not positive, or the retries are negative.
+        """
+        if timeout is not None and not timeout > 0:
+            raise InvalidRequest(f"timeout must be more than 0 seconds, not {timeout!r}")
+        if max_retries is not None and max_retries < 0:
+            raise InvalidRequest(f"max_retries must be 0 or more, not {max_retries!r}")
+        made = copy.copy(self)
+        # Resources are made on first use and send by the client that made them.
+        for name in [
+            name for name in vars(made) if isinstance(getattr(type(made), name, None), cached_property)
+        ]:
+            del made.__dict__[name]
+        made._timeout = self._timeout if timeout is None else timeout
+        if max_retries is not None:
+            made.retries = dataclasses.replace(self.retries, attempts=max_retries + 1)
+        return made
+
+    def serve_functions(self, classifiers: Sequence[AnyClassifier]) -> list[str]:
+        """Serve the functions and models among ``classifiers`` until this client is closed.
+
+        Returns the classifiers for the gateway: each ``py:module:function`` and each object becomes an
+        address on this machine.
 
         Raises:
             InvalidRequest: the gateway is on another machine, or a function cannot be used.

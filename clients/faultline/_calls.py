@@ -44,15 +44,20 @@ class Call(Generic[T]):
     safe: bool = True
     patient: bool = False
 
-    def build(self, client: httpx.Client | httpx.AsyncClient) -> httpx.Request:
-        """Build the request that ``client`` sends."""
+    def build(
+        self, client: httpx.Client | httpx.AsyncClient, timeout_s: float | None = None
+    ) -> httpx.Request:
+        """Build the request that ``client`` sends; ``timeout_s`` replaces the client's own timeout."""
         # Only what the caller set: a newer SDK's defaults would be unknown fields to an older gateway.
         content = None if self.body is None else self.body.model_dump_json(exclude_unset=True)
         headers = dict(self.headers)
         if content is not None:
             headers["content-type"] = "application/json"
         # Not passed on as None, which would tell httpx to wait forever.
-        timeout = client.timeout if self.timeout is None else httpx.Timeout(self.timeout)
+        timeout = client.timeout if timeout_s is None else httpx.Timeout(timeout_s)
+        if self.timeout is not None:
+            # A report takes minutes whatever a client waits for a list.
+            timeout = httpx.Timeout(max(self.timeout, timeout_s or 0.0))
         return client.build_request(
             self.method,
             self.path,

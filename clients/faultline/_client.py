@@ -15,10 +15,10 @@ import httpx
 from faultline._base_client import BaseClient
 from faultline._calls import Call, problem_of
 from faultline._retries import Delivery, Pause, Reply, translated_errors
-from faultline.resources.classifiers import AsyncClassifiers, Classifiers
 from faultline.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
 from faultline.resources.datasets import AsyncDatasets, Datasets
-from faultline.resources.services import AsyncServices, Services
+from faultline.resources.listings import AsyncClassifiers, AsyncServices, Classifiers, Services
+from faultline.resources.runs import AsyncRuns, Runs
 from faultline.resources.shift_benchmarks import AsyncShiftBenchmarks, ShiftBenchmarks
 from faultline.resources.stress_tests import AsyncStressTests, StressTests
 
@@ -56,6 +56,11 @@ class Client(BaseClient[httpx.Client]):
         return ShiftBenchmarks(self)
 
     @cached_property
+    def runs(self) -> Runs:
+        """Runs of every kind."""
+        return Runs(self)
+
+    @cached_property
     def datasets(self) -> Datasets:
         """``/v1/datasets``."""
         return Datasets(self)
@@ -82,7 +87,7 @@ class Client(BaseClient[httpx.Client]):
         """Open ``call`` as a byte stream; httpx errors while reading become Faultline errors."""
         with (
             translated_errors(),
-            closing(self._http.send(call.build(self._http), stream=True)) as response,
+            closing(self._http.send(call.build(self._http, self._timeout), stream=True)) as response,
         ):
             if not response.is_success:
                 # The body of a stream is not read yet, and it holds the problem.
@@ -109,7 +114,7 @@ class Client(BaseClient[httpx.Client]):
 
     def _reply(self, call: Call[T]) -> Reply:
         try:
-            return self._http.send(call.build(self._http))
+            return self._http.send(call.build(self._http, self._timeout))
         except httpx.RequestError as error:
             return error
 
@@ -134,6 +139,11 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
     def shift_benchmarks(self) -> AsyncShiftBenchmarks:
         """``/v1/shift-benchmarks``."""
         return AsyncShiftBenchmarks(self)
+
+    @cached_property
+    def runs(self) -> AsyncRuns:
+        """Runs of every kind."""
+        return AsyncRuns(self)
 
     @cached_property
     def datasets(self) -> AsyncDatasets:
@@ -161,7 +171,9 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
     async def stream(self, call: Call[T]) -> AsyncIterator[httpx.Response]:
         """Open ``call`` as a byte stream; httpx errors while reading become Faultline errors."""
         with translated_errors():
-            async with aclosing(await self._http.send(call.build(self._http), stream=True)) as response:
+            async with aclosing(
+                await self._http.send(call.build(self._http, self._timeout), stream=True)
+            ) as response:
                 if not response.is_success:
                     await response.aread()
                     raise problem_of(response)
@@ -185,7 +197,7 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
 
     async def _reply(self, call: Call[T]) -> Reply:
         try:
-            return await self._http.send(call.build(self._http))
+            return await self._http.send(call.build(self._http, self._timeout))
         except httpx.RequestError as error:
             return error
 

@@ -1,7 +1,10 @@
-"""Writing the files that a caller asked for."""
+"""Writing the files that a caller asked for, and showing one in the browser."""
 
 from __future__ import annotations
 
+import os
+import tempfile
+import webbrowser
 from pathlib import Path
 
 from faultline_core.errors import InvalidRequest
@@ -27,4 +30,20 @@ def write_bytes(path: Path, data: bytes) -> Path:
         path.write_bytes(data)
     except OSError as error:
         raise InvalidRequest(f"cannot write {str(path)!r}: {error}") from error
+    return path
+
+
+def open_page(html: str, run_id: str) -> Path:
+    """Write a page to a new temporary file, show it in the browser, and return its path.
+
+    The file is kept: a browser reads it again when the page is reloaded.
+
+    Raises:
+        InvalidRequest: the file cannot be written.
+    """
+    # A name that cannot be guessed, readable by its owner alone: a report may show private images.
+    handle, name = tempfile.mkstemp(prefix=f"faultline-{run_id[:8]}-", suffix=".html")
+    os.close(handle)
+    path = write_text(Path(name), html)
+    webbrowser.open(path.as_uri())
     return path

@@ -68,13 +68,15 @@ class RunCalls(Generic[AnyItem, Summary]):
             patient=patient,
         )
 
-    def waits(self, run_id: str, seconds: float | None) -> Iterator[Call[Run]]:
-        """Yield calls that together wait for ``seconds``, or without end if None."""
+    def waits(
+        self, run_id: str, seconds: float | None, *, slice_s: float = WAIT_SLICE_S
+    ) -> Iterator[Call[Run]]:
+        """Yield calls of ``slice_s`` that together wait for ``seconds``, or without end if None."""
         left = math.inf if seconds is None else seconds
         while left > 0:
             # A caller who names a time wants a response by then, not after minutes of retries.
-            yield self.wait(run_id, min(WAIT_SLICE_S, left), patient=seconds is None)
-            left -= WAIT_SLICE_S
+            yield self.wait(run_id, min(slice_s, left), patient=seconds is None)
+            left -= slice_s
 
     def cancel(self, run_id: str) -> Call[Run]:
         """``POST /v1/<kind>s/{id}:cancel``; a second one is refused, so it is not retried blindly."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Self
 
 from httpx_sse import EventSource
 
-from faultline._event_stream import EventStream
-from faultline._files import write_text
+from faultline._calls import Call
+from faultline._files import open_page, write_text
+from faultline._frames import data_frame
 from faultline._paging import pages, pages_async
-from faultline._results import Results
-from faultline._run_calls import AnyItem, RunCalls, Summary, image_call
+from faultline._progress import PROGRESS_SLICE_S, ProgressLine
+from faultline._run_calls import WAIT_SLICE_S, AnyItem, RunCalls, Summary, image_call
+from faultline._run_streams import EventStream, Results
 from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.runs import Run, RunEvent
 from faultline_core.types import FINAL_RUN_STATES
@@ -36,6 +39,10 @@ class _Handle(Generic[AnyItem, Summary]):
     def ended(self) -> bool:
         """Whether the run had ended when it was last fetched."""
         return self.run.state in FINAL_RUN_STATES
+
+    def _waits(self, timeout: float | None, progress: bool) -> Iterator[Call[Run]]:
+        slice_s = PROGRESS_SLICE_S if progress else WAIT_SLICE_S
+        return self._calls.waits(self.id, timeout, slice_s=slice_s)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(id={self.run.id!r}, state={self.run.state!r})"
@@ -76,12 +83,17 @@ class RunHandle(_Handle[AnyItem, Summary]):
         # An event has counts only: when and why the run ended is in the run itself.
         self.refresh()
 
-    def wait(self, timeout: float | None = None) -> Self:
-        """Block until the run has ended, at most for ``timeout`` seconds."""
-        for call in self._calls.waits(self.id, timeout):
-            if self.ended:
-                break
-            self.run = self._sender.send(call)
+    def wait(self, timeout: float | None = None, *, progress: bool = False) -> Self:
+        """Block until the run has ended, at most for ``timeout`` seconds.
+
+        With ``progress``, a line on standard error shows how far the run is.
+        """
+        with _shown(progress) as show:
+            for call in self._waits(timeout, progress):
+                if self.ended:
+                    break
+                self.run = self._sender.send(call)
+                show(self.run)
         return self
 
     def summary(self) -> Summary:
@@ -121,6 +133,18 @@ class RunHandle(_Handle[AnyItem, Summary]):
             InvalidRequest: the file cannot be written.
         """
         return write_text(Path(path), self.report())
+
+    def open(self) -> Path:
+        """Show the report in the browser; return the temporary file that holds it."""
+        return open_page(self.report(), self.id)
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame`` with one row per item, in planned order.
+
+        Raises:
+            InvalidRequest: pandas is not installed.
+        """
+        return data_frame(self.items())
 
     def image(self, ref: str) -> bytes:
         """Return one of the run's images as PNG."""
@@ -170,12 +194,19 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
                     yield seen
         await self.refresh()
 
-    async def wait(self, timeout: float | None = None) -> Self:  # noqa: ASYNC109 - the server does the waiting
-        """Wait until the run has ended, at most for ``timeout`` seconds."""
-        for call in self._calls.waits(self.id, timeout):
-            if self.ended:
-                break
-            self.run = await self._sender.send(call)
+    async def wait(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - the server does the waiting
+        *,
+        progress: bool = False,
+    ) -> Self:
+        """Wait until the run has ended; as `RunHandle.wait`."""
+        with _shown(progress) as show:
+            for call in self._waits(timeout, progress):
+                if self.ended:
+                    break
+                self.run = await self._sender.send(call)
+                show(self.run)
         return self
 
     async def summary(self) -> Summary:
@@ -208,6 +239,14 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
         """Write the report to a file; as `RunHandle.save_report`."""
         return write_text(Path(path), await self.report())
 
+    async def open(self) -> Path:
+        """Show the report in the browser; as `RunHandle.open`."""
+        return open_page(await self.report(), self.id)
+
+    async def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame`` with one row per item; as `RunHandle.to_pandas`."""
+        return data_frame([item async for item in self.items()])
+
     async def image(self, ref: str) -> bytes:
         """Return one of the run's images as PNG."""
         return await self._sender.send(image_call(ref))
@@ -221,3 +260,13 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
         """Retry the failed and cancelled items."""
         self.run = await self._sender.send(self._calls.resume(self.id))
         return self
+
+
+@contextmanager
+def _shown(progress: bool) -> Iterator[Callable[[Run], None]]:
+    """Yield a function that shows a run's progress, or none."""
+    line = ProgressLine()
+    try:
+        yield line.show if progress else lambda _: None
+    finally:
+        line.close()

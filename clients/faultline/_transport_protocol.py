@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 import httpx
 
 from faultline._calls import Call
+from faultline._python_function.model import AnyClassifier
 
 T = TypeVar("T")
 
@@ -26,8 +27,8 @@ class Sender(Protocol):
         """Open the call as a byte stream."""
         ...
 
-    def serve_functions(self, classifiers: Sequence[str]) -> list[str]:
-        """Serve the Python functions among them and return what the gateway calls each."""
+    def serve_functions(self, classifiers: Sequence[AnyClassifier]) -> list[str]:
+        """Serve the functions and models among them and return what the gateway calls each."""
         ...
 
 
@@ -42,6 +43,6 @@ class AsyncSender(Protocol):
         """Open the call as a byte stream."""
         ...
 
-    def serve_functions(self, classifiers: Sequence[str]) -> list[str]:
-        """Serve the Python functions among them and return what the gateway calls each."""
+    def serve_functions(self, classifiers: Sequence[AnyClassifier]) -> list[str]:
+        """Serve the functions and models among them and return what the gateway calls each."""
         ...

@@ -13,7 +13,7 @@ from evaluation.validity.order import scenes_key
 from evaluation.validity.running import DATASET, R, rest_others, take_up, watched
 from evaluation.validity.sources import upload
 from faultline import Client, DatasetInterface, ShiftBenchmark
-from faultline.resources._runs import RunResource
+from faultline.resources.runs import RunResource
 from faultline_miniature.world.scene import Scene
 
 from .order import LEARNED_FROM, THRESHOLDS_FROM, Order

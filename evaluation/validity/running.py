@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from faultline import Client, StressTest
 from faultline._runs import AnyRun
-from faultline.resources._runs import RunResource
+from faultline.resources.runs import RunResource
 from faultline_core.contract.runs import Item
 from faultline_core.contract.stress_tests import StressTestSummary
 

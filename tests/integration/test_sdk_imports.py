@@ -7,6 +7,7 @@ import sys
 
 BLOCKED = (
     "numpy", "torch", "ray", "fastapi", "PIL", "sqlalchemy", "scipy", "sklearn", "faiss", "typer", "rich",
+    "pandas", "torchvision", "datasets",
 )  # fmt: skip
 
 PROGRAM = f"""
@@ -18,6 +19,8 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 import faultline
 assert faultline.Client("http://127.0.0.1:1")
+assert faultline.Classifier(len)
+assert not set(sys.modules) & set({BLOCKED!r})
 """
 
 

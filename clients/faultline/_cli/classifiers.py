@@ -10,32 +10,52 @@ from typing import Annotated
 
 import typer
 
+from faultline._cli.groups import examples, group
 from faultline._cli.options import AsJson, Url
 from faultline._cli.tables import Table
 from faultline._cli.terminal import connected, exit_on_error, print_note, print_result, show
 from faultline._client import Client
 from faultline._python_function.function import PREFIX, PythonFunction
 from faultline._python_function.server import FunctionServer
-from faultline_core.errors import InvalidRequest
-
-app = typer.Typer(invoke_without_command=True)
+from faultline_core.contract.classifiers import ClassifierDescription
+from faultline_core.errors import InvalidRequest, UnknownModel
 
 Function = Annotated[str, typer.Argument(metavar="FUNCTION", help="The function, as py:module:function.")]
 Port = Annotated[int, typer.Option(metavar="PORT", help="The port on 127.0.0.1; default: any free port.")]
+Spec = Annotated[
+    str, typer.Argument(metavar="SPEC", help="A classifier: py:module:function, or one that is listed.")
+]
+
+app = group("List, check and serve classifiers.")
 
 
-@app.callback()
-def classifiers(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+@app.command("list")
+def list_classifiers(as_json: AsJson = False, url: Url = None) -> None:
     """List the classifiers that can be tested."""
-    if context.invoked_subcommand is not None:
-        return
     with connected(url) as client:
         found = client.classifiers.list()
         rows = [(classifier.spec, classifier.architecture) for classifier in found.classifiers]
         show(found, str(Table(("classifier", "architecture"), rows)), as_json)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "faultline classifiers check py:mymodel:predict", "faultline classifiers check leaning-vit"
+    )
+)
+def check(spec: Spec, as_json: AsJson = False, url: Url = None) -> None:
+    """Check a classifier before a run: try a Python function on two grey images, look up any other.
+
+    Other networks of timm, and model servers, are checked when a run first uses them.
+    """
+    with connected(url) as client:
+        found = _tried(spec) if spec.startswith(PREFIX) else _listed(client, spec)
+        classes = "the dataset's" if found.classes is None else ", ".join(found.classes)
+        side = "" if found.resolution is None else f"\nimage side: {found.resolution} pixels"
+        show(found, f"{spec} can be tested\nclasses: {classes}{side}", as_json)
+
+
+@app.command(epilog=examples("faultline classifiers serve py:mymodel:predict --port 9000"))
 def serve(function: Function, port: Port = 0) -> None:
     """Serve a Python function as a classifier on this machine until interrupted."""
     with exit_on_error():
@@ -67,6 +87,24 @@ def reachable(client: Client, classifiers: Sequence[str], *, detach: bool) -> li
     if functions:
         _import_from_working_directory()
     return client.serve_functions(classifiers)
+
+
+def _tried(spec: str) -> ClassifierDescription:
+    _import_from_working_directory()
+    function = PythonFunction(spec)
+    return ClassifierDescription(
+        name=function.name, spec=spec, classes=function.classes, resolution=min(function.size)
+    )
+
+
+def _listed(client: Client, spec: str) -> ClassifierDescription:
+    for found in client.classifiers.list().classifiers:
+        if spec in (found.spec, found.name):
+            return found
+    raise UnknownModel(
+        f"{spec!r} is not listed by `faultline classifiers list`: a name with a prefix, such as "
+        "timm:resnet50, is checked when a run first uses it"
+    )
 
 
 def _import_from_working_directory() -> None:

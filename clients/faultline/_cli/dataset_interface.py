@@ -6,12 +6,14 @@ from typing import Annotated, cast
 
 import typer
 
-from faultline._cli.datasets import UNRESOLVED, dataset_name
+from faultline._cli.datasets import UNRESOLVED, dataset_name, settings_of
 from faultline._cli.follow import Output, create_and_follow
+from faultline._cli.groups import examples
 from faultline._cli.options import (
     AsJson,
     Captions,
     ClassName,
+    Dataset,
     Detach,
     ImageFolder,
     InterfaceId,
@@ -22,7 +24,8 @@ from faultline._cli.options import (
 )
 from faultline._cli.tables import interface_text
 from faultline._cli.terminal import check_image_folder, connected, print_note, print_result, show
-from faultline._folders import read_captions
+from faultline._dataset_interface_run import DatasetInterface
+from faultline._datasets.folders import read_captions
 from faultline_core.contract.dataset_interfaces import (
     CLASS_NAME,
     DatasetInterfaceCreate,
@@ -30,16 +33,13 @@ from faultline_core.contract.dataset_interfaces import (
     LearningPrompts,
 )
 
-Dataset = Annotated[
-    str,
-    typer.Argument(metavar="DATASET", help="A dataset's name, or a folder with one subfolder per class."),
-]
 TokenInit = Annotated[
     str,
     typer.Option(metavar="WORD", help="Initial token: class-name, or one word for all classes, such as pet."),
 ]
 Classes = Annotated[
-    list[str] | None, typer.Option(metavar="CLASS", help="A class to learn. Repeatable; default: all.")
+    list[str] | None,
+    typer.Option("--class", metavar="CLASS", help="A class to learn. Repeatable; default: all."),
 ]
 Prompts = Annotated[
     str | None,
@@ -67,6 +67,10 @@ Guidance = Annotated[
 Scheduler = Annotated[
     str | None, typer.Option(metavar="NAME", help="Diffusion scheduler; default: the suite's.")
 ]
+
+
+EXAMPLES = examples("faultline dataset-interface photos/ --report interface.html", codes=True)
+GENERATE_EXAMPLES = examples("faultline generate @last plate --shift 'in the snow' --n 16 --out plates")
 
 
 def dataset_interface(
@@ -98,10 +102,9 @@ def dataset_interface(
             limit=limit,
             seed=seed,
         )
-        settings = {name: getattr(body, name) for name in body.model_fields_set - {"dataset"}}
         create_and_follow(
             lambda: client.dataset_interfaces.create(
-                dataset=dataset_name(client, dataset, own_captions), **settings
+                dataset=dataset_name(client, dataset, own_captions), **settings_of(body)
             ),
             interface_text,
             output,
@@ -125,7 +128,9 @@ def generate(
     """Generate images of one class of an interface, under a shift or without."""
     with connected(url) as client:
         check_image_folder(out)
-        generated = client.dataset_interfaces.get(interface).generate(
+        learned = client.runs.get(interface, kind="dataset-interface")
+        assert isinstance(learned, DatasetInterface)
+        generated = learned.generate(
             class_name=class_name,
             shift=shift,
             n=n,

@@ -38,9 +38,14 @@ class Method(StrEnum):
 
 Shown = Annotated[
     Method,
-    typer.Argument(help="stress-test: edits to images; dataset-interface: learned classes under shifts."),
+    typer.Argument(
+        metavar="METHOD",
+        help="stress-test: edits to images; dataset-interface: learned classes under shifts.",
+    ),
 ]
-Out = Annotated[Path, typer.Option("--out", help="Folder for the report and its figures.")]
+Out = Annotated[
+    Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the report and its figures.")
+]
 
 
 def demo(

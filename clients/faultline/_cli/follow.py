@@ -112,8 +112,8 @@ def judge_with(limit: DropLimit | None) -> Callable[[StressTestSummary], ExitCod
 
 def _interrupt_hint(run_id: str, serves_function: bool) -> str:
     if serves_function:
-        return f"; the run continues without your function, stop it with: faultline cancel {run_id}"
-    return f"; the run continues, follow it with: faultline wait {run_id}"
+        return f"; the run continues without your function, stop it with: faultline runs cancel {run_id}"
+    return f"; the run continues, follow it with: faultline runs wait {run_id}"
 
 
 def _failures(run: Run, summary: object) -> str:

@@ -87,8 +87,8 @@ def show(url: str, out: Path) -> ExitCode:
         interface = _timed("tokens", seconds, lambda: learned(client))
         bench = _timed("benchmark", seconds, lambda: benchmarked(client, interface))
         summary = bench.summary()
-        told = InterfaceDemo(interface=interface.summary(), benchmark=summary, seconds=seconds)
-        write_text(out / FIGURES, told.model_dump_json(indent=2) + "\n")
+        demo = InterfaceDemo(interface=interface.summary(), benchmark=summary, seconds=seconds)
+        write_text(out / FIGURES, demo.model_dump_json(indent=2) + "\n")
         write_text(out / REPORT, bench.report())
         print_result(str(summary))
         # Written first: what an incomplete run did find is worth reading.

@@ -13,35 +13,28 @@ from faultline._cli import (
     dataset_interface,
     datasets,
     demo,
-    export,
+    results,
     runs,
-    services,
     shift_benchmark,
     stack,
     stress_test,
     thresholds,
 )
 from faultline._cli.exit_code import ExitCode
+from faultline._cli.groups import examples
 from faultline._cli.terminal import print_result
 
-EPILOG = """Examples:
-
-faultline stress-test --dataset photos/ --classifier timm:resnet50
-
-faultline wait 0123abcd --report report.html --max-drop 0.05
-
-Exit codes:
-
-0 passed, 1 --max-drop exceeded, 2 wrong usage, 3 incomplete,
-
-4 refused, 5 inconclusive, 130 interrupted
-"""
+EPILOG = examples(
+    "faultline demo",
+    "faultline stress-test photos/ --classifier timm:resnet50 --report report.html",
+    "faultline open",
+    codes=True,
+)
 
 app = typer.Typer(
     help="Find where an image classifier breaks.",
     epilog=EPILOG,
     invoke_without_command=True,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -66,28 +59,39 @@ def _faultline(context: typer.Context, version: Version = False) -> None:
         print_result(context.get_help())
 
 
-app.command("up")(stack.up)
-app.command("down")(stack.down)
-app.command("status")(stack.status)
-app.command("demo")(demo.demo)
-app.command("stress-test")(stress_test.stress_test)
-app.command("apply")(stress_test.apply)
-app.command("dataset-interface")(dataset_interface.dataset_interface)
-app.command("generate")(dataset_interface.generate)
-app.command("shift-benchmark")(shift_benchmark.shift_benchmark)
-app.command("compare-prompts")(shift_benchmark.compare_prompts)
-app.command("inspections")(thresholds.inspections)
-app.command("shift-thresholds")(thresholds.shift_thresholds)
-app.command("set-shift-threshold", context_settings=thresholds.LEADING_MINUS)(thresholds.set_shift_threshold)
-app.command("judge-shift")(thresholds.judge_shift)
-app.command("export")(export.export)
-app.command("wait")(runs.wait)
-app.command("cancel")(runs.cancel)
-app.command("resume")(runs.resume)
-app.command("runs")(runs.runs)
-app.command("datasets")(datasets.datasets)
-app.add_typer(classifiers.app, name="classifiers")
-app.command("services")(services.services)
+HERE, METHODS = "This machine", "Methods"
+RESULTS, RESOURCES = "Results", "Runs and resources"
+
+app.command("up", rich_help_panel=HERE)(stack.up)
+app.command("down", rich_help_panel=HERE)(stack.down)
+app.command("status", rich_help_panel=HERE)(stack.status)
+app.command("demo", rich_help_panel=HERE, epilog=examples("faultline demo --out demo", codes=True))(demo.demo)
+
+app.command("stress-test", rich_help_panel=METHODS, epilog=stress_test.EXAMPLES)(stress_test.stress_test)
+app.command("apply", rich_help_panel=METHODS, epilog=stress_test.APPLY_EXAMPLES)(stress_test.apply)
+app.command("dataset-interface", rich_help_panel=METHODS, epilog=dataset_interface.EXAMPLES)(
+    dataset_interface.dataset_interface
+)
+app.command("generate", rich_help_panel=METHODS, epilog=dataset_interface.GENERATE_EXAMPLES)(
+    dataset_interface.generate
+)
+app.command("shift-benchmark", rich_help_panel=METHODS, epilog=shift_benchmark.EXAMPLES)(
+    shift_benchmark.shift_benchmark
+)
+app.command("compare-prompts", rich_help_panel=METHODS, epilog=shift_benchmark.PROMPT_EXAMPLES)(
+    shift_benchmark.compare_prompts
+)
+
+app.command("show", rich_help_panel=RESULTS, epilog=runs.SHOW_EXAMPLES)(runs.show_run)
+app.command("open", rich_help_panel=RESULTS, epilog=runs.OPEN_EXAMPLES)(runs.open_run)
+app.command("report", rich_help_panel=RESULTS, epilog=results.REPORT_EXAMPLES)(results.report)
+app.command("export", rich_help_panel=RESULTS, epilog=results.EXPORT_EXAMPLES)(results.export)
+
+app.add_typer(runs.app, name="runs", rich_help_panel=RESOURCES)
+app.add_typer(thresholds.app, name="thresholds", rich_help_panel=RESOURCES)
+app.add_typer(datasets.app, name="datasets", rich_help_panel=RESOURCES)
+app.add_typer(classifiers.app, name="classifiers", rich_help_panel=RESOURCES)
+app.command("services", rich_help_panel=RESOURCES)(stack.services)
 
 
 def main() -> None:

@@ -12,8 +12,15 @@ Url = Annotated[
     typer.Option("--url", metavar="URL", envvar="FAULTLINE_URL", help="The gateway's address."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON and nothing else.")]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
-InterfaceId = Annotated[str, typer.Argument(metavar="INTERFACE", help="The dataset interface's run id.")]
+OneRun = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, the beginning of it, or @last.")]
+RunOrLast = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="The run's id, the beginning of it, or @last."),
+]
+InterfaceId = Annotated[
+    str,
+    typer.Argument(metavar="INTERFACE", help="The interface's run id, the beginning of it, or @last."),
+]
 ClassName = Annotated[str, typer.Argument(metavar="CLASS", help="One of the interface's classes.")]
 Classifiers = Annotated[
     list[str],
@@ -46,4 +53,10 @@ Strict = Annotated[
     bool,
     typer.Option("--strict", metavar="", help="With --max-drop: treat an inconclusive result as failed."),
 ]
-ImageFolder = Annotated[Path | None, typer.Option(metavar="DIR", help="Save the images in this folder.")]
+ImageFolder = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="DIR", help="Save the images in this folder.")
+]
+Dataset = Annotated[
+    str,
+    typer.Argument(metavar="DATASET", help="A dataset's name, or a folder with one subfolder per class."),
+]

@@ -12,13 +12,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from faultline._progress import describe_counts
 from faultline._runs import AnyRun
-from faultline_core.contract.runs import RequestCounts
-
-
-def describe_counts(counts: RequestCounts) -> str:
-    """Say how many items were kept, filtered and failed so far."""
-    return f"{counts.done} kept · {counts.filtered} filtered · {counts.failed} failed"
 
 
 def follow_progress(run: AnyRun, *, quiet: bool) -> None:

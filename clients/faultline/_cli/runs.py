@@ -1,29 +1,72 @@
-"""``faultline wait``, ``cancel``, ``resume`` and ``runs``: for runs of every kind."""
+"""``faultline runs``: list, show, wait for, cancel, resume and open runs of every kind."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from typing import Annotated, cast, get_args
 
 import typer
 from pydantic import TypeAdapter
 
 from faultline._cli.exit_code import ExitCode
 from faultline._cli.follow import Output, drop_limit, judge_with, run_to_end
-from faultline._cli.options import AsJson, MaxDrop, Report, RunId, Strict, Url
-from faultline._cli.tables import interface_text, runs_text, shift_benchmark_text, stress_test_text
+from faultline._cli.groups import examples, group
+from faultline._cli.options import AsJson, MaxDrop, OneRun, Report, RunOrLast, Strict, Url
+from faultline._cli.tables import (
+    interface_text,
+    run_text,
+    runs_text,
+    shift_benchmark_text,
+    stress_test_text,
+)
 from faultline._cli.terminal import connected, print_result, show
-from faultline._client import Client
 from faultline._dataset_interface_run import DatasetInterface
 from faultline._shift_benchmark_run import ShiftBenchmark
 from faultline._stress_test_run import StressTest
+from faultline.resources.runs import OneRun as AnyRun
+from faultline_core.contract.base import ResponseBody
 from faultline_core.contract.runs import Run
-from faultline_core.errors import InvalidRequest, NotFound
+from faultline_core.errors import InvalidRequest
+from faultline_core.types import RunKind
 
-AnyRun = StressTest | DatasetInterface | ShiftBenchmark
+KINDS = get_args(RunKind)
+
+Kind = Annotated[
+    str | None, typer.Option(metavar="KIND", help=f"Only runs of this kind: {', '.join(KINDS)}.")
+]
+Most = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most this many runs.")]
+
+app = group("List, follow and read runs of every kind.")
 
 
+@app.command("list", epilog=examples("faultline runs list --kind stress-test --limit 5"))
+def list_runs(kind: Kind = None, limit: Most = None, as_json: AsJson = False, url: Url = None) -> None:
+    """List the runs, newest first."""
+    with connected(url) as client:
+        if kind is not None and kind not in KINDS:
+            raise InvalidRequest(f"unknown kind of run {kind!r}: choose from {', '.join(KINDS)}")
+        found = client.runs.list(kind=cast("RunKind | None", kind))[:limit]
+        # Through pydantic, not json: times keep the form in which the gateway sends them.
+        as_bytes = TypeAdapter(list[Run]).dump_json
+        print_result(as_bytes(found, indent=2).decode() if as_json else runs_text(found))
+
+
+def show_run(run: RunOrLast = "@last", as_json: AsJson = False, url: Url = None) -> None:
+    """Show a run's state and its summary as it stands."""
+    with connected(url) as client:
+        found = client.runs.get(run)
+        summary, text = _summed_up(found)
+        if as_json:
+            bodies = {"run": found.run, "summary": summary}
+            shown = {name: body.model_dump(mode="json", by_alias=True) for name, body in bodies.items()}
+            print_result(json.dumps(shown, indent=2))
+        else:
+            print_result(f"{run_text(found.run)}\n\n{text}")
+
+
+@app.command(epilog=examples("faultline runs wait @last --report report.html --max-drop 0.05", codes=True))
 def wait(
-    run_id: RunId,
+    run: RunOrLast = "@last",
     report: Report = None,
     max_drop: MaxDrop = None,
     strict: Strict = False,
@@ -34,12 +77,41 @@ def wait(
     with connected(url) as client:
         output = Output(report=report, as_json=as_json)
         limit = drop_limit(max_drop, strict)
-        run = run_of(client, run_id)
-        if isinstance(run, StressTest):
-            raise typer.Exit(run_to_end(run, stress_test_text, output, judge=judge_with(limit)))
+        found = client.runs.get(run)
+        if isinstance(found, StressTest):
+            raise typer.Exit(run_to_end(found, stress_test_text, output, judge=judge_with(limit)))
         if limit is not None:
-            raise InvalidRequest(f"--max-drop needs a stress test, and run {run_id!r} is a {run.run.kind}")
-        raise typer.Exit(_without_limit(run, output))
+            raise InvalidRequest(f"--max-drop needs a stress test, and run {run!r} is a {found.run.kind}")
+        raise typer.Exit(_without_limit(found, output))
+
+
+@app.command(epilog=examples("faultline runs cancel 3fa8"))
+def cancel(run: OneRun, as_json: AsJson = False, url: Url = None) -> None:
+    """Cancel a run; finished items are kept."""
+    with connected(url) as client:
+        cancelled = client.runs.get(run).cancel().run
+        show(cancelled, cancelled.state, as_json)
+
+
+@app.command(epilog=examples("faultline runs resume 3fa8"))
+def resume(run: OneRun, as_json: AsJson = False, url: Url = None) -> None:
+    """Retry the failed and cancelled items of a run."""
+    with connected(url) as client:
+        resumed = client.runs.get(run).resume().run
+        show(resumed, resumed.state, as_json)
+
+
+def open_run(run: RunOrLast = "@last", as_json: AsJson = False, url: Url = None) -> None:
+    """Show a run's report in the browser; print the file that holds it."""
+    with connected(url) as client:
+        path = str(client.runs.get(run).open())
+        print_result(json.dumps({"report": path}) if as_json else path)
+
+
+SHOW_EXAMPLES = examples("faultline show", "faultline show 3fa8 --json")
+OPEN_EXAMPLES = examples("faultline open", "faultline open 3fa8")
+app.command("show", epilog=examples("faultline runs show 3fa8"))(show_run)
+app.command("open", epilog=examples("faultline runs open 3fa8"))(open_run)
 
 
 def _without_limit(run: DatasetInterface | ShiftBenchmark, output: Output) -> ExitCode:
@@ -48,43 +120,13 @@ def _without_limit(run: DatasetInterface | ShiftBenchmark, output: Output) -> Ex
     return run_to_end(run, shift_benchmark_text, output)
 
 
-def cancel(run_id: RunId, as_json: AsJson = False, url: Url = None) -> None:
-    """Cancel a run; finished items are kept."""
-    with connected(url) as client:
-        run = run_of(client, run_id).cancel().run
-        show(run, run.state, as_json)
-
-
-def resume(run_id: RunId, as_json: AsJson = False, url: Url = None) -> None:
-    """Retry the failed and cancelled items of a run."""
-    with connected(url) as client:
-        run = run_of(client, run_id).resume().run
-        show(run, run.state, as_json)
-
-
-def runs(as_json: AsJson = False, url: Url = None) -> None:
-    """List the runs, newest first."""
-    with connected(url) as client:
-        found = sorted(_all_runs(client), key=lambda run: run.created_at, reverse=True)
-        # Through pydantic, not json: times keep the form in which the gateway sends them.
-        as_bytes = TypeAdapter(list[Run]).dump_json
-        print_result(as_bytes(found, indent=2).decode() if as_json else runs_text(found))
-
-
-def run_of(client: Client, run_id: str) -> AnyRun:
-    """Return the run of this id, whatever its kind.
-
-    Raises:
-        NotFound: no run of any kind has this id.
-    """
-    for resource in (client.stress_tests, client.dataset_interfaces, client.shift_benchmarks):
-        try:
-            return resource.get(run_id)
-        except NotFound:
-            continue
-    raise NotFound(f"no run {run_id!r}: `faultline runs` lists the runs")
-
-
-def _all_runs(client: Client) -> Iterator[Run]:
-    for resource in (client.stress_tests, client.dataset_interfaces, client.shift_benchmarks):
-        yield from resource.list()
+def _summed_up(run: AnyRun) -> tuple[ResponseBody, str]:
+    """The summary of a run of any kind, and its text."""
+    if isinstance(run, StressTest):
+        tested = run.summary()
+        return tested, stress_test_text(tested)
+    if isinstance(run, DatasetInterface):
+        learned = run.summary()
+        return learned, interface_text(learned)
+    benchmarked = run.summary()
+    return benchmarked, shift_benchmark_text(benchmarked)

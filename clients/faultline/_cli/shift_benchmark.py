@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, cast, get_args
 
@@ -10,6 +11,7 @@ import typer
 
 from faultline._cli.classifiers import reachable
 from faultline._cli.follow import Output, create_and_follow
+from faultline._cli.groups import examples
 from faultline._cli.options import (
     AsJson,
     Classifiers,
@@ -23,15 +25,21 @@ from faultline._cli.options import (
 )
 from faultline._cli.tables import prompts_text, shift_benchmark_text
 from faultline._cli.terminal import connected, print_note
+from faultline._client import Client
 from faultline._files import write_text
+from faultline._shift_benchmark_run import ShiftBenchmark
+from faultline.resources.runs import LAST, is_beginning
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.shift_benchmarks import CATALOGUE, ImageSource
 from faultline_core.errors import InvalidRequest
 
 IMAGE_SOURCES = ", ".join(get_args(ImageSource))
 
-Count = Annotated[int, typer.Option("--n", metavar="N", help="Images per class and shift.")]
-Real = Annotated[int, typer.Option(metavar="N", help="Real images per class, for thresholds and controls.")]
+Count = Annotated[int, typer.Option("--per-class", metavar="N", help="Images per class and shift.")]
+Real = Annotated[
+    int,
+    typer.Option("--real-per-class", metavar="N", help="Real images per class, for thresholds and controls."),
+]
 Shifts = Annotated[
     list[str] | None,
     typer.Option(
@@ -41,7 +49,8 @@ Shifts = Annotated[
     ),
 ]
 Classes = Annotated[
-    list[str] | None, typer.Option(metavar="CLASS", help="A class to test. Repeatable; default: all.")
+    list[str] | None,
+    typer.Option("--class", metavar="CLASS", help="A class to test. Repeatable; default: all."),
 ]
 ImageSources = Annotated[
     list[str] | None,
@@ -53,12 +62,22 @@ Retrieval = Annotated[
     str | None, typer.Option(metavar="DATASET", help="The dataset that --image-source retrieval searches.")
 ]
 Out = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Write report.html and summary.json to this folder.")
+    Path | None,
+    typer.Option("--out", "-o", metavar="DIR", help="Write report.html and summary.json to this folder."),
 ]
 Prompts = Annotated[
     list[str],
     typer.Option(metavar="PROMPT", help="'a photo of an empty <class>', 'in the grass', ... Repeatable."),
 ]
+
+
+EXAMPLES = examples(
+    "faultline shift-benchmark 3fa8 --classifier leaning-resnet --shift 'in the snow' --out bench", codes=True
+)
+PROMPT_EXAMPLES = examples(
+    "faultline compare-prompts 3fa8 plate --prompt 'a photo of an empty <class>' --classifier leaning-resnet",
+    codes=True,
+)
 
 
 def shift_benchmark(
@@ -82,24 +101,19 @@ def shift_benchmark(
     with connected(url) as client:
         output = Output(report=_report_path(report, out), detach=detach, as_json=as_json)
         image_sources = [image_source_named(name) for name in image_source or ("token",)]
-        specs = reachable(client, classifier, detach=detach)
-        create_and_follow(
-            lambda: client.shift_benchmarks.create(
-                interface=interface,
-                classifiers=specs,
-                shifts=shift or CATALOGUE,
-                classes=classes or None,
-                image_sources=image_sources,
-                retrieval=retrieval,
-                n=n,
-                real=real,
-                steps=steps,
-                seed=seed,
-            ),
-            _saving_summary(out, shift_benchmark_text),
-            output,
-            serves_function=specs != classifier,
+        create = partial(
+            client.shift_benchmarks.create,
+            interface=_interface_id(client, interface),
+            shifts=shift or CATALOGUE,
+            classes=classes or None,
+            image_sources=image_sources,
+            retrieval=retrieval,
+            n=n,
+            real=real,
+            steps=steps,
+            seed=seed,
         )
+        _follow(client, classifier, create, _saving_summary(out, shift_benchmark_text), output)
 
 
 def compare_prompts(
@@ -120,23 +134,37 @@ def compare_prompts(
     """Compare prompts of one class, by its token and by its plain name."""
     with connected(url) as client:
         output = Output(report=_report_path(report, out), detach=detach, as_json=as_json)
-        specs = reachable(client, classifier, detach=detach)
-        create_and_follow(
-            lambda: client.shift_benchmarks.create(
-                interface=interface,
-                classifiers=specs,
-                shifts=prompt,
-                classes=[class_name],
-                image_sources=["token", "class-name"],
-                n=n,
-                real=real,
-                steps=steps,
-                seed=seed,
-            ),
-            _saving_summary(out, prompts_text),
-            output,
-            serves_function=specs != classifier,
+        create = partial(
+            client.shift_benchmarks.create,
+            interface=_interface_id(client, interface),
+            shifts=prompt,
+            classes=[class_name],
+            image_sources=["token", "class-name"],
+            n=n,
+            real=real,
+            steps=steps,
+            seed=seed,
         )
+        _follow(client, classifier, create, _saving_summary(out, prompts_text), output)
+
+
+def _follow(
+    client: Client,
+    classifiers: list[str],
+    create: Callable[..., ShiftBenchmark],
+    render: Callable[[ShiftBenchmarkSummary], str],
+    output: Output,
+) -> None:
+    """Serve the functions among the classifiers, start the benchmark and follow it."""
+    specs = reachable(client, classifiers, detach=output.detach)
+    create_and_follow(lambda: create(classifiers=specs), render, output, serves_function=specs != classifiers)
+
+
+def _interface_id(client: Client, run: str) -> str:
+    """Return the whole id of an interface, which a request takes."""
+    if run == LAST or is_beginning(run):
+        return client.runs.get(run, kind="dataset-interface").id
+    return run
 
 
 def image_source_named(name: str) -> ImageSource:

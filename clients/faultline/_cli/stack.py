@@ -1,4 +1,4 @@
-"""``faultline up``, ``down`` and ``status``: a Faultline of this machine's own."""
+"""``faultline up``, ``down`` and ``status`` of this machine's Faultline, and ``faultline services``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 
 from faultline._cli.exit_code import ExitCode
-from faultline._cli.options import AsJson
+from faultline._cli.options import AsJson, Url
 from faultline._cli.steps import Steps
-from faultline._cli.terminal import exit_on_error, print_result, show
+from faultline._cli.tables import Table
+from faultline._cli.terminal import connected, exit_on_error, print_result, show
 from faultline._stack import DEFAULT_PORT, Stack, StackStatus, open_stack, status_of
 from faultline._stack.environment import DEFAULT_SUITE
 from faultline._stack.status import SUITE_DISTRIBUTION
@@ -20,6 +21,7 @@ from faultline._stack.status import SUITE_DISTRIBUTION
 State = Annotated[
     Path | None,
     typer.Option(
+        metavar="DIR",
         help="Folder of ledger, images, secret and logs; default: FAULTLINE_STATE_DIR, else your own "
         "data folder.",
         show_default=False,
@@ -28,14 +30,14 @@ State = Annotated[
 Port = Annotated[
     int | None,
     typer.Option(
-        min=1, max=65535, envvar="FAULTLINE_PORT", show_default=False,
+        metavar="PORT", min=1, max=65535, envvar="FAULTLINE_PORT", show_default=False,
         help="Where the gateway listens; default: 8080.",
     ),
 ]  # fmt: skip
 ServicesPort = Annotated[
     int | None,
     typer.Option(
-        min=1, max=65535, envvar="FAULTLINE_SERVICES_PORT", show_default=False,
+        metavar="PORT", min=1, max=65535, envvar="FAULTLINE_SERVICES_PORT", show_default=False,
         help="Where the services listen; default: 8101.",
     ),
 ]  # fmt: skip
@@ -54,8 +56,8 @@ def down(state: State = None) -> None:
     with exit_on_error(), Steps() as steps:
         stack = open_stack(state, tell=steps.tell)
         stopped = stack.down()
-    told = f"stopped: {', '.join(stopped)}" if stopped else "nothing was running"
-    print_result(f"{told} (state folder {str(stack.state)!r})")
+    message = f"stopped: {', '.join(stopped)}" if stopped else "nothing was running"
+    print_result(f"{message} (state folder {str(stack.state)!r})")
 
 
 def status(state: State = None, as_json: AsJson = False) -> None:
@@ -67,6 +69,17 @@ def status(state: State = None, as_json: AsJson = False) -> None:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
+def services(as_json: AsJson = False, url: Url = None) -> None:
+    """Show which services are ready."""
+    with connected(url) as client:
+        found = client.services.list()
+        rows = [
+            (each.service, "ready" if each.ready else "not ready", "" if each.ready else each.detail)
+            for each in found.services
+        ]
+        show(found, str(Table(("service", "state", "detail"), rows)), as_json)
+
+
 def _greeting(stack: Stack, state: Path | None) -> str:
     named = "" if state is None else f" --state {quote(str(state))}"
     lines = [
@@ -74,7 +87,7 @@ def _greeting(stack: Stack, state: Path | None) -> str:
         f"State and logs: {stack.state}",
         "Next:",
         *([] if stack.port == DEFAULT_PORT else [f"  export FAULTLINE_URL={stack.url}"]),
-        "  faultline stress-test --dataset demo --classifier leaning-resnet --report report.html",
+        "  faultline stress-test demo --classifier leaning-resnet --report report.html",
         f"  faultline status{named}",
         f"  faultline down{named}",
     ]
@@ -84,8 +97,8 @@ def _greeting(stack: Stack, state: Path | None) -> str:
 def _described(found: StackStatus, state: Path | None) -> str:
     if not any(process.pid for process in found.processes):
         named = "" if state is None else f" --state {quote(str(state))}"
-        told = f"Faultline {found.version} is not running (state folder {str(found.state)!r})"
-        return f"{told}\nStart it: faultline up{named}"
+        message = f"Faultline {found.version} is not running (state folder {str(found.state)!r})"
+        return f"{message}\nStart it: faultline up{named}"
     lines = [f"Faultline {found.gateway_version or found.version} at {found.url}: {_word(found)}"]
     lines += [_process_line(found, at) for at in range(len(found.processes))]
     lines += [f"  {each.service:12} {'ready' if each.ready else each.detail}" for each in found.services]

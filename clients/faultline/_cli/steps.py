@@ -19,7 +19,7 @@ class Steps:
         self._last = ""
 
     def tell(self, step: str) -> None:
-        """Show a step; one that is told again is shown once."""
+        """Show a step; a step that is repeated is shown once."""
         if step == self._last:
             return
         self._last = step

@@ -7,33 +7,31 @@ from typing import Annotated, cast
 import typer
 
 from faultline._cli.classifiers import reachable
-from faultline._cli.datasets import UNRESOLVED, dataset_name
+from faultline._cli.datasets import UNRESOLVED, dataset_name, settings_of
 from faultline._cli.follow import Output, create_and_follow, drop_limit, judge_with
+from faultline._cli.groups import examples
 from faultline._cli.options import (
     AsJson,
     Captions,
     Classifiers,
+    Dataset,
     Detach,
     MaxDrop,
+    OneRun,
     Report,
-    RunId,
     Seed,
     Strict,
     Url,
 )
 from faultline._cli.tables import stress_test_text
 from faultline._cli.terminal import connected, print_note
-from faultline._folders import read_captions
+from faultline._datasets.folders import read_captions
 from faultline._stress_test_run import StressTest
 from faultline_core.contract.interventions import Intervention, interventions_of
 from faultline_core.contract.stress_tests import StressTestCreate
 from faultline_core.errors import UnknownEditType
 from faultline_core.types import EDIT_TYPES, EditType, Selection
 
-Dataset = Annotated[
-    str,
-    typer.Option(metavar="NAME|DIR", help="A dataset's name, or a folder with one subfolder per class."),
-]
 EditTypes = Annotated[
     list[str] | None,
     typer.Option(metavar="TYPE", help=f"{', '.join(EDIT_TYPES)}. Repeatable; default: all."),
@@ -73,6 +71,14 @@ InsightNumber = Annotated[
     int, typer.Option(metavar="N", help="The insight's number in the run's report, from 1.")
 ]
 NewSeed = Annotated[int | None, typer.Option(metavar="N", help="Default: the run's seed plus one.")]
+
+
+EXAMPLES = examples(
+    "faultline stress-test photos/ --classifier timm:resnet50 --report report.html",
+    "faultline stress-test demo --classifier leaning-resnet --max-drop 0.05",
+    codes=True,
+)
+APPLY_EXAMPLES = examples("faultline apply @last --insight 1 --report applied.html", codes=True)
 
 
 def stress_test(
@@ -116,10 +122,9 @@ def stress_test(
             exclude=exclude or [],
             seed=seed,
         )
-        settings = {name: getattr(body, name) for name in body.model_fields_set - {"dataset"}}
         create_and_follow(
             lambda: client.stress_tests.create(
-                dataset=dataset_name(client, dataset, own_captions), **settings
+                dataset=dataset_name(client, dataset, own_captions), **settings_of(body)
             ),
             stress_test_text,
             output,
@@ -129,7 +134,7 @@ def stress_test(
 
 
 def apply(
-    run_id: RunId,
+    run: OneRun,
     insight: InsightNumber,
     seed: NewSeed = None,
     report: Report = None,
@@ -145,12 +150,14 @@ def apply(
         output = Output(report=report, detach=detach, as_json=as_json)
 
         def create() -> StressTest:
-            run = client.stress_tests.apply(run_id, insight, seed=seed)
-            request = run.run.resolved_config["request"]
+            found = client.runs.get(run, kind="stress-test")
+            assert isinstance(found, StressTest)
+            applied = found.apply(insight, seed=seed)
+            request = applied.run.resolved_config["request"]
             edits = map(Intervention.model_validate, request["interventions"])
             changes = ", ".join(edit.in_words() for edit in edits)
-            print_note(f"every image of {run.run.dataset}: {changes}; seed {request['seed']}")
-            return run
+            print_note(f"every image of {applied.run.dataset}: {changes}; seed {request['seed']}")
+            return applied
 
         create_and_follow(create, stress_test_text, output)
 

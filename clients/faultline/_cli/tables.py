@@ -25,6 +25,8 @@ from faultline_core.types import Estimate
 
 MISSING = "-"
 SHOWN_INSIGHTS = 10
+SHORT_ID = 8
+"""Digits of an id that a person reads and types; a gateway has far fewer than 2**32 runs."""
 
 # A name may hold what would break a tab-separated line.
 _BREAKS = str.maketrans("\t\r\n", "   ")
@@ -65,7 +67,7 @@ class Table:
 
 
 def stress_test_text(summary: StressTestSummary) -> str:
-    """The verdict, each classifier's accuracies, counts, cost and the first insights."""
+    """The verdicts, findings, each classifier's accuracies, counts, cost and the first insights."""
     rows = [
         (name, model.original.acc1, model.reconstruction.acc1, model.counterfactual.acc1)
         for name, model in summary.models.items()
@@ -74,8 +76,19 @@ def stress_test_text(summary: StressTestSummary) -> str:
     # A run of the caller's own interventions alone has no accuracy over all edits.
     shown = [] if summary.interventions and not summary.edit_types else [str(accuracies), ""]
     counts = [f"items: {_counts(summary.counts)}", f"cost: {summary.cost}"]
-    insights = (insight.sentence for insight in summary.insights[:SHOWN_INSIGHTS])
-    return "\n".join([summary.verdict, "", *shown, *counts, *insights])
+    # An insight is what a run says that has no findings.
+    insights = [] if summary.findings else [each.sentence for each in summary.insights[:SHOWN_INSIGHTS]]
+    report = f"report: faultline open {summary.run_id[:SHORT_ID]}"
+    return "\n".join([summary.verdict, *_findings(summary), "", *shown, *counts, *insights, report])
+
+
+def _findings(summary: StressTestSummary) -> list[str]:
+    verdicts = [f"{each.state}: {each.sentence}" for each in summary.verdicts]
+    found = [
+        f"finding {each.number} ({each.state}, {each.flipped} of {each.of}): {each.sentence}"
+        for each in summary.findings[:SHOWN_INSIGHTS]
+    ]
+    return [*([""] if verdicts else []), *verdicts, *([""] if found else []), *found]
 
 
 def interface_text(summary: DatasetInterfaceSummary) -> str:
@@ -113,9 +126,27 @@ def prompts_text(summary: ShiftBenchmarkSummary) -> str:
 
 
 def runs_text(runs: Iterable[Run]) -> str:
-    """One run per row: id, kind, state, start (UTC) and dataset."""
-    rows = [(run.id, run.kind, run.state, f"{run.created_at:%Y-%m-%d %H:%M}", run.dataset) for run in runs]
-    return str(Table(("run", "kind", "state", "created (UTC)", "dataset"), rows, whole=frozenset({"run"})))
+    """One run per row: id, kind, state, ended items of all, start (UTC) and dataset."""
+    rows = [
+        (run.id, run.kind, run.state, _progress(run), f"{run.created_at:%Y-%m-%d %H:%M}", run.dataset)
+        for run in runs
+    ]
+    header = ("run", "kind", "state", "items", "created (UTC)", "dataset")
+    return str(Table(header, rows, whole=frozenset({"run"})))
+
+
+def run_text(run: Run) -> str:
+    """A run's id, kind, state and dataset, then its times and why it failed."""
+    lines = [
+        f"run {run.id}: {run.kind} of {run.dataset}, {run.state}, {_progress(run)} items",
+        f"created {run.created_at:%Y-%m-%d %H:%M} UTC"
+        + ("" if run.ended_at is None else f", ended {run.ended_at:%Y-%m-%d %H:%M} UTC"),
+    ]
+    if run.parent is not None:
+        lines.append(f"continues run {run.parent}")
+    if run.problem is not None:
+        lines.append(f"{run.problem.code}: {run.problem.detail}")
+    return "\n".join(lines)
 
 
 def inspections_text(inspections: Inspections, paths: Mapping[tuple[float, str], Path]) -> str:
@@ -178,6 +209,11 @@ def _shift_cells(shift: ShiftSummary) -> tuple[Cell, ...]:
     effect = shift.effect
     figures = (None, None) if effect is None else (effect.impact, effect.slope.slope)
     return (shift.share_kept, *figures, "confounded" if shift.confounded else "")
+
+
+def _progress(run: Run) -> str:
+    counts = run.request_counts
+    return f"{counts.total - counts.pending}/{counts.total}"
 
 
 def _counts(counts: Mapping[str, int]) -> str:

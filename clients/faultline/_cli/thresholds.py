@@ -1,4 +1,4 @@
-"""``faultline inspections``, ``shift-thresholds``, ``set-shift-threshold`` and ``judge-shift``."""
+"""``faultline thresholds``: show, inspect, judge and set the shift thresholds of a benchmark."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Annotated
 import typer
 
 from faultline._calls import segment
+from faultline._cli.groups import examples, group
 from faultline._cli.options import AsJson, ImageFolder, Url
 from faultline._cli.shift_benchmark import IMAGE_SOURCES, image_source_named
 from faultline._cli.tables import decision_text, inspections_text, thresholds_text
 from faultline._cli.terminal import check_image_folder, connected, print_note, show
+from faultline._client import Client
 from faultline._files import write_bytes
 from faultline._shift_benchmark_run import ShiftBenchmark
 from faultline_core.contract.shift_thresholds import Inspections, ShiftThresholdSet
@@ -22,7 +24,9 @@ NOTHING_PASSES = "none"
 LEADING_MINUS = {"ignore_unknown_options": True}
 """A similarity may be negative: without this setting -0.1 is read as an option."""
 
-Benchmark = Annotated[str, typer.Argument(metavar="BENCHMARK", help="The benchmark's run id.")]
+Benchmark = Annotated[
+    str, typer.Argument(metavar="BENCHMARK", help="The benchmark's run id, the beginning of it, or @last.")
+]
 Shift = Annotated[str, typer.Argument(metavar="SHIFT", help="The name of one of its shifts.")]
 ImageSourceOption = Annotated[
     str | None,
@@ -43,7 +47,11 @@ Lacks = Annotated[
 ]
 
 
-def inspections(
+app = group("Show and set the thresholds of a shift benchmark.")
+
+
+@app.command(epilog=examples("faultline thresholds inspect @last 'in the snow' --out look"))
+def inspect(
     benchmark: Benchmark,
     shift: Shift,
     image_source: ImageSourceOption = None,
@@ -58,7 +66,7 @@ def inspections(
     with connected(url) as client:
         check_image_folder(out)
         chosen = None if image_source is None else image_source_named(image_source)
-        run = client.shift_benchmarks.get(benchmark)
+        run = _benchmark(client, benchmark)
         answer = run.inspections(shift, image_source=chosen)
         paths = {} if out is None else _saved(run, answer, out)
         show(answer, inspections_text(answer, paths), as_json)
@@ -66,14 +74,20 @@ def inspections(
         print_note(f"Do they show {answer.caption!r}? {answer.n} images from {answer.image_source}{pending}")
 
 
-def shift_thresholds(benchmark: Benchmark, as_json: AsJson = False, url: Url = None) -> None:
+@app.command("show", epilog=examples("faultline thresholds show @last"))
+def show_thresholds(benchmark: Benchmark, as_json: AsJson = False, url: Url = None) -> None:
     """Show a benchmark's shift thresholds and every decision on them."""
     with connected(url) as client:
-        thresholds = client.shift_benchmarks.get(benchmark).shift_thresholds()
+        thresholds = _benchmark(client, benchmark).shift_thresholds()
         show(thresholds, thresholds_text(thresholds), as_json)
 
 
-def set_shift_threshold(
+@app.command(
+    "set",
+    context_settings=LEADING_MINUS,
+    epilog=examples("faultline thresholds set @last 'in the snow' 0.21 --author Ada"),
+)
+def set_threshold(
     benchmark: Benchmark,
     shift: Shift,
     threshold: Threshold,
@@ -89,12 +103,15 @@ def set_shift_threshold(
     with connected(url) as client:
         chosen = None if image_source is None else image_source_named(image_source)
         body = ShiftThresholdSet(author=author, threshold=_similarity(threshold))
-        run = client.shift_benchmarks.get(benchmark)
+        run = _benchmark(client, benchmark)
         decision = run.set_shift_threshold(shift, body.threshold, body.author, image_source=chosen)
         show(decision, decision_text(decision), as_json)
 
 
-def judge_shift(
+@app.command(
+    epilog=examples("faultline thresholds judge @last 'in the snow' --author Ada --shows ITEM --lacks ITEM")
+)
+def judge(
     benchmark: Benchmark,
     shift: Shift,
     author: Author,
@@ -106,14 +123,20 @@ def judge_shift(
 ) -> None:
     """Set a shift's threshold by judging every inspected image.
 
-    `faultline inspections` lists the images.
+    `faultline thresholds inspect` lists the images.
     """
     with connected(url) as client:
         chosen = None if image_source is None else image_source_named(image_source)
         body = ShiftThresholdSet(author=author, shows=_judgements(shows or [], lacks or []))
-        run = client.shift_benchmarks.get(benchmark)
+        run = _benchmark(client, benchmark)
         decision = run.judge_shift(shift, body.shows or {}, body.author, image_source=chosen)
         show(decision, decision_text(decision), as_json)
+
+
+def _benchmark(client: Client, run: str) -> ShiftBenchmark:
+    found = client.runs.get(run, kind="shift-benchmark")
+    assert isinstance(found, ShiftBenchmark)
+    return found
 
 
 def _saved(run: ShiftBenchmark, answer: Inspections, folder: Path) -> dict[tuple[float, str], Path]:

@@ -1,1 +1,1 @@
-"""A user's own Python function as a classifier: what it must return, and the server that answers for it."""
+"""A function or model of the user's own as a classifier: what it must return, and the server that answers."""

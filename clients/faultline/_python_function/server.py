@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from faultline._python_function.function import PythonFunction
+from faultline._python_function.probabilities import ServedFunction
 from faultline_core.errors import InvalidRequest
 
 LOOPBACK = "127.0.0.1"
@@ -25,7 +25,7 @@ class FunctionServer:
         InvalidRequest: the port is taken.
     """
 
-    def __init__(self, function: PythonFunction, port: int = 0) -> None:
+    def __init__(self, function: ServedFunction, port: int = 0) -> None:
         self.function = function
         # The user's function may not be thread-safe.
         self._turn = threading.Lock()

@@ -1,4 +1,4 @@
-"""Child processes, each with a session and a log of its own; one that dies is named with its last words."""
+"""Child processes, each with its own session and log; the error for one that dies quotes its last lines."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class Children:
     def require_none_ended(
         self, names: Iterable[ProcessName], running: Mapping[ProcessName, Process]
     ) -> None:
-        """Raise where one of these children runs no more.
+        """Raise if one of these children has ended.
 
         Raises:
-            BackendUnavailable: one has ended; its last lines stand in the message.
+            BackendUnavailable: one has ended; the message quotes its last lines.
         """
         for name in names:
             if name not in running:
                 child, log = self._known[name], self.log(name)
-                told = f"the {name} ended while starting (exit code {child.popen.poll()})"
+                message = f"the {name} ended while starting (exit code {child.popen.poll()})"
                 lines = last_lines(log, child.log_start)
-                raise BackendUnavailable(f"{told}; {str(log)!r} says:\n{lines}")
+                raise BackendUnavailable(f"{message}; {str(log)!r} says:\n{lines}")
 
     def reap(self, running: Mapping[ProcessName, Process]) -> None:
         """Collect what has ended: a child stays a zombie until its parent waits for it."""

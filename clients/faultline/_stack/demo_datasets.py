@@ -61,5 +61,5 @@ class DemoDatasets:
                 env=dict(self.environment), cwd=self.state,
             )  # fmt: skip
         if done.returncode != 0:
-            told = f"{failure}: {command[0]} ended with {done.returncode}; {str(log)!r} says:"
-            raise BackendUnavailable(f"{told}\n{last_lines(log, start)}")
+            message = f"{failure}: {command[0]} ended with {done.returncode}; {str(log)!r} says:"
+            raise BackendUnavailable(f"{message}\n{last_lines(log, start)}")

@@ -1,4 +1,4 @@
-"""What every process of a stack is told by its environment."""
+"""The environment of every process of a stack."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def open_stack(
         port: where the gateway listens; None is where it runs, else the default.
         services_port: where the services listen; None likewise.
         any_port: take another port where a default is taken by another program.
-        tell: hears of each step.
+        tell: called with each step.
 
     Raises:
         InvalidRequest: it runs on other ports than those that were given, or its record is damaged.
@@ -47,8 +47,8 @@ def open_stack(
 
 def _require_same(option: str, given: int | None, running: int) -> None:
     if given not in (None, running):
-        told = f"{option} {given}: Faultline already runs from this state folder on port {running}"
-        raise InvalidRequest(f"{told}; stop it with `faultline down`, or choose another --state")
+        message = f"{option} {given}: Faultline already runs from this state folder on port {running}"
+        raise InvalidRequest(f"{message}; stop it with `faultline down`, or choose another --state")
 
 
 def _default(port: int, any_port: bool) -> int:

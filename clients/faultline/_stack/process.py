@@ -1,6 +1,6 @@
 """A process of another program: whether it still runs, and how it is stopped.
 
-A pid alone is given to another process in time, so a process is named by its pid and its beginning.
+The system reuses pids, so a process is identified by its pid and its start time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BOOT_ID = PROC / "sys/kernel/random/boot_id"
 
 
 class Process(BaseModel):
-    """A process, by its pid and its beginning, which no later process of that pid shares."""
+    """A process, by its pid and its start, which no later process with that pid shares."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -76,8 +76,8 @@ def _began_by_proc(pid: int) -> str | None:
 def _began_by_ps(pid: int) -> str | None:
     """Ask ``ps`` on systems without ``/proc``, such as macOS."""
     asked = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
-    told = subprocess.run(
+    listed = subprocess.run(
         asked, capture_output=True, text=True, check=False, env=os.environ | {"LC_ALL": "C"}
     )
-    state, _, start = told.stdout.strip().partition(" ")
+    state, _, start = listed.stdout.strip().partition(" ")
     return None if not state or state.startswith("Z") else start.strip()

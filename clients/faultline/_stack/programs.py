@@ -33,8 +33,8 @@ class Programs:
         own = Path(sys.executable).parent
         if (own / GATEWAY).exists() and (own / SERVICES).exists():
             if missing := [name for name in NEEDED if find_spec(name) is None]:
-                told = f"Faultline's services need packages that are not installed ({', '.join(missing)})"
-                raise InvalidRequest(f"{told}: run {INSTALL}")
+                message = f"Faultline's services need packages that are not installed ({', '.join(missing)})"
+                raise InvalidRequest(f"{message}: run {INSTALL}")
             return cls(own, Path(sys.executable))
         found = shutil.which(SERVICES)
         if found is None or not Path(found).with_name(GATEWAY).exists():

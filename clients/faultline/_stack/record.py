@@ -47,8 +47,8 @@ def read_record(state: Path) -> Record | None:
         return Record.model_validate_json(file.read_bytes())
     except ValidationError as error:
         # The processes that it named may still run: only a person can tell.
-        told = f"{str(file)!r} is damaged: stop the processes that it names, then remove it"
-        raise InvalidRequest(told) from error
+        message = f"{str(file)!r} is damaged: stop the processes that it names, then remove it"
+        raise InvalidRequest(message) from error
 
 
 def write_record(state: Path, record: Record) -> None:

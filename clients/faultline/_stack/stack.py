@@ -42,7 +42,7 @@ Tell = Callable[[str], None]
 class Stack:
     """One Faultline on this machine: where it keeps its state, where it listens, whose programs it runs.
 
-    ``started`` names what this object has started; ``tell`` hears of each step.
+    ``started`` names what this object has started; ``tell`` is called with each step.
     """
 
     state: Path = field(default_factory=default_state)
@@ -81,7 +81,7 @@ class Stack:
         return {name: process.pid for name, process in self.running().items()}
 
     def environment(self) -> dict[str, str]:
-        """Return what every process of the stack is told."""
+        """Return the environment of every process of the stack."""
         return environment_of(self.state, self.port, self.services_port)
 
     def datasets(self) -> DemoDatasets:
@@ -187,9 +187,9 @@ class Stack:
         while not reached():
             self._require_alive()
             if time.monotonic() > deadline:
-                told = f"Faultline was not ready within {START_TIMEOUT_S:.0f} s"
+                message = f"Faultline was not ready within {START_TIMEOUT_S:.0f} s"
                 waited_for = readiness.waited_for(self.url)
-                raise DeadlineExceeded(f"{told} ({waited_for}); the logs lie in {str(self.state)!r}")
+                raise DeadlineExceeded(f"{message} ({waited_for}); the logs lie in {str(self.state)!r}")
             time.sleep(POLL_S)
         self._require_alive()
 

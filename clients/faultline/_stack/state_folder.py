@@ -57,6 +57,8 @@ def locked(state: Path, *, patient: bool = False) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX if patient else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            told = f"another command is starting or stopping Faultline in {str(state)!r}: wait for it to end"
-            raise InvalidRequest(told) from error
+            message = (
+                f"another command is starting or stopping Faultline in {str(state)!r}: wait for it to end"
+            )
+            raise InvalidRequest(message) from error
         yield

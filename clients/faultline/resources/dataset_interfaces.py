@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from faultline._dataset_interface_run import DATASET_INTERFACES, AsyncDatasetInterface, DatasetInterface
-from faultline.resources._runs import AsyncRunResource, H, RunResource, RunVerbs
+from faultline.resources.runs import AsyncRunResource, H, RunResource, RunVerbs
 from faultline_core.contract.dataset_interfaces import CLASS_NAME, DatasetInterfaceCreate, LearningPrompts
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from faultline._calls import Call, idempotency_headers, reading, segment
-from faultline._folders import FolderUpload, images_in, none_taken
+from faultline._datasets.folders import images_in
+from faultline._datasets.objects import dataset_object
+from faultline._datasets.uploads import LabelledImage, Upload, none_taken
 from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.datasets import (
     Dataset,
@@ -16,7 +19,7 @@ from faultline_core.contract.datasets import (
     SourcesAdded,
     SourceUpload,
 )
-from faultline_core.errors import RequestError
+from faultline_core.errors import InvalidRequest, RequestError
 
 UPLOAD_TIMEOUT_S = 300.0
 """16 MB at 60 kB/s: a slow connection is no reason to fail an upload."""
@@ -80,22 +83,31 @@ class Datasets:
         return self._sender.send(add_call(name, sources))
 
     def upload(
-        self, folder: str | Path, *, name: str, captions: Mapping[str, str] | None = None
+        self,
+        source: Any,
+        *,
+        name: str,
+        captions: Mapping[str, str] | None = None,
+        classes: Sequence[str] | None = None,
     ) -> SourcesAdded:
-        """Create a dataset from an ImageFolder, which has one subfolder per class, and add its images.
+        """Create a dataset from a folder or a dataset object, and add its images.
 
-        Unreadable files are skipped and named in the result.
+        Images that cannot be read are skipped and named in the result.
 
         Args:
-            folder: the ImageFolder.
+            source: an ImageFolder, which has one subfolder per class; a sequence of (image, label), such as a
+                dataset of torchvision; a Hugging Face dataset with an image and a label column; or a tuple
+                (images, labels) of arrays. Pass images before any normalisation.
             name: the dataset's name.
-            captions: by image (``"plate/1.png"``); the captioner describes all other images.
+            captions: by image of the folder (``"plate/1.png"``); the captioner describes all other images.
+            classes: the class names by number; default: the object's own ``classes``, or its label's names.
 
         Raises:
-            DatasetEmpty: ``folder`` holds no images.
-            InvalidRequest: a caption names an image that does not exist.
+            DatasetEmpty: there are no images.
+            InvalidRequest: a caption names an image that does not exist, or the first row of an object is not
+                a labelled image.
         """
-        upload = FolderUpload(images_in(folder, captions))
+        upload = Upload(_labelled_images(source, captions, classes))
         # Also if it exists: the same name is the same dataset, and equal images are added once.
         self.create(name=name)
         return upload.total([self._taken(name, batch) for batch in upload.batches()])
@@ -130,10 +142,15 @@ class AsyncDatasets:
         return await self._sender.send(add_call(name, sources))
 
     async def upload(
-        self, folder: str | Path, *, name: str, captions: Mapping[str, str] | None = None
+        self,
+        source: Any,
+        *,
+        name: str,
+        captions: Mapping[str, str] | None = None,
+        classes: Sequence[str] | None = None,
     ) -> SourcesAdded:
-        """Create a dataset from an ImageFolder; as `Datasets.upload`."""
-        upload = FolderUpload(images_in(folder, captions))
+        """Create a dataset from a folder or a dataset object; as `Datasets.upload`."""
+        upload = Upload(_labelled_images(source, captions, classes))
         await self.create(name=name)
         return upload.total([await self._taken(name, batch) for batch in upload.batches()])
 
@@ -142,3 +159,17 @@ class AsyncDatasets:
             return await self.add(name, batch)
         except RequestError as error:
             return none_taken(batch, error)
+
+
+def _labelled_images(
+    source: Any, captions: Mapping[str, str] | None, classes: Sequence[str] | None
+) -> Iterable[LabelledImage]:
+    if isinstance(source, (str, Path)):
+        if classes is not None:
+            raise InvalidRequest(
+                "classes=[...] is for dataset objects: a folder's classes are its subfolders"
+            )
+        return images_in(source, captions)
+    if captions:
+        raise InvalidRequest("captions are for folders: a row of a dataset object has no name to look up")
+    return dataset_object(source, classes)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Literal
 
+from faultline._python_function.model import AnyClassifier
 from faultline._shift_benchmark_run import SHIFT_BENCHMARKS, AsyncShiftBenchmark, ShiftBenchmark
-from faultline.resources._runs import AsyncRunResource, H, RunResource, RunVerbs
+from faultline.resources.runs import AsyncRunResource, H, RunResource, RunVerbs
 from faultline_core.contract.shift_benchmarks import CATALOGUE, ImageSource, ShiftBenchmarkCreate
 
 
@@ -19,7 +20,7 @@ class _Creating(RunVerbs[H]):
         self,
         *,
         interface: str,
-        classifiers: Sequence[str],
+        classifiers: Sequence[AnyClassifier],
         shifts: Sequence[str] | Literal["catalogue"] = "catalogue",
         classes: Sequence[str] | None = None,
         class_shifts: Mapping[str, Sequence[str]] | None = None,
@@ -41,7 +42,8 @@ class _Creating(RunVerbs[H]):
 
         Args:
             interface: the dataset interface's run id.
-            classifiers: what to test; a ``py:module:function`` is served by this client until it is closed.
+            classifiers: what to test; a ``py:module:function``, a `Classifier` and any other callable are
+                served by this client until it is closed.
             shifts: the paper's catalogue, or words, names of the catalogue, prompts with ``<class>``.
             classes, class_shifts: the classes to test (default: all), and further shifts of single ones.
             base: the prompt without a shift; default: "a photo of a <class>".

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from faultline._python_function.model import AnyClassifier
 from faultline._stress_test_run import STRESS_TESTS, AsyncStressTest, StressTest
-from faultline.resources._runs import AsyncRunResource, H, RunResource, RunVerbs
+from faultline.resources.runs import AsyncRunResource, H, RunResource, RunVerbs
 from faultline_core.contract.interventions import Intervention, interventions_of
 from faultline_core.contract.stress_tests import Insight, StressTestCreate
 from faultline_core.types import EDIT_TYPES, EditType, Selection
@@ -21,7 +22,7 @@ class _Creating(RunVerbs[H]):
         self,
         *,
         dataset: str,
-        classifiers: Sequence[str],
+        classifiers: Sequence[AnyClassifier],
         edit_types: Sequence[EditType] = EDIT_TYPES,
         max_edits_per_image: int = 5,
         interventions: Sequence[str | Intervention] = (),
@@ -38,7 +39,8 @@ class _Creating(RunVerbs[H]):
 
         Args:
             dataset: the dataset's name.
-            classifiers: what to test; a ``py:module:function`` is served by this client until it is closed.
+            classifiers: what to test; a ``py:module:function``, a `Classifier` and any other callable are
+                served by this client until it is closed.
             edit_types: the kinds of edits to plan.
             max_edits_per_image: edits planned per image; 0 makes only the ``interventions``.
             interventions: your own edits. ``"husky=>schnauzer,poodle"`` replaces a word, once per word after

@@ -274,8 +274,17 @@ class StressTestSummary(ResponseBody):
         """Return one line per classifier; a run that has only interventions has none."""
         if self.interventions and not self.edit_types:
             return []
-        lines = [f"{'classifier':24} {'original':>28} {'reconstruction':>28} {'counterfactual':>28}"]
+        lines = [f"{'classifier':24} {'images':16} accuracy"]
         for name, model in self.models.items():
-            rows = (model.original.acc1, model.reconstruction.acc1, model.counterfactual.acc1)
-            lines.append(f"{name:24} " + " ".join(f"{row!s:>28}" for row in rows))
+            images = {
+                "original": model.original,
+                "reconstruction": model.reconstruction,
+                "counterfactual": model.counterfactual,
+            }
+            # The name once, on a line of its own where it is an address: a terminal has 80 columns.
+            lines += [name] if len(name) > 24 else []
+            names = ("" if len(name) > 24 else name, "", "")
+            lines += [
+                f"{left:24} {of:16} {row.acc1}" for left, (of, row) in zip(names, images.items(), strict=True)
+            ]
         return [*lines, ""]

@@ -318,12 +318,12 @@ def test_the_command_finds_modules_of_the_working_directory(
 
 
 def test_a_detached_command_cannot_serve() -> None:
-    shown = invoke("stress-test", "--dataset", "demo", "--classifier", "py:absent_model:predict", "--detach")
+    shown = invoke("stress-test", "demo", "--classifier", "py:absent_model:predict", "--detach")
     assert shown.exit_code == ExitCode.USAGE
     assert "faultline classifiers serve py:absent_model:predict" in shown.stderr
 
 
 def test_an_unusable_function_exits_with_2() -> None:
-    shown = invoke("stress-test", "--dataset", "demo", "--classifier", "py:absent_model:predict")
+    shown = invoke("stress-test", "demo", "--classifier", "py:absent_model:predict")
     assert shown.exit_code == ExitCode.USAGE
     assert "absent_model" in shown.stderr

@@ -1,4 +1,4 @@
-"""What the environment of whoever runs the tests says must not reach a client."""
+"""The environment of the machine that runs the tests must not reach a client."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ CLASSIFIER = {"spec": "leaning-resnet", "architecture": "test_resnet", "name": "
 
 def stress_test(*more: str, dataset: str = "demo") -> Any:
     """``faultline stress-test`` on one classifier."""
-    return run("stress-test", "--dataset", dataset, "--classifier", "leaning-resnet", *more)
+    return run("stress-test", dataset, "--classifier", "leaning-resnet", *more)
 
 
 def done() -> list[httpx.Response]:
@@ -66,6 +66,11 @@ def applied() -> list[httpx.Response]:
 NO_RUNS = ok({"runs": []})
 
 
+def some_runs() -> httpx.Response:
+    """A page with one run."""
+    return ok({"runs": [json.loads(a_run().model_dump_json())]})
+
+
 def learned() -> list[httpx.Response]:
     """The answers of an interface that ends well."""
     summary = an_interface_summary().model_dump_json(by_alias=True)
@@ -80,14 +85,17 @@ def benchmarked() -> list[httpx.Response]:
 
 JSON_OF = {
     "apply": (("apply", "run-1", "--insight", "1"), applied),
-    "stress-test": (("stress-test", "--dataset", "demo", "--classifier", "a"), done),
+    "stress-test": (("stress-test", "demo", "--classifier", "a"), done),
     "detached": (
-        ("stress-test", "--dataset", "demo", "--classifier", "a", "--detach"), lambda: [run_answer()]
+        ("stress-test", "demo", "--classifier", "a", "--detach"), lambda: [run_answer()]
     ),
-    "wait": (("wait", "run-1"), done),
-    "cancel": (("cancel", "run-1"), lambda: [run_answer(), run_answer("cancelled")]),
-    "resume": (("resume", "run-1"), lambda: [run_answer(), run_answer()]),
-    "runs": (("runs",), lambda: [ok({"runs": [json.loads(a_run().model_dump_json())]}), NO_RUNS, NO_RUNS]),
+    "wait": (("runs", "wait", "run-1"), done),
+    "cancel": (("runs", "cancel", "run-1"), lambda: [run_answer(), run_answer("cancelled")]),
+    "resume": (("runs", "resume", "run-1"), lambda: [run_answer(), run_answer()]),
+    "runs": (("runs", "list"), lambda: [some_runs(), NO_RUNS, NO_RUNS]),
+    "show": (("show", "run-1"), lambda: done()[1:]),
+    "runs show": (("runs", "show"), lambda: [some_runs(), NO_RUNS, NO_RUNS, done()[2]]),
+    "report": (("report", "run-1"), lambda: [run_answer(), httpx.Response(200, text="<html>")]),
     "dataset-interface": (("dataset-interface", "demo"), learned),
     "generate": (
         ("generate", "run-1", "plate", "--shift", "in the snow"),
@@ -98,8 +106,12 @@ JSON_OF = {
         ("compare-prompts", "i-1", "plate", "--prompt", "in the snow", "--classifier", "a"), benchmarked
     ),
     "export": (("export", "run-1", "--out", "out"), lambda: [run_answer(), export_answer()]),
-    "datasets": (("datasets",), lambda: [ok({"datasets": [DATASET]})]),
-    "classifiers": (("classifiers",), lambda: [ok({"classifiers": [CLASSIFIER]})]),
+    "datasets show": (("datasets", "show", "mine"), lambda: [ok(DATASET)]),
+    "classifiers check": (
+        ("classifiers", "check", "leaning-resnet"), lambda: [ok({"classifiers": [CLASSIFIER]})]
+    ),
+    "datasets": (("datasets", "list"), lambda: [ok({"datasets": [DATASET]})]),
+    "classifiers": (("classifiers", "list"), lambda: [ok({"classifiers": [CLASSIFIER]})]),
     "services": (("services",), lambda: [ok({"services": [SERVICE]})]),
 }  # fmt: skip
 

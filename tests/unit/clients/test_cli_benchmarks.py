@@ -15,7 +15,8 @@ from fakes.benchmark_answers import (
     prompt_rows,
 )
 from fakes.command import Play, run
-from fakes.sdk import problem
+from fakes.interface_answers import an_interface_run
+from fakes.sdk import ok, problem
 from faultline import Client
 from faultline._cli.exit_code import ExitCode
 from faultline_core.errors import NotFound
@@ -35,9 +36,8 @@ def test_every_option_reaches_the_gateway(play: Play) -> None:
     script = play(*ended())
     shown = run(
         *BENCHMARK, "--classifier", "b", "--shift", "in the snow", "--shift", "at night",
-        "--classes", "plate", "--image-source", "token", "--image-source", "retrieval",
-        "--retrieval", "found",
-        "--n", "5", "--real", "7", "--steps", "4", "--seed", "9",
+        "--class", "plate", "--image-source", "token", "--image-source", "retrieval", "--retrieval", "found",
+        "--per-class", "5", "--real-per-class", "7", "--steps", "4", "--seed", "9",
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
     sent = json.loads(script.seen[0].content)
@@ -85,7 +85,9 @@ def test_the_report_may_be_written_elsewhere(play: Play, tmp_path: Path) -> None
 @pytest.mark.paper("DI-F7-grass")
 def test_prompts_of_one_class_are_compared_by_token_and_by_name(play: Play) -> None:
     script = play(*ended())
-    shown = run(*COMPARE, "--prompt", "in the snow", "--prompt", "a photo of an empty <class>", "--n", "6")
+    shown = run(
+        *COMPARE, "--prompt", "in the snow", "--prompt", "a photo of an empty <class>", "--per-class", "6"
+    )
     assert shown.exit_code == 0, shown.output
     sent = json.loads(script.seen[0].content)
     assert sent["classes"] == ["plate"]
@@ -99,8 +101,8 @@ def test_prompts_of_one_class_are_compared_by_token_and_by_name(play: Play) -> N
 
 
 MISTAKES = {
-    "image_source": (["--image-source", "internet"], "'internet'"),
-    "n": (["--n", "0"], "n: "),
+    "source": (["--image-source", "internet"], "'internet'"),
+    "n": (["--per-class", "0"], "n: "),
     "classifier": (["--classifier", "../etc"], "classifiers"),
     "classifier twice": (["--classifier", "a"], "listed twice"),
     "report": (["--report", "absent/report.html"], "absent"),
@@ -129,6 +131,17 @@ def test_a_file_instead_of_the_folder_is_rejected_before_anything_is_generated(
 def test_wait_finds_a_benchmark_by_its_id_alone(play: Play) -> None:
     missing = problem(NotFound("no run"))
     play(missing, missing, *ended())
-    shown = run("wait", "run-1")
+    shown = run("runs", "wait", "run-1")
     assert shown.exit_code == 0, shown.output
     assert "in the snow" in shown.stdout
+
+
+@pytest.mark.parametrize("named", ["@last", "3fa"])
+def test_an_interface_is_named_by_its_beginning_or_as_the_last_one(play: Play, named: str) -> None:
+    whole = "3fa8" + "0" * 28
+    learned = an_interface_run().model_copy(update={"id": whole})
+    script = play(ok({"runs": [json.loads(learned.model_dump_json())]}), *ended())
+    shown = run("shift-benchmark", named, "--classifier", "a")
+    assert shown.exit_code == 0, shown.output
+    assert script.seen[0].url.path == "/v1/dataset-interfaces"
+    assert json.loads(script.seen[1].content)["interface"] == whole

@@ -36,7 +36,7 @@ NONE_LEFT = Estimate(estimate=None, low=None, high=None, n=0)
 
 def stress_test(*more: str) -> Any:
     """``faultline stress-test`` on a dataset of the gateway's."""
-    return CliRunner().invoke(app, ["stress-test", "--dataset", "demo", "--classifier", "a", *more])
+    return CliRunner().invoke(app, ["stress-test", "demo", "--classifier", "a", *more])
 
 
 def ended(drop: Estimate, state: Any = "completed") -> list[httpx.Response]:
@@ -62,7 +62,11 @@ def test_the_result_of_max_drop_is_printed_and_is_the_exit_code(
 ) -> None:
     play(*ended(drop))
     gate = ["--max-drop", "0.1", "--json", *more]
-    shown = stress_test(*gate) if verb == "stress-test" else CliRunner().invoke(app, ["wait", "run-1", *gate])
+    shown = (
+        stress_test(*gate)
+        if verb == "stress-test"
+        else CliRunner().invoke(app, ["runs", "wait", "run-1", *gate])
+    )
     assert shown.exit_code == code
     assert f"--max-drop 0.1 {word}" in shown.stderr
     assert json.loads(shown.stdout)["models"]["leaning"]
@@ -127,11 +131,11 @@ def test_an_interrupt_is_130_and_says_how_to_continue(play: Play, monkeypatch: p
         raise KeyboardInterrupt
 
     monkeypatch.setattr(follow, "follow_progress", interrupted)
-    for arguments in (["stress-test", "--dataset", "demo", "--classifier", "a"], ["wait", "run-1"]):
+    for arguments in (["stress-test", "demo", "--classifier", "a"], ["runs", "wait", "run-1"]):
         play(run_answer())
         shown = CliRunner().invoke(app, arguments)
         assert shown.exit_code == ExitCode.INTERRUPTED
-        assert "the run continues, follow it with: faultline wait run-1" in shown.stderr
+        assert "the run continues, follow it with: faultline runs wait run-1" in shown.stderr
 
 
 def test_an_interrupt_before_the_run_exists_is_130_too(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
 
 import faultline
 from fakes.command import run
+from faultline._cli.exit_code import ExitCode
+from faultline._cli.groups import EXIT_CODES
 from faultline._cli.main import app
 
 SNAPSHOT = Path(__file__).with_name("help.txt")
 WIDTH = 100
-WITHOUT_GATEWAY = {"up", "down", "demo", "status"}
+WITHOUT_GATEWAY = {"up", "down", "demo", "status", "classifiers serve"}
 """Commands that start or stop the gateway, so that they have no address to ask for."""
 
 
@@ -30,6 +34,15 @@ def pages(command: Any, name: str, parent: Any = None) -> Iterator[str]:
         yield from pages(found, below, context)
 
 
+def leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """The commands that do something, without the nouns that group them."""
+    nested = getattr(command, "commands", None)
+    if nested is None:
+        yield name, command
+    for below, found in (nested or {}).items():
+        yield from leaves(f"{name} {below}", found)
+
+
 def test_help_says_what_the_snapshot_says() -> None:
     shown = "\n\n".join(pages(typer.main.get_command(app), "faultline")) + "\n"
     if os.environ.get("UPDATE_SNAPSHOTS"):
@@ -38,9 +51,8 @@ def test_help_says_what_the_snapshot_says() -> None:
 
 
 def test_every_command_of_the_gateway_offers_json_and_its_address() -> None:
-    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group
-    for name, command in commands.items():
-        if name in WITHOUT_GATEWAY:
+    for name, command in leaves("faultline", typer.main.get_command(app)):
+        if name.removeprefix("faultline ") in WITHOUT_GATEWAY:
             continue
         options = {option for parameter in command.params for option in parameter.opts}
         assert {"--json", "--url"} <= options, name
@@ -53,9 +65,46 @@ def test_a_bare_call_prints_the_help_and_passes() -> None:
 
 
 def test_the_short_option_prints_a_command_s_help() -> None:
-    short = run("runs", "-h")
+    short = run("runs", "list", "-h")
     assert short.exit_code == 0
-    assert short.stdout == run("runs", "--help").stdout
+    assert short.stdout == run("runs", "list", "--help").stdout
+
+
+@pytest.mark.parametrize("noun", ["runs", "thresholds", "datasets", "classifiers"])
+def test_a_noun_alone_prints_its_verbs_and_passes(noun: str) -> None:
+    bare = run(noun)
+    assert bare.exit_code == 0
+    assert bare.stdout.strip() == run(noun, "--help").stdout.strip()
+
+
+def test_every_value_has_a_name_of_its_own() -> None:
+    for name, command in leaves("faultline", typer.main.get_command(app)):
+        nameless = [one.name for one in command.params if one.metavar is None and one.name != "help"]
+        assert nameless == [], name
+
+
+def test_the_examples_of_every_command_are_commands_with_their_options() -> None:
+    known = dict(leaves("faultline", typer.main.get_command(app)))
+    for name, command in known.items():
+        for line in (command.epilog or "").splitlines():
+            if line.startswith("faultline "):
+                words = shlex.split(line)
+                called = max((each for each in known if line.startswith(each)), key=len)
+                options = {option for one in known[called].params for option in one.opts}
+                assert called == name
+                assert {word for word in words if word.startswith("--")} <= options, line
+
+
+def test_a_command_that_ends_with_a_run_lists_its_exit_codes() -> None:
+    told = {
+        name
+        for name, command in leaves("", typer.main.get_command(app))
+        if "Exit codes" in (command.epilog or "")
+    }
+    follow = {" stress-test", " apply", " dataset-interface", " shift-benchmark", " compare-prompts"}
+    assert told == follow | {" demo", " runs wait"}
+    for code in ExitCode:
+        assert f"{code.value} " in EXIT_CODES
 
 
 def test_the_version_is_printed_alone() -> None:

@@ -27,7 +27,7 @@ def learned(state: str = "completed") -> list[httpx.Response]:
 def test_every_option_of_an_interface_reaches_the_gateway(play: Play) -> None:
     script = play(*learned())
     shown = run(
-        "dataset-interface", "demo", "--token-init", "pet", "--classes", "plate", "--classes", "boat",
+        "dataset-interface", "demo", "--token-init", "pet", "--class", "plate", "--class", "boat",
         "--prompts", "captions", "--vectors", "2", "--steps", "100", "--limit", "8", "--seed", "17",
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
@@ -81,7 +81,7 @@ def test_a_folder_is_uploaded_first(play: Play, tmp_path: Path) -> None:
 MISTAKES = {
     "prompts": (["--prompts", "words"], "prompts"),
     "vectors": (["--vectors", "0"], "vectors"),
-    "classes twice": (["--classes", "a", "--classes", "a"], "'a' is listed twice"),
+    "classes twice": (["--class", "a", "--class", "a"], "'a' is listed twice"),
     "report": (["--report", "absent/report.html"], "absent"),
     "seed": (["--seed", "-1"], "seed"),
 }
@@ -146,7 +146,7 @@ def test_a_file_instead_of_the_folder_is_rejected_before_anything_is_generated(
 def test_wait_finds_a_run_of_another_kind_by_its_id_alone(play: Play) -> None:
     missing = problem(NotFound("no run 'run-1'"))
     script = play(missing, *learned())
-    shown = run("wait", "run-1")
+    shown = run("runs", "wait", "run-1")
     assert shown.exit_code == 0, shown.output
     assert "missing tram" in shown.stdout
     assert [request.url.path for request in script.seen[:3]] == [
@@ -156,20 +156,20 @@ def test_wait_finds_a_run_of_another_kind_by_its_id_alone(play: Play) -> None:
 
 def test_cancel_finds_a_run_of_another_kind_by_its_id_alone(play: Play) -> None:
     script = play(problem(NotFound("no run")), interface_answer(), interface_answer("cancelled"))
-    assert run("cancel", "run-1").stdout == "cancelled\n"
+    assert run("runs", "cancel", "run-1").stdout == "cancelled\n"
     assert script.seen[-1].url.path == "/v1/dataset-interfaces/run-1:cancel"
 
 
 def test_an_unknown_run_is_named(play: Play) -> None:
     play(*[problem(NotFound("no run"))] * 3)
-    shown = run("resume", "run-9")
+    shown = run("runs", "resume", "run-9")
     assert shown.exit_code == ExitCode.USAGE
     assert "no run 'run-9'" in shown.stderr
 
 
 def test_max_drop_is_rejected_for_an_interface(play: Play) -> None:
     play(problem(NotFound("no run")), interface_answer())
-    shown = run("wait", "run-1", "--max-drop", "0.1")
+    shown = run("runs", "wait", "run-1", "--max-drop", "0.1")
     assert shown.exit_code == ExitCode.USAGE
     assert "dataset-interface" in shown.stderr
 
@@ -180,11 +180,11 @@ def test_runs_of_all_kinds_are_listed_newest_first(play: Play) -> None:
     )
     listed = [json.loads(each.model_dump_json()) for each in (a_run(), newer)]
     play(*[ok({"runs": [each]}) for each in listed], ok({"runs": []}))
-    lines = run("runs").stdout.splitlines()
+    lines = run("runs", "list").stdout.splitlines()
     assert lines == [
-        "run\tkind\tstate\tcreated (UTC)\tdataset",
-        "run-2\tdataset-interface\tqueued\t2026-01-02 00:00\tdemo",
-        "run-1\tstress-test\tqueued\t2026-01-01 00:00\tdemo",
+        "run\tkind\tstate\titems\tcreated (UTC)\tdataset",
+        "run-2\tdataset-interface\tqueued\t0/3\t2026-01-02 00:00\tdemo",
+        "run-1\tstress-test\tqueued\t0/3\t2026-01-01 00:00\tdemo",
     ]
 
 

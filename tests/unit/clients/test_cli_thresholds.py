@@ -19,9 +19,9 @@ from faultline_core.errors import NotFound
 
 ROOT = "/v1/shift-benchmarks/run-1"
 PNG = httpx.Response(200, content=b"png")
-INSPECT = ("inspections", "run-1", "in the snow")
-SET = ("set-shift-threshold", "run-1", "in the snow")
-JUDGE = ("judge-shift", "run-1", "in the snow", "--author", "Ada")
+INSPECT = ("thresholds", "inspect", "run-1", "in the snow")
+SET = ("thresholds", "set", "run-1", "in the snow")
+JUDGE = ("thresholds", "judge", "run-1", "in the snow", "--author", "Ada")
 
 
 def ref_of(item: str) -> str:
@@ -85,7 +85,7 @@ def test_the_name_of_an_item_never_leads_out_of_the_folder(play: Play, tmp_path:
 
 ANSWERS: dict[str, tuple[tuple[str, ...], BaseModel]] = {
     "inspections": (INSPECT, some_inspections()),
-    "shift-thresholds": (("shift-thresholds", "run-1"), some_thresholds()),
+    "shift-thresholds": (("thresholds", "show", "run-1"), some_thresholds()),
     "set-shift-threshold": ((*SET, "0.15", "--author", "Ada"), a_decision()),
     "judge-shift": ((*JUDGE, "--shows", "i1"), a_decision()),
 }
@@ -118,7 +118,7 @@ def test_thresholds_are_listed_with_their_authors_and_every_decision(play: Play)
     nothing = a_decision().model_copy(update={"id": 2, "shift": "in the fog", "threshold": None})
     told = ShiftThresholds(in_force=found.in_force | more, decisions=[judged, nothing])
     script = play(benchmark_answer(), ok(told.model_dump_json()))
-    lines = run("shift-thresholds", "run-1").stdout.splitlines()
+    lines = run("thresholds", "show", "run-1").stdout.splitlines()
     assert script.seen[1].url.path == f"{ROOT}/shift-thresholds"
     assert lines == [
         "shift\tthreshold\tset by",
@@ -181,6 +181,6 @@ def test_a_mistake_is_named_and_nothing_is_sent(play: Play, mistake: str) -> Non
 
 def test_a_missing_benchmark_is_named(play: Play) -> None:
     play(problem(NotFound("no run 'run-1'")))
-    told = run("shift-thresholds", "run-1")
+    told = run("thresholds", "show", "run-1")
     assert told.exit_code == ExitCode.USAGE
     assert "no run 'run-1'" in told.stderr

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from faultline import _folders
-from faultline._folders import FolderUpload, folder_digest, images_in, none_taken, read_captions
+from faultline._datasets import uploads
+from faultline._datasets.folders import folder_digest, images_in, read_captions
+from faultline._datasets.uploads import Upload, none_taken
 from faultline_core.errors import DatasetEmpty, ImageUndecodable, InvalidRequest
 
 
@@ -91,23 +92,23 @@ def test_uploads_are_cut_into_batches_of_32_in_order(tmp_path: Path) -> None:
     (tmp_path / "bus").mkdir()
     for number in range(70):
         (tmp_path / "bus" / f"{number:02}.png").write_bytes(bytes([number + 1]))
-    batches = list(FolderUpload(images_in(tmp_path)).batches())
+    batches = list(Upload(images_in(tmp_path)).batches())
     assert [len(batch) for batch in batches] == [32, 32, 6]
     assert [source.filename for batch in batches for source in batch] == [f"{n:02}.png" for n in range(70)]
 
 
 def test_uploads_are_cut_before_a_body_grows_too_large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_folders, "UPLOAD_BYTES", 20)
-    assert [len(batch) for batch in FolderUpload(images_in(folder)).batches()] == [1, 1, 1]
+    monkeypatch.setattr(uploads, "UPLOAD_BYTES", 20)
+    assert [len(batch) for batch in Upload(images_in(folder)).batches()] == [1, 1, 1]
 
 
 def test_an_upload_sends_the_bytes_of_the_file(folder: Path) -> None:
-    (batch,) = FolderUpload(images_in(folder)).batches()
+    (batch,) = Upload(images_in(folder)).batches()
     assert base64.b64decode(batch[0].content_base64) == b"bus/1.png"
 
 
 def left_out(folder: Path) -> list[tuple[str, str]]:
-    upload = FolderUpload(images_in(folder))
+    upload = Upload(images_in(folder))
     sent = [source.filename for batch in upload.batches() for source in batch]
     total = upload.total([])
     assert len(sent) + len(total.rejected) == len(images_in(folder))
@@ -137,7 +138,7 @@ def test_an_empty_file_is_left_out_and_named(folder: Path) -> None:
 
 @pytest.mark.fault("B47")
 def test_a_file_of_gigabytes_is_skipped_and_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_folders, "LARGEST_IMAGE", 10)
+    monkeypatch.setattr(uploads, "LARGEST_IMAGE", 10)
     assert left_out(folder) == [("sled/1.webp", "image-too-large")]
 
 
@@ -149,7 +150,7 @@ def test_a_file_name_that_is_not_text_is_skipped_and_named(folder: Path) -> None
 
 
 def test_a_rejected_batch_names_every_image(folder: Path) -> None:
-    (batch,) = FolderUpload(images_in(folder)).batches()
+    (batch,) = Upload(images_in(folder)).batches()
     parts = [ImageUndecodable(f"broken {number}", pointer=f"/sources/{number}") for number in range(3)]
     told = none_taken(batch, ImageUndecodable("broken 0; 2 more are refused", parts=parts))
     assert told.added == 0
@@ -160,7 +161,7 @@ def test_a_rejected_batch_names_every_image(folder: Path) -> None:
 
 
 def test_a_rejected_request_does_not_blame_its_images(folder: Path) -> None:
-    (batch,) = FolderUpload(images_in(folder)).batches()
+    (batch,) = Upload(images_in(folder)).batches()
     with pytest.raises(InvalidRequest, match="no such field"):
         none_taken(batch, InvalidRequest("no such field", pointer="/surprise"))
 

@@ -6,6 +6,7 @@ import pytest
 
 from fakes.sdk import a_summary, figure
 from faultline._cli.tables import Table, stress_test_text
+from faultline_core.contract.findings import ClassifierVerdict, Finding, Screened
 from faultline_core.types import Estimate
 
 LONG = "a-classifier-with-a-name-that-is-longer-than-any-column-of-a-terminal"
@@ -65,3 +66,34 @@ def test_a_stress_test_lists_every_classifier_with_its_accuracies() -> None:
     text = stress_test_text(a_summary(steady=figure(0.0, -0.01, 0.02), leaning=figure(0.3, 0.2, 0.4)))
     rows = [line.split("\t")[0] for line in text.splitlines() if "\t" in line]
     assert rows == ["classifier", "steady", "leaning"]
+
+
+def test_a_stress_test_prints_verdicts_and_findings_before_its_figures_and_where_to_read_on() -> None:
+    finding = Finding(
+        number=1, state="breaks", classifier="steady", object_class="bus", edit_type="adjective",
+        removed="yellow", added="", taken_for="tram", flipped=41, of=52,
+        screened=Screened(loss=0.5, n_sources=4, n_images=4, flipped=3), confirmed=None, pairs=[],
+        sentence="Buses are called trams once they are not yellow.",
+    )  # fmt: skip
+    verdict = ClassifierVerdict(classifier="steady", state="breaks", finding=1, sentence="steady breaks.")
+    summary = a_summary(steady=figure()).model_copy(update={"findings": [finding], "verdicts": [verdict]})
+    lines = stress_test_text(summary).splitlines()
+    assert lines[:5] == [
+        "No drop is proven.",
+        "",
+        "breaks: steady breaks.",
+        "",
+        "finding 1 (breaks, 41 of 52): Buses are called trams once they are not yellow.",
+    ]
+    assert lines[-1] == "report: faultline open run-1"
+
+
+def test_a_summary_prints_in_80_columns_with_every_interval() -> None:
+    drops = {
+        "steady": figure(0.0, -0.01, 0.02),
+        "oip:http://127.0.0.1:42823/v2/models/tiny": figure(0.3, 0.2, 0.4),
+    }
+    text = str(a_summary(**drops).model_copy(update={"edit_types": {}}))
+    rows = [line for line in text.splitlines() if "0.900 [0.800, 0.950] (n=39)" in line]
+    assert len(rows) == 3 * len(drops)
+    assert max(map(len, rows)) <= 80

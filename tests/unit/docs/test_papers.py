@@ -101,6 +101,6 @@ def test_a_missing_command_is_detected(command: str) -> None:
     assert not command_exists(command)
 
 
-@pytest.mark.parametrize("command", ["`make demo`", "`faultline stress-test --dataset X`"])
+@pytest.mark.parametrize("command", ["`make demo`", "`faultline stress-test X`"])
 def test_an_existing_command_is_recognised(command: str) -> None:
     assert command_exists(command)

@@ -1,0 +1,82 @@
+"""``faultline report`` and ``export``: a run's report as a file, its images as a dataset."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from faultline._cli.groups import examples
+from faultline._cli.options import AsJson, RunOrLast, Url
+from faultline._cli.terminal import check_report_path, connected, print_result
+from faultline._exported_runs import ExportedRun
+from faultline._exports import LAYOUTS, ExportLayout, check_export
+from faultline._shift_benchmark_run import ShiftBenchmark
+from faultline_core.errors import InvalidRequest
+
+Out = Annotated[
+    Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to create; it must not exist yet.")
+]
+ReportFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The HTML file to write.")]
+Layout = Annotated[str, typer.Option(metavar="LAYOUT", help=f"{', '.join(LAYOUTS)}.")]
+Dropped = Annotated[bool, typer.Option("--dropped", metavar="", help="Include images that a filter dropped.")]
+Found = Annotated[
+    bool,
+    typer.Option(
+        "--found", metavar="", help="Include a benchmark's photographs; they carry no synthetic-media mark."
+    ),
+]
+
+
+REPORT_EXAMPLES = examples("faultline report", "faultline report 3fa8 --out report.html")
+EXPORT_EXAMPLES = examples("faultline export @last --layout webdataset --out images")
+
+
+def report(
+    run: RunOrLast = "@last", out: ReportFile = Path("report.html"), as_json: AsJson = False, url: Url = None
+) -> None:
+    """Write a run's report to an HTML file."""
+    with connected(url) as client:
+        check_report_path(out)
+        path = str(client.runs.get(run).save_report(out))
+        print_result(json.dumps({"report": path}) if as_json else path)
+
+
+def export(
+    out: Out,
+    run: RunOrLast = "@last",
+    layout: Layout = "imagefolder",
+    dropped: Dropped = False,
+    found: Found = False,
+    as_json: AsJson = False,
+    url: Url = None,
+) -> None:
+    """Export a run's images with provenance and a dataset card.
+
+    Generated images are marked as synthetic.
+    """
+    with connected(url) as client:
+        check_export(layout, out)
+        exported = client.runs.get(run)
+        kind, chosen = exported.run.kind, cast("ExportLayout", layout)
+        if not isinstance(exported, ExportedRun):
+            raise InvalidRequest(
+                f"run {run!r} is a {kind}, which has no images to export: "
+                "export a shift benchmark of it, or use `faultline generate`"
+            )
+        if isinstance(exported, ShiftBenchmark):
+            folder = exported.export(out, layout=chosen, dropped=dropped, found=found)
+        elif found:
+            raise InvalidRequest(f"--found needs a shift benchmark, and run {run!r} is a {kind}")
+        else:
+            folder = exported.export(out, layout=chosen, dropped=dropped)
+        n_files = sum(1 for path in folder.rglob("*") if path.is_file())
+        print_result(_described(folder, layout, n_files, as_json))
+
+
+def _described(folder: Path, layout: str, n_files: int, as_json: bool) -> str:
+    if as_json:
+        return json.dumps({"folder": str(folder), "layout": layout, "files": n_files})
+    return f"{n_files} files in {folder}"

@@ -1,0 +1,1 @@
+"""Labelled images of the caller's: folders, dataset objects and arrays, read and cut into uploads."""

@@ -1,0 +1,106 @@
+"""Folders of labelled images: listing them, and reading captions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from faultline._datasets.uploads import LabelledImage
+from faultline_core.errors import DatasetEmpty, InvalidRequest
+
+# The three formats that the gateway decodes; it would reject all others.
+IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
+
+
+@dataclass(frozen=True)
+class ImageFile(LabelledImage):
+    """An image of a folder; ``name`` is its path below the folder, with slashes."""
+
+    label: str
+    path: Path
+    caption: str | None = None
+
+    @property
+    def filename(self) -> str:
+        """The name of the file."""
+        return self.path.name
+
+    def content(self) -> bytes | None:
+        """The file's bytes; None if it cannot be read."""
+        try:
+            return self.path.read_bytes()
+        except OSError:
+            return None
+
+
+def images_in(folder: str | Path, captions: Mapping[str, str] | None = None) -> list[ImageFile]:
+    """List the images of an ImageFolder, which has one subfolder per class.
+
+    Raises:
+        DatasetEmpty: ``folder`` holds no images.
+        InvalidRequest: a caption names an image that does not exist.
+    """
+    root = Path(folder)
+    captions = captions or {}
+    found = [
+        ImageFile(path.parent.name, path, captions.get(f"{path.parent.name}/{path.name}"))
+        # Sorted: disks list in any order, and one folder must always give the same name and batches.
+        for path in sorted(root.glob("*/*"))
+        if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
+    ]
+    if not found:
+        raise DatasetEmpty(
+            f"no images in {str(folder)!r}: expected one subfolder per class with PNG, JPEG or WebP files"
+        )
+    # A misspelt name would silently leave its image to the captioner.
+    if unmatched := sorted(set(captions) - {image.name for image in found}):
+        raise InvalidRequest(f"{unmatched[0]!r} has a caption, but {str(root)!r} has no such image")
+    return found
+
+
+def read_captions(path: Path) -> dict[str, str]:
+    """Read captions from JSON lines: ``{"file_name": "plate/1.png", "caption": "..."}``.
+
+    Raises:
+        InvalidRequest: the file cannot be read, or a line has another form.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"cannot read the captions {str(path)!r}: {error}") from error
+    captions: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            note = json.loads(line)
+            captions[_text(note["file_name"])] = _text(note["caption"])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise InvalidRequest(
+                f'line {number} of {str(path)!r} is not {{"file_name": ..., "caption": ...}}'
+            ) from error
+    return captions
+
+
+def _text(value: object) -> str:
+    # A null would become the caption "None"; a lone surrogate, which JSON can write, cannot be sent.
+    if not isinstance(value, str) or not value.strip() or value.encode(errors="replace").decode() != value:
+        raise ValueError("no text")
+    return value
+
+
+def folder_digest(images: Sequence[ImageFile]) -> str:
+    """Return twelve hexadecimal digits that identify the upload: names, contents, captions."""
+    digest = hashlib.sha256()
+    for image in images:
+        # An unreadable file is skipped; once it is repaired, the folder is another dataset.
+        content = image.content() or b""
+        # Each part has its own digest: simply joined, two different folders could give the same bytes.
+        for part in (
+            image.name.encode(errors="surrogateescape"),
+            (image.caption or "").encode(),
+            content,
+        ):
+            digest.update(hashlib.sha256(part).digest())
+    return digest.hexdigest()[:12]

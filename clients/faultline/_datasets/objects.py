@@ -1,0 +1,171 @@
+"""Labelled images of the caller's own program: datasets of torchvision or Hugging Face, or arrays.
+
+A dataset is recognised by its methods and attributes: neither library is imported.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from faultline._datasets.pixels import encoded
+from faultline._datasets.uploads import LabelledImage
+from faultline_core.errors import DatasetEmpty, InvalidRequest
+
+_LABELS, _IMAGES = ("label", "labels"), ("image", "img")
+"""Names of the columns of a Hugging Face dataset whose features do not tell them."""
+
+
+@dataclass(frozen=True)
+class Row(LabelledImage):
+    """A row of a dataset object; ``problem`` is why it cannot be sent."""
+
+    number: int
+    label: str
+    image: object
+    about: str
+    problem: InvalidRequest | None = None
+    caption: str | None = None
+
+    @property
+    def filename(self) -> str:
+        """The number of the row."""
+        return f"{self.number:06d}.png"
+
+    def content(self) -> bytes:
+        """The image as a file's bytes.
+
+        Raises:
+            InvalidRequest: it is no image, or its label names no class.
+        """
+        if self.problem is not None:
+            raise self.problem
+        try:
+            return encoded(self.image, self.about)
+        except InvalidRequest:
+            raise
+        # A file that is cut off raises only when its pixels are read.
+        except Exception as error:
+            raise _unreadable(self.about, error) from error
+
+
+@dataclass(frozen=True)
+class DatasetObject:
+    """A dataset object as rows, each read when it is sent.
+
+    Raises:
+        DatasetEmpty: it has no rows.
+        InvalidRequest: it is no dataset, or its first row cannot be sent.
+    """
+
+    about: str
+    length: int
+    read: Callable[[int], tuple[Any, Any]]
+    classes: Sequence[str] | None
+
+    def __post_init__(self) -> None:
+        if not self.length:
+            raise DatasetEmpty(f"the {self.about} has no rows")
+        # What is wrong with the first row is usually wrong with all: nothing has been sent yet.
+        self._row(0).content()
+
+    def __iter__(self) -> Iterator[Row]:
+        return map(self._row, range(self.length))
+
+    def _row(self, number: int) -> Row:
+        about = f"row {number} of the {self.about}"
+        try:
+            image, label = self.read(number)
+            return Row(number, self._class_name(label, about), image, about)
+        except InvalidRequest as error:
+            return Row(number, "", None, about, error)
+        # Everything: whatever a dataset raises, its other rows can be sent.
+        except Exception as error:
+            return Row(number, "", None, about, _unreadable(about, error))
+
+    def _class_name(self, label: Any, about: str) -> str:
+        if isinstance(label, str):
+            if self.classes is not None and label not in self.classes:
+                raise InvalidRequest(f"{about} has the label {label!r}, which is none of its classes")
+            return label
+        try:
+            number = operator.index(label)
+        except TypeError:
+            raise InvalidRequest(
+                f"{about} has the label {label!r}: expected a class's name or number"
+            ) from None
+        if self.classes is None:
+            raise InvalidRequest(
+                f"{about} has the label {number}, but no class has a name: pass classes=[...]"
+            )
+        if not 0 <= number < len(self.classes):
+            raise InvalidRequest(f"{about} has the label {number}, but there are {len(self.classes)} classes")
+        return self.classes[number]
+
+
+def dataset_object(source: Any, classes: Sequence[str] | None) -> DatasetObject:
+    """Read a dataset object.
+
+    Args:
+        source: a sequence of (image, label); a Hugging Face dataset with an image and a label column; or a
+            tuple (images, labels). An image is a PIL image, an array (height, width, 3) or a tensor
+            (3, height, width), of uint8 or of floats from 0 to 1, or a file's bytes.
+        classes: the class names by number; default: the dataset's own.
+    """
+    about = type(source).__name__
+    if isinstance(source, tuple) and len(source) == 2:
+        images, labels = source
+        if len(images) != len(labels):
+            raise InvalidRequest(f"there are {len(images)} images, but {len(labels)} labels")
+        return DatasetObject("arrays", len(images), lambda at: (images[at], labels[at]), classes)
+    if hasattr(source, "column_names"):
+        return _of_columns(source, classes, about)
+    if hasattr(source, "keys"):
+        raise InvalidRequest(f"a {about} is no dataset: pass one of its splits, such as source['test']")
+    if not (hasattr(source, "__len__") and hasattr(source, "__getitem__")) or isinstance(source, bytes):
+        raise InvalidRequest(
+            f"a {about} is no dataset: expected a folder, a sequence of (image, label), a dataset with an "
+            "image and a label column, or (images, labels)"
+        )
+    known = getattr(source, "classes", None) if classes is None else classes
+    return DatasetObject(about, len(source), lambda at: _pair(source[at]), known)
+
+
+def _unreadable(about: str, error: Exception) -> InvalidRequest:
+    return InvalidRequest(f"{about} cannot be read: {type(error).__name__}: {error}")
+
+
+def _pair(row: Any) -> tuple[Any, Any]:
+    if not isinstance(row, (tuple, list)) or len(row) != 2:
+        raise TypeError(f"expected (image, label), not {type(row).__name__}")
+    return row[0], row[1]
+
+
+def _of_columns(source: Any, classes: Sequence[str] | None, about: str) -> DatasetObject:
+    if isinstance(source.column_names, dict):
+        raise InvalidRequest(
+            f"a {about} holds several datasets: pass one of its splits, such as source['test']"
+        )
+    if not hasattr(source, "__len__"):
+        raise InvalidRequest(f"a {about} has no length: pass a dataset that is not streamed")
+    features = dict(getattr(source, "features", None) or {})
+    named = [name for name, feature in features.items() if getattr(feature, "names", None)]
+    label = _column(source, about, "label", [*named, *_LABELS])
+    pictured = [name for name, feature in features.items() if type(feature).__name__ == "Image"]
+    image = _column(source, about, "image", [*pictured, *_IMAGES])
+    known = getattr(features.get(label), "names", None) if classes is None else classes
+
+    def read(at: int) -> tuple[Any, Any]:
+        row = source[at]
+        return row[image], row[label]
+
+    return DatasetObject(about, len(source), read, known)
+
+
+def _column(source: Any, about: str, what: str, wanted: Sequence[str]) -> str:
+    for name in wanted:
+        if name in source.column_names:
+            return name
+    raise InvalidRequest(f"the {about} has no {what} column: it has {', '.join(source.column_names)}")

@@ -1,0 +1,67 @@
+"""``client.classifiers`` and ``client.services``, which can only be listed: once for both clients."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel
+
+from faultline._calls import Call, reading
+from faultline._transport_protocol import AsyncSender, Sender
+from faultline_core.contract.classifiers import ClassifierList
+from faultline_core.contract.services import ServiceList
+
+L = TypeVar("L", bound=BaseModel)
+
+CLASSIFIERS: Call[ClassifierList] = Call(method="GET", path="/v1/classifiers", parse=reading(ClassifierList))
+SERVICES: Call[ServiceList] = Call(method="GET", path="/v1/services", parse=reading(ServiceList))
+
+
+class Listing(Generic[L]):
+    """A list, fetched by a blocking call."""
+
+    _call: Call[L]
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def list(self) -> L:
+        """Return all of them."""
+        return self._sender.send(self._call)
+
+
+class AsyncListing(Generic[L]):
+    """A list, fetched by an awaitable call."""
+
+    _call: Call[L]
+
+    def __init__(self, sender: AsyncSender) -> None:
+        self._sender = sender
+
+    async def list(self) -> L:
+        """Return all of them."""
+        return await self._sender.send(self._call)
+
+
+class Classifiers(Listing[ClassifierList]):
+    """``/v1/classifiers``: the classifiers that can be tested."""
+
+    _call = CLASSIFIERS
+
+
+class AsyncClassifiers(AsyncListing[ClassifierList]):
+    """``/v1/classifiers``: the classifiers that can be tested."""
+
+    _call = CLASSIFIERS
+
+
+class Services(Listing[ServiceList]):
+    """``/v1/services``: the services and whether each is ready."""
+
+    _call = SERVICES
+
+
+class AsyncServices(AsyncListing[ServiceList]):
+    """``/v1/services``: the services and whether each is ready."""
+
+    _call = SERVICES

@@ -1,0 +1,216 @@
+"""``client.runs``, runs of every kind by id; and what ``client.<kind>s`` offers for runs of one kind."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+from faultline._calls import Call
+from faultline._dataset_interface_run import AsyncDatasetInterface, DatasetInterface
+from faultline._paging import pages, pages_async
+from faultline._python_function.model import AnyClassifier
+from faultline._run_calls import RunCalls
+from faultline._runs import AsyncRunHandle, RunHandle
+from faultline._shift_benchmark_run import AsyncShiftBenchmark, ShiftBenchmark
+from faultline._stress_test_run import AsyncStressTest, StressTest
+from faultline._transport_protocol import AsyncSender, Sender
+from faultline_core.contract.runs import Run
+from faultline_core.errors import InvalidRequest, NotFound
+from faultline_core.types import RunKind
+
+H = TypeVar("H")
+R = TypeVar("R", bound=RunHandle[Any, Any])
+A = TypeVar("A", bound=AsyncRunHandle[Any, Any])
+
+LAST = "@last"
+"""Stands for the id of the run that was created last."""
+
+OneRun = StressTest | DatasetInterface | ShiftBenchmark
+OneAsyncRun = AsyncStressTest | AsyncDatasetInterface | AsyncShiftBenchmark
+
+_HANDLES: dict[RunKind, type[OneRun]] = {
+    "stress-test": StressTest,
+    "dataset-interface": DatasetInterface,
+    "shift-benchmark": ShiftBenchmark,
+}
+_ASYNC_HANDLES: dict[RunKind, type[OneAsyncRun]] = {
+    "stress-test": AsyncStressTest,
+    "dataset-interface": AsyncDatasetInterface,
+    "shift-benchmark": AsyncShiftBenchmark,
+}
+# An id has 32 digits.
+_BEGINNING = re.compile(r"[0-9a-f]{1,31}")
+
+
+class RunVerbs(ABC, Generic[H]):
+    """The verbs that return a run; ``H`` is its handle, or a coroutine of it."""
+
+    _calls: RunCalls[Any, Any]
+
+    def get(self, run_id: str) -> H:
+        """Return a run of this kind by its id."""
+        return self._take(self._calls.get(run_id))
+
+    @abstractmethod
+    def _serve_functions(self, classifiers: Sequence[AnyClassifier]) -> list[str]: ...
+
+    @abstractmethod
+    def _take(self, call: Call[Run]) -> H: ...
+
+
+class RunResource(RunVerbs[R]):
+    """Runs of one kind, with blocking calls."""
+
+    _handle: type[R]
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def list(self) -> Iterator[Run]:
+        """Iterate over all runs of this kind, newest first."""
+        for page in pages(self._sender, self._calls.list):
+            yield from page.runs
+
+    def _serve_functions(self, classifiers: Sequence[AnyClassifier]) -> builtins.list[str]:
+        return self._sender.serve_functions(classifiers)
+
+    def _take(self, call: Call[Run]) -> R:
+        return self._handle(self._sender, self._sender.send(call))
+
+
+class AsyncRunResource(RunVerbs[Coroutine[Any, Any, A]], Generic[A]):
+    """Runs of one kind, with awaitable calls."""
+
+    _handle: type[A]
+
+    def __init__(self, sender: AsyncSender) -> None:
+        self._sender = sender
+
+    async def list(self) -> AsyncIterator[Run]:
+        """Iterate over all runs of this kind, newest first."""
+        async for page in pages_async(self._sender, self._calls.list):
+            for run in page.runs:
+                yield run
+
+    def _serve_functions(self, classifiers: Sequence[AnyClassifier]) -> builtins.list[str]:
+        return self._sender.serve_functions(classifiers)
+
+    async def _take(self, call: Call[Run]) -> A:
+        return self._handle(self._sender, await self._sender.send(call))
+
+
+class Runs:
+    """Runs of every kind, with blocking calls."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def list(self, *, kind: RunKind | None = None) -> builtins.list[Run]:
+        """Return the runs of every kind, or of one, newest first."""
+        found = [
+            run
+            for handle in _of_kind(_HANDLES, kind)
+            for page in pages(self._sender, handle._calls.list)
+            for run in page.runs
+        ]
+        return _newest_first(found)
+
+    def get(self, run: str, *, kind: RunKind | None = None) -> OneRun:
+        """Return a run by its id, by the beginning of its id, or by ``@last``.
+
+        Raises:
+            NotFound: there is no such run.
+            InvalidRequest: several ids begin like this.
+        """
+        if run == LAST:
+            newest = [
+                each
+                for handle in _of_kind(_HANDLES, kind)
+                for each in self._sender.send(handle._calls.list(None, limit=1)).runs
+            ]
+            return self._handle(_last(newest, kind))
+        if is_beginning(run):
+            return self._handle(_only(run, self.list(kind=kind)))
+        for handle in _of_kind(_HANDLES, kind):
+            try:
+                return handle(self._sender, self._sender.send(handle._calls.get(run)))
+            except NotFound:
+                continue
+        raise _absent(run)
+
+    def _handle(self, run: Run) -> OneRun:
+        return _HANDLES[run.kind](self._sender, run)
+
+
+class AsyncRuns:
+    """Runs of every kind, with awaitable calls; as `Runs`."""
+
+    def __init__(self, sender: AsyncSender) -> None:
+        self._sender = sender
+
+    async def list(self, *, kind: RunKind | None = None) -> builtins.list[Run]:
+        """Return the runs of every kind, or of one, newest first."""
+        found = [
+            run
+            for handle in _of_kind(_ASYNC_HANDLES, kind)
+            async for page in pages_async(self._sender, handle._calls.list)
+            for run in page.runs
+        ]
+        return _newest_first(found)
+
+    async def get(self, run: str, *, kind: RunKind | None = None) -> OneAsyncRun:
+        """Return a run by its id, by the beginning of its id, or by ``@last``; as `Runs.get`."""
+        if run == LAST:
+            newest = [
+                each
+                for handle in _of_kind(_ASYNC_HANDLES, kind)
+                for each in (await self._sender.send(handle._calls.list(None, limit=1))).runs
+            ]
+            return self._handle(_last(newest, kind))
+        if is_beginning(run):
+            return self._handle(_only(run, await self.list(kind=kind)))
+        for handle in _of_kind(_ASYNC_HANDLES, kind):
+            try:
+                return handle(self._sender, await self._sender.send(handle._calls.get(run)))
+            except NotFound:
+                continue
+        raise _absent(run)
+
+    def _handle(self, run: Run) -> OneAsyncRun:
+        return _ASYNC_HANDLES[run.kind](self._sender, run)
+
+
+def is_beginning(run: str) -> bool:
+    """Whether this may be the beginning of an id, and is not a whole one."""
+    return _BEGINNING.fullmatch(run) is not None
+
+
+def _of_kind(handles: dict[RunKind, type[H]], kind: RunKind | None) -> Iterable[type[H]]:
+    return handles.values() if kind is None else (handles[kind],)
+
+
+def _newest_first(runs: Iterable[Run]) -> builtins.list[Run]:
+    return sorted(runs, key=lambda run: run.created_at, reverse=True)
+
+
+def _last(newest: Sequence[Run], kind: RunKind | None) -> Run:
+    if not newest:
+        raise NotFound(f"{LAST!r} names no run: there is no {kind or 'run'} yet")
+    return _newest_first(newest)[0]
+
+
+def _only(beginning: str, runs: Iterable[Run]) -> Run:
+    found = [run for run in runs if run.id.startswith(beginning)]
+    if not found:
+        raise _absent(beginning)
+    if len(found) > 1:
+        ids = ", ".join(run.id for run in found[:5])
+        raise InvalidRequest(f"{beginning!r} begins the ids of {len(found)} runs: {ids}; give more digits")
+    return found[0]
+
+
+def _absent(run: str) -> NotFound:
+    return NotFound(f"no run {run!r}: `faultline runs list` lists the runs")

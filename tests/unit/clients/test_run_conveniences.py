@@ -1,0 +1,108 @@
+"""What a notebook asks of a run: progress while it waits, its report on the screen, its items in a frame."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from fakes.sdk import Session, a_summary, figure, ok, run_answer, summary_answer
+from faultline_core.contract.findings import Finding, Screened
+from faultline_core.errors import InvalidRequest
+
+ITEM = {
+    "id": "i1", "ordinal": 0, "kind": "edit", "item_group": "s", "source_image": "a" * 64, "label": "bus",
+    "state": "done", "result": {"image": "b" * 64, "caption": "A bus.", "edited_caption": "A bus in snow."},
+}  # fmt: skip
+FINDING = Finding(
+    number=1, state="suspected", classifier="steady", object_class="bus", edit_type="background",
+    removed="grass", added="snow", taken_for="tram", flipped=3, of=4,
+    screened=Screened(loss=0.5, n_sources=4, n_images=4, flipped=3), confirmed=None, pairs=[],
+    sentence="Buses in snow are called trams.",
+)  # fmt: skip
+
+
+def followed(kind: str, *answers: httpx.Response) -> tuple[Session, Any]:
+    """A session and a run of it."""
+    session = Session(kind, run_answer(), *answers)
+    return session, session(lambda client: client.stress_tests.get("run-1"))
+
+
+def test_waiting_with_progress_says_how_far_the_run_is(kind: str, capsys: Any) -> None:
+    session, run = followed(
+        kind, run_answer("in_progress", 1), run_answer("in_progress", 1), run_answer("completed", 3)
+    )
+    session(lambda _: run.wait(progress=True))
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert [line.split(":")[1].split(" ·")[0] for line in shown.err.splitlines()] == [
+        " 1 of 3 items", " 3 of 3 items",
+    ]  # fmt: skip
+    assert {request.url.params["timeout"] for request in session.seen[1:]} == {"2.0"}
+
+
+def test_a_terminal_shows_one_line_that_is_rewritten(
+    kind: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    session, run = followed(kind, run_answer("in_progress", 1), run_answer("completed", 3))
+    session(lambda _: run.wait(progress=True))
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert shown.count("\r") == 2
+
+
+def test_waiting_is_silent_unless_asked(kind: str, capsys: Any) -> None:
+    session, run = followed(kind, run_answer("completed", 3))
+    session(lambda _: run.wait())
+    assert capsys.readouterr().err == ""
+    assert session.seen[1].url.params["timeout"] == "25.0"
+
+
+def test_open_shows_the_report_and_returns_its_file(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("webbrowser.open", shown.append)
+    session, run = followed(kind, httpx.Response(200, text="<html>"))
+    path = session(lambda _: run.open())
+    try:
+        assert path.read_text(encoding="utf-8") == "<html>"
+        assert path.stat().st_mode & 0o077 == 0
+        assert shown == [path.as_uri()]
+    finally:
+        Path(path).unlink()
+
+
+def test_items_become_a_frame_with_one_row_each(kind: str) -> None:
+    session, run = followed(kind, ok({"items": [ITEM, ITEM | {"id": "i2", "ordinal": 1}]}))
+    frame = session(lambda _: run.to_pandas())
+    assert list(frame["id"]) == ["i1", "i2"]
+    assert frame["result.edited_caption"][0] == "A bus in snow."
+
+
+def test_findings_become_a_frame_with_one_row_each(kind: str) -> None:
+    summary = a_summary(steady=figure()).model_copy(update={"findings": [FINDING]})
+    session, run = followed(kind, summary_answer(summary), summary_answer(summary))
+    assert session(lambda _: run.findings()) == [FINDING]
+    frame = session(lambda _: run.findings_to_pandas())
+    assert json.loads(frame[["state", "flipped", "screened.loss"]].to_json(orient="records")) == [
+        {"state": "suspected", "flipped": 3, "screened.loss": 0.5}
+    ]
+
+
+def test_without_pandas_a_frame_says_what_to_install(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.import_module
+
+    def absent(name: str, *more: Any) -> Any:
+        if name == "pandas":
+            raise builtins.ImportError(name)
+        return real(name, *more)
+
+    monkeypatch.setattr("importlib.import_module", absent)
+    session, run = followed(kind, ok({"items": [ITEM]}))
+    with pytest.raises(InvalidRequest, match="pip install pandas"):
+        session(lambda _: run.to_pandas())

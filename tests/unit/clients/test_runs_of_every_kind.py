@@ -1,0 +1,103 @@
+"""``client.runs``: a run of any kind by its id, by the beginning of its id, or as the last one."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from fakes.sdk import Session, a_run, ok, problem
+from faultline import NotFound, StressTest
+from faultline_core.errors import InvalidRequest
+from faultline_core.types import RunKind
+
+FIRST, SECOND, THIRD = "aa" + "0" * 30, "ab" + "0" * 30, "b" * 32
+NONE = ok({"runs": []})
+ABSENT = problem(NotFound("no such run"))
+
+
+def listed(*runs: tuple[str, int], kind: RunKind = "stress-test") -> httpx.Response:
+    """A page of runs of one kind: their ids, and the day on which each was created."""
+    made = [
+        a_run(run_id=run_id).model_copy(
+            update={"kind": kind, "created_at": dt.datetime(2026, 1, day, tzinfo=dt.UTC)}
+        )
+        for run_id, day in runs
+    ]
+    return ok({"runs": [json.loads(run.model_dump_json()) for run in made]})
+
+
+def pages() -> list[httpx.Response]:
+    """Three runs of three kinds."""
+    return [
+        listed((FIRST, 1)),
+        listed((SECOND, 3), kind="dataset-interface"),
+        listed((THIRD, 2), kind="shift-benchmark"),
+    ]
+
+
+def got(client: str, run: str, *answers: httpx.Response, **options: Any) -> tuple[Any, list[str]]:
+    """The run, and the paths that were asked for."""
+    session = Session(client, *answers)
+    found = session(lambda opened: opened.runs.get(run, **options))
+    return found, [request.url.path for request in session.seen]
+
+
+def test_runs_of_every_kind_are_listed_newest_first(kind: str) -> None:
+    found = Session(kind, *pages())(lambda client: client.runs.list())
+    assert [run.id for run in found] == [SECOND, THIRD, FIRST]
+
+
+def test_one_kind_of_run_is_listed_alone(kind: str) -> None:
+    session = Session(kind, pages()[1])
+    assert [run.id for run in session(lambda client: client.runs.list(kind="dataset-interface"))] == [SECOND]
+    assert [request.url.path for request in session.seen] == ["/v1/dataset-interfaces"]
+
+
+def test_a_whole_id_is_asked_of_each_kind_until_one_has_it(kind: str) -> None:
+    body = json.loads(pages()[1].content)["runs"][0]
+    found, paths = got(kind, SECOND, ABSENT, ok(body))
+    assert type(found).__name__.endswith("DatasetInterface")
+    assert paths == [f"/v1/stress-tests/{SECOND}", f"/v1/dataset-interfaces/{SECOND}"]
+
+
+def test_the_beginning_of_an_id_is_enough(kind: str) -> None:
+    found, _ = got(kind, "ab", *pages())
+    assert (found.id, found.run.kind) == (SECOND, "dataset-interface")
+
+
+def test_the_beginning_of_several_ids_is_refused_with_all_of_them(kind: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"'a' begins the ids of 2 runs: {SECOND}, {FIRST}"):
+        got(kind, "a", *pages())
+
+
+def test_the_last_run_is_the_newest_of_all_kinds(kind: str) -> None:
+    found, paths = got(kind, "@last", *pages())
+    assert found.id == SECOND
+    assert paths == ["/v1/stress-tests", "/v1/dataset-interfaces", "/v1/shift-benchmarks"]
+
+
+def test_the_last_run_of_a_kind_is_asked_of_that_kind(kind: str) -> None:
+    found, _ = got(kind, "@last", pages()[0], kind="stress-test")
+    assert found.id == FIRST
+
+
+@pytest.mark.parametrize("run", ["c", "@last", "c" * 32, "c-1"])
+def test_an_absent_run_is_named(kind: str, run: str) -> None:
+    with pytest.raises(NotFound, match=run):
+        got(kind, run, *([ABSENT] * 3 if len(run) in (3, 32) else [listed()] * 3))
+
+
+def test_a_run_found_by_its_beginning_can_be_followed() -> None:
+    session = Session("sync", *pages(), ok(a_run("completed", 3, FIRST).model_dump_json()))
+    run = session(lambda client: client.runs.get("aa"))
+    assert isinstance(run, StressTest)
+    assert run.wait().run.state == "completed"
+
+
+def test_the_last_run_of_a_kind_that_has_none_names_the_kind(kind: str) -> None:
+    with pytest.raises(NotFound, match="there is no shift-benchmark yet"):
+        got(kind, "@last", NONE, kind="shift-benchmark")
