@@ -59,7 +59,7 @@ def test_each_intervention_is_tested_per_classifier_in_its_own_family() -> None:
     assert hurt.beyond_controls.estimate == pytest.approx(0.7)
     assert not any(found.significant for found in (snow.models["steady"], *fog.models.values()))
     assert snow.sentences[1].startswith(
-        "leaning: when “grass” becomes “snow”, p(true class) changes by -0.70"
+        "leaning: when “grass” becomes “snow”, p(true class) changes by −0.70"
     )
     assert snow.sentences[1].endswith("beyond the controls, corrected for 4 tested.")
     assert fog.sentences[0].endswith("not shown beyond the controls.")
