@@ -59,6 +59,10 @@ class Plot:
     right: float = WIDTH - RIGHT_MARGIN
     axis_y: float = 0.0
 
+    def across(self, x: float) -> float:
+        """A position as per cent of the axis, so that a page can draw the plot at any width."""
+        return round(100 * (x - self.left) / (self.right - self.left), 2)
+
 
 def fitted_axis(
     figures: Sequence[Estimate],

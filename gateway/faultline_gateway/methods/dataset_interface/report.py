@@ -15,6 +15,7 @@ from faultline_gateway.reports.environment import TEMPLATES
 from faultline_gateway.reports.images import Album, Inline
 from faultline_gateway.reports.plots import Plot, fitted_axis, plot
 from faultline_gateway.reports.scale import Scale
+from faultline_gateway.reports.text import truncate_list
 
 SHOWN_CLASSES = 100
 """Classes shown with images and a curve; the table lists all of them."""
@@ -59,6 +60,7 @@ def render(
     context = {
         "summary": summary,
         "run": run,
+        "headline": headline(summary),
         "similarities": _by_class(
             summary,
             {
@@ -84,7 +86,26 @@ def render(
             summary.config.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False
         ),
     }
-    return TEMPLATES.get_template("dataset_interface/report.html.j2").render(context)
+    return TEMPLATES.get_template("dataset_interface/report.html.j2").render(context, images=album.images)
+
+
+def headline(summary: DatasetInterfaceSummary) -> str:
+    """The interface in one sentence: whose token draws images closer to the dataset than the class name."""
+    of = len(summary.config.classes) + len(summary.config.without_images)
+    judged = {
+        name: (token.resemblance.estimate, token.name_resemblance.estimate)
+        for name, token in summary.tokens.items()
+        if token.resemblance is not None and token.name_resemblance is not None
+    }
+    known = {name: by for name, by in judged.items() if None not in by}
+    if not known:
+        return f"{len(summary.tokens)} of {of} classes learned."
+    worse = [name for name, (token, name_alone) in known.items() if (token or 0.0) < (name_alone or 0.0)]
+    number = len(known) - len(worse)
+    closer = f"{number} of {len(known)} classes look more like your data by token than by name"
+    if not worse:
+        return f"{closer}."
+    return f"{closer}; {truncate_list(worse)} {'does' if len(worse) == 1 else 'do'} not."
 
 
 def loss_curve(losses: Sequence[float]) -> Curve | None:
@@ -125,7 +146,7 @@ def _rows(
         ]
 
     rows = {
-        "real": [album.original(ref) for ref in real[:_SHOWN_IMAGES]],
+        "your images": [album.original(ref) for ref in real[:_SHOWN_IMAGES]],
         "by token": generated(token.token_images),
         "by name": generated(token.name_images),
     }

@@ -26,8 +26,8 @@ three or four sources no interval that covers excludes 0."""
 def as_findings(insights: Sequence[Insight], seen: Sequence[Evidence]) -> list[Finding]:
     """Turn insights into findings: ``breaks`` if tested, ``suspected`` if clear of the controls.
 
-    A hint that is neither is ``cannot-tell``. The surest come first, each state in the order of
-    ``insights``; their number is 0, as the summary does not list them.
+    A hint that is neither is ``cannot-tell``. The surest come first, then those that flip most answers;
+    their number is 0, as the summary does not list them.
     """
     by_classifier = {evidence.classifier: evidence for evidence in seen}
     shots = {name: _shots_by_change(evidence) for name, evidence in by_classifier.items()}
@@ -38,7 +38,7 @@ def as_findings(insights: Sequence[Insight], seen: Sequence[Evidence]) -> list[F
         and (of_insight := _shots_of(insight, shots[insight.classifier], by_classifier[insight.classifier]))
     ]
     order: tuple[FindingState, ...] = ("breaks", "suspected", "cannot-tell")
-    return sorted(found, key=lambda finding: order.index(finding.state))
+    return sorted(found, key=lambda one: (order.index(one.state), -one.flipped, -one.screened.loss))
 
 
 def state_of(insight: Insight, screened: Screened) -> FindingState:

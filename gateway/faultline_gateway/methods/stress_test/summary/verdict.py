@@ -22,7 +22,7 @@ STATES: tuple[FindingState, ...] = ("breaks", "suspected", "test-unfit", "cannot
 def classifier_verdicts(
     models: Mapping[str, ModelSummary], findings: Sequence[Finding]
 ) -> list[ClassifierVerdict]:
-    """Judge each classifier by its strongest finding; worst first, then by the loss of accuracy.
+    """Judge each classifier by its strongest finding; worst first, then by finding or loss of accuracy.
 
     Without any kept edit the list is empty.
 
@@ -33,13 +33,13 @@ def classifier_verdicts(
     if all(model.counterfactual.n_images == 0 for model in models.values()):
         return []
     judged = [_judge(name, model, findings) for name, model in models.items()]
-    return sorted(
-        judged,
-        key=lambda verdict: (
-            STATES.index(verdict.state),
-            -(models[verdict.classifier].drop.estimate or 0.0),
-        ),
-    )
+    strongest = {one.classifier: place for place, one in reversed(list(enumerate(findings)))}
+
+    def worst_first(verdict: ClassifierVerdict) -> tuple[int, int, float]:
+        place = strongest.get(verdict.classifier, len(findings)) if verdict.state in STATES[:2] else 0
+        return STATES.index(verdict.state), place, -(models[verdict.classifier].drop.estimate or 0.0)
+
+    return sorted(judged, key=worst_first)
 
 
 def _judge(name: str, model: ModelSummary, findings: Sequence[Finding]) -> ClassifierVerdict:
