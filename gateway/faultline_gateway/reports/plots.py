@@ -97,7 +97,7 @@ def plot(
         bands.append(band)
         y += band.height
     ticks = [
-        (axis.place(value), f"{value:.0%}" if percent else signed(value, 2))
+        (axis.place(value), f"{100 * value:.0f} %" if percent else signed(value, 2))
         for value in axis.ticks(_TICK_STEPS)
     ]
     return Plot(

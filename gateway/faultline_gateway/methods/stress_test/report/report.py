@@ -14,6 +14,7 @@ from faultline_gateway.methods.stress_test.report.classes import (
     class_sentences,
     yield_plot,
 )
+from faultline_gateway.methods.stress_test.report.downloads import downloads
 from faultline_gateway.methods.stress_test.report.figures import (
     accuracy_plot,
     filter_rows,
@@ -74,6 +75,7 @@ def _findings(summary: StressTestSummary, items: Sequence[Item], album: Album) -
         "findings": shown,
         "first_places": _first_places(shown),
         "more_findings": findings[SHOWN_FINDINGS:],
+        "downloads": downloads(summary, findings),
         "gallery": gallery,
         "links": item_links(items, in_cards | gallery.shown),
     }

@@ -41,13 +41,13 @@ def as_findings(insights: Sequence[Insight], seen: Sequence[Evidence]) -> list[F
     return sorted(found, key=lambda one: (order.index(one.state), -one.flipped, -one.screened.loss))
 
 
-def state_of(insight: Insight, screened: Screened) -> FindingState:
-    """How sure an insight is: shown, suspected, or neither."""
+def state_of(insight: Insight, screened: Screened, flipped: int) -> FindingState:
+    """How sure an insight is that makes ``flipped`` answers wrong: shown, suspected, or neither."""
     if insight.significant:
         return "breaks"
     if screened.loss <= LEAST_SUSPECTED or screened.n_sources < LEAST_SOURCES:
         return "cannot-tell"
-    beyond, flipped = insight.beyond_controls, screened.flipped
+    beyond = insight.beyond_controls
     clear = beyond is not None and beyond.low is not None and beyond.low > LEAST_SUSPECTED
     most = flipped >= LEAST_SOURCES and flipped > MOST_FLIP * screened.n_sources
     return "suspected" if clear or most else "cannot-tell"
@@ -79,25 +79,27 @@ def _shots_of(insight: Insight, by_change: Mapping[Change, list[Shot]], evidence
 
 def _finding(insight: Insight, shots: Sequence[Shot], evidence: Evidence) -> Finding:
     controls = {shot.source: shot for shot in (*evidence.reconstructions, *evidence.placebos)}
-    flips = [shot for shot in shots if _flips(shot, controls.get(shot.source))]
+    flips = {shot.item.id: shot for shot in shots if _flips(shot, controls.get(shot.source))}
     pairs = _pairs(shots, controls)
+    # Of the shown edits: with several edits of an image, one that flips would often be found by chance.
+    shown = [flips[pair.edit] for pair in pairs if pair.edit in flips]
     screened = Screened(
         loss=fmean(pair.loss for pair in pairs),
         n_sources=len(pairs),
         n_images=len(shots),
-        flipped=len({shot.source for shot in flips}),
+        flipped=len({shot.source for shot in flips.values()}),
     )
     finding = Finding(
         number=0,
-        state=state_of(insight, screened),
+        state=state_of(insight, screened, len(shown)),
         classifier=insight.classifier,
         object_class=insight.object_class,
         edit_type=insight.edit_type,
         removed=insight.removed,
         added=insight.added,
-        taken_for=most_common(best(shot.after) for shot in flips),
-        flipped=screened.flipped,
-        of=screened.n_sources,
+        taken_for=most_common(best(shot.after) for shot in shown),
+        flipped=len(shown),
+        of=len(pairs),
         screened=screened,
         confirmed=None,
         pairs=pairs,

@@ -59,15 +59,15 @@ def test_every_internal_link_leads_to_one_place() -> None:
 
 def test_no_link_leaves_the_page() -> None:
     _, _, html = standard()
-    assert set(re.findall(r'href="(#|data:image/webp;base64,)?', html)) == {"#", "data:image/webp;base64,"}
+    assert not [link for link in re.findall(r'href="([^"]*)"', html) if not link.startswith(("#", "data:"))]
 
 
 @pytest.mark.paper("LANCE-F6-insights")
 def test_findings_classes_and_failure_modes_lead_to_their_images() -> None:
     ledgered, summary, html = standard()
-    for item in ledgered.items[3:5]:
-        assert item.edit_type is not None
-    assert f'id="item-{summary.insights[0].example_item}"' in html or 'id="finding-1"' in html
+    assert html.count('href="#finding-1"') >= 1
+    for found in summary.classes.values():
+        assert f'href="#item-{found.example_item}"' in html.split('id="classes"')[1]
     suspected = summary.failure_modes["label-incompatible"].model_copy(
         update={"count": 1, "example_items": ["item-2"]}
     )
