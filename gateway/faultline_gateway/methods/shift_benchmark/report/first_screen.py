@@ -84,17 +84,13 @@ def headline(summary: ShiftBenchmarkSummary) -> str:
         return f"None of {len(rows)} shifts is shown to cost the models anything."
     effect = next(effect for shift, _, effect in rows if shift == name)
     number, of = sum(_worst(model, rows) == name for model in effect.models), len(effect.models)
-    who = (
-        "The model loses"
-        if of == 1
-        else f"All {of} models lose"
-        if number == of
-        else f"{number} of {of} models lose"
-    )
     points = decimal(100 * (effect.impact.estimate or 0.0), 0)
-    if number == 0 or (number == 1 and of > 1):
+    if of == 1:
+        return f"The model loses most on “{name}”: {points} points."
+    if 2 * number <= of:
         return f"“{name}” costs most: {points} points of accuracy, averaged over {of} models."
-    return f"{who} most on “{name}”: {points} points."
+    who = f"All {of}" if number == of else f"{number} of {of}"
+    return f"{who} models lose most on “{name}”: {points} points."
 
 
 def _worst(model: str, rows: Sequence[tuple[str, ShiftSummary, EffectSummary]]) -> str:
