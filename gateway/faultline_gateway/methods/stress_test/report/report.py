@@ -42,11 +42,12 @@ def render(summary: StressTestSummary, run: Run, items: Sequence[Item], image: C
     The opened report makes no request, and a missing image leaves a gap instead of an error.
     """
     album = Album(image)
+    found = _findings(summary, items, album)
     context = {
         "summary": summary,
         "run": run,
-        **_findings(summary, items, album),
-        "models": model_rows(summary),
+        **found,
+        "models": model_rows(summary, found["findings"]),
         "lines": summary.verdict.splitlines(),
         "by_class": class_rows(summary),
         "by_kind": kind_rows(summary),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from faultline_core.contract.stress_tests import ClassFigures, EditTypeSummary, StressTestSummary
-from faultline_gateway.methods.stress_test.report.findings import BADGES
+from faultline_gateway.methods.stress_test.report.findings import BADGES, ShownFinding
 from faultline_gateway.reports.numbers import MINUS, NOTHING, percent
 
 LEVELS = (0.05, 0.15, 0.30)
@@ -47,15 +47,16 @@ class HeatRow:
     cells: Mapping[str, Heat | None]
 
 
-def model_rows(summary: StressTestSummary) -> list[ModelRow]:
-    """The classifiers in the order of their verdicts."""
+def model_rows(summary: StressTestSummary, findings: Sequence[ShownFinding] = ()) -> list[ModelRow]:
+    """The classifiers in the order of their verdicts, each with the place of its strongest finding."""
+    first = {(one.finding.classifier, one.state): one.anchor for one in reversed(findings)}
     return [
         ModelRow(
             name=verdict.classifier,
             state=verdict.state,
             badge=BADGES[verdict.state],
             sentence=verdict.sentence.removeprefix(verdict.classifier).removeprefix(":").strip(),
-            anchor="" if verdict.finding is None else f"finding-{verdict.finding}",
+            anchor=first.get((verdict.classifier, verdict.state), ""),
             right=_right(summary, verdict.classifier),
             worst=_worst_class(summary, verdict.classifier),
         )

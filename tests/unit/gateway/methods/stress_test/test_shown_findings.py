@@ -180,11 +180,11 @@ def test_a_spreadsheet_reads_no_formula() -> None:
 
 def test_the_first_screen_is_handed_on_as_markdown() -> None:
     ledgered = shaken()
-    finding = confirmed(ledgered, flipped=10, of=12)
+    finding = confirmed(ledgered)
     made = report_md(with_findings(ledgered, finding), [finding])
     assert made.startswith("# 1 of 2 models breaks when one thing in the image changes.\n")
     assert (
-        "| leaning | ✗ breaks | takes “sled” for “boat” when “grass” becomes “snow”: 10 of 12 images." in made
+        "| leaning | ✗ breaks | takes “sled” for “boat” when “grass” becomes “snow”: 4 of 4 images." in made
     )
     assert "1. ✗ breaks: leaning takes" in made
     evil = a_finding(sentence="<script>|*")

@@ -123,6 +123,14 @@ def test_findings_of_the_run_decide_and_are_named_by_number() -> None:
     ]
 
 
+def test_a_verdict_says_what_its_finding_says_unless_that_is_too_long() -> None:
+    models = {"leaning": summary(shaken(4)).models["leaning"]}
+    [short] = classifier_verdicts(models, [a_finding(sentence="leaning takes sleds for boats.")])
+    assert short.sentence == "leaning takes sleds for boats."
+    [long] = classifier_verdicts(models, [a_finding(sentence="word " * 21)])
+    assert long.sentence == a_finding().sentence
+
+
 LONG = "a very long phrase of many words that a caption model may well write down"
 
 
