@@ -71,8 +71,11 @@ def _findings(summary: StressTestSummary, items: Sequence[Item], album: Album) -
     gallery = build_gallery(
         items, album, run=summary.run_id, seed=summary.seed, named=named_items(summary), without=in_cards
     )
+    hero = next((one for one in shown if one.pairs and one.state in ("breaks", "suspected")), None)
     return {
-        "hero": next((found for found in shown if found.pairs), None),
+        "hero": hero,
+        # Without a finding worth the first place, the edit that costs most takes it.
+        "hardest": gallery.pairs[0] if hero is None and gallery.pairs else None,
         "findings": shown,
         "first_places": _first_places(shown),
         "more_findings": findings[SHOWN_FINDINGS:],

@@ -20,7 +20,9 @@ from faultline_gateway.methods.stress_test.report.findings import Rate, rates
 from faultline_gateway.methods.stress_test.report.report import render
 from faultline_gateway.methods.stress_test.report.tables import class_rows, kind_rows, model_rows
 from faultline_gateway.methods.stress_test.report.trust import trust
+from faultline_gateway.methods.stress_test.summary.evidence import Evidence
 from faultline_gateway.methods.stress_test.summary.headline import verdict_text
+from faultline_gateway.methods.stress_test.summary.hints import as_findings
 from faultline_gateway.methods.stress_test.summary.summary import summarize
 from faultline_gateway.methods.stress_test.summary.verdict import classifier_verdicts
 
@@ -83,7 +85,31 @@ def test_a_finding_whose_images_are_gone_is_still_told() -> None:
     ledgered = shaken()
     html = page(ledgered, a_finding(pairs=[a_pair("lost", "lost too")]))
     assert a_finding().sentence in text_of(html)
-    assert 'id="hardest"' in html
+    assert "The hardest of 4 edits" in text_of(html)
+
+
+def test_a_run_without_a_finding_opens_with_its_hardest_edit() -> None:
+    ledgered = Ledgered()
+    weaker = {"steady": 0.9, "leaning": 0.88}
+    ledgered.stress([f"source-{index}" for index in range(60)], {"background": weaker})
+    summary = summarize(recorded_run(fake_config(), ledgered.items), ledgered.items)
+    assert [verdict.state for verdict in summary.verdicts] == ["holds", "holds"]
+    html = render(
+        summary, recorded_run(fake_config(), ledgered.items), ledgered.items, ledgered.world.store.get
+    )
+    text = text_of(html)
+    assert text.index("All 2 models hold.") < text.index("The hardest of 60 edits") < text.index("✓ holds")
+    places = re.findall(r' id="([^"]+)"', html)
+    assert len(set(places)) == len(places)
+
+
+def test_a_hint_of_similar_changes_shows_all_of_them() -> None:
+    ledgered = shaken(3)
+    made = summarize(recorded_run(fake_config(), ledgered.items), ledgered.items)
+    members = [item.id for item in ledgered.items if item.kind == "edit"]
+    cluster = made.insights[0].model_copy(update={"cluster_size": 2, "cluster_items": members[:2]})
+    [finding] = as_findings([cluster], [Evidence.of(ledgered.items, "leaning")])
+    assert sorted(pair.edit for pair in finding.pairs) == sorted(members[:2])
 
 
 def test_confidence_is_told_before_after_and_on_the_control() -> None:
