@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from faultline_core.contract.runs import Item, Run
@@ -67,17 +67,22 @@ def _findings(summary: StressTestSummary, items: Sequence[Item], album: Album) -
     made = {item.id: (item, item.result) for item in items if item.result is not None}
     findings = findings_of(summary, items)
     shown = shown_findings(summary, findings, made, album)
+    hero = next((one for one in shown if one.pairs and one.state in ("breaks", "suspected")), None)
     in_cards = {pair.item for found in shown for pair in found.pairs}
     gallery = build_gallery(
-        items, album, run=summary.run_id, seed=summary.seed, named=named_items(summary), without=in_cards
+        items,
+        album,
+        run=summary.run_id,
+        seed=summary.seed,
+        named=named_items(summary),
+        # Without a finding worth the first place, the hardest of all edits takes it, even if a hint has it.
+        without=in_cards if hero else (),
     )
-    hero = next((one for one in shown if one.pairs and one.state in ("breaks", "suspected")), None)
     return {
         "hero": hero,
-        # Without a finding worth the first place, the edit that costs most takes it.
         "hardest": gallery.pairs[0] if hero is None and gallery.pairs else None,
         "findings": shown,
-        "first_places": _first_places(shown),
+        "first_places": _first_places(shown, gallery.shown),
         "more_findings": findings[SHOWN_FINDINGS:],
         "downloads": downloads(summary, findings),
         "gallery": gallery,
@@ -85,13 +90,13 @@ def _findings(summary: StressTestSummary, items: Sequence[Item], album: Album) -
     }
 
 
-def _first_places(shown: Sequence[ShownFinding]) -> set[tuple[str, str]]:
-    """Finding and item of the first place of each item, which alone may bear its name."""
+def _first_places(shown: Sequence[ShownFinding], in_gallery: Collection[str]) -> set[tuple[str, str]]:
+    """Finding and item of the first place of each item outside the gallery: only one may bear its name."""
     first: dict[str, str] = {}
     for found in shown:
         for pair in found.pairs:
             first.setdefault(pair.item, found.anchor)
-    return {(anchor, item) for item, anchor in first.items()}
+    return {(anchor, item) for item, anchor in first.items() if item not in in_gallery}
 
 
 def _figures(summary: StressTestSummary) -> dict[str, Any]:
