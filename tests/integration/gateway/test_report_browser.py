@@ -158,3 +158,8 @@ def test_a_hundred_pairs_of_photographs_stay_below_five_megabytes() -> None:
     made = html(photographs=500)
     assert made.count("data:image/webp") >= 60
     assert len(made) < 5_000_000
+
+
+def test_what_is_open_has_at_most_three_thousand_words(tab: Tab, page: Path) -> None:
+    tab.open(page, 1300, 1000)
+    assert tab.value("document.querySelector('main').innerText.split(/\\s+/).length") <= 3000

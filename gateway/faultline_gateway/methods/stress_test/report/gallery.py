@@ -14,10 +14,10 @@ from faultline_gateway.reports.images import Album, Inline
 from faultline_gateway.reports.numbers import percent, signed
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
 
-HARDEST = 12
-SAMPLED = 12
+HARDEST = 9
+SAMPLED = 9
 FILTERED = 6
-EXAMPLES = 12
+EXAMPLES = 8
 """In addition to those shown anyway; a row whose example is not shown names the item without a link."""
 
 _LEAST_SHARE = 0.005

@@ -8,6 +8,7 @@ from statistics import fmean, median_low
 
 from faultline_core.contract.findings import Finding, FindingPair, FindingState, Screened
 from faultline_core.contract.stress_tests import Insight
+from faultline_core.statistics.bootstrap import mean_by_source
 from faultline_core.stress_test.insights import Pattern, group_by_words
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence, Shot, best
 from faultline_gateway.methods.stress_test.summary.sentences import finding_sentence
@@ -23,22 +24,33 @@ MOST_FLIP = 0.5
 three or four sources no interval that covers excludes 0."""
 
 
+_SUREST: tuple[FindingState, ...] = ("breaks", "suspected", "cannot-tell")
+_COVERED = 0.8
+
+
 def as_findings(insights: Sequence[Insight], seen: Sequence[Evidence]) -> list[Finding]:
     """Turn insights into findings: ``breaks`` if tested, ``suspected`` if clear of the controls.
 
     A hint that is neither is ``cannot-tell``. The surest come first, then those that flip most answers;
-    their number is 0, as the summary does not list them.
+    their number is 0, as the summary does not list them. A finding whose images surer ones have is left
+    out: "yellow becomes blue" is a part of "yellow is gone".
     """
     by_classifier = {evidence.classifier: evidence for evidence in seen}
-    shots = {name: _shots_by_change(evidence) for name, evidence in by_classifier.items()}
-    found = [
-        _finding(insight, of_insight, by_classifier[insight.classifier])
-        for insight in insights
-        if insight.classifier in shots
-        and (of_insight := _shots_of(insight, shots[insight.classifier], by_classifier[insight.classifier]))
-    ]
-    order: tuple[FindingState, ...] = ("breaks", "suspected", "cannot-tell")
-    return sorted(found, key=lambda one: (order.index(one.state), -one.flipped, -one.screened.loss))
+    changes = {name: _shots_by_change(evidence) for name, evidence in by_classifier.items()}
+    found: list[tuple[Finding, set[str]]] = []
+    for insight in insights:
+        evidence = by_classifier.get(insight.classifier)
+        shots = _shots_of(insight, changes[insight.classifier], evidence) if evidence else []
+        if evidence is not None and shots:
+            found.append((_finding(insight, shots, evidence), {shot.item.id for shot in shots}))
+    found.sort(key=lambda one: (_SUREST.index(one[0].state), -one[0].flipped, -one[0].screened.loss))
+    told: dict[str, set[str]] = {name: set() for name in by_classifier}
+    listed = []
+    for finding, items in found:
+        if len(items & told[finding.classifier]) < _COVERED * len(items):
+            listed.append(finding)
+            told[finding.classifier] |= items
+    return listed
 
 
 def state_of(insight: Insight, screened: Screened, flipped: int) -> FindingState:
@@ -84,7 +96,7 @@ def _finding(insight: Insight, shots: Sequence[Shot], evidence: Evidence) -> Fin
     # Of the shown edits: with several edits of an image, one that flips would often be found by chance.
     shown = [flips[pair.edit] for pair in pairs if pair.edit in flips]
     screened = Screened(
-        loss=fmean(pair.loss for pair in pairs),
+        loss=fmean(mean_by_source((s.source, _fall(s, controls.get(s.source))) for s in shots).values()),
         n_sources=len(pairs),
         n_images=len(shots),
         flipped=len({shot.source for shot in flips.values()}),

@@ -13,6 +13,9 @@ MINUS = "−"
 MOST_WORDS = 20
 """A verdict is one sentence of at most so many words."""
 
+LEAST_FLIPPED = 0.25
+"""A change that makes a smaller share of the answers wrong is told by the confidence that it costs."""
+
 _PHRASES = (6, 4, 3, 2, 1)
 
 
@@ -36,7 +39,7 @@ def finding_sentence(finding: Finding, *, most: int = MOST_WORDS) -> str:
 def _finding_in_words(finding: Finding, length: int) -> str:
     true, change = shorten(finding.object_class, length), change_in_words(finding, length)
     counted = f"{finding.flipped} of {finding.of} images"
-    if finding.taken_for is None:
+    if finding.taken_for is None or finding.flipped < LEAST_FLIPPED * finding.of:
         loss = finding.screened.loss if finding.confirmed is None else finding.confirmed.loss.estimate
         return f"{finding.classifier} loses {points(loss)} points of confidence in “{true}” {change}."
     taken_for = shorten(finding.taken_for, length)

@@ -162,7 +162,7 @@ def test_the_sweep_selection_is_reported(selection: str, rule: str) -> None:
 def test_image_pairs_are_shown_with_their_edited_words_marked() -> None:
     html = report(full())
     assert "on the <del>grass</del>" in html
-    assert "on the <mark>snow</mark>" in html
+    assert "<mark>snow</mark> instead of <del>grass</del>" in html
     assert "a <mark>painting</mark> of" in html
     assert html.count('class="pair"') >= 12
 

@@ -161,6 +161,22 @@ def test_a_single_model_has_a_headline_of_its_own(state: FindingState) -> None:
     assert headline([verdict, verdict]).startswith("All 2 models")
 
 
+def test_a_change_that_flips_few_answers_is_told_by_the_confidence_it_costs() -> None:
+    assert finding_sentence(a_finding(flipped=1, of=20)) == (
+        "leaning loses 70 points of confidence in “sled” when “grass” becomes “snow”."
+    )
+    assert "takes" in finding_sentence(a_finding(flipped=5, of=20))
+
+
+def test_a_part_of_a_surer_finding_is_no_finding_of_its_own() -> None:
+    ledgered = shaken(4)
+    made = summary(ledgered)
+    [insight] = made.insights
+    whole = insight.model_copy(update={"significant": True})
+    found = as_findings([insight, whole], [Evidence.of(ledgered.items, "leaning")])
+    assert [finding.state for finding in found] == ["breaks"]
+
+
 def test_a_hint_has_one_pair_a_source_with_its_placebo_and_the_median_first() -> None:
     ledgered = Ledgered()
     for index, p in enumerate((0.1, 0.3, 0.2)):
