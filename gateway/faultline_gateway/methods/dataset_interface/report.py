@@ -56,7 +56,8 @@ def render(
     """Write the report; ``image`` returns the bytes of an image, or of a list of them, by its reference."""
     album = Album(image, longest=_THUMBNAIL)
     ids = {item.label: item.id for item in items}
-    shown = list(summary.tokens.items())[:SHOWN_CLASSES]
+    # What does not look like the data comes first.
+    shown = sorted(summary.tokens.items(), key=lambda named: not _is_worse(named[1]))[:SHOWN_CLASSES]
     context = {
         "summary": summary,
         "run": run,
@@ -92,20 +93,28 @@ def render(
 def headline(summary: DatasetInterfaceSummary) -> str:
     """The interface in one sentence: whose token draws images closer to the dataset than the class name."""
     of = len(summary.config.classes) + len(summary.config.without_images)
-    judged = {
-        name: (token.resemblance.estimate, token.name_resemblance.estimate)
-        for name, token in summary.tokens.items()
-        if token.resemblance is not None and token.name_resemblance is not None
-    }
-    known = {name: by for name, by in judged.items() if None not in by}
+    known = [name for name, token in summary.tokens.items() if _resemblances(token) is not None]
     if not known:
         return f"{len(summary.tokens)} of {of} classes learned."
-    worse = [name for name, (token, name_alone) in known.items() if (token or 0.0) < (name_alone or 0.0)]
+    worse = [name for name in known if _is_worse(summary.tokens[name])]
     number = len(known) - len(worse)
     closer = f"{number} of {len(known)} classes look more like your data by token than by name"
     if not worse:
         return f"{closer}."
     return f"{closer}; {truncate_list(worse)} {'does' if len(worse) == 1 else 'do'} not."
+
+
+def _resemblances(token: TokenResult) -> tuple[float, float] | None:
+    """Resemblance to the dataset of the images by token and by name; None where one was not measured."""
+    by_token, by_name = token.resemblance, token.name_resemblance
+    if by_token is None or by_name is None or by_token.estimate is None or by_name.estimate is None:
+        return None
+    return by_token.estimate, by_name.estimate
+
+
+def _is_worse(token: TokenResult) -> bool:
+    known = _resemblances(token)
+    return known is not None and known[0] < known[1]
 
 
 def loss_curve(losses: Sequence[float]) -> Curve | None:

@@ -74,9 +74,12 @@ def test_a_lost_list_of_real_images_only_drops_those_images(listed: str) -> None
 
 def test_the_headline_names_the_classes_whose_token_is_no_closer() -> None:
     assert "1 of 1 classes look more like your data by token than by name." in text_of(page())
-    worse = a_token(resemblance=similarity(0.4), name_resemblance=similarity(0.5))
-    better = a_token(resemblance=similarity(0.6), name_resemblance=similarity(0.5))
-    told = text_of(page(tokens={"plate": worse, "boat": better}))
+    shown = [BY_TOKEN]
+    worse = a_token(token_images=shown, resemblance=similarity(0.4), name_resemblance=similarity(0.5))
+    better = a_token(token_images=shown, resemblance=similarity(0.6), name_resemblance=similarity(0.5))
+    html = page(tokens={"boat": better, "plate": worse})
+    told = text_of(html)
+    assert re.findall(r"<h2[^>]*>(plate|boat)</h2>", html) == ["plate", "boat"]
     assert "1 of 2 classes look more like your data by token than by name; plate does not." in told
 
 
