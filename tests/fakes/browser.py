@@ -1,10 +1,16 @@
-"""Pages as Chromium renders them."""
+"""Pages as Chromium renders them, driven over its debugging pipe."""
 
 from __future__ import annotations
 
+import base64
+import json
+import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,28 +19,133 @@ from faultline_core.images.codecs import Pixels, decode_image
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SECONDS = 90
 
+FIRST = """(() => {
+  const photo = document.querySelector("svg.photo");
+  const before = document.createRange();
+  before.setStart(document.body, 0);
+  before.setEndBefore(photo);
+  return {
+    top: photo.getBoundingClientRect().top + scrollY,
+    words: before.toString().trim().split(/\\s+/).length,
+    width: document.documentElement.scrollWidth,
+  };
+})()"""
+"""Where the first image of a report stands, and how many words come before it."""
 
-def screenshot(page: Path, width: int, height: int, *flags: str) -> Pixels:
-    """What Chromium draws of the page, uint8 (height, width, 3)."""
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--hide-scrollbars",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--remote-debugging-pipe",
+)
+
+
+class Tab:
+    """One page of a browser; sizes are CSS pixels."""
+
+    def __init__(self, to_browser: int, from_browser: int) -> None:
+        self._to, self._from = to_browser, from_browser
+        self._rest = b""
+        self._number = 0
+        self._session: str | None = None
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.ask("Page.enable")
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """Send a command of the DevTools protocol and wait for its answer."""
+        self._number += 1
+        number = self._number
+        message: dict[str, Any] = {"id": number, "method": method, "params": params}
+        if self._session is not None:
+            message["sessionId"] = self._session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while (answer := self._next()).get("id") != number:
+            pass
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']}")
+        return answer["result"]
+
+    def _next(self) -> Any:
+        while b"\0" not in self._rest:
+            more = os.read(self._from, 1 << 16)
+            if not more:
+                raise RuntimeError("Chromium ended")
+            self._rest += more
+        message, _, self._rest = self._rest.partition(b"\0")
+        return json.loads(message)
+
+    def open(self, page: Path, width: int, height: int, *, dark: bool = False, script: bool = True) -> None:
+        """Show a page of the disk in a window of a size, in light or dark colours."""
+        self.ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.ask("Emulation.setEmulatedMedia", features=[scheme])
+        self.ask("Emulation.setScriptExecutionDisabled", value=not script)
+        self.ask("Page.navigate", url=page.as_uri())
+        while self._next().get("method") != "Page.loadEventFired":
+            pass
+
+    def value(self, expression: str) -> Any:
+        """The value of a JavaScript expression, as JSON."""
+        found = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in found:
+            raise RuntimeError(str(found["exceptionDetails"]))
+        return found["result"].get("value")
+
+    def press(self, key: str) -> None:
+        """Press and release a key."""
+        for kind in ("keyDown", "keyUp"):
+            self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+
+    def pixels(self, *, whole: bool = False) -> Pixels:
+        """What is drawn, uint8 (height, width, 3): the window, or the whole page."""
+        shot = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        return decode_image(base64.b64decode(shot["data"]))
+
+    def printed_pages(self) -> int:
+        """How many A4 pages the page prints on."""
+        pdf = base64.b64decode(self.ask("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)["data"])
+        return pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page/")
+
+
+@contextmanager
+def browser(profile: Path) -> Iterator[Tab]:
+    """Start Chromium with a profile of its own, and end it."""
     assert CHROMIUM is not None
-    target = page.with_name(f"{width}x{height}{'-'.join(flags)}.png".replace("/", "-"))
-    command = [
-        CHROMIUM,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--hide-scrollbars",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
-        f"--user-data-dir={page.parent / 'profile'}",
-        f"--window-size={width},{height}",
-        f"--screenshot={target}",
-        *flags,
-        page.as_uri(),
-    ]
-    subprocess.run(command, check=True, timeout=SECONDS, capture_output=True)
-    return decode_image(target.read_bytes())
+    commands, to_browser = os.pipe()
+    from_browser, answers = os.pipe()
+    moved = [os.dup(commands), os.dup(answers)]
+
+    def as_three_and_four() -> None:
+        os.dup2(moved[0], 3)
+        os.dup2(moved[1], 4)
+
+    process = subprocess.Popen(
+        [CHROMIUM, *_FLAGS, f"--user-data-dir={profile}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        close_fds=False,
+        preexec_fn=as_three_and_four,
+    )
+    for end in (commands, answers, *moved):
+        os.close(end)
+    try:
+        yield Tab(to_browser, from_browser)
+    finally:
+        process.terminate()
+        process.wait(SECONDS)
+        os.close(to_browser)
+        os.close(from_browser)
 
 
 def share(pixels: Pixels, colour: tuple[int, int, int], slack: int = 3) -> float:

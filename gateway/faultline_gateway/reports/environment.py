@@ -1,11 +1,24 @@
-"""The templates of all reports, and how they write numbers."""
+"""The templates of all reports, how they write numbers, and the one script they may run."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+from importlib.resources import files
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from faultline_core.types import format_si
 from faultline_gateway.reports import numbers
+
+SCRIPT = files("faultline_gateway.reports").joinpath("templates/report.js").read_text(encoding="utf-8")
+"""Sorting, arrow keys and copying; a report is complete without it."""
+
+SCRIPT_SOURCE = f"'sha256-{base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode('ascii')}'"
+"""The digest by which the content security policy allows the script, and no other."""
+
+CONTENT_POLICY = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {SCRIPT_SOURCE}"
 
 TEMPLATES = Environment(
     loader=PackageLoader("faultline_gateway.reports", "templates"),
@@ -14,6 +27,7 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+TEMPLATES.globals |= {"script": Markup(SCRIPT), "content_policy": Markup(CONTENT_POLICY)}
 TEMPLATES.filters |= {
     "percent": numbers.percent,
     "signed": numbers.signed,

@@ -59,6 +59,10 @@ class Plot:
     right: float = WIDTH - RIGHT_MARGIN
     axis_y: float = 0.0
 
+    def across(self, x: float) -> float:
+        """A position as per cent of the axis, so that a page can draw the plot at any width."""
+        return round(100 * (x - self.left) / (self.right - self.left), 2)
+
 
 def fitted_axis(
     figures: Sequence[Estimate],
@@ -93,7 +97,7 @@ def plot(
         bands.append(band)
         y += band.height
     ticks = [
-        (axis.place(value), f"{value:.0%}" if percent else signed(value, 2))
+        (axis.place(value), f"{100 * value:.0f} %" if percent else signed(value, 2))
         for value in axis.ticks(_TICK_STEPS)
     ]
     return Plot(

@@ -17,7 +17,13 @@ from fakes.gateway import FakeGateway, fake_gateway
 from faultline_core.contract.editor import GENERATED_KIND
 from faultline_core.contract.runs import Item, ItemResult
 from faultline_core.images.codecs import XMP_KEYWORD, decode_image, encode_png, encode_raw
-from faultline_gateway.images.png import DIGITAL_SOURCE_TYPE, GENERATED_SOURCE_TYPE, synthetic_marks
+from faultline_gateway.images.png import (
+    DIGITAL_SOURCE_TYPE,
+    GENERATED_SOURCE_TYPE,
+    NAMESPACE,
+    synthetic_marks,
+    synthetic_xmp,
+)
 from faultline_gateway.reports.images import LONGEST_SIDE, Album
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -61,17 +67,29 @@ def notes(content: bytes) -> dict[str, str]:
 
 def source_type(content: bytes) -> str | None:
     """The IPTC source type in an image's XMP, read as XML."""
-    packet = notes(content).get(XMP_KEYWORD)
+    return described(notes(content).get(XMP_KEYWORD)).get(IPTC)
+
+
+def described(packet: str | None) -> dict[str, str]:
+    """The fields of an XMP packet; empty without one."""
     if packet is None:
-        return None
+        return {}
     description = ET.fromstring(packet).find(f"{RDF}RDF/{RDF}Description")
     assert description is not None
-    return description.get(IPTC)
+    return dict(description.attrib)
+
+
+def fields(content: bytes) -> dict[str, str]:
+    """What an image of a report says of itself, as Pillow finds it."""
+    with Image.open(io.BytesIO(content)) as image:
+        assert image.format == "WEBP"
+        packet = image.info.get("xmp")
+    return described(packet.decode() if packet else None)
 
 
 def inlined(report: str) -> list[bytes]:
     """Every image of a report."""
-    start = "data:image/png;base64,"
+    start = "data:image/webp;base64,"
     return [base64.b64decode(part.split('"')[0]) for part in report.split(start)[1:]]
 
 
@@ -115,19 +133,26 @@ async def test_the_report_marks_edits_but_not_originals(finished: Finished) -> N
     pixels = {
         ref: decode_image(finished.gateway.store.get(ref)).tobytes() for ref in sources | edits
     }  # every one of them is smaller than the report shows, so none was scaled
-    marked = {decode_image(one).tobytes() for one in inlined(finished.report) if source_type(one)}
-    plain = {decode_image(one).tobytes() for one in inlined(finished.report) if not source_type(one)}
+    marked = {decode_image(one).tobytes() for one in inlined(finished.report) if IPTC in fields(one)}
+    plain = {decode_image(one).tobytes() for one in inlined(finished.report) if not fields(one)}
     assert marked == {pixels[ref] for ref in edits}
     assert plain == {pixels[ref] for ref in sources}
 
 
-async def test_an_image_in_a_report_can_be_traced_to_its_run_and_item(finished: Finished) -> None:
+async def test_an_image_in_a_report_can_be_traced_to_its_run_item_and_artifact(finished: Finished) -> None:
     traced = {
-        (found["faultline-run"], found["faultline-item"])
+        tuple(found[f"{{{NAMESPACE}}}{name}"] for name in ("synthetic", "run", "item", "artifact"))
         for one in inlined(finished.report)
-        if (found := notes(one))
+        if (found := fields(one))
     }
-    assert traced == {(finished.run, item.id) for item, _ in finished.made if item.kind == "edit"}
+    assert traced == {
+        ("true", finished.run, item.id, result.image) for item, result in finished.made if item.kind == "edit"
+    }
+
+
+async def test_a_report_embeds_each_image_once(finished: Finished) -> None:
+    images = inlined(finished.report)
+    assert len(set(images)) == len(images)
 
 
 async def test_an_edit_is_marked_with_iptc_s_term_for_composites() -> None:
@@ -161,7 +186,12 @@ async def test_an_image_scaled_for_the_report_keeps_its_mark() -> None:
     assert made is not None
     content = base64.b64decode(made.uri.partition(",")[2])
     assert decode_image(content).shape == (LONGEST_SIDE, LONGEST_SIDE, 3)
-    assert source_type(content) == DIGITAL_SOURCE_TYPE
+    assert fields(content)[IPTC] == DIGITAL_SOURCE_TYPE
+
+
+async def test_fields_of_an_xmp_packet_are_escaped() -> None:
+    found = described(synthetic_xmp(run='"/><evil', item="a&b"))
+    assert (found[f"{{{NAMESPACE}}}run"], found[f"{{{NAMESPACE}}}item"]) == ('"/><evil', "a&b")
 
 
 async def test_a_generated_image_is_marked_differently_from_an_edit(finished: Finished) -> None:

@@ -17,7 +17,7 @@ def section(items: list[Item], title: str, following: str) -> str:
     """The words between two headings."""
     run = recorded_run(fake_config(), items)
     html = render(summarize(run, items), run, items, Ledgered().world.store.get)
-    found = re.search(f"<h2>{title}</h2>(.*?)<h2>{following}</h2>", html, flags=re.DOTALL)
+    found = re.search(f"<h3>{title}</h3>(.*?)<h3>{following}</h3>", html, flags=re.DOTALL)
     assert found is not None
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", found[1])).split())
 

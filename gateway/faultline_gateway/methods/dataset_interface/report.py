@@ -15,6 +15,7 @@ from faultline_gateway.reports.environment import TEMPLATES
 from faultline_gateway.reports.images import Album, Inline
 from faultline_gateway.reports.plots import Plot, fitted_axis, plot
 from faultline_gateway.reports.scale import Scale
+from faultline_gateway.reports.text import truncate_list
 
 SHOWN_CLASSES = 100
 """Classes shown with images and a curve; the table lists all of them."""
@@ -55,10 +56,12 @@ def render(
     """Write the report; ``image`` returns the bytes of an image, or of a list of them, by its reference."""
     album = Album(image, longest=_THUMBNAIL)
     ids = {item.label: item.id for item in items}
-    shown = list(summary.tokens.items())[:SHOWN_CLASSES]
+    # What does not look like the data comes first.
+    shown = sorted(summary.tokens.items(), key=lambda named: not _is_worse(named[1]))[:SHOWN_CLASSES]
     context = {
         "summary": summary,
         "run": run,
+        "headline": headline(summary),
         "similarities": _by_class(
             summary,
             {
@@ -84,7 +87,34 @@ def render(
             summary.config.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False
         ),
     }
-    return TEMPLATES.get_template("dataset_interface/report.html.j2").render(context)
+    return TEMPLATES.get_template("dataset_interface/report.html.j2").render(context, images=album.images)
+
+
+def headline(summary: DatasetInterfaceSummary) -> str:
+    """The interface in one sentence: whose token draws images closer to the dataset than the class name."""
+    of = len(summary.config.classes) + len(summary.config.without_images)
+    known = [name for name, token in summary.tokens.items() if _resemblances(token) is not None]
+    if not known:
+        return f"{len(summary.tokens)} of {of} classes learned."
+    worse = [name for name in known if _is_worse(summary.tokens[name])]
+    number = len(known) - len(worse)
+    closer = f"{number} of {len(known)} classes look more like your data by token than by name"
+    if not worse:
+        return f"{closer}."
+    return f"{closer}; {truncate_list(worse)} {'does' if len(worse) == 1 else 'do'} not."
+
+
+def _resemblances(token: TokenResult) -> tuple[float, float] | None:
+    """Resemblance to the dataset of the images by token and by name; None where one was not measured."""
+    by_token, by_name = token.resemblance, token.name_resemblance
+    if by_token is None or by_name is None or by_token.estimate is None or by_name.estimate is None:
+        return None
+    return by_token.estimate, by_name.estimate
+
+
+def _is_worse(token: TokenResult) -> bool:
+    known = _resemblances(token)
+    return known is not None and known[0] < known[1]
 
 
 def loss_curve(losses: Sequence[float]) -> Curve | None:
@@ -125,7 +155,7 @@ def _rows(
         ]
 
     rows = {
-        "real": [album.original(ref) for ref in real[:_SHOWN_IMAGES]],
+        "your images": [album.original(ref) for ref in real[:_SHOWN_IMAGES]],
         "by token": generated(token.token_images),
         "by name": generated(token.name_images),
     }

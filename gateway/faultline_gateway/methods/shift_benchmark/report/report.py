@@ -16,6 +16,13 @@ from faultline_core.contract.shift_benchmark_summary import (
 from faultline_core.contract.shift_benchmarks import ImageItem
 from faultline_core.shift_benchmark.shift_filter import LEAST_IMAGES
 from faultline_core.shift_benchmark.shifts import BASE
+from faultline_gateway.methods.shift_benchmark.report.first_screen import (
+    bars,
+    headline,
+    is_sure,
+    model_cells,
+    strip,
+)
 from faultline_gateway.methods.shift_benchmark.report.grid import THUMBNAIL, grids
 from faultline_gateway.reports import numbers
 from faultline_gateway.reports.benchmark_plots import (
@@ -32,8 +39,6 @@ from faultline_gateway.reports.text import truncate_list
 
 SHOWN_MODELS = 6
 """Columns of the tables of single classes; the summary holds every model."""
-
-_ENOUGH_SURE = 0.05
 
 
 @dataclass(frozen=True)
@@ -77,9 +82,16 @@ def render(
     The opened report makes no request, and a missing image leaves a gap instead of an error.
     """
     album = Album(image, longest=THUMBNAIL)
+    found = grids(summary, items, album, run=run.id)
+    shown_shift, pairs = strip(summary, found)
     context = {
         "summary": summary,
         "run": run,
+        "headline": headline(summary),
+        "shown_shift": shown_shift,
+        "pairs": pairs,
+        "bars": bars(summary),
+        "model_cells": model_cells(summary),
         "verdict": verdict(summary),
         "rows": shift_rows(summary),
         "dropped": dropped_rows(summary),
@@ -88,7 +100,7 @@ def render(
         ],
         "similarities": similarity_plot(summary),
         "passed": passed_plot(summary),
-        "grids": grids(summary, items, album, run=run.id),
+        "grids": found,
         "class_models": _most_affected(summary),
         "least": LEAST_IMAGES,
         "base": BASE,
@@ -96,7 +108,7 @@ def render(
             summary.config.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False
         ),
     }
-    return TEMPLATES.get_template("shift_benchmark/report.html.j2").render(context)
+    return TEMPLATES.get_template("shift_benchmark/report.html.j2").render(context, images=album.images)
 
 
 def verdict(summary: ShiftBenchmarkSummary) -> list[str]:
@@ -107,7 +119,7 @@ def verdict(summary: ShiftBenchmarkSummary) -> list[str]:
     rows = [(shift, figures) for shift, figures in image_source.shifts.items() if figures.effect is not None]
     if not rows:
         return [f"No shift could be judged: no class has {LEAST_IMAGES} kept images with and without one."]
-    sure = [(shift, figures) for shift, figures in rows if _is_sure(figures)]
+    sure = [(shift, figures) for shift, figures in rows if is_sure(figures)]
     said = (
         [_hardest(sure)]
         if sure
@@ -130,7 +142,7 @@ def shift_rows(summary: ShiftBenchmarkSummary) -> list[ShiftRow]:
         name for image_source in summary.image_sources.values() for name in image_source.shifts
     )
     return [
-        ShiftRow(name, shift, found, truncate_list(found.thin), _is_sure(found))
+        ShiftRow(name, shift, found, truncate_list(found.thin), is_sure(found))
         for shift in names
         for name, image_source in summary.image_sources.items()
         if (found := image_source.shifts.get(shift)) is not None
@@ -150,10 +162,6 @@ def _shown(name: str, image_source: ImageSourceSummary, summary: ShiftBenchmarkS
     return ShownSource(
         name, image_source, accuracy_lines(image_source, summary.models), impact_map(image_source)
     )
-
-
-def _is_sure(shift: ShiftSummary) -> bool:
-    return shift.effect is not None and shift.effect.p_adjusted < _ENOUGH_SURE
 
 
 def _hardest(rows: Sequence[tuple[str, ShiftSummary]]) -> str:

@@ -7,19 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from faultline_core.contract.perturber import WordSpan
 from faultline_core.contract.runs import Item, ItemResult, PredictionPair
 from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_core.text.caption_diff import words
+from faultline_gateway.methods.stress_test.report.captions import Segment, mark
 from faultline_gateway.reports.images import Album, Inline
 from faultline_gateway.reports.numbers import percent, signed
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
 
-HARDEST = 12
-SAMPLED = 12
+HARDEST = 9
+SAMPLED = 9
 FILTERED = 6
-EXAMPLES = 24
-"""In addition to those shown anyway; a row whose example is not shown links to the item."""
+EXAMPLES = 8
+"""In addition to those shown anyway; a row whose example is not shown names the item without a link."""
+
+_LEAST_SHARE = 0.005
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,6 @@ class Guess:
     """One of the five best classes of a prediction."""
 
     name: str
-    share: float
     text: str
     correct: bool
 
@@ -40,7 +40,6 @@ class Reaction:
     before: list[Guess]
     after: list[Guess]
     change: str
-    hurts: bool
     flipped: bool
 
 
@@ -57,7 +56,8 @@ class Pair:
     caption: list[Segment]
     edited_caption: list[Segment]
     reactions: list[Reaction]
-    figures: list[tuple[str, str]]
+    figures: list[tuple[str, str, str]]
+    loss: float
     reason: str | None = None
 
 
@@ -72,9 +72,14 @@ class Gallery:
     kept: int
 
     @property
+    def pairs(self) -> list[Pair]:
+        """The kept counterfactuals of the gallery, the largest loss first."""
+        return sorted((*self.hardest, *self.sampled, *self.examples), key=lambda pair: -pair.loss)
+
+    @property
     def shown(self) -> set[str]:
         """The ids of all items in the gallery."""
-        return {pair.item for pair in (*self.hardest, *self.sampled, *self.examples, *self.filtered)}
+        return {pair.item for pair in (*self.pairs, *self.filtered)}
 
 
 Made = tuple[Item, ItemResult]
@@ -82,20 +87,30 @@ Made = tuple[Item, ItemResult]
 
 
 def build_gallery(
-    items: Sequence[Item], album: Album, *, run: str, seed: int, named: Sequence[str] = ()
+    items: Sequence[Item],
+    album: Album,
+    *,
+    run: str,
+    seed: int,
+    named: Sequence[str] = (),
+    without: Collection[str] = (),
 ) -> Gallery:
     """Choose the pairs: the hardest are exceptional, so a random sample accompanies them.
 
-    ``named`` are the items that tables mention, the most important first.
+    ``named`` are the items that tables mention, the most important first; those ``without`` are shown
+    elsewhere, so they are left out.
     """
     edits = [(item, item.result) for item in items if item.kind == "edit" and item.result is not None]
     kept = [made for made in edits if made[0].state == "done"]
     # Objectionable images are not shown.
     stopped = [made for made in edits if made[0].state == "filtered" and made[0].reason != OBJECTIONABLE]
-    ranked = sorted(kept, key=lambda made: min((change for _, change in _changes(made[1])), default=0.0))
+    ranked = sorted(
+        (made for made in kept if made[0].id not in without),
+        key=lambda made: min((change for _, change in _changes(made[1])), default=0.0),
+    )
     generator = np.random.default_rng(seed)
     hardest, sampled = ranked[:HARDEST], _draw(ranked[HARDEST:], SAMPLED, generator)
-    examples = _further(kept, named, {item.id for item, _ in (*hardest, *sampled)})
+    examples = _further(kept, named, {*without, *(item.id for item, _ in (*hardest, *sampled))})
     return Gallery(
         hardest=[pair(made, album, run) for made in hardest],
         sampled=[pair(made, album, run) for made in sampled],
@@ -136,6 +151,7 @@ def pair(made: Made, album: Album, run: str) -> Pair:
         edited_caption=mark(result.edited_caption or result.caption, result.added),
         reactions=[_reaction(name, change, result, item.label) for name, change in changes],
         figures=_figures(result),
+        loss=round(-min((change for _, change in changes), default=0.0), 4),
         reason=item.reason,
     )
 
@@ -147,25 +163,28 @@ def _reaction(classifier: str, change: float, result: ItemResult, label: str) ->
         before=_guesses(before, label),
         after=_guesses(after, label),
         change=signed(change, 2),
-        hurts=change < 0,
         flipped=before.rank_true == 1 and after.rank_true > 1,
     )
 
 
 def _guesses(prediction: PredictionPair, label: str) -> list[Guess]:
-    return [Guess(name, round(p, 4), percent(p), name == label) for name, p in prediction.top]
+    """The best classes; those that round to 0 % tell nothing."""
+    shown = [(name, p) for name, p in prediction.top if p >= _LEAST_SHARE]
+    return [Guess(name, percent(p), name == label) for name, p in shown]
 
 
-def _figures(result: ItemResult) -> list[tuple[str, str]]:
-    figures: list[tuple[str, str]] = []
+def _figures(result: ItemResult) -> list[tuple[str, str, str]]:
+    """Name, value and meaning of the scores of an edit."""
+    figures: list[tuple[str, str, str]] = []
     if result.scores is not None:
         figures += [
-            ("direction", signed(result.scores.direction, 2)),
-            ("image-image", f"{result.scores.image_image:.2f}"),
-            ("image-text", f"{result.scores.text_edited:.2f}"),
+            ("direction", signed(result.scores.direction, 2), "does the image change as the caption does?"),
+            ("image-image", f"{result.scores.image_image:.2f}", "how close is the edit to the original?"),
+            ("image-text", f"{result.scores.text_edited:.2f}", "how well does the edit fit its caption?"),
         ]
     if result.self_replace is not None:
-        figures.append(("self-replace", f"{result.self_replace:g}"))
+        steps = "share of the steps that copy the original's layout"
+        figures.append(("self-replace", f"{result.self_replace:g}", steps))
     return figures
 
 
@@ -174,53 +193,24 @@ _OF_EACH_MODE = 3
 
 @dataclass(frozen=True)
 class Link:
-    """A link to an item: to its image in the report, or to its line in the run's results."""
+    """An item in words, with a link where the report shows its image."""
 
     href: str
     text: str
 
 
 def item_links(items: Sequence[Item], shown: Collection[str]) -> dict[str, Link]:
-    """A link for every item, inside the report where the item is ``shown``."""
+    """A name for every item, and a link inside the report where the item is ``shown``."""
     return {
-        item.id: Link(
-            # Relative to the report's own address, so that it holds behind any proxy.
-            href=f"#item-{item.id}" if item.id in shown else f"results?from={item.ordinal}",
-            text=f"item {item.ordinal}",
-        )
+        item.id: Link(f"#item-{item.id}" if item.id in shown else "", f"item {item.ordinal}")
         for item in items
     }
 
 
-def named_items(summary: StressTestSummary, insights: int) -> list[str]:
-    """The items that the report's tables mention, those of its first ``insights`` first."""
-    of_insights = [insight.example_item for insight in summary.insights[:insights]]
+def named_items(summary: StressTestSummary) -> list[str]:
+    """The items that the report's tables mention."""
     suspected = [
         item for mode in summary.failure_modes.values() for item in mode.example_items[:_OF_EACH_MODE]
     ]
     classes = [figures.example_item for figures in summary.classes.values() if figures.example_item]
-    return [*of_insights, *suspected, *classes]
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A piece of a caption; ``changed`` words are marked."""
-
-    text: str
-    changed: bool
-
-
-def mark(text: str, spans: Sequence[WordSpan]) -> list[Segment]:
-    """Cut a caption into changed and unchanged pieces, which join to the whole caption."""
-    spoken = words(text)
-    segments: list[Segment] = []
-    position = 0
-    for span in sorted(spans, key=lambda span: span.start):
-        covered = spoken[span.start : span.start + len(span.words)]
-        if not covered or covered[0].start < position:
-            continue
-        segments.append(Segment(text[position : covered[0].start], changed=False))
-        segments.append(Segment(text[covered[0].start : covered[-1].end], changed=True))
-        position = covered[-1].end
-    segments.append(Segment(text[position:], changed=False))
-    return [segment for segment in segments if segment.text]
+    return [*suspected, *classes]

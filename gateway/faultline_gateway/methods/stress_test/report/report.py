@@ -1,81 +1,39 @@
-"""The report of a stress test: one self-contained HTML file."""
+"""The report of a stress test: one self-contained HTML file, the findings first."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import shlex
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from faultline_core.contract.runs import Item, Run
-from faultline_core.contract.stress_tests import AccuracyRow, Insight, ModelSummary, StressTestSummary
-from faultline_core.types import Estimate
+from faultline_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from faultline_gateway.methods.stress_test.report.classes import (
     class_accuracy_plot,
     class_sentences,
     yield_plot,
 )
-from faultline_gateway.methods.stress_test.report.gallery import (
-    Gallery,
-    Pair,
-    build_gallery,
-    item_links,
-    named_items,
-    pair,
+from faultline_gateway.methods.stress_test.report.downloads import downloads
+from faultline_gateway.methods.stress_test.report.figures import (
+    accuracy_plot,
+    filter_rows,
+    plotted,
+    sensitivity_plot,
+    shown_rows,
 )
+from faultline_gateway.methods.stress_test.report.findings import (
+    SHOWN_FINDINGS,
+    ShownFinding,
+    findings_of,
+    shown_findings,
+)
+from faultline_gateway.methods.stress_test.report.gallery import build_gallery, item_links, named_items
 from faultline_gateway.methods.stress_test.report.interventions import shown_interventions
-from faultline_gateway.methods.stress_test.summary.estimates import FILTERS
-from faultline_gateway.reports import numbers
+from faultline_gateway.methods.stress_test.report.tables import class_rows, kind_rows, model_rows
+from faultline_gateway.methods.stress_test.report.trust import trust
 from faultline_gateway.reports.environment import TEMPLATES
 from faultline_gateway.reports.images import Album
-from faultline_gateway.reports.plots import Plot, fitted_axis, plot
-
-SHOWN_INSIGHTS = 9
-SHOWN_MODELS = 6
-"""More could not be distinguished in a plot; the tables list all of them."""
-
-_ROWS = {
-    "original": "original",
-    "reconstruction": "reconstruction",
-    "placebo": "placebo",
-    "lance_r": "LANCE-R",
-    "counterfactual": "counterfactual",
-}
-"""Row of the drops table → its title."""
-
-_PASSED = {
-    "proposal": "an edit was proposed",
-    "label": "the removed and added words do not concern the class",
-    "subjective": "no added word is a judgement that no image can show",
-    "similarity": "the edit differs from what it replaces",
-    "duplicate": "no other edit of the image is the same",
-    "direction": "the image changed in the same direction as the caption",
-    "image-image": "the image stays close to the original",
-    "image-text": "both images fit their captions",
-    "closer": "the image is closer to the edited caption than to the original one",
-    "objectionable": "the image does not look objectionable",
-    "kept": "kept, as a share of all decided edits",
-    "lance-r.proposal": "random baseline: a word of the caption could be replaced",
-    "lance-r.new-word": "random baseline: the image is closer to the new word than to the old",
-    "intervention.applicable": "own edits: the caption contains the words to replace",
-}
-
-
-@dataclass(frozen=True)
-class FilterRow:
-    """One filter: the meaning of passing it, its yield, and the number of edits it stopped."""
-
-    name: str
-    meaning: str
-    share: Estimate
-    stopped: int
-
-
-@dataclass(frozen=True)
-class ShownInsight:
-    """An insight with the pair that shows it best."""
-
-    insight: Insight
-    example: Pair | None
 
 
 def render(summary: StressTestSummary, run: Run, items: Sequence[Item], image: Callable[[str], bytes]) -> str:
@@ -84,93 +42,90 @@ def render(summary: StressTestSummary, run: Run, items: Sequence[Item], image: C
     The opened report makes no request, and a missing image leaves a gap instead of an error.
     """
     album = Album(image)
-    gallery = _gallery(summary, items, album)
+    found = _findings(summary, items, album)
     context = {
         "summary": summary,
         "run": run,
-        "verdict": _verdict(summary),
-        "accuracy": accuracy_plot(summary),
-        "rows": _shown_rows(summary),
-        "sensitivity": sensitivity_plot(summary),
-        "insights": _insights(summary, items, album, run.id),
-        "more_insights": summary.insights[SHOWN_INSIGHTS:],
-        "shown_insights": SHOWN_INSIGHTS,
-        "interventions": shown_interventions(summary, items, album, _plotted(summary)),
-        "chosen_kept": sum(found.kept for found in summary.interventions),
-        "gallery": gallery,
-        "links": item_links(items, gallery.shown),
-        "class_yields": yield_plot(summary),
-        "class_accuracy": class_accuracy_plot(summary, _plotted(summary)),
-        "class_sentences": class_sentences(summary),
-        "filters": filter_rows(summary),
+        **found,
+        "models": model_rows(summary, found["findings"]),
+        "lines": summary.verdict.splitlines(),
+        "by_class": class_rows(summary),
+        "by_kind": kind_rows(summary),
+        "trust": trust(summary),
+        "interventions": shown_interventions(summary, items, album, plotted(summary)),
+        **_figures(summary),
         "weights": _weights(items),
+        "command": reproduce(summary),
         "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
     }
-    return TEMPLATES.get_template("stress_test/report.html.j2").render(context)
+    # The album is complete only now.
+    return TEMPLATES.get_template("stress_test/report.html.j2").render(context, images=album.images)
 
 
-def _verdict(summary: StressTestSummary) -> list[tuple[str, str]]:
-    """Lines of the verdict, each split into the classifier it starts with, if any, and the rest."""
-    lines = []
-    for line in summary.verdict.splitlines():
-        name = next((name for name in summary.models if line.startswith((f"{name}:", f"{name} "))), "")
-        lines.append((name, line.removeprefix(name)))
-    return lines
-
-
-def accuracy_plot(summary: StressTestSummary) -> Plot:
-    """acc@1 in every row of the drops table for the classifiers with the largest drops."""
-    groups = {
-        name: {row: accuracy.acc1 for row, accuracy in accuracy_rows(summary.models[name]).items()}
-        for name in _plotted(summary)
+def _findings(summary: StressTestSummary, items: Sequence[Item], album: Album) -> dict[str, Any]:
+    """The findings, the gallery without their images, and links to both."""
+    made = {item.id: (item, item.result) for item in items if item.result is not None}
+    findings = findings_of(summary, items)
+    shown = shown_findings(summary, findings, made, album)
+    hero = next((one for one in shown if one.pairs and one.state in ("breaks", "suspected")), None)
+    in_cards = {pair.item for found in shown for pair in found.pairs}
+    gallery = build_gallery(
+        items,
+        album,
+        run=summary.run_id,
+        seed=summary.seed,
+        named=named_items(summary),
+        # Without a finding worth the first place, the hardest of all edits takes it, even if a hint has it.
+        without=in_cards if hero else (),
+    )
+    return {
+        "hero": hero,
+        "hardest": gallery.pairs[0] if hero is None and gallery.pairs else None,
+        "findings": shown,
+        "first_places": _first_places(shown, gallery.shown),
+        "more_findings": findings[SHOWN_FINDINGS:],
+        "downloads": downloads(summary, findings),
+        "gallery": gallery,
+        "links": item_links(items, in_cards | gallery.shown),
     }
-    figures = [figure for group in groups.values() for figure in group.values()]
-    return plot(groups, fitted_axis(figures, around=1.0, bounds=(0.0, 1.0)), percent=True)
 
 
-def _shown_rows(summary: StressTestSummary) -> dict[str, str]:
-    """The rows of the drops table; the random baseline's only where the run has one."""
-    has_baseline = any(model.lance_r is not None for model in summary.models.values())
-    return {row: title for row, title in _ROWS.items() if has_baseline or row != "lance_r"}
+def _first_places(shown: Sequence[ShownFinding], in_gallery: Collection[str]) -> set[tuple[str, str]]:
+    """Finding and item of the first place of each item outside the gallery: only one may bear its name."""
+    first: dict[str, str] = {}
+    for found in shown:
+        for pair in found.pairs:
+            first.setdefault(pair.item, found.anchor)
+    return {(anchor, item) for item, anchor in first.items() if item not in in_gallery}
 
 
-def accuracy_rows(model: ModelSummary) -> dict[str, AccuracyRow]:
-    """The rows of the drops table that the summary holds, by name."""
-    rows = {title: getattr(model, row) for row, title in _ROWS.items()}
-    return {name: row for name, row in rows.items() if row is not None}
+def _figures(summary: StressTestSummary) -> dict[str, Any]:
+    return {
+        "accuracy": accuracy_plot(summary),
+        "rows": shown_rows(summary),
+        "sensitivity": sensitivity_plot(summary),
+        "class_yields": yield_plot(summary),
+        "class_accuracy": class_accuracy_plot(summary, plotted(summary)),
+        "class_sentences": class_sentences(summary),
+        "filters": filter_rows(summary),
+    }
 
 
-def sensitivity_plot(summary: StressTestSummary) -> Plot:
-    """Change of p(true class) by edit type and control, one dot per classifier."""
-    names = _plotted(summary)
-    groups: dict[str, dict[str, Estimate]] = {}
-    for edit_type in summary.edit_types:
-        groups[edit_type] = {name: summary.models[name].edit_types[edit_type].delta_p for name in names}
-    for control in dict.fromkeys(control for name in names for control in summary.models[name].controls):
-        groups[control] = {name: summary.models[name].controls[control].delta_p for name in names}
-    figures = [figure for group in groups.values() for figure in group.values()]
-    return plot(groups, fitted_axis(figures, around=0.0), zero=0.0)
-
-
-def _plotted(summary: StressTestSummary) -> list[str]:
-    by_drop = sorted(summary.models, key=lambda name: -(summary.models[name].drop.estimate or 0.0))
-    return by_drop[:SHOWN_MODELS]
-
-
-def filter_rows(summary: StressTestSummary) -> list[FilterRow]:
-    """The filters in the order they are applied, then the share kept, overall and by edit type."""
-    order = [*FILTERS.values(), *(name for name in summary.yields if name not in FILTERS.values())]
-    return [
-        FilterRow(name.replace(".", ": "), _meaning(name), share, numbers.stopped(share))
-        for name in order
-        if (share := summary.yields.get(name)) is not None
-    ]
-
-
-def _meaning(name: str) -> str:
-    """The meaning of passing a filter; the filters of interventions judge like those of edits."""
-    alike = name.removeprefix("intervention.")
-    return _PASSED.get(name) or (f"own edits: {_PASSED[alike]}" if alike in _PASSED else "")
+def reproduce(summary: StressTestSummary) -> str:
+    """The command that creates the same run."""
+    request = StressTestConfig.model_validate(summary.config).request
+    edits = [f"{edit.removed}=>{edit.added}" for edit in request.interventions]
+    words = ["faultline", "stress-test", "--dataset", summary.dataset]
+    for option, values in (
+        ("--classifier", request.classifiers),
+        ("--edit-type", request.tested_types),
+        ("--edit", edits),
+        ("--max-edits-per-image", [request.max_edits_per_image]),
+        ("--limit", [] if request.limit is None else [request.limit]),
+        ("--seed", [request.seed]),
+    ):
+        words += [word for value in values for word in (option, str(value))]
+    return shlex.join(words)
 
 
 def _weights(items: Sequence[Item]) -> dict[str, list[str]]:
@@ -180,20 +135,3 @@ def _weights(items: Sequence[Item]) -> dict[str, list[str]]:
         for service, weights in (item.result.models if item.result else {}).items():
             answered.setdefault(service, set()).add(weights)
     return {service: sorted(weights) for service, weights in sorted(answered.items())}
-
-
-def _insights(
-    summary: StressTestSummary, items: Sequence[Item], album: Album, run: str
-) -> list[ShownInsight]:
-    by_id = {item.id: (item, item.result) for item in items if item.result is not None}
-    return [
-        ShownInsight(insight, pair(by_id[insight.example_item], album, run))
-        if insight.example_item in by_id
-        else ShownInsight(insight, None)
-        for insight in summary.insights[:SHOWN_INSIGHTS]
-    ]
-
-
-def _gallery(summary: StressTestSummary, items: Sequence[Item], album: Album) -> Gallery:
-    named = named_items(summary, SHOWN_INSIGHTS)
-    return build_gallery(items, album, run=summary.run_id, seed=summary.seed, named=named)

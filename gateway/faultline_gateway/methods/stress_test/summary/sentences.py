@@ -1,19 +1,72 @@
-"""Figures as prose: an estimate with its interval, an insight, and how certain each is."""
+"""Figures as prose: an estimate with its interval, an insight, a finding, and how certain each is."""
 
 from __future__ import annotations
 
+from faultline_core.contract.findings import Finding
 from faultline_core.contract.interventions import Intervention
 from faultline_core.contract.stress_tests import EditTypeSummary, Tested
 from faultline_core.stress_test.insights import Pattern
 from faultline_core.types import Estimate
 
+MINUS = "−"
+
+MOST_WORDS = 20
+"""A verdict is one sentence of at most so many words."""
+
+LEAST_FLIPPED = 0.25
+"""A change that makes a smaller share of the answers wrong is told by the confidence that it costs."""
+
+_PHRASES = (6, 4, 3, 2, 1)
+
 
 def insight_sentence(classifier: str, pattern: Pattern, delta_p: Estimate, tested: Tested) -> str:
     """Name a change and its effect, and say whether it was shown or is a hint."""
     return (
-        f"{classifier} on {pattern.object_class!r}: when {pattern.in_words()}, p({pattern.object_class}) "
-        f"changes by {in_words(delta_p)}{_standing(tested)}."
+        f"{classifier} on “{pattern.object_class}”: when {pattern.in_words()}, p({pattern.object_class}) "
+        f"changes by {_change(delta_p, tested)}{_standing(tested)}."
     )
+
+
+def finding_sentence(finding: Finding, *, most: int = MOST_WORDS) -> str:
+    """What a change makes a classifier say, and of how many images, in at most ``most`` words.
+
+    Long phrases are cut; a single word of each always fits into 20 words.
+    """
+    sentences = [_finding_in_words(finding, length) for length in _PHRASES]
+    return next((sentence for sentence in sentences if len(sentence.split()) <= most), sentences[-1])
+
+
+def _finding_in_words(finding: Finding, length: int) -> str:
+    true, change = shorten(finding.object_class, length), change_in_words(finding, length)
+    counted = f"{finding.flipped} of {finding.of} images"
+    if finding.taken_for is None or finding.flipped < LEAST_FLIPPED * finding.of:
+        loss = finding.screened.loss if finding.confirmed is None else finding.confirmed.loss.estimate
+        return f"{finding.classifier} loses {points(loss)} points of confidence in “{true}” {change}."
+    taken_for = shorten(finding.taken_for, length)
+    return f"{finding.classifier} takes “{true}” for “{taken_for}” {change}: {counted}."
+
+
+def change_in_words(finding: Finding, length: int = 12) -> str:
+    """The change of a finding as a clause: when “grass” becomes “snow”."""
+    removed, added = shorten(finding.removed, length), shorten(finding.added, length)
+    if removed and added:
+        return f"when “{removed}” becomes “{added}”"
+    if added:
+        return f"when “{added}” is brought in"
+    if removed:
+        return f"once “{removed}” is gone"
+    return f"when the {finding.edit_type} changes"
+
+
+def shorten(phrase: str, length: int) -> str:
+    """The first words of a phrase, with an ellipsis where some are left out."""
+    words = phrase.split()
+    return phrase if len(words) <= length else " ".join(words[:length]) + "…"
+
+
+def points(share: float | None) -> str:
+    """A loss in whole percentage points, as prose."""
+    return f"{100 * (share or 0.0):.0f}".replace("-", MINUS)
 
 
 def intervention_sentence(classifier: str, intervention: Intervention, figures: EditTypeSummary) -> str:
@@ -33,6 +86,13 @@ def intervention_sentence(classifier: str, intervention: Intervention, figures: 
     return f"{change}; not shown beyond the controls."
 
 
+def _change(delta_p: Estimate, tested: Tested) -> str:
+    """A shown change has an interval; a hint was chosen because it is large, so an interval would mislead."""
+    if tested.significant or delta_p.estimate is None:
+        return in_words(delta_p)
+    return f"{number(delta_p)} (n={delta_p.n})"
+
+
 def _standing(tested: Tested) -> str:
     if tested.significant and tested.p_adjusted is not None:
         corrected = f"corrected for {tested.family_size} changes tested"
@@ -49,18 +109,19 @@ def p_in_words(p: float) -> str:
     return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
 
 
-def excludes_zero(figure: Estimate) -> bool:
-    """Whether the whole interval lies on one side of zero."""
-    return figure.low is not None and figure.high is not None and (figure.low > 0 or figure.high < 0)
-
-
 def in_words(figure: Estimate) -> str:
     """An estimate with its interval and number of sources, as prose."""
     if figure.estimate is None or figure.low is None or figure.high is None:
         return "nothing measured (n=0)"
-    return f"{figure.estimate:.2f} (95 % interval {figure.low:.2f} to {figure.high:.2f}, n={figure.n})"
+    interval = f"95 % interval {_signed(figure.low)} to {_signed(figure.high)}"
+    return f"{_signed(figure.estimate)} ({interval}, n={figure.n})"
 
 
 def number(figure: Estimate) -> str:
     """An estimate alone."""
-    return "-" if figure.estimate is None else f"{figure.estimate:.2f}"
+    return "–" if figure.estimate is None else _signed(figure.estimate)
+
+
+def _signed(value: float) -> str:
+    text = f"{value:.2f}"
+    return "0.00" if text == "-0.00" else text.replace("-", MINUS)

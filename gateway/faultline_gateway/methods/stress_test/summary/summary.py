@@ -17,13 +17,15 @@ from faultline_gateway.methods.stress_test.summary.classifier_summary import by_
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence
 from faultline_gateway.methods.stress_test.summary.failure_modes import count_failure_modes
+from faultline_gateway.methods.stress_test.summary.headline import verdict_text
+from faultline_gateway.methods.stress_test.summary.hints import as_findings
 from faultline_gateway.methods.stress_test.summary.image_quality import (
     summarize_perplexity,
     summarize_realism,
 )
 from faultline_gateway.methods.stress_test.summary.insights import find_insights
 from faultline_gateway.methods.stress_test.summary.interventions import summarize_interventions
-from faultline_gateway.methods.stress_test.summary.verdict import verdict
+from faultline_gateway.methods.stress_test.summary.verdict import classifier_verdicts
 from faultline_gateway.runs.accounting import count_ends, count_reasons, total_seconds, wall_seconds
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
 
@@ -40,11 +42,16 @@ def summarize(run: Run, items: Sequence[Item], groups: Mapping[str, str] | None 
     insights = find_insights(seen, estimator)
     interventions = summarize_interventions(items, seen, config, estimator)
     counts = count_ends(item.state for item in items)
+    findings = as_findings(insights, seen)
+    verdicts = classifier_verdicts(models, findings)
     return StressTestSummary(
         run_id=run.id,
         dataset=run.dataset,
         seed=config.request.seed,
-        verdict=verdict(models, insights, counts, interventions),
+        verdict=verdict_text(
+            verdicts, findings, insights, counts, interventions, proposed=bool(config.request.tested_types)
+        ),
+        verdicts=verdicts,
         models=models,
         edit_types=_over_models(seen, config, estimator),
         insights=insights,

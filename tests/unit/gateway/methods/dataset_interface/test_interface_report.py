@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from html import unescape
 
 import numpy as np
 import pytest
 
 from fakes.interface_answers import a_config, a_token, an_interface_run, an_interface_summary, similarity
+from fakes.pages import text_of
 from faultline_core.errors import ArtifactMissing
 from faultline_core.images.codecs import encode_raw
 from faultline_gateway.methods.dataset_interface.report import SHOWN_CLASSES, loss_curve, render
@@ -37,43 +37,50 @@ def page(listed: str = LIST, **told: object) -> str:
     return render(summary, an_interface_run("cancelled"), [], read)
 
 
-def words(html: str) -> str:
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
-
-
 def test_the_report_is_self_contained() -> None:
     html = page()
-    assert "<script" not in html
+    assert html.count("<script") == 1
     assert "default-src 'none'; img-src data:" in html
-    assert not re.findall(r'(?:src|href)="(?!data:)', html)
+    assert not re.findall(r'(?:src|href)="(?!data:|#)', html)
 
 
 def test_classes_without_a_token_are_listed_first_with_the_reason() -> None:
-    text = words(page())
+    text = text_of(page())
     assert "2 classes without a token: boat : dataset-empty: no image can be read" in text
     assert "tram : learning was cancelled" in text
     assert text.index("without a token") < text.index("Do images look like their class?")
 
 
 def test_figures_have_intervals_and_n() -> None:
-    text = words(page())
+    text = text_of(page())
     assert "0.300 0.280 to 0.320 n=12" in text
     assert "0.500 0.480 to 0.520 n=12" in text
     assert "own words: food" in text
 
 
+def columns(html: str) -> list[str]:
+    """The titles of the columns of images."""
+    return re.findall(r"<figure><figcaption>(.*?)</figcaption><svg", html.replace("\n", ""))
+
+
 def test_real_and_generated_images_are_shown_side_by_side() -> None:
-    rows = re.findall(r"<tr><th>(real|by token|by name)</th>(.*?)</tr>", page(), re.DOTALL)
-    assert [(title, cells.count("<img")) for title, cells in rows] == [
-        ("real", 2), ("by token", 1), ("by name", 1),
-    ]  # fmt: skip
+    assert columns(page()) == ["your images", "by token", "by name"]
 
 
 @pytest.mark.parametrize("listed", ["9" * 64, REAL])
 def test_a_lost_list_of_real_images_only_drops_those_images(listed: str) -> None:
-    html = page(listed)
-    assert "<th>real</th>" not in html
-    assert "<th>by token</th>" in html
+    assert columns(page(listed)) == ["by token", "by name"]
+
+
+def test_the_headline_names_the_classes_whose_token_is_no_closer() -> None:
+    assert "1 of 1 classes look more like your data by token than by name." in text_of(page())
+    shown = [BY_TOKEN]
+    worse = a_token(token_images=shown, resemblance=similarity(0.4), name_resemblance=similarity(0.5))
+    better = a_token(token_images=shown, resemblance=similarity(0.6), name_resemblance=similarity(0.5))
+    html = page(tokens={"boat": better, "plate": worse})
+    told = text_of(html)
+    assert re.findall(r"<h2[^>]*>(plate|boat)</h2>", html) == ["plate", "boat"]
+    assert "1 of 2 classes look more like your data by token than by name; plate does not." in told
 
 
 def test_the_loss_curve_runs_from_left_to_right() -> None:
@@ -94,15 +101,15 @@ def test_a_loss_curve_of_too_few_points_is_not_drawn(losses: list[float]) -> Non
 
 
 def test_an_interface_without_tokens_has_a_report() -> None:
-    text = words(page(tokens={}))
+    text = text_of(page(tokens={}))
     assert "0 of 3 classes learned" in text
 
 
 def test_only_the_first_classes_are_illustrated_but_all_are_tabulated() -> None:
     names = [f"class-{number}" for number in range(SHOWN_CLASSES + 5)]
-    html = page(tokens=dict.fromkeys(names, a_token()))
+    html = page(tokens=dict.fromkeys(names, a_token(token_images=[BY_TOKEN])))
     assert html.count('<section class="card class">') == SHOWN_CLASSES
-    assert f"the table lists all {SHOWN_CLASSES + 5}" in words(html)
+    assert f"the table lists all {SHOWN_CLASSES + 5}" in text_of(html)
 
 
 def test_names_are_escaped_in_html() -> None:

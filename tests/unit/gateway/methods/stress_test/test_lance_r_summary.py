@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import html
-import re
-
 import pytest
 
+from fakes.pages import text_of
 from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
 from faultline_core.contract.stress_tests import StressTestSummary
@@ -24,7 +22,7 @@ def summary(ledgered: Ledgered) -> StressTestSummary:
 def report(ledgered: Ledgered) -> str:
     run = recorded_run(fake_config(), ledgered.items)
     made = render(summary(ledgered), run, ledgered.items, ledgered.world.store.get)
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", made)).split())
+    return text_of(made)
 
 
 def stressed(number: int) -> Ledgered:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from html import unescape
-
+from fakes.pages import text_of
 from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
 from faultline_core.contract.stress_tests import StressTestSummary
@@ -24,7 +22,7 @@ def shaken(sources: int) -> Ledgered:
 def report(ledgered: Ledgered, summary: StressTestSummary | None = None) -> str:
     run = recorded_run(fake_config(), ledgered.items)
     html = render(summary or summarize(run, ledgered.items), run, ledgered.items, ledgered.world.store.get)
-    return " ".join(unescape(re.sub(r"<style>.*?</style>|<[^>]+>", " ", html, flags=re.DOTALL)).split())
+    return text_of(html)
 
 
 def test_the_drops_table_includes_the_papers_drop() -> None:
@@ -39,19 +37,20 @@ def test_every_cell_states_its_test_result() -> None:
     text = report(shaken(20))
     assert "p < 0.001 of 2, shown" in text
     assert "p 1.000 of 2, not shown a drop of 0." in text
-    assert "insufficient: no placebos" in text
-    assert "insufficient: a test takes 6 sources" in report(shaken(5))
+    assert "not tested: no placebos" in text
+    assert "not tested: a test takes 6 sources" in report(shaken(5))
 
 
-def test_findings_and_hints_are_separated() -> None:
-    assert " shown " in report(shaken(20)).split("Before and after")[0].split("Insights")[1]
-    assert " hint " in report(shaken(4)).split("Before and after")[0].split("Insights")[1]
+def test_tested_changes_and_suspicions_have_different_badges() -> None:
+    assert "✗ breaks 20 of 20 leaning takes" in report(shaken(20))
+    assert "? suspected 4 of 4 leaning takes" in report(shaken(4))
+    assert "breaks" not in report(shaken(4))
 
 
 def test_cells_without_placebos_say_so() -> None:
     ledgered = shaken(20)
     ledgered.items = [item for item in ledgered.items if item.kind != "placebo"]
-    assert "insufficient: no placebos" in report(ledgered)
+    assert "not tested: no placebos" in report(ledgered)
 
 
 def test_failure_modes_are_listed_with_their_rule() -> None:

@@ -145,7 +145,8 @@ def test_edits_as_harmful_as_placebos_show_no_drop() -> None:
     assert cell.delta_p.high is not None
     assert cell.delta_p.high < 0
     assert not any(insight.significant for insight in made.insights)
-    assert "the generator's effect cannot be separated from the edit's" in made.verdict
+    assert made.verdicts[0].state == "test-unfit"
+    assert "A change of wording alone changes 100 % of leaning's answers" in made.verdict
 
 
 def test_every_word_change_of_every_classifier_counts_in_the_test_family() -> None:
@@ -160,24 +161,19 @@ def test_every_word_change_of_every_classifier_counts_in_the_test_family() -> No
     assert insight.p_adjusted == pytest.approx(6 * insight.p)
     assert (insight.n_sources, insight.n_images) == (24, 24)
     assert "p < 0.001 beyond the controls, corrected for 6 changes tested" in insight.sentence
-    assert "Strongest single change: leaning on 'sled'" in made.verdict
+    assert "leaning takes “sled” for “boat” when “grass” becomes “snow”: 24 of 24 images." in made.verdict
 
 
-def test_insights_of_small_runs_are_hints_and_not_in_the_verdict() -> None:
+def test_insights_of_small_runs_are_untested_hints() -> None:
     made = summary(shaken(4))
     [insight] = made.insights
     assert (insight.status, insight.significant, insight.p_adjusted) == ("insufficient", False, None)
     assert insight.p == pytest.approx(2**-4)
     assert "so this is only a hint" in insight.sentence
     assert insight.sentence not in made.verdict
-    assert "No single change of words was shown to hurt; 1 hint is listed" in made.verdict
-    assert "2 hints are listed" in summary(hurt_by_two_words(4)).verdict
-
-
-def hurt_by_two_words(number: int) -> Ledgered:
-    ledgered = Ledgered()
-    ledgered.stress(sources(number), {"background": SHAKEN, "domain": SHAKEN})
-    return ledgered
+    assert (
+        "No change of words could be tested: the largest group has 4 sources, a test takes 5." in made.verdict
+    )
 
 
 def test_findings_come_before_hints_with_larger_drops() -> None:
@@ -231,31 +227,6 @@ def test_reconstruction_changes_are_counted_in_both_directions() -> None:
     assert models["leaning"].changed_by_reconstruction.estimate == pytest.approx(0.2)
     assert models["steady"].changed_by_reconstruction is not None
     assert models["steady"].changed_by_reconstruction.estimate == 0.0
-
-
-@pytest.mark.parametrize(("changed", "told"), [(0, False), (20, True)])
-def test_reconstructions_changing_as_many_answers_as_edits_cast_doubt(changed: int, told: bool) -> None:
-    """Of 24 sources, no bound can be below 6 %: what counts is that edits change more answers."""
-    ledgered = Ledgered()
-    for index, source in enumerate(sources(24)):
-        after = {"steady": 0.9, "leaning": 0.2 if index < changed else 0.9}
-        ledgered.add(source, "reconstruction", after=after)
-        ledgered.add(source, "placebo")
-        ledgered.add(source, edit_type="background", after=SHAKEN)
-    made = summary(ledgered)
-    share = made.models["leaning"].changed_by_reconstruction
-    assert share is not None
-    assert share.high is not None
-    assert share.high > 0.06
-    assert ("the generator's effect cannot be separated from the edit's" in made.verdict) is told
-    assert "leaning loses accuracy" in made.verdict
-
-
-def test_the_verdict_counts_cells_with_too_few_sources() -> None:
-    assert (
-        "Of 10 pairs of classifier and kind of change, 8 have too few sources with a placebo of their own"
-        in summary(shaken(20)).verdict
-    )
 
 
 def test_failure_modes_are_counted_over_kept_edits() -> None:

@@ -12,7 +12,6 @@ from fakes.results import Ledgered, fake_config
 from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.types import Estimate
 from faultline_gateway.methods.stress_test.summary.summary import summarize
-from faultline_gateway.methods.stress_test.summary.verdict import verdict
 
 SCHEMA = Path(__file__).parents[5] / "demo" / "summary.schema.json"
 STEADY, SHAKEN = {"steady": 0.9, "leaning": 0.9}, {"steady": 0.9, "leaning": 0.2}
@@ -160,7 +159,7 @@ def test_a_harmful_change_of_a_class_becomes_an_insight() -> None:
     assert (insight.classifier, insight.object_class, insight.edit_type) == ("leaning", "sled", "background")
     assert (insight.removed, insight.added) == ("grass", "snow")
     assert insight.delta_p.n == 4
-    assert "when “grass” becomes “snow”, p(sled) changes by -0.70" in insight.sentence
+    assert "when “grass” becomes “snow”, p(sled) changes by −0.70 (n=4)" in insight.sentence
     assert insight.example_item in {item.id for item in ledgered.items}
 
 
@@ -168,18 +167,6 @@ def test_two_sources_are_too_few_for_an_insight() -> None:
     ledgered = Ledgered()
     ledgered.stress(sources(2), {"background": SHAKEN})
     assert summary(ledgered).insights == []
-
-
-@pytest.mark.paper("LANCE-B-placebo")
-def test_a_drop_over_enough_sources_is_reported_with_its_controls() -> None:
-    ledgered = Ledgered()
-    ledgered.stress(sources(20), {"background": SHAKEN, "domain": STEADY})
-    ledgered.stress(["other"], {"background": STEADY, "domain": STEADY})
-    verdict = summary(ledgered).verdict
-    assert "leaning loses accuracy" in verdict
-    assert "reconstruction alone costs 0.00" in verdict
-    assert "steady: no drop was shown, which does not mean that there is no drop" in verdict
-    assert "no effect" not in verdict
 
 
 def test_the_drop_beyond_the_control_is_paired_and_corrected_over_models() -> None:
@@ -195,106 +182,6 @@ def test_the_drop_beyond_the_control_is_paired_and_corrected_over_models() -> No
     assert models["leaning"].family_size == 4
     assert models["leaning"].p_adjusted == pytest.approx(4 * models["leaning"].p)
     assert models["steady"].p == models["steady"].p_adjusted == 1.0
-
-
-def test_a_drop_that_placebos_share_is_no_loss_of_accuracy() -> None:
-    """The reconstructions stay right, so the drop beyond them is 1; edits fare no worse than placebos."""
-    ledgered = Ledgered()
-    for source in sources(40):
-        ledgered.add(source, "reconstruction")
-        ledgered.add(source, "placebo", after=SHAKEN)
-        ledgered.add(source, edit_type="background", after=SHAKEN)
-    made = summary(ledgered)
-    leaning = made.models["leaning"]
-    assert leaning.beyond_control is not None
-    assert leaning.beyond_control.estimate == 1.0
-    assert leaning.beyond_placebo is not None
-    assert leaning.beyond_placebo.estimate == 0.0
-    assert leaning.p == 1.0
-    assert "leaning: no drop beyond the placebos' was shown" in made.verdict
-
-
-def test_a_drop_on_few_sources_among_many_models_is_not_significant() -> None:
-    ledgered = Ledgered()
-    ledgered.stress(sources(5), {"background": SHAKEN})
-    ledgered.stress(
-        [f"steady-{index}" for index in range(20)], {"background": {"steady": 0.9, "leaning": 0.9}}
-    )
-    verdict = summary(ledgered).verdict
-    assert "leaning: no drop was shown" in verdict
-    assert "loses accuracy" not in verdict
-
-
-def test_the_verdict_names_the_most_harmful_edit_type() -> None:
-    ledgered = Ledgered()
-    ledgered.stress(sources(20), {"background": SHAKEN, "domain": {"steady": 0.9, "leaning": 0.7}})
-    assert "Most harmful kind of change: background for leaning" in summary(ledgered).verdict
-
-
-def test_an_edit_type_whose_interval_reaches_zero_is_not_called_harmful() -> None:
-    ledgered = Ledgered()
-    ledgered.stress(sources(20), {"background": SHAKEN})
-    made = summary(ledgered)
-    leaning = made.models["leaning"]
-    cell = leaning.edit_types["background"]
-    assert cell.significant
-    doubtful = cell.model_copy(update={"delta_p": cell.delta_p.model_copy(update={"high": 0.1})})
-    models = {"leaning": leaning.model_copy(update={"edit_types": {"background": doubtful}})}
-    assert "Most harmful" not in verdict(models, [], made.counts)
-
-
-def test_improvement_on_counterfactuals_is_reported() -> None:
-    ledgered = Ledgered()
-    for source in sources(25):
-        ledgered.add(source, "reconstruction")
-        ledgered.add(source, "placebo", after={"steady": 0.2, "leaning": 0.2})
-        ledgered.add(source, edit_type="domain", before={"steady": 0.2, "leaning": 0.2}, after=STEADY)
-    made = summary(ledgered)
-    assert "steady is more accurate on counterfactuals than on placebos" in made.verdict
-    assert made.models["steady"].p_gain_adjusted is not None
-    assert made.models["steady"].p_gain_adjusted < 0.001
-
-
-def test_without_placebos_the_generators_share_of_the_drop_is_unknown() -> None:
-    ledgered = Ledgered()
-    for source in sources(25):
-        ledgered.add(source, "reconstruction")
-        ledgered.add(source, edit_type="domain", after=SHAKEN)
-    assert (
-        "Without placebo as control, the generator's share of the drop is unknown"
-        in summary(ledgered).verdict
-    )
-
-
-def test_a_classifier_without_counterfactuals_gets_no_verdict() -> None:
-    ledgered = Ledgered()
-    for source in sources(20):
-        ledgered.add(source, "reconstruction", before={"steady": 0.9})
-        ledgered.add(source, edit_type="domain", before={"steady": 0.9}, after={"steady": 0.9})
-    assert "leaning: no edit survived, so there is no result." in summary(ledgered).verdict
-
-
-def test_too_few_sources_give_no_verdict() -> None:
-    """Losses and gains of two models are four hypotheses: 2^-7 < 0.05 / 4 < 2^-6."""
-    ledgered = Ledgered()
-    ledgered.stress(sources(5), {"background": SHAKEN})
-    made = summary(ledgered)
-    told = "5 sources with a placebo of their own are too few for a verdict (at least 7)"
-    assert told in made.verdict
-    assert "loses accuracy" not in made.verdict
-    enough = Ledgered()
-    enough.stress(sources(7), {"background": SHAKEN})
-    assert "leaning loses accuracy" in summary(enough).verdict
-
-
-@pytest.mark.paper("LANCE-X-pretrained-bias")
-def test_a_drop_explained_by_the_generator_is_not_blamed_on_edits() -> None:
-    ledgered = Ledgered()
-    for source in sources(30):
-        ledgered.add(source, "reconstruction", after=SHAKEN)
-        ledgered.add(source, "placebo")
-        ledgered.add(source, edit_type="background", after=SHAKEN)
-    assert "the generator's effect cannot be separated from the edit's" in summary(ledgered).verdict
 
 
 def test_a_run_without_kept_edits_has_no_verdict_and_no_figures() -> None:

@@ -1,0 +1,116 @@
+"""What a report hands on: its findings as CSV, and its first screen as Markdown for a pull request."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from faultline_core.contract.findings import Finding
+from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_gateway.methods.stress_test.report.findings import BADGES
+from faultline_gateway.methods.stress_test.report.tables import model_rows
+
+_COLUMNS = (
+    "number", "state", "classifier", "class", "edit_type", "removed", "added", "taken_for", "flipped", "of",
+    "screened_loss", "confirmed_loss", "confirmed_low", "confirmed_high", "p_adjusted", "sentence",
+)  # fmt: skip
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file inside the report: its name, and its content as a data URI."""
+
+    name: str
+    uri: str
+
+
+def downloads(summary: StressTestSummary, findings: Sequence[Finding]) -> list[Download]:
+    """``findings.csv`` and ``report.md``."""
+    return [
+        _download("findings.csv", "text/csv", findings_csv(findings)),
+        _download("report.md", "text/markdown", report_md(summary, findings)),
+    ]
+
+
+def _download(name: str, media: str, text: str) -> Download:
+    data = base64.b64encode(text.encode()).decode("ascii")
+    return Download(name, f"data:{media};charset=utf-8;base64,{data}")
+
+
+def findings_csv(findings: Sequence[Finding]) -> str:
+    """One line a finding."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for finding in findings:
+        tested = finding.confirmed
+        figures = (
+            ("", "", "", "")
+            if tested is None
+            else (tested.loss.estimate, tested.loss.low, tested.loss.high, tested.p_adjusted)
+        )
+        writer.writerow(
+            [
+                finding.number,
+                finding.state,
+                *map(
+                    _harmless,
+                    (
+                        finding.classifier,
+                        finding.object_class,
+                        finding.edit_type,
+                        finding.removed,
+                        finding.added,
+                        finding.taken_for or "",
+                    ),
+                ),
+                finding.flipped,
+                finding.of,
+                round(finding.screened.loss, 4),
+                *figures,
+                _harmless(finding.sentence),
+            ]
+        )
+    return buffer.getvalue()
+
+
+def _harmless(text: str) -> str:
+    """Text that a spreadsheet does not read as a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
+    """The headline, the models with their verdicts, and the findings that are more than hints."""
+    lines = summary.verdict.splitlines()
+    parts = [
+        f"# {_plain(lines[0])}",
+        "",
+        f"Stress test of {_plain(summary.dataset)}, run `{summary.run_id}`.",
+        "",
+    ]
+    if summary.verdicts:
+        parts += ["| Model | Verdict | Why | Right answers |", "| --- | --- | --- | --- |"]
+        parts += [
+            f"| {_plain(row.name)} | {row.badge} | {_plain(row.sentence)} | {row.right} |"
+            for row in model_rows(summary)
+        ]
+    else:
+        parts += [f"- {_plain(line)}" for line in lines[1:]]
+    shown = [finding for finding in findings if finding.state in ("breaks", "suspected")]
+    if shown:
+        parts += ["", "## Findings", ""]
+        parts += [
+            f"{at}. {BADGES[one.state]}: {_plain(one.sentence)}" for at, one in enumerate(shown, start=1)
+        ]
+    return "\n".join(parts) + "\n"
+
+
+def _plain(text: str) -> str:
+    """Text without the characters that Markdown reads as markup."""
+    for mark in "\\`*_[]<>|#":
+        text = text.replace(mark, f"\\{mark}")
+    return text

@@ -1,0 +1,223 @@
+"""Findings as the report shows them: cards with all their image pairs, and every model's rate on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from faultline_core.contract.findings import Finding, FindingPair
+from faultline_core.contract.runs import Item, ItemResult, PredictionPair
+from faultline_core.contract.stress_tests import Insight, StressTestSummary
+from faultline_gateway.methods.stress_test.report.captions import Segment, mark
+from faultline_gateway.methods.stress_test.summary.evidence import Evidence, best
+from faultline_gateway.methods.stress_test.summary.hints import as_findings
+from faultline_gateway.methods.stress_test.summary.sentences import in_words, p_in_words
+from faultline_gateway.reports.images import Album, Inline
+from faultline_gateway.reports.numbers import percent, signed
+
+SHOWN_FINDINGS = 9
+"""Findings with images; the others are listed in words."""
+
+SHOWN_PAIRS = 6
+"""Image pairs of one finding; the rates cover all of them."""
+
+BADGES = {
+    "breaks": "✗ breaks",
+    "suspected": "? suspected",
+    "test-unfit": "⚠ test unfit",
+    "cannot-tell": "– can't tell",
+    "holds": "✓ holds",
+    "hint": "· hint",
+}
+"""State → its icon and word; a state is never told by colour alone."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a classifier says of an image."""
+
+    text: str
+    right: bool
+
+    @classmethod
+    def of(cls, prediction: PredictionPair) -> Answer:
+        """The best class with its probability."""
+        share = prediction.top[0][1] if prediction.top else prediction.p_true
+        return cls(f"{best(prediction)} {percent(share)}", prediction.rank_true == 1)
+
+
+@dataclass(frozen=True)
+class ShownPair:
+    """An original and its edit with the classifier's answers; ``control`` is its answer on the control."""
+
+    item: str
+    label: str
+    before: Inline | None
+    after: Inline | None
+    caption: list[Segment]
+    edited_caption: list[Segment]
+    answer_before: Answer
+    answer_after: Answer
+    control: str
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How many of a finding's edits make a model's right answer wrong."""
+
+    flipped: int
+    of: int
+
+    @property
+    def level(self) -> int:
+        """0 for none, 1 below a third, 2 below two thirds, 3 above."""
+        return 0 if not self.flipped else 1 + min(2, int(3 * self.flipped / self.of))
+
+
+@dataclass(frozen=True)
+class ShownFinding:
+    """A finding with its images; ``anchor`` is its place in the page."""
+
+    anchor: str
+    state: str
+    finding: Finding
+    sentence: str
+    pairs: list[ShownPair]
+    confidence: str
+    certainty: list[str]
+    command: str | None
+    rates: Mapping[str, Rate]
+
+    @property
+    def badge(self) -> str:
+        """Its state as icon and word."""
+        return BADGES[self.state]
+
+
+Made = Mapping[str, tuple[Item, ItemResult]]
+"""Items with results, by id."""
+
+
+def findings_of(summary: StressTestSummary, items: Sequence[Item]) -> list[Finding]:
+    """The findings of the run; one of a single stage has none, so its insights take their place as hints."""
+    if summary.findings:
+        return summary.findings
+    seen = [Evidence.of(items, classifier) for classifier in summary.models]
+    found = as_findings(summary.insights, seen)
+    return [finding.model_copy(update={"number": number}) for number, finding in enumerate(found, start=1)]
+
+
+def shown_findings(
+    summary: StressTestSummary, findings: Sequence[Finding], made: Made, album: Album
+) -> list[ShownFinding]:
+    """The first findings with those of their pairs that are found among the run's items."""
+    return [_shown(finding, summary, made, album) for finding in findings[:SHOWN_FINDINGS]]
+
+
+def _shown(finding: Finding, summary: StressTestSummary, made: Made, album: Album) -> ShownFinding:
+    is_hint = not summary.findings and finding.state == "cannot-tell"
+    known = [pair for pair in finding.pairs if _knows(finding.classifier, made.get(pair.edit))]
+    return ShownFinding(
+        anchor=f"finding-{finding.number}",
+        state="hint" if is_hint else finding.state,
+        finding=finding,
+        sentence=finding.sentence,
+        pairs=[_pair(finding, pair, made, album, summary.run_id) for pair in known[:SHOWN_PAIRS]],
+        confidence=_confidence(finding, known, made),
+        certainty=_certainty(finding, summary.insights),
+        command=_command(finding, summary),
+        rates=rates(summary.models, known, made),
+    )
+
+
+def _knows(classifier: str, found: tuple[Item, ItemResult] | None) -> bool:
+    return found is not None and all(
+        classifier in said for said in (found[1].predictions, found[1].original_predictions)
+    )
+
+
+def _pair(finding: Finding, pair: FindingPair, made: Made, album: Album, run: str) -> ShownPair:
+    item, result = made[pair.edit]
+    control = made.get(pair.control or "")
+    said = control[1].predictions.get(finding.classifier) if control else None
+    return ShownPair(
+        item=item.id,
+        label=item.label,
+        before=album.original(item.source_image),
+        after=album.generated(result.image, run=run, item=item.id),
+        caption=mark(result.caption, result.removed),
+        edited_caption=mark(result.edited_caption or result.caption, result.added),
+        answer_before=Answer.of(result.original_predictions[finding.classifier]),
+        answer_after=Answer.of(result.predictions[finding.classifier]),
+        control="" if said is None else Answer.of(said).text,
+    )
+
+
+def _confidence(finding: Finding, pairs: Sequence[FindingPair], made: Made) -> str:
+    """Mean p(true class) before and after the change, and of the controls."""
+    if not pairs:
+        return ""
+    name, results = finding.classifier, [made[pair.edit][1] for pair in pairs]
+    before = percent(fmean(result.original_predictions[name].p_true for result in results))
+    after = percent(fmean(result.predictions[name].p_true for result in results))
+    said = f"Confidence in “{finding.object_class}” goes from {before} to {after} on average"
+    controls = [made[key][1].predictions for pair in pairs if (key := pair.control or "") in made]
+    known = [predictions[name].p_true for predictions in controls if name in predictions]
+    said += f"; redrawn without the change, it is {percent(fmean(known))}." if known else "."
+    return said.replace(" %", "\u00a0%")
+
+
+def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
+    """The test behind a finding, with its interval, or why there was none."""
+    tested = finding.confirmed
+    if tested is None:
+        insight = _insight(finding, insights)
+        told = [insight.sentence] if insight is not None else []
+        screened = finding.screened
+        fall = f"{signed(-screened.loss, 2)} on {screened.n_sources} images"
+        return [
+            *told,
+            f"Change of confidence beyond the control of the same image: {fall}. It was chosen because it is "
+            "large, so the true change is probably smaller.",
+        ]
+    stopped = " The test stopped early: its first pairs showed too little." if tested.stopped else ""
+    lost = ", ".join(f"{number} {reason}" for reason, number in tested.dropped.items())
+    left_out = f" (left out: {lost})" if lost else ""
+    return [
+        f"Tested on images that the search did not use, each with a control of its own: a loss of "
+        f"{in_words(tested.loss)}, {p_in_words(tested.p)}, {p_in_words(tested.p_adjusted)} after Holm's "
+        f"correction over {tested.family_size} changes.{stopped}",
+        f"{tested.loss.n} of {tested.planned} planned pairs were kept{left_out}.",
+    ]
+
+
+def _command(finding: Finding, summary: StressTestSummary) -> str | None:
+    """The command that makes the same change in every image, as far as one exists."""
+    same = _insight(finding, summary.insights)
+    if same is None:
+        return None
+    return f"faultline apply {summary.run_id} --insight {summary.insights.index(same) + 1}"
+
+
+def _insight(finding: Finding, insights: Sequence[Insight]) -> Insight | None:
+    return next((insight for insight in insights if _change(insight) == _change(finding)), None)
+
+
+def _change(said: Finding | Insight) -> tuple[str, ...]:
+    return said.classifier, said.object_class, said.edit_type, said.removed, said.added
+
+
+def rates(models: Mapping[str, object], pairs: Sequence[FindingPair], made: Made) -> dict[str, Rate]:
+    """Each model's rate over the edits of a finding, where it has answered them."""
+    results = [made[pair.edit][1] for pair in pairs]
+    found = {name: [_flips(result, name) for result in results] for name in models}
+    known = {name: [flip for flip in flips if flip is not None] for name, flips in found.items()}
+    return {name: Rate(sum(flips), len(flips)) for name, flips in known.items() if flips}
+
+
+def _flips(result: ItemResult, name: str) -> bool | None:
+    before, after = result.original_predictions.get(name), result.predictions.get(name)
+    if before is None or after is None:
+        return None
+    return before.rank_true == 1 and after.rank_true > 1

@@ -1,0 +1,108 @@
+"""The run in words: a headline, a line on each classifier, and what was tested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from faultline_core.contract.findings import ClassifierVerdict, Finding, FindingState
+from faultline_core.contract.stress_tests import Insight, InterventionSummary
+from faultline_gateway.methods.stress_test.summary.verdict import STATES
+
+_MOST_CHOSEN = 8
+
+
+def verdict_text(
+    verdicts: Sequence[ClassifierVerdict],
+    findings: Sequence[Finding],
+    insights: Sequence[Insight],
+    counts: Mapping[str, int],
+    interventions: Sequence[InterventionSummary] = (),
+    *,
+    proposed: bool = True,
+) -> str:
+    """Write the headline and one line for each classifier, then what was tested.
+
+    ``verdicts`` is empty where no proposed edit was kept. The user's own edits come last; a run that has
+    ``proposed`` no others gets no other line.
+    """
+    if verdicts:
+        lines = [headline(verdicts), *(verdict.sentence for verdict in verdicts)]
+        lines.append(what_was_tested(findings, insights))
+    elif not any(summary.kept for summary in interventions):
+        return (
+            f"No verdict: no edit of {counts['planned']} planned items survived with its control, "
+            "so this run says nothing about these classifiers."
+        )
+    else:
+        lines = ["No proposed edit survived with its control."] if proposed else []
+    lines += _chosen(interventions)
+    unfinished = counts["failed"] + counts["cancelled"] + counts.get("pending", 0)
+    if unfinished:
+        lines.append(
+            f"{unfinished} of {counts['planned']} planned items failed, were cancelled or are not done; "
+            "the figures do not include them."
+        )
+    return "\n".join(lines)
+
+
+def _chosen(interventions: Sequence[InterventionSummary]) -> list[str]:
+    """The effects of the user's own edits: all if there are few, otherwise those that were shown."""
+    sentences = [
+        (sentence, model.significant)
+        for summary in interventions
+        for sentence, model in zip(summary.sentences, summary.models.values(), strict=True)
+    ]
+    if len(sentences) <= _MOST_CHOSEN:
+        return [sentence for sentence, _ in sentences]
+    shown = [sentence for sentence, significant in sentences if significant]
+    rest = len(sentences) - len(shown)
+    return [*shown, f"No drop was shown for {rest} of {len(sentences)} pairs of classifier and chosen edit."]
+
+
+def headline(verdicts: Sequence[ClassifierVerdict]) -> str:
+    """The run in one sentence."""
+    states = [verdict.state for verdict in verdicts]
+    if not states:
+        return "No classifier was tested."
+    worst = min(states, key=STATES.index)
+    number, of = states.count(worst), len(states)
+    if of == 1:
+        return _ALONE[worst]
+    many = f"All {of} models" if number == of else f"{number} of {of} models"
+    verb = number != 1
+    return {
+        "breaks": f"{many} {'break' if verb else 'breaks'} when one thing in the image changes.",
+        "suspected": f"{many} {'look' if verb else 'looks'} fooled by something other than the object.",
+        "test-unfit": f"{many} cannot be tested: editing alone changes too many answers.",
+        "cannot-tell": f"{many} could not be judged: too few images.",
+        "holds": f"{many} {'hold' if verb else 'holds'}.",
+    }[worst]
+
+
+_ALONE: dict[FindingState, str] = {
+    "breaks": "The model breaks when one thing in the image changes.",
+    "suspected": "The model looks fooled by something other than the object.",
+    "test-unfit": "The test is unfit: editing alone changes too many answers.",
+    "cannot-tell": "The model could not be judged: too few images.",
+    "holds": "The model holds.",
+}
+
+
+def what_was_tested(findings: Sequence[Finding], insights: Sequence[Insight]) -> str:
+    """What was tested: the second line of the report."""
+    tested = [finding for finding in findings if finding.confirmed is not None]
+    if tested:
+        shown = sum(finding.state == "breaks" for finding in tested)
+        return f"{shown} of {len(tested)} changes were proven on images that the search did not use."
+    if any(insight.significant for insight in insights):
+        shown = sum(insight.significant for insight in insights)
+        return f"{shown} change{'s were' if shown != 1 else ' was'} shown to hurt beyond the controls."
+    family = max((insight.family_size for insight in insights), default=0)
+    if family:
+        return f"None of {family} tested changes of words was shown to hurt beyond the controls."
+    if insights:
+        largest = max(insight.n_sources for insight in insights)
+        needed = min((insight.sources_needed for insight in insights if insight.sources_needed), default=None)
+        takes = f", a test takes {needed}" if needed else ""
+        return f"No change of words could be tested: the largest group has {largest} sources{takes}."
+    return "No change of words lowers p(true class) on three or more sources of a class."

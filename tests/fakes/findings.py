@@ -1,0 +1,47 @@
+"""Findings made by hand, for tests of verdicts and reports."""
+
+from __future__ import annotations
+
+from faultline_core.contract.findings import Confirmed, Finding, FindingPair, Screened
+from faultline_core.types import Estimate
+
+
+def a_finding(**changes: object) -> Finding:
+    """A suspicion: leaning takes sleds on snow for boats, 4 of 4 images."""
+    known: dict[str, object] = {
+        "number": 1,
+        "state": "suspected",
+        "classifier": "leaning",
+        "object_class": "sled",
+        "edit_type": "background",
+        "removed": "grass",
+        "added": "snow",
+        "taken_for": "boat",
+        "flipped": 4,
+        "of": 4,
+        "screened": Screened(loss=0.7, n_sources=4, n_images=4, flipped=4),
+        "confirmed": None,
+        "pairs": [],
+        "sentence": "leaning takes “sled” for “boat” when “grass” becomes “snow”: 4 of 4 images.",
+    }
+    return Finding.model_validate({**known, **changes})
+
+
+def a_confirmation(**changes: object) -> Confirmed:
+    """A test of 12 pairs that shows the change."""
+    known: dict[str, object] = {
+        "loss": Estimate(estimate=0.62, low=0.41, high=0.78, n=12),
+        "planned": 14,
+        "dropped": {"gate-direction": 2},
+        "stopped": False,
+        "p": 0.0005,
+        "p_adjusted": 0.002,
+        "family_size": 4,
+        "flipped": 10,
+    }
+    return Confirmed.model_validate({**known, **changes})
+
+
+def a_pair(edit: str, control: str | None = None, *, loss: float = 0.7) -> FindingPair:
+    """One pair of items."""
+    return FindingPair(source="source", control=control, edit=edit, loss=loss, answer="boat")

@@ -1,0 +1,122 @@
+"""The first screen of a benchmark: its headline, the pairs of its hardest shift, bars and models."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from fakes.benchmark_answers import a_benchmark_summary
+from fakes.pages import text_of
+from fakes.reported_benchmarks import MODELS, read_image, reported_benchmark, reported_summary
+from faultline_core.contract.shift_benchmark_summary import EffectSummary, ShiftBenchmarkSummary
+from faultline_gateway.methods.shift_benchmark.report.first_screen import (
+    SHOWN_PAIRS,
+    bars,
+    hardest_shift,
+    headline,
+    model_cells,
+    strip,
+)
+from faultline_gateway.methods.shift_benchmark.report.grid import Grid, grids
+from faultline_gateway.methods.shift_benchmark.report.report import render
+from faultline_gateway.reports.images import Album
+
+
+def changed(**effects: EffectSummary | None) -> ShiftBenchmarkSummary:
+    """The reported benchmark with other effects of some shifts, named with an underscore for a space."""
+    summary = reported_summary()
+    name, source = next(iter(summary.image_sources.items()))
+    shifts = {
+        shift: found.model_copy(update={"effect": effects[key]})
+        if (key := shift.replace(" ", "_")) in effects
+        else found
+        for shift, found in source.shifts.items()
+    }
+    return summary.model_copy(update={"image_sources": {name: source.model_copy(update={"shifts": shifts})}})
+
+
+def effect_of(shift: str) -> EffectSummary:
+    source = next(iter(reported_summary().image_sources.values()))
+    effect = source.shifts[shift].effect
+    assert effect is not None
+    return effect
+
+
+@cache
+def made_grids() -> tuple[Grid, ...]:
+    made = reported_benchmark()
+    return tuple(grids(reported_summary(), made.items, Album(read_image), run="run"))
+
+
+def test_the_headline_counts_the_models_that_lose_most_on_the_hardest_shift() -> None:
+    assert hardest_shift(reported_summary()) == "in the snow"
+    assert headline(reported_summary()) == f"All {len(MODELS)} models lose most on “in the snow”: 39 points."
+
+
+def test_a_shift_that_is_the_worst_of_few_models_is_told_by_its_mean() -> None:
+    snow, night = effect_of("in the snow"), effect_of("at night")
+    swapped = {
+        name: night.models[name].model_copy(update={"drop": snow.models[name].drop}) for name in MODELS
+    }
+    harmless = snow.model_copy(update={"models": dict(night.models)})
+    told = headline(changed(in_the_snow=harmless, at_night=night.model_copy(update={"models": swapped})))
+    assert told == f"“in the snow” costs most: 39 points of accuracy, averaged over {len(MODELS)} models."
+
+
+def test_one_model_is_told_in_the_singular() -> None:
+    only = {MODELS[0]: effect_of("in the snow").models[MODELS[0]]}
+    alone = effect_of("in the snow").model_copy(update={"models": only})
+    told = headline(changed(in_the_snow=alone, at_night=None, pencil_sketch=None))
+    assert told == "The model loses most on “in the snow”: 39 points."
+
+
+def test_without_a_shown_shift_the_headline_claims_nothing() -> None:
+    unsure = effect_of("in the snow").model_copy(update={"p_adjusted": 0.5})
+    told = changed(in_the_snow=unsure, at_night=None, pencil_sketch=None)
+    assert headline(told) == "None of 1 shifts is shown to cost the models anything."
+    assert hardest_shift(told) is None
+    assert headline(changed(in_the_snow=None, at_night=None, pencil_sketch=None)).startswith(
+        "No shift could be"
+    )
+    nothing = a_benchmark_summary(image_sources={})
+    assert headline(nothing) == "This benchmark has no image source."
+    assert (bars(nothing), strip(nothing, [])) == ([], ("", []))
+
+
+def test_the_strip_shows_kept_pairs_of_the_hardest_shift_class_by_class() -> None:
+    shift, pairs = strip(reported_summary(), made_grids())
+    assert shift == "in the snow"
+    assert 0 < len(pairs) <= SHOWN_PAIRS
+    assert len({pair.class_name for pair in pairs[:3]}) == 3
+    assert {thumb.verdict for pair in pairs for thumb in (pair.base, pair.shifted)} == {"kept"}
+
+
+def test_bars_are_ranked_and_told_apart_from_what_the_generator_costs() -> None:
+    found = bars(reported_summary())
+    assert [bar.shift for bar in found] == ["in the snow", "at night", "pencil sketch"]
+    assert max(max(bar.width, bar.alone) for bar in found) == 100.0
+    assert (found[0].points, found[0].sure, found[0].note) == ("−39", True, "")
+    assert found[1].alone > found[1].width
+    assert found[1].note == "the generator alone costs more"
+
+
+def test_models_are_shaded_by_what_they_lose_the_worst_first() -> None:
+    cells = model_cells(reported_summary())
+    lowest = [min(cell.value for cell in row.values() if cell) for row in cells.values()]
+    assert lowest == sorted(lowest)
+    first = next(iter(cells.values()))["in the snow"]
+    assert first is not None
+    assert first.level == 3
+
+
+@pytest.mark.parametrize("part", ["verdict", "ranking", "compare", "images", "trust", "method", "reproduce"])
+def test_the_report_has_its_parts_in_order(part: str) -> None:
+    made = reported_benchmark()
+    html = render(reported_summary(), made.run, made.items, read_image)
+    places = [
+        html.index(f'id="{name}"') for name in ("verdict", "ranking", "compare", "images", "trust", "method")
+    ]
+    assert places == sorted(places)
+    assert f'id="{part}"' in html
+    assert "same class, same seed" in text_of(html)

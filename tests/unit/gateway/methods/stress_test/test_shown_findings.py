@@ -1,0 +1,231 @@
+"""Findings in the report: cards of a run of two stages, every model's rate, and files to hand on."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import re
+
+import pytest
+
+from fakes.findings import a_confirmation, a_finding, a_pair
+from fakes.pages import text_of
+from fakes.recorder import recorded_run
+from fakes.results import Ledgered, fake_config
+from faultline_core.contract.findings import Finding
+from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_gateway.methods.stress_test.report.downloads import findings_csv, report_md
+from faultline_gateway.methods.stress_test.report.findings import Rate, rates
+from faultline_gateway.methods.stress_test.report.report import render
+from faultline_gateway.methods.stress_test.report.tables import class_rows, kind_rows, model_rows
+from faultline_gateway.methods.stress_test.report.trust import trust
+from faultline_gateway.methods.stress_test.summary.evidence import Evidence
+from faultline_gateway.methods.stress_test.summary.headline import verdict_text
+from faultline_gateway.methods.stress_test.summary.hints import as_findings
+from faultline_gateway.methods.stress_test.summary.summary import summarize
+from faultline_gateway.methods.stress_test.summary.verdict import classifier_verdicts
+
+SHAKEN = {"steady": 0.9, "leaning": 0.2}
+
+
+def shaken(number: int = 4) -> Ledgered:
+    ledgered = Ledgered()
+    ledgered.stress([f"source-{index}" for index in range(number)], {"background": SHAKEN})
+    return ledgered
+
+
+def pairs(ledgered: Ledgered) -> list[tuple[str, str]]:
+    """Edit and placebo of each source."""
+    edits = {item.item_group: item.id for item in ledgered.items if item.kind == "edit"}
+    placebos = {item.item_group: item.id for item in ledgered.items if item.kind == "placebo"}
+    return [(edit, placebos[source]) for source, edit in edits.items()]
+
+
+def with_findings(ledgered: Ledgered, *findings: Finding) -> StressTestSummary:
+    made = summarize(recorded_run(fake_config(), ledgered.items), ledgered.items)
+    verdicts = classifier_verdicts(made.models, findings)
+    verdict = verdict_text(verdicts, findings, made.insights, made.counts)
+    return made.model_copy(update={"findings": list(findings), "verdicts": verdicts, "verdict": verdict})
+
+
+def page(ledgered: Ledgered, *findings: Finding) -> str:
+    run = recorded_run(fake_config(), ledgered.items)
+    return render(with_findings(ledgered, *findings), run, ledgered.items, ledgered.world.store.get)
+
+
+def confirmed(ledgered: Ledgered, **changes: object) -> Finding:
+    known = [a_pair(edit, placebo) for edit, placebo in pairs(ledgered)]
+    return a_finding(state="breaks", confirmed=a_confirmation(), pairs=known, **changes)
+
+
+def test_a_confirmed_finding_opens_the_report_with_its_pairs_and_its_test() -> None:
+    ledgered = shaken()
+    html = page(ledgered, confirmed(ledgered, flipped=10, of=12))
+    text = text_of(html)
+    assert "1 of 2 models breaks when one thing in the image changes." in text
+    assert "1 of 1 changes were proven on images that the search did not use." in text
+    assert "✗ breaks 10 of 12" in text
+    assert "a loss of 0.62 (95 % interval 0.41 to 0.78, n=12), p < 0.001, p = 0.002 after Holm's" in text
+    assert "12 of 14 planned pairs were kept (left out: 2 gate-direction)." in text
+    assert 'href="#finding-1"' in html
+    assert html.index('class="photo"') < html.index("How sure is this?")
+
+
+def test_a_test_that_stopped_says_so() -> None:
+    ledgered = shaken()
+    finding = a_finding(state="cannot-tell", confirmed=a_confirmation(stopped=True, dropped={}))
+    text = text_of(page(ledgered, finding))
+    assert "The test stopped early: its first pairs showed too little." in text
+    assert "12 of 14 planned pairs were kept." in text
+    assert "– can't tell" in text
+
+
+def test_a_finding_whose_images_are_gone_is_still_told() -> None:
+    ledgered = shaken()
+    html = page(ledgered, a_finding(pairs=[a_pair("lost", "lost too")]))
+    assert a_finding().sentence in text_of(html)
+    assert "The hardest of 4 edits" in text_of(html)
+
+
+def test_a_run_without_a_finding_opens_with_its_hardest_edit() -> None:
+    ledgered = Ledgered()
+    weaker = {"steady": 0.9, "leaning": 0.88}
+    ledgered.stress([f"source-{index}" for index in range(60)], {"background": weaker})
+    summary = summarize(recorded_run(fake_config(), ledgered.items), ledgered.items)
+    assert [verdict.state for verdict in summary.verdicts] == ["holds", "holds"]
+    html = render(
+        summary, recorded_run(fake_config(), ledgered.items), ledgered.items, ledgered.world.store.get
+    )
+    text = text_of(html)
+    assert text.index("All 2 models hold.") < text.index("The hardest of 60 edits") < text.index("✓ holds")
+    places = re.findall(r' id="([^"]+)"', html)
+    assert len(set(places)) == len(places)
+
+
+def test_a_hint_of_similar_changes_shows_all_of_them() -> None:
+    ledgered = shaken(3)
+    made = summarize(recorded_run(fake_config(), ledgered.items), ledgered.items)
+    members = [item.id for item in ledgered.items if item.kind == "edit"]
+    cluster = made.insights[0].model_copy(update={"cluster_size": 2, "cluster_items": members[:2]})
+    [finding] = as_findings([cluster], [Evidence.of(ledgered.items, "leaning")])
+    assert sorted(pair.edit for pair in finding.pairs) == sorted(members[:2])
+
+
+def test_confidence_is_told_before_after_and_on_the_control() -> None:
+    ledgered = shaken()
+    text = text_of(page(ledgered, confirmed(ledgered))).replace("\u00a0", " ")
+    assert (
+        "Confidence in “sled” goes from 90 % to 20 % on average; redrawn without the change, it is 90 %."
+        in text
+    )
+    bare = confirmed(ledgered).model_copy(update={"pairs": [a_pair(pairs(ledgered)[0][0])]})
+    assert "goes from 90 % to 20 % on average." in text_of(page(ledgered, bare)).replace("\u00a0", " ")
+
+
+def test_every_model_is_compared_on_the_same_edits() -> None:
+    ledgered = shaken(3)
+    made = {item.id: (item, item.result) for item in ledgered.items if item.result is not None}
+    known = [a_pair(edit) for edit, _ in pairs(ledgered)]
+    assert rates({"steady": None, "leaning": None, "absent": None}, known, made) == {
+        "steady": Rate(0, 3),
+        "leaning": Rate(3, 3),
+    }
+    assert "0 of 3 3 of 3" in text_of(page(ledgered, confirmed(ledgered)).split('id="compare"')[1])
+
+
+@pytest.mark.parametrize(("flipped", "level"), [(0, 0), (1, 1), (3, 2), (6, 3)])
+def test_a_rate_is_shaded_by_thirds(flipped: int, level: int) -> None:
+    assert Rate(flipped, 6).level == level
+
+
+def test_findings_beyond_the_ninth_are_listed_in_words() -> None:
+    ledgered = shaken()
+    many = [confirmed(ledgered, number=number, object_class=f"class {number}") for number in range(1, 12)]
+    html = page(ledgered, *many)
+    assert html.count('class="card finding"') == 9
+    assert html.count("<li>") == 2
+    places = re.findall(r' id="([^"]+)"', html)
+    assert len(set(places)) == len(places)
+
+
+def test_shades_follow_the_size_of_a_loss_and_not_its_interval() -> None:
+    made = summarize(recorded_run(fake_config(), shaken(20).items), shaken(20).items)
+    [row] = class_rows(made)
+    steady, leaning = row.cells["steady"], row.cells["leaning"]
+    assert steady is not None
+    assert leaning is not None
+    assert (steady.text, steady.level) == ("0", 0)
+    assert (leaning.text, leaning.level) == ("−100", 3)
+    titles = [row.title for row in kind_rows(made)]
+    assert titles[0] == "background"
+    assert titles[-2:] == ["reconstruction", "placebo"]
+
+
+def test_the_table_of_models_names_the_class_that_loses_most() -> None:
+    leaning, steady = model_rows(summarize(recorded_run(fake_config(), shaken().items), shaken().items))
+    assert (leaning.name, leaning.right, leaning.worst) == ("leaning", "100 % → 0 %", "sled 100 % → 0 %")
+    assert (steady.name, steady.worst) == ("steady", "–")
+
+
+def test_quiet_controls_are_trusted_and_loud_ones_are_not() -> None:
+    quiet = trust(summarize(recorded_run(fake_config(), shaken().items), shaken().items))
+    assert quiet.good
+    assert "✓" in quiet.badge
+    assert quiet.text.startswith("Redrawing alone changes 0 % of the answers at most; a change of wording")
+    loud = Ledgered()
+    loud.add("a", "reconstruction", after=SHAKEN)
+    loud.add("a", edit_type="background", after=SHAKEN)
+    told = trust(summarize(recorded_run(fake_config(), loud.items), loud.items))
+    assert not told.good
+    assert "no placebo was kept" in told.text
+
+
+def test_a_run_without_controls_or_edits_is_not_trusted() -> None:
+    empty = Ledgered()
+    empty.add("a", edit_type="background", state="failed", code="x", result=None)
+    told = trust(summarize(recorded_run(fake_config(), empty.items), empty.items))
+    assert not told.good
+    assert "no image was redrawn as a control" in told.text.lower()
+
+
+def test_findings_are_handed_on_as_csv() -> None:
+    ledgered = shaken()
+    rows = list(csv.DictReader(io.StringIO(findings_csv([confirmed(ledgered), a_finding(number=2)]))))
+    assert [(row["number"], row["state"], row["confirmed_loss"]) for row in rows] == [
+        ("1", "breaks", "0.62"),
+        ("2", "suspected", ""),
+    ]
+    assert rows[0]["sentence"] == a_finding().sentence
+
+
+def test_a_spreadsheet_reads_no_formula() -> None:
+    [row] = csv.DictReader(io.StringIO(findings_csv([a_finding(added="=1+1", taken_for=None)])))
+    assert (row["added"], row["taken_for"]) == ("'=1+1", "")
+
+
+def test_the_first_screen_is_handed_on_as_markdown() -> None:
+    ledgered = shaken()
+    finding = confirmed(ledgered)
+    made = report_md(with_findings(ledgered, finding), [finding])
+    assert made.startswith("# 1 of 2 models breaks when one thing in the image changes.\n")
+    assert (
+        "| leaning | ✗ breaks | takes “sled” for “boat” when “grass” becomes “snow”: 4 of 4 images." in made
+    )
+    assert "1. ✗ breaks: leaning takes" in made
+    evil = a_finding(sentence="<script>|*")
+    assert "\\<script\\>\\|\\*" in report_md(with_findings(ledgered, evil), [evil])
+
+
+def test_a_run_without_verdicts_has_its_lines_in_markdown() -> None:
+    ledgered = Ledgered()
+    ledgered.add("a", edit_type="background", state="failed", code="x", result=None)
+    made = summarize(recorded_run(fake_config(), ledgered.items), ledgered.items)
+    assert report_md(made, []).startswith("# No verdict: no edit of 1 planned items survived")
+
+
+def test_the_report_holds_both_files() -> None:
+    html = page(shaken(), a_finding())
+    files = dict(re.findall(r'download="([^"]+)" href="data:[^,]+,([^"]+)"', html))
+    assert set(files) == {"findings.csv", "report.md"}
+    assert base64.b64decode(files["findings.csv"]).decode().startswith("number,state,classifier,class")
