@@ -14,10 +14,22 @@ EditType = Literal["subject", "object", "background", "adjective", "domain"]
 PerturbationType = Literal["subject", "object", "background", "adjective", "domain", "placebo"]
 """What the perturber can be asked for: an edit type, or a placebo (wording changed, meaning kept)."""
 
-ItemKind = Literal["edit", "reconstruction", "placebo", "lance-r", "intervention", "token", "image"]
+ItemKind = Literal[
+    "edit",
+    "reconstruction",
+    "placebo",
+    "lance-r",
+    "intervention",
+    "caption",
+    "confirmation",
+    "token",
+    "image",
+]
 """What one item of a run makes.
 
 ``lance-r`` is LANCE's random baseline (section 4.1), ``intervention`` an edit that the user chose;
+``caption`` is the caption of a source image that is kept for confirmation, ``confirmation`` an edit of it by
+a change of words that the run's screen chose;
 ``token`` is a class of a dataset interface learned as one token, ``image`` one of a shift benchmark.
 """
 

@@ -1,0 +1,319 @@
+"""The findings of a stress test: what the screen suspects, and what tests on fresh images say of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from faultline_core.contract.confirmation import ConfirmationSummary
+from faultline_core.contract.findings import (
+    Confirmed,
+    Finding,
+    FindingPair,
+    FindingState,
+    Screened,
+    WordingCount,
+)
+from faultline_core.contract.runs import Item, Run
+from faultline_core.contract.stress_tests import StressTestConfig
+from faultline_core.statistics.bootstrap import mean_by_source
+from faultline_core.stress_test.confirmation import (
+    MARGIN,
+    ConfirmationTest,
+    confirm,
+    is_futile,
+)
+from faultline_core.stress_test.screening import LEAST_LOSS, LEVEL, rank_candidates
+from faultline_core.types import FINAL_RUN_STATES, Estimate
+from faultline_gateway.methods.stress_test.fresh_pairs import (
+    ChosenChange,
+    FreshPair,
+    chosen_changes,
+    fresh_placebos,
+    suspicions,
+)
+from faultline_gateway.methods.stress_test.observations import Observation, answer, observe
+from faultline_gateway.methods.stress_test.screen import ScreenedGroup, Suspicion, screened_groups
+from faultline_gateway.methods.stress_test.stages import LOOK_STAGE
+from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from faultline_gateway.methods.stress_test.summary.finding_sentences import finding_sentence
+
+LEAST_SOURCES = 3
+"""Sources that a suspicion takes; fewer may be an accident of one image."""
+
+_SUREST_FIRST: Mapping[FindingState, int] = {
+    "breaks": 0,
+    "suspected": 1,
+    "cannot-tell": 2,
+    "holds": 3,
+    "test-unfit": 4,
+}
+
+
+def find(
+    run: Run, items: Iterable[Item], config: StressTestConfig, estimator: LanceEstimator
+) -> tuple[list[Finding], ConfirmationSummary | None]:
+    """Return the findings, the surest first, and what the confirmation did.
+
+    A test is stated once the run has ended: before that, what it tests is at most a suspicion, so that no
+    one stops a run at the moment at which it pleases.
+    """
+    seen = observe(items)
+    groups = screened_groups(seen, config.request.classifiers)
+    changes = chosen_changes(seen)
+    tested = suspicions(changes) if run.state in FINAL_RUN_STATES else []
+    drafts = _tested(tested, groups, seen, estimator)
+    for candidate in rank_candidates(group.candidate for group in groups.values()):
+        draft = _suspected(groups[candidate.classifier, candidate.change], estimator)
+        told = any(
+            known[0] == candidate.classifier and known[1].overlaps(candidate.change) for known, _ in tested
+        )
+        if draft is not None and not told:
+            drafts.append(draft)
+    drafts.sort(key=lambda draft: (_SUREST_FIRST[draft.state], -draft.loss, draft.classifier, draft.words))
+    findings = [draft.finding(number) for number, draft in enumerate(drafts, start=1)]
+    return findings, _confirmation(run, config, seen, len(suspicions(changes)))
+
+
+def _confirmation(
+    run: Run, config: StressTestConfig, seen: Sequence[Observation], hypotheses: int
+) -> ConfirmationSummary | None:
+    plan = config.confirmation
+    if plan is None:
+        return None
+    reason = plan.reason
+    if reason is None and not hypotheses and run.state in FINAL_RUN_STATES:
+        reason = (
+            f"no change cost a classifier {LEAST_LOSS:g} or more in the screen and applies to enough of the "
+            "images that were kept"
+        )
+    return ConfirmationSummary(
+        **plan.model_dump(exclude={"reason"}),
+        reason=reason,
+        hypotheses=hypotheses,
+        items=sum(each.stage > 1 for each in seen),
+        level=LEVEL,
+        least_loss=LEAST_LOSS,
+        margin=MARGIN,
+    )
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A control and an edit of one source, as one classifier sees them."""
+
+    control: Observation | None
+    edit: Observation
+    loss: float
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A finding before it has its number; ``loss`` is the one to sort by."""
+
+    state: FindingState
+    classifier: str
+    object_class: str
+    edit_type: str
+    words: tuple[str, str]
+    screened: Screened
+    confirmed: Confirmed | None
+    pairs: Sequence[_Pair]
+
+    @property
+    def loss(self) -> float:
+        if self.confirmed is None or self.confirmed.loss.estimate is None:
+            return self.screened.loss
+        return self.confirmed.loss.estimate
+
+    def finding(self, number: int) -> Finding:
+        """Return the finding, its images in order of their distance from the median loss."""
+        pairs = sorted(self.pairs, key=self._from_median)
+        wrong = Counter(
+            said for pair in pairs if (said := self._answer(pair.edit)) not in ("", self.object_class)
+        )
+        taken_for = min(wrong, key=lambda name: (-wrong[name], name), default=None)
+        flipped = sum(self._flips(pair) for pair in pairs)
+        removed, added = self.words
+        return Finding(
+            number=number,
+            state=self.state,
+            classifier=self.classifier,
+            object_class=self.object_class,
+            edit_type=self.edit_type,
+            removed=removed,
+            added=added,
+            wordings=_wordings(pair.edit for pair in pairs),
+            taken_for=taken_for,
+            flipped=flipped,
+            of=len(pairs),
+            screened=self.screened,
+            confirmed=self.confirmed,
+            pairs=[self._pair(pair) for pair in pairs],
+            sentence=finding_sentence(
+                self.state,
+                classifier=self.classifier,
+                object_class=self.object_class,
+                removed=removed,
+                added=added,
+                taken_for=taken_for if flipped else None,
+                flipped=flipped,
+                of=len(pairs),
+            ),
+        )
+
+    def _from_median(self, pair: _Pair) -> tuple[float, str]:
+        return abs(pair.loss - float(np.median([each.loss for each in self.pairs]))), pair.edit.id
+
+    def _answer(self, image: Observation) -> str:
+        return answer(image.after[self.classifier])
+
+    def _flips(self, pair: _Pair) -> bool:
+        return flips(pair.control, pair.edit, self.classifier)
+
+    def _pair(self, pair: _Pair) -> FindingPair:
+        return FindingPair(
+            source=pair.edit.source,
+            control=None if pair.control is None else pair.control.id,
+            edit=pair.edit.id,
+            loss=pair.loss,
+            answer=self._answer(pair.edit),
+        )
+
+
+def flips(control: Observation | None, edit: Observation, classifier: str) -> bool:
+    """Whether the control is answered rightly and the edit is not."""
+    if control is None:
+        return False
+    return control.after[classifier].rank_true == 1 < edit.after[classifier].rank_true
+
+
+def _wordings(edits: Iterable[Observation]) -> list[WordingCount]:
+    counted = Counter((edit.removed, edit.added) for edit in edits)
+    ordered = sorted(counted, key=lambda words: (-counted[words], words))
+    return [WordingCount(removed=words[0], added=words[1], n=counted[words]) for words in ordered]
+
+
+def _tested(
+    hypotheses: Sequence[tuple[Suspicion, ChosenChange]],
+    groups: Mapping[Suspicion, ScreenedGroup],
+    seen: Sequence[Observation],
+    estimator: LanceEstimator,
+) -> list[_Draft]:
+    """Test every hypothesis on its fresh pairs, corrected over all of them."""
+    placebos = fresh_placebos(seen)
+    all_placebos = [each for each in seen if each.kind == "placebo" and each.stage > 1]
+    pairs = [each.pairs(classifier, placebos) for (classifier, _), each in hypotheses]
+    stopped = [
+        is_futile([pair.loss for pair in each.of_stage(LOOK_STAGE).pairs(classifier, placebos)])
+        for (classifier, _), each in hypotheses
+    ]
+    figures = [_figure(suspicion) for suspicion, _ in hypotheses]
+    tests = confirm(
+        [[pair.loss for pair in found] for found in pairs],
+        stopped,
+        [estimator.generator(f"{figure}/p") for figure in figures],
+    )
+    drafts: list[_Draft] = []
+    for (suspicion, each), found, test, figure in zip(hypotheses, pairs, tests, figures, strict=True):
+        loss = estimator.mean(figure, ((pair.edit.source, pair.loss) for pair in found))
+        group = groups.get(suspicion)
+        confirmed = Confirmed(
+            loss=loss,
+            planned=len(each.edits),
+            dropped=each.dropped(all_placebos),
+            stopped=test.stopped,
+            p=test.p,
+            p_adjusted=test.p_adjusted,
+            family_size=len(tests),
+            flipped=sum(flips(pair.placebo, pair.edit, suspicion[0]) for pair in found),
+        )
+        suspect = group is not None and _is_suspect(group, estimator)
+        drafts.append(_draft(suspicion, group, _state(test, loss, suspect=suspect), confirmed, found))
+    return drafts
+
+
+def _state(test: ConfirmationTest, loss: Estimate, *, suspect: bool) -> FindingState:
+    if test.confirmed:
+        return "breaks"
+    if not test.n:
+        # Nothing of it was kept, so nothing was tested: it stands where the screen left it.
+        return "suspected" if suspect else "cannot-tell"
+    return "holds" if loss.high is not None and loss.high < MARGIN else "cannot-tell"
+
+
+def _draft(
+    suspicion: Suspicion,
+    group: ScreenedGroup | None,
+    state: FindingState,
+    confirmed: Confirmed,
+    found: Sequence[FreshPair],
+) -> _Draft:
+    classifier, change = suspicion
+    words = (change.removed, change.added) if group is None else (group.removed, group.added)
+    screened = _screened(group)
+    pairs = [_Pair(pair.placebo, pair.edit, pair.loss) for pair in found]
+    object_class, edit_type = change.object_class, change.edit_type
+    return _Draft(state, classifier, object_class, edit_type, words, screened, confirmed, pairs)
+
+
+def _figure(suspicion: Suspicion) -> str:
+    classifier, change = suspicion
+    words = [classifier, change.object_class, change.edit_type, change.removed, change.added]
+    return "finding/" + "/".join(words)
+
+
+def _screened(group: ScreenedGroup | None) -> Screened:
+    if group is None:
+        return Screened(loss=0.0, n_sources=0, n_images=0, flipped=0)
+    candidate, pairs = group.candidate, group.pairs
+    turned = {edit.source for edit, control in pairs if flips(control, edit, group.classifier)}
+    return Screened(loss=candidate.loss, n_sources=candidate.n, n_images=len(pairs), flipped=len(turned))
+
+
+def _is_suspect(group: ScreenedGroup, estimator: LanceEstimator) -> bool:
+    """Whether the screen alone speaks strongly: three sources, and both intervals clear of what controls do.
+
+    Both the fall from the original and the loss beyond the controls must exclude what is no harm: the first
+    0, the second the least loss of a finding.
+    """
+    candidate = group.candidate
+    if candidate.n < LEAST_SOURCES:
+        return False
+    figure, name = _figure((group.classifier, group.change)), group.classifier
+    beyond = estimator.mean(
+        f"{figure}/screened", ((edit.source, group.loss(edit, control)) for edit, control in group.pairs)
+    )
+    fall = estimator.mean(
+        f"{figure}/fall",
+        ((edit.source, edit.before[name].p_true - edit.after[name].p_true) for edit in group.edits),
+    )
+    return (beyond.low or 0.0) > LEAST_LOSS and (fall.low or 0.0) > 0.0
+
+
+def _suspected(group: ScreenedGroup, estimator: LanceEstimator) -> _Draft | None:
+    """The suspicion that a group of the screen gives rise to, if it does."""
+    if not _is_suspect(group, estimator):
+        return None
+    change, words = group.change, (group.removed, group.added)
+    pairs = [_Pair(control, edit, group.loss(edit, control)) for edit, control in _one_per_source(group)]
+    screened = _screened(group)
+    return _Draft(
+        "suspected", group.classifier, change.object_class, change.edit_type, words, screened, None, pairs
+    )
+
+
+def _one_per_source(group: ScreenedGroup) -> list[tuple[Observation, Observation]]:
+    """Each source's edit that is nearest to its mean loss: ``of`` counts images of sources, not edits."""
+    means = mean_by_source((edit.source, group.loss(edit, control)) for edit, control in group.pairs)
+
+    def distance(pair: tuple[Observation, Observation]) -> tuple[float, str]:
+        return abs(group.loss(*pair) - means[pair[0].source]), pair[0].id
+
+    nearest: dict[str, tuple[Observation, Observation]] = {}
+    for pair in sorted(group.pairs, key=distance):
+        nearest.setdefault(pair[0].source, pair)
+    return list(nearest.values())
