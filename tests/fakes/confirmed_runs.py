@@ -15,6 +15,8 @@ from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from faultline_gateway.methods.stress_test.process import process
 from faultline_gateway.methods.stress_test.stages import next_stage
+from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from faultline_gateway.methods.stress_test.summary.findings import find
 from faultline_gateway.methods.stress_test.summary.summary import summarize
 from faultline_gateway.runs.items import PlannedItem
 from faultline_gateway.services.ports import Services
@@ -67,6 +69,11 @@ class StagedRun:
         while (stage := self.plan_next()) is not None:
             await self.work(stage)
 
+    def findings(self, **changes: object) -> list[Finding]:
+        """The run's findings, without the rest of its summary."""
+        estimator = LanceEstimator(self.config.request.seed)
+        return find(self.run.model_copy(update=changes), self.items, self.config, estimator)[0]
+
     def summary(self, **changes: object) -> StressTestSummary:
         """The run's summary."""
         return summarize(self.run.model_copy(update=changes), self.items)
@@ -77,13 +84,14 @@ class StagedRun:
 
 
 Ports = Callable[[FakeWorld], Services]
+Sources = Callable[[FakeWorld], list[Source]]
 
 
 async def staged_run(
     ports: Ports = fake_services,
     *,
     per_class: int = PER_CLASS,
-    sources: Callable[[FakeWorld], list[Source]] | None = None,
+    sources: Sources | None = None,
     **changes: object,
 ) -> StagedRun:
     """Plan a run that screens and confirms; by default it edits backgrounds alone."""
@@ -95,13 +103,21 @@ async def staged_run(
     return StagedRun(world, config, services, stages=[items])
 
 
-async def finished_run(ports: Ports = fake_services, **changes: object) -> StagedRun:
+async def finished_run(
+    ports: Ports = fake_services,
+    *,
+    per_class: int = PER_CLASS,
+    sources: Sources | None = None,
+    **changes: object,
+) -> StagedRun:
     """The same, worked off."""
-    run = await staged_run(ports, **changes)  # type: ignore[arg-type]
+    run = await staged_run(ports, per_class=per_class, sources=sources, **changes)
     await run.work_off()
     return run
 
 
-def only(findings: list[Finding], state: str) -> list[Finding]:
-    """The findings of a state."""
-    return [finding for finding in findings if finding.state == state]
+async def run_after_screen(ports: Ports = fake_services, **changes: object) -> StagedRun:
+    """The same, with its first stage worked off."""
+    run = await staged_run(ports, **changes)  # type: ignore[arg-type]  # of the request
+    await run.work(run.stages[0])
+    return run

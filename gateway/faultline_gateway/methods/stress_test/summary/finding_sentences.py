@@ -5,6 +5,8 @@ from __future__ import annotations
 from faultline_core.contract.findings import FindingState
 from faultline_core.stress_test.confirmation import MARGIN
 
+MOST_WORDS = 20
+_LONGEST_PHRASE = 6
 _SIBILANTS = ("s", "x", "z", "ch", "sh")
 
 
@@ -31,29 +33,37 @@ def finding_sentence(
         flipped: the images, of ``of``, that the change makes wrong.
         of: the images that were looked at.
     """
-    objects, when = plural(object_class), when_changed(removed, added)
+    objects = plural(object_class)
     images = f"{of} image" if of == 1 else f"{of} images"
+    untested = "" if state == "breaks" else ", not yet tested"
     if state == "holds":
-        return f"{classifier} holds on {objects} {when}: a loss of {MARGIN:.2f} or more is ruled out."
-    if state not in ("breaks", "suspected"):
-        return f"{classifier} on {objects} {when}: {images} cannot tell whether it loses them."
-    told = "" if state == "breaks" else ", not yet tested"
-    if taken_for is None:
-        return f"{classifier} is less sure of {objects} {when}: {images}{told}."
-    return f"{classifier} takes {objects} for {plural(taken_for)} {when}: {flipped} of {images}{told}."
+        frame = f"{classifier} holds on {objects} {{}}: a loss of {MARGIN:.2f} or more is ruled out."
+    elif state not in ("breaks", "suspected"):
+        frame = f"{classifier} on {objects} {{}}: {images} cannot tell whether it loses them."
+    elif taken_for is None:
+        frame = f"{classifier} is less sure of {objects} {{}}: {images}{untested}."
+    else:
+        others = plural(taken_for)
+        frame = f"{classifier} takes {objects} for {others} {{}}: {flipped} of {images}{untested}."
+    said = ""
+    for most in range(_LONGEST_PHRASE, 0, -1):
+        said = frame.replace("{}", when_changed(removed, added, most))
+        if len(said.split()) <= MOST_WORDS:
+            break
+    return said
 
 
-def when_changed(removed: str, added: str) -> str:
-    """Say when: once words are gone, are replaced or have been added."""
+def when_changed(removed: str, added: str, most: int = _LONGEST_PHRASE) -> str:
+    """Say when: once words are gone, are replaced or have been added; at most ``most`` of them each."""
     if removed and added:
-        return f"once “{_short(removed, 2)}” becomes “{_short(added, 2)}”"
-    return f"once “{_short(removed, 4)}” is gone" if removed else f"once “{_short(added, 4)}” is there"
+        return f"once “{_short(removed, most)}” becomes “{_short(added, most)}”"
+    return f"once “{_short(removed, most)}” is gone" if removed else f"once “{_short(added, most)}” is there"
 
 
 def _short(phrase: str, most: int) -> str:
     """Cut a phrase from the front: “in the thick fog” keeps its “thick fog”."""
     spoken = phrase.split()
-    return " ".join(spoken) if len(spoken) <= most else "… " + " ".join(spoken[-most:])
+    return " ".join(spoken) if len(spoken) <= most else "…" + " ".join(spoken[-most:])
 
 
 def plural(name: str) -> str:

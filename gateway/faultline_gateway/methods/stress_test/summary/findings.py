@@ -232,11 +232,12 @@ def _tested(
             flipped=sum(flips(pair.placebo, pair.edit, suspicion[0]) for pair in found),
         )
         suspect = group is not None and _is_suspect(group, estimator)
-        drafts.append(_draft(suspicion, group, _state(test, loss, suspect=suspect), confirmed, found))
+        drafts.append(_draft(suspicion, group, state_of(test, loss, suspect=suspect), confirmed, found))
     return drafts
 
 
-def _state(test: ConfirmationTest, loss: Estimate, *, suspect: bool) -> FindingState:
+def state_of(test: ConfirmationTest, loss: Estimate, *, suspect: bool) -> FindingState:
+    """Return how sure a tested change is; ``suspect``: whether the screen alone speaks strongly."""
     if test.confirmed:
         return "breaks"
     if not test.n:
