@@ -19,6 +19,7 @@ from faultline_core.contract.perturber import PerturbRequest, PerturbResponse
 from faultline_core.contract.runs import Item
 from faultline_core.contract.scorer import EditScores, ScoreItem
 from faultline_core.errors import BackendUnavailable
+from faultline_gateway.methods.stress_test.summary.evidence import Evidence
 from faultline_gateway.methods.stress_test.summary.summary import summarize
 from faultline_gateway.services.ports import Services
 
@@ -301,3 +302,9 @@ def test_confirmations_enter_no_figure_of_the_screen(run: StagedRun) -> None:
     apart = {"findings", "confirmation", "counts", "cost", "service_seconds"}
     assert screen.model_dump(exclude=apart) == whole.model_dump(exclude=apart)
     assert screen.counts["planned"] == whole.counts["planned"] - 80
+
+
+def test_evidence_is_of_the_screen_alone(run: StagedRun) -> None:
+    alone = Evidence.of([item for item in run.items if item.stage == 1], "leaning")
+    assert Evidence.of(run.items, "leaning") == alone
+    assert len(alone.placebos) == 40
