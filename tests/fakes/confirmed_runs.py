@@ -97,7 +97,9 @@ async def staged_run(
     """Plan a run that screens and confirms; by default it edits backgrounds alone."""
     world = FakeWorld()
     services = ports(world)
-    known: dict[str, object] = {"edit_types": ["background"], "max_edits_per_image": 3}
+    known: dict[str, object] = {
+        "edit_types": ["background"], "max_edits_per_image": 3, "confirm_share": 0.5
+    }  # fmt: skip
     chosen = world.sources(per_class) if sources is None else sources(world)
     config, items = await planned(chosen, services, **{**known, **changes})
     return StagedRun(world, config, services, stages=[items])

@@ -168,7 +168,8 @@ def screen(world: World, n_sources: int) -> list[Candidate]:
 def _candidates(groups: dict[tuple[str, Change], list[tuple[int, float]]]) -> Iterator[Candidate]:
     for (classifier, change), found in groups.items():
         loss, n = mean_losses([source for source, _ in found], [loss for _, loss in found])
-        yield Candidate(classifier, change, loss, n)
+        edits = frozenset(f"{change.edit_type}/{source}" for source, _ in found)
+        yield Candidate(classifier, change, loss, n, edits=edits)
 
 
 def two_stages(world: World, n_sources: int, hypotheses: int, share: float = 0.5) -> Outcome:

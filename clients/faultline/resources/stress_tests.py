@@ -32,7 +32,7 @@ class _Creating(RunVerbs[H]):
         refused_words: Sequence[str] = (),
         exclude: Sequence[str] = (),
         confirm: bool = True,
-        confirm_share: float = 0.5,
+        confirm_share: float = 0.65,
         seed: int,
         idempotency_key: str | None = None,
     ) -> H:

@@ -116,7 +116,7 @@ class StressTestCreate(RequestBody):
         "hurt. Where too few images are left for a test, all are screened and nothing is confirmed.",
     )
     confirm_share: float = Field(
-        default=0.5,
+        default=0.65,
         gt=0.0,
         lt=1.0,
         description="Share of each class's source images that are kept for confirmation.",

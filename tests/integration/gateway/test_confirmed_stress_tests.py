@@ -23,7 +23,7 @@ from faultline_gateway.runs.planner import Planner
 
 BODY = {
     "dataset": "demo", "classifiers": ["steady", "leaning"], "edit_types": ["background"],
-    "max_edits_per_image": 3, "lance_r_edits_per_image": 0, "seed": 3,
+    "max_edits_per_image": 3, "lance_r_edits_per_image": 0, "confirm_share": 0.5, "seed": 3,
 }  # fmt: skip
 CLASSES = ("sled", "boat")
 PER_CLASS = 20
@@ -104,11 +104,11 @@ async def test_a_run_that_does_not_confirm_is_as_it_was(gateway: FakeGateway) ->
 
 
 async def test_a_folder_that_is_too_small_has_one_stage_and_says_why(gateway: FakeGateway) -> None:
-    await gateway.upload("small", 9, CLASSES)
+    await gateway.upload("small", 19, CLASSES)
     run_id = await created(gateway, dataset="small")
     await gateway.worker(planner=no_planner(gateway)).work_off()
     summary = await read(gateway, run_id, "/summary")
-    assert summary["confirmation"]["reason"].startswith("the largest class has 9 images")
+    assert summary["confirmation"]["reason"].startswith("the largest class has 19 images")
     assert {each["state"] for each in summary["findings"]} == {"suspected"}
     assert (await read(gateway, run_id))["state"] == "completed"
 

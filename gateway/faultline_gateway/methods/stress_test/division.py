@@ -13,8 +13,9 @@ from faultline_core.stress_test.screening import least_pairs
 from faultline_gateway.methods.stress_test.items import items_per_source
 from faultline_gateway.runs.seeds import derive_seed
 
-LEAST_FRESH = least_pairs(1)
-"""A class keeps no fewer sources than one hypothesis needs pairs: with fewer nothing could be confirmed."""
+LEAST_FRESH = 2 * least_pairs(1)
+"""A class that would keep fewer sources is screened whole: five pairs are the least that can prove anything,
+and gates and captions leave about half of the images for a change."""
 
 MOST_FRESH = 100
 """Sources kept for a class: 25 pairs, of a change that a quarter of the images can show."""

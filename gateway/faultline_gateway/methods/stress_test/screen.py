@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,7 +50,8 @@ class ScreenedGroup:
         """The group as a candidate for confirmation."""
         losses = [self.loss(edit, control) for edit, control in self.pairs]
         loss, n = mean_losses([edit.source for edit, _ in self.pairs], losses)
-        return Candidate(self.classifier, self.change, loss, n)
+        edits = frozenset(edit.id for edit in self.edits)
+        return Candidate(self.classifier, self.change, loss, n, edits=edits)
 
     @property
     def wordings(self) -> list[Wording]:
@@ -95,16 +95,16 @@ def _change(pattern: Pattern) -> Change:
     return Change(pattern.object_class, pattern.edit_type, pattern.removed, pattern.added)
 
 
-def share_of_pairs(seen: Iterable[Observation], edit_type: str) -> float:
+def share_of_pairs(seen: Sequence[Observation], edit_type: str) -> float:
     """Return the share of fresh images whose edit and placebo can be expected to be kept, in (0, 1).
 
-    The share of the edits of this type that pass the gate, in any stage so far, times that of the placebos.
+    It is the share, in all stages so far, of the edits of this type at the gate that pass it and whose own
+    placebo was kept, with one imagined pair that was kept and one that was not.
     """
-    edits, placebos = [1, 2], [1, 2]
+    placebos = {each.source for each in seen if each.kind == "placebo" and each.done}
+    kept, reached = 1, 2
     for each in seen:
         gated = each.done or (each.reason or "").startswith("gate-")
         if each.kind in ("edit", "confirmation") and each.edit_type == edit_type and gated:
-            edits = [edits[0] + each.done, edits[1] + 1]
-        elif each.kind == "placebo" and each.state in ("done", "filtered"):
-            placebos = [placebos[0] + each.done, placebos[1] + 1]
-    return math.prod(kept / reached for kept, reached in (edits, placebos))
+            kept, reached = kept + (each.done and each.source in placebos), reached + 1
+    return kept / reached

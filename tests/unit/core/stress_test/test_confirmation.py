@@ -89,7 +89,7 @@ def simulated(runs: int, n_sources: int, hypotheses: int, **changes: object) -> 
 
 
 @pytest.mark.parametrize(
-    ("n_sources", "hypotheses", "least", "most"), [(48, 8, 0.25, 0.6), (96, 12, 0.5, 0.8)]
+    ("n_sources", "hypotheses", "least", "most"), [(48, 8, 0.35, 0.7), (96, 12, 0.6, 0.9)]
 )
 def test_two_stages_find_about_as_many_bugs_as_the_audit_measured(
     n_sources: int, hypotheses: int, least: float, most: float

@@ -22,10 +22,11 @@ from faultline_core.stress_test.screening import (
 
 def candidate(
     removed: str = "food", added: str = "", *, loss: float = 0.5, n: int = 3, classifier: str = "resnet",
-    object_class: str = "plate", pairs: float = math.inf,
+    object_class: str = "plate", pairs: float = math.inf, edits: str = "",
 ) -> Candidate:  # fmt: skip
-    """A change of objects that costs a classifier so much."""
-    return Candidate(classifier, Change(object_class, "object", removed, added), loss, n, pairs)
+    """A change of objects that costs a classifier so much; each letter of ``edits`` is one of its edits."""
+    change = Change(object_class, "object", removed, added)
+    return Candidate(classifier, change, loss, n, pairs, frozenset(edits))
 
 
 def test_a_mean_loss_gives_every_source_image_the_same_weight() -> None:
@@ -107,14 +108,14 @@ def test_fewer_pairs_than_the_least_could_prove_nothing(hypotheses: int, pairs: 
 
 
 def test_as_many_changes_are_tested_as_fresh_images_can_serve() -> None:
-    many = [candidate(f"word{number}", pairs=7) for number in range(9)]
-    # Seven pairs can prove one of at most six.
+    many = [candidate(f"word{number}", pairs=4.9) for number in range(9)]
+    # Seven pairs, of which seven tenths must be in sight, can prove one of at most six.
     assert choose_hypotheses(many, 12) == many[:6]
     assert choose_hypotheses(many, 2) == many[:2]
 
 
 def test_a_change_that_too_few_images_have_leaves_its_place_to_the_next() -> None:
-    rare, common = candidate("bee", loss=0.9, pairs=4.9), candidate("dog", pairs=5)
+    rare, common = candidate("bee", loss=0.9, pairs=3.4), candidate("dog", pairs=3.5)
     assert choose_hypotheses([rare, common], 12) == [common]
     assert choose_hypotheses([rare], 12) == []
     assert choose_hypotheses([], 12) == []
@@ -122,3 +123,14 @@ def test_a_change_that_too_few_images_have_leaves_its_place_to_the_next() -> Non
 
 def test_pairs_are_expected_by_applicable_images_and_yield() -> None:
     assert with_pairs(candidate(), 10, 0.5).pairs == 5.0
+
+
+def test_a_change_that_a_better_one_explains_is_not_tested() -> None:
+    dog = candidate("dog", loss=0.6, n=5, edits="abcde")
+    person, ball = (
+        candidate("", "person", loss=0.4, edits="abx"),
+        candidate("", "ball", loss=0.4, edits="cyz"),
+    )
+    assert rank_candidates([person, ball, dog]) == [dog, ball]
+    elsewhere = candidate("", "person", loss=0.4, edits="ab", classifier="vit")
+    assert rank_candidates([elsewhere, dog]) == [dog, elsewhere]
