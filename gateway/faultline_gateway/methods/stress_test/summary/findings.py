@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-
-import numpy as np
 
 from faultline_core.contract.confirmation import ConfirmationSummary
 from faultline_core.contract.findings import (
     Confirmed,
     Finding,
-    FindingPair,
     FindingState,
     Screened,
-    WordingCount,
 )
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import StressTestConfig
@@ -35,11 +29,11 @@ from faultline_gateway.methods.stress_test.fresh_pairs import (
     fresh_placebos,
     suspicions,
 )
-from faultline_gateway.methods.stress_test.observations import Observation, answer, observe
+from faultline_gateway.methods.stress_test.observations import Observation, observe
 from faultline_gateway.methods.stress_test.screen import ScreenedGroup, Suspicion, screened_groups
 from faultline_gateway.methods.stress_test.stages import LOOK_STAGE
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
-from faultline_gateway.methods.stress_test.summary.finding_sentences import finding_sentence
+from faultline_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
 
 LEAST_SOURCES = 3
 """Sources that a suspicion takes; fewer may be an accident of one image."""
@@ -101,108 +95,12 @@ def _confirmation(
     )
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """A control and an edit of one source, as one classifier sees them."""
-
-    control: Observation | None
-    edit: Observation
-    loss: float
-
-
-@dataclass(frozen=True)
-class _Draft:
-    """A finding before it has its number; ``loss`` is the one to sort by."""
-
-    state: FindingState
-    classifier: str
-    object_class: str
-    edit_type: str
-    words: tuple[str, str]
-    screened: Screened
-    confirmed: Confirmed | None
-    pairs: Sequence[_Pair]
-
-    @property
-    def loss(self) -> float:
-        if self.confirmed is None or self.confirmed.loss.estimate is None:
-            return self.screened.loss
-        return self.confirmed.loss.estimate
-
-    def finding(self, number: int) -> Finding:
-        """Return the finding, its images in order of their distance from the median loss."""
-        pairs = sorted(self.pairs, key=self._from_median)
-        wrong = Counter(
-            said for pair in pairs if (said := self._answer(pair.edit)) not in ("", self.object_class)
-        )
-        taken_for = min(wrong, key=lambda name: (-wrong[name], name), default=None)
-        flipped = sum(self._flips(pair) for pair in pairs)
-        removed, added = self.words
-        return Finding(
-            number=number,
-            state=self.state,
-            classifier=self.classifier,
-            object_class=self.object_class,
-            edit_type=self.edit_type,
-            removed=removed,
-            added=added,
-            wordings=_wordings(pair.edit for pair in pairs),
-            taken_for=taken_for,
-            flipped=flipped,
-            of=len(pairs),
-            screened=self.screened,
-            confirmed=self.confirmed,
-            pairs=[self._pair(pair) for pair in pairs],
-            sentence=finding_sentence(
-                self.state,
-                classifier=self.classifier,
-                object_class=self.object_class,
-                removed=removed,
-                added=added,
-                taken_for=taken_for if flipped else None,
-                flipped=flipped,
-                of=len(pairs),
-            ),
-        )
-
-    def _from_median(self, pair: _Pair) -> tuple[float, str]:
-        return abs(pair.loss - float(np.median([each.loss for each in self.pairs]))), pair.edit.id
-
-    def _answer(self, image: Observation) -> str:
-        return answer(image.after[self.classifier])
-
-    def _flips(self, pair: _Pair) -> bool:
-        return flips(pair.control, pair.edit, self.classifier)
-
-    def _pair(self, pair: _Pair) -> FindingPair:
-        return FindingPair(
-            source=pair.edit.source,
-            control=None if pair.control is None else pair.control.id,
-            edit=pair.edit.id,
-            loss=pair.loss,
-            answer=self._answer(pair.edit),
-        )
-
-
-def flips(control: Observation | None, edit: Observation, classifier: str) -> bool:
-    """Whether the control is answered rightly and the edit is not."""
-    if control is None:
-        return False
-    return control.after[classifier].rank_true == 1 < edit.after[classifier].rank_true
-
-
-def _wordings(edits: Iterable[Observation]) -> list[WordingCount]:
-    counted = Counter((edit.removed, edit.added) for edit in edits)
-    ordered = sorted(counted, key=lambda words: (-counted[words], words))
-    return [WordingCount(removed=words[0], added=words[1], n=counted[words]) for words in ordered]
-
-
 def _tested(
     hypotheses: Sequence[tuple[Suspicion, ChosenChange]],
     groups: Mapping[Suspicion, ScreenedGroup],
     seen: Sequence[Observation],
     estimator: LanceEstimator,
-) -> list[_Draft]:
+) -> list[Draft]:
     """Test every hypothesis on its fresh pairs, corrected over all of them."""
     placebos = fresh_placebos(seen)
     all_placebos = [each for each in seen if each.kind == "placebo" and each.stage > 1]
@@ -217,7 +115,7 @@ def _tested(
         stopped,
         [estimator.generator(f"{figure}/p") for figure in figures],
     )
-    drafts: list[_Draft] = []
+    drafts: list[Draft] = []
     for (suspicion, each), found, test, figure in zip(hypotheses, pairs, tests, figures, strict=True):
         loss = estimator.mean(figure, ((pair.edit.source, pair.loss) for pair in found))
         group = groups.get(suspicion)
@@ -252,13 +150,13 @@ def _draft(
     state: FindingState,
     confirmed: Confirmed,
     found: Sequence[FreshPair],
-) -> _Draft:
+) -> Draft:
     classifier, change = suspicion
     words = (change.removed, change.added) if group is None else (group.removed, group.added)
     screened = _screened(group)
-    pairs = [_Pair(pair.placebo, pair.edit, pair.loss) for pair in found]
+    pairs = [Pair(pair.placebo, pair.edit, pair.loss) for pair in found]
     object_class, edit_type = change.object_class, change.edit_type
-    return _Draft(state, classifier, object_class, edit_type, words, screened, confirmed, pairs)
+    return Draft(state, classifier, object_class, edit_type, words, screened, confirmed, pairs)
 
 
 def _figure(suspicion: Suspicion) -> str:
@@ -295,14 +193,14 @@ def _is_suspect(group: ScreenedGroup, estimator: LanceEstimator) -> bool:
     return (beyond.low or 0.0) > LEAST_LOSS and (fall.low or 0.0) > 0.0
 
 
-def _suspected(group: ScreenedGroup, estimator: LanceEstimator) -> _Draft | None:
+def _suspected(group: ScreenedGroup, estimator: LanceEstimator) -> Draft | None:
     """The suspicion that a group of the screen gives rise to, if it does."""
     if not _is_suspect(group, estimator):
         return None
     change, words = group.change, (group.removed, group.added)
-    pairs = [_Pair(control, edit, group.loss(edit, control)) for edit, control in _one_per_source(group)]
+    pairs = [Pair(control, edit, group.loss(edit, control)) for edit, control in _one_per_source(group)]
     screened = _screened(group)
-    return _Draft(
+    return Draft(
         "suspected", group.classifier, change.object_class, change.edit_type, words, screened, None, pairs
     )
 
