@@ -109,15 +109,17 @@ def rank_candidates(candidates: Iterable[Candidate]) -> list[Candidate]:
     """
     worth = [candidate for candidate in candidates if candidate.score > 0 and candidate.loss >= LEAST_LOSS]
     by_key = {(candidate.classifier, candidate.change): candidate for candidate in worth}
-    ranked: list[Candidate] = []
+    # Only changes of one class and edit type can be alike; a large run has tens of thousands of candidates.
+    cells: dict[tuple[str, EditType], list[Candidate]] = {}
     for candidate in sorted(worth, key=_best_first):
+        ranked = cells.setdefault((candidate.change.object_class, candidate.change.edit_type), [])
         if _told(candidate, ranked):
             continue
         overlapping = (better.change for better in ranked if better.change.overlaps(candidate.change))
         shared = (by_key.get((candidate.classifier, change)) for change in overlapping)
         fitting = (found for found in shared if found is not None and not _told(found, ranked))
         ranked.append(next(fitting, candidate))
-    return sorted(ranked, key=_best_first)
+    return sorted((candidate for ranked in cells.values() for candidate in ranked), key=_best_first)
 
 
 def _best_first(candidate: Candidate) -> tuple[float, bool, str, str, str, str, str]:

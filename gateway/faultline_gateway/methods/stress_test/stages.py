@@ -19,6 +19,7 @@ from faultline_core.stress_test.screening import (
     rank_candidates,
     with_pairs,
 )
+from faultline_core.types import EDIT_TYPES, EditType
 from faultline_gateway.methods.stress_test.fresh_pairs import (
     ChosenChange,
     chosen_changes,
@@ -43,6 +44,9 @@ Placebos = Mapping[str, Observation]
 
 LOOK_STAGE, LAST_STAGE = 2, 3
 
+_MOST_CONSIDERED = 100
+"""Candidates whose fresh images are counted: a hundred captions each, and at most twelve are chosen."""
+
 MOST_AT_LOOK = 12
 """Images of one change before the look, however few of its pairs can be expected to be kept."""
 
@@ -55,7 +59,10 @@ def next_stage(run: Run, results: Iterable[Item]) -> StagePlan | None:
         return None
     seen = observe(results)
     budget = confirmation.budget - sum(each.stage > 1 for each in seen)
-    wanted = _to_look_at(config, seen) if run.stage < LOOK_STAGE else _to_go_on_with(config, seen)
+    if run.stage < LOOK_STAGE:
+        wanted = _to_look_at(config, confirmation.budget, seen)
+    else:
+        wanted = _to_go_on_with(config, seen)
     shots = list(_in_turns(wanted, seen, budget))
     return StagePlan(_items(config, shots, seen)) if shots else None
 
@@ -80,32 +87,40 @@ class Wanted:
     number: int
 
 
-def chosen_candidates(config: StressTestConfig, seen: Sequence[Observation]) -> list[Candidate]:
-    """Return the hypotheses that the screen gives rise to, best first."""
-    if config.confirmation is None:
-        return []
-    groups = screened_groups(seen, config.request.classifiers)
-    fresh = _Fresh(config, seen)
-    ranked = [
+def _choose(
+    config: StressTestConfig, budget: int, seen: Sequence[Observation], groups: Groups
+) -> list[Candidate]:
+    """Choose the hypotheses that the screen gives rise to, best first."""
+    fresh, shares = _Fresh(config, seen), _shares(seen)
+    ranked = rank_candidates(group.candidate for group in groups.values())
+    expected = [
         with_pairs(
             candidate,
             len(fresh.applicable(candidate.change, groups[candidate.classifier, candidate.change].wordings)),
-            share_of_pairs(seen, candidate.change.edit_type),
+            shares[candidate.change.edit_type],
         )
-        for candidate in rank_candidates(group.candidate for group in groups.values())
+        for candidate in ranked[:_MOST_CONSIDERED]
     ]
-    return choose_hypotheses(ranked, most_hypotheses(config.confirmation.budget))
+    return choose_hypotheses(expected, most_hypotheses(budget))
 
 
-def _to_look_at(config: StressTestConfig, seen: Sequence[Observation]) -> list[Wanted]:
+def _shares(seen: Sequence[Observation]) -> dict[EditType, float]:
+    return {edit_type: share_of_pairs(seen, edit_type) for edit_type in EDIT_TYPES}
+
+
+def _to_look_at(config: StressTestConfig, budget: int, seen: Sequence[Observation]) -> list[Wanted]:
+    groups, fresh, shares = (
+        screened_groups(seen, config.request.classifiers),
+        _Fresh(config, seen),
+        _shares(seen),
+    )
     classifiers: dict[Change, list[str]] = {}
-    for candidate in chosen_candidates(config, seen):
+    for candidate in _choose(config, budget, seen, groups):
         classifiers.setdefault(candidate.change, []).append(candidate.classifier)
-    groups, fresh = screened_groups(seen, config.request.classifiers), _Fresh(config, seen)
     wanted: list[Wanted] = []
     for slot, (change, names) in enumerate(classifiers.items()):
         applicable = fresh.applicable(change, groups[names[0], change].wordings)
-        number = _sources_for(LOOK_PAIRS, share_of_pairs(seen, change.edit_type))
+        number = _sources_for(LOOK_PAIRS, shares[change.edit_type])
         wanted.append(Wanted(slot, change, tuple(names), applicable, min(number, MOST_AT_LOOK)))
     return wanted
 
