@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
+from pydantic import ValidationError
 
 from fakes.confirmed_runs import staged_run
 from fakes.ports import fake_services
@@ -125,3 +126,9 @@ async def test_whether_a_run_confirms_changes_no_item_of_the_screen() -> None:
     small = world.sources(4)
     one_stage, plain = [await planned(small, services, confirm=confirm) for confirm in (True, False)]
     assert one_stage[1] == plain[1]
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 1.5, float("nan")])
+def test_a_share_leaves_images_on_both_sides(share: float) -> None:
+    with pytest.raises(ValidationError, match="confirm_share"):
+        stress_test_request(confirm_share=share)
