@@ -79,7 +79,7 @@ class Finding(ResponseBody):
         description="Words that the edits add; empty where they only remove some, or add various ones."
     )
     wordings: list[WordingCount] = Field(
-        description="The words that the edits of `pairs` remove and add, the most frequent first."
+        default=[], description="The words that the edits of `pairs` remove and add, the most frequent first."
     )
     taken_for: str | None = Field(
         description="Class that the edited images are most often taken for, or null where every answer "
