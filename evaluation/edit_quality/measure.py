@@ -103,7 +103,11 @@ def followed(client: Client, given: argparse.Namespace, scenes: Sequence[Scene])
         return watched(client.stress_tests.get(given.run))
     return watched(
         client.stress_tests.create(
-            dataset=name, classifiers=[given.classifier], preset=given.preset, seed=given.seed
+            dataset=name,
+            classifiers=[given.classifier],
+            preset=given.preset,
+            confirm=False,
+            seed=given.seed,
         )
     )
 

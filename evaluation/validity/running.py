@@ -74,6 +74,8 @@ def start(
         classifiers=specs,
         max_edits_per_image=edits,
         preset=preset,
+        # One stage over every image, as in the figures on record.
+        confirm=False,
         seed=seed,
         idempotency_key=key,
     )

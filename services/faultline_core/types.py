@@ -12,10 +12,22 @@ EditType = Literal["subject", "object", "background", "adjective", "domain"]
 PerturbationType = Literal["subject", "object", "background", "adjective", "domain", "placebo"]
 """The types of edits that the perturber makes: an edit type, or a placebo (other wording, same meaning)."""
 
-ItemKind = Literal["edit", "reconstruction", "placebo", "lance-r", "intervention", "token", "image"]
+ItemKind = Literal[
+    "edit",
+    "reconstruction",
+    "placebo",
+    "lance-r",
+    "intervention",
+    "caption",
+    "confirmation",
+    "token",
+    "image",
+]
 """The kinds of items of a run.
 
 ``lance-r`` is an edit by LANCE's random baseline (section 4.1), ``intervention`` an edit that the user chose;
+``caption`` is the caption of a source image that is kept for confirmation, ``confirmation`` an edit of it by
+a change of words that the run's screen chose;
 ``token`` is a class that a dataset interface learns as a token, ``image`` an image of a shift benchmark.
 """
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
+from faultline_core.contract.confirmation import Instruction
 from faultline_core.contract.runs import Item, ItemResult, Provenance, RequestCounts, Run
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import FaultlineError
@@ -93,12 +94,13 @@ def lease_all(config: StressTestConfig, planned: Sequence[PlannedItem]) -> list[
     ]
 
 
-def recorded_items(planned: Sequence[PlannedItem], record: FakeRecorder) -> list[Item]:
-    """The items as the ledger would list them."""
-    return [_item(item, record.outcomes.get(f"item-{item.ordinal}", Recorded("pending"))) for item in planned]
+def recorded_items(planned: Sequence[PlannedItem], record: FakeRecorder, *, stage: int = 1) -> list[Item]:
+    """The items of a stage as the ledger would list them."""
+    outcomes = [record.outcomes.get(f"item-{item.ordinal}", Recorded("pending")) for item in planned]
+    return [_item(item, outcome, stage) for item, outcome in zip(planned, outcomes, strict=True)]
 
 
-def _item(planned: PlannedItem, outcome: Recorded) -> Item:
+def _item(planned: PlannedItem, outcome: Recorded, stage: int) -> Item:
     return Item(
         id=f"item-{planned.ordinal}",
         ordinal=planned.ordinal,
@@ -108,6 +110,8 @@ def _item(planned: PlannedItem, outcome: Recorded) -> Item:
         label=planned.label,
         edit_type=planned.edit_type,
         slot=planned.slot,
+        stage=stage,
+        instruction=None if planned.instruction is None else Instruction.model_validate(planned.instruction),
         state=outcome.state,
         reason=outcome.reason,
         code=outcome.error.code if outcome.error else None,

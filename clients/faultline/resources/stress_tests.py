@@ -32,6 +32,8 @@ class _Creating(RunVerbs[H]):
         limit: int | None = None,
         refused_words: Sequence[str] = (),
         exclude: Sequence[str] = (),
+        confirm: bool = True,
+        confirm_share: float = 0.65,
         seed: int,
         idempotency_key: str | None = None,
     ) -> H:
@@ -52,6 +54,8 @@ class _Creating(RunVerbs[H]):
             limit: use at most this many images.
             refused_words: words that no edit may add.
             exclude: images to skip, as ``"cat/3.png"``.
+            confirm: test what seems to hurt on images that were kept for it; False edits every image once.
+            confirm_share: the share of each class's images to keep.
             seed: equal seeds give equal results.
             idempotency_key: makes a repeated call return the first run.
 
@@ -69,6 +73,8 @@ class _Creating(RunVerbs[H]):
             limit=limit,
             refused_words=list(refused_words),
             exclude=list(exclude),
+            confirm=confirm,
+            confirm_share=confirm_share,
             seed=seed,
             **({} if preset is None else {"preset": preset}),
         )

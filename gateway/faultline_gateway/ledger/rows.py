@@ -71,7 +71,9 @@ _ITEM_FIELDS = (
 
 def item(row: RowMapping, shape: type[AnyItem]) -> AnyItem:
     """Return the item of a row of ``items``, in the shape of its run's kind."""
-    return shape.model_validate({name: row[name] for name in (*_ITEM_FIELDS, "result")})
+    # Only a method whose later stages have instructions shows them.
+    own = ("instruction",) if "instruction" in shape.model_fields else ()
+    return shape.model_validate({name: row[name] for name in (*_ITEM_FIELDS, *own, "result")})
 
 
 def new_item(run_id: str, item: PlannedItem, *, stage: int = 1, first: int = 0) -> dict[str, object]:
@@ -92,7 +94,7 @@ def new_item(run_id: str, item: PlannedItem, *, stage: int = 1, first: int = 0) 
 
 _LEASED_FIELDS = (
     "id", "item_key", "ordinal", "kind", "item_group", "source_image", "label", "edit_type", "slot",
-    "caption", "fence",
+    "caption", "instruction", "fence",
 )  # fmt: skip
 
 

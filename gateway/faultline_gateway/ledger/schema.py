@@ -129,6 +129,7 @@ items = Table(
     Column("slot", Integer, nullable=False),
     Column("stage", Integer, nullable=False, server_default="1"),
     Column("caption", Prose),
+    Column("instruction", JSON(none_as_null=True)),
     Column("state", Line(16), nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("fence", Integer, nullable=False),
@@ -147,7 +148,10 @@ items = Table(
         "items_open_of_group", "run_id", "item_group", sqlite_where=OPEN_ITEMS, postgresql_where=OPEN_ITEMS
     ),
 )
-"""``due_at``: when a pending item may be leased, when a leased one's lease ends."""
+"""``due_at``: when a pending item may be leased, when a leased one's lease ends.
+
+``instruction``: what the stage that planned the item asks of it, in the words of the run's method.
+"""
 
 events = Table(
     "events",

@@ -20,8 +20,9 @@ from faultline_core.types import EditType, ItemKind, RunKind
 class PlannedItem:
     """One unit of work of a run; ``item_key`` is unique in the run, ``ordinal`` counts from 0 in its stage.
 
-    Items with one ``item_group`` are leased together. ``caption`` is the user's caption, or None
-    if the captioner is to write it. An item that is made from no image names one of its class.
+    Items with one ``item_group`` are leased together. ``caption`` is the user's caption or the one that
+    an earlier stage wrote, or None if the captioner is to write it. An item that is made from no image names
+    one of its class. ``instruction`` is what a later stage asks of it, as JSON, for the method to read.
     """
 
     item_key: str
@@ -33,6 +34,7 @@ class PlannedItem:
     edit_type: EditType | None = None
     slot: int = 0
     caption: str | None = None
+    instruction: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +48,15 @@ class LeasedItem(PlannedItem):
 
 @dataclass(frozen=True)
 class Plan:
-    """A run as a method planned it, before it is stored: its resolved configuration and all its items."""
+    """A run as a method planned it, before it is stored: its resolved configuration and all its items.
+
+    ``staged``: whether the method, if it has stages, is asked for more once these items have ended.
+    """
 
     dataset: str
     config: BaseModel
     items: Sequence[PlannedItem]
+    staged: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

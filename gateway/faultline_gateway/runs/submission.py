@@ -44,7 +44,7 @@ async def submit(
             items=plan.items,
             fingerprint=seal,
             idempotency_key=key,
-            staged=isinstance(method, StagedMethod),
+            staged=plan.staged and isinstance(method, StagedMethod),
         )
     return await asyncio.to_thread(context.ledger.run, run_id)
 

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from faultline_core.contract.base import ResponseBody
+from faultline_core.contract.confirmation import Wording
 from faultline_core.types import Estimate
 
 FindingState = Literal["breaks", "suspected", "holds", "cannot-tell", "test-unfit"]
@@ -39,7 +40,7 @@ class Confirmed(ResponseBody):
     stopped: bool = Field(
         description="Whether the test ended for futility after its first pairs; its p-value is then 1."
     )
-    p: float = Field(description="One-sided p-value by sign flips over pairs.")
+    p: float = Field(description="One-sided p-value by sign flips over pairs; 1 where the test was stopped.")
     p_adjusted: float = Field(description="The p-value after Holm's correction over all tested changes.")
     family_size: int = Field(description="Number of changes that were chosen for confirmation.")
     flipped: int = Field(
@@ -59,6 +60,12 @@ class FindingPair(ResponseBody):
     answer: str = Field(description="Class that the classifier predicts for the edited image.")
 
 
+class WordingCount(Wording):
+    """One wording of a change, and how many images show it."""
+
+    n: int = Field(description="Number of the finding's images that were edited by these words.")
+
+
 class Finding(ResponseBody):
     """A change that costs one classifier its answer on one class, with its evidence and its images."""
 
@@ -67,8 +74,15 @@ class Finding(ResponseBody):
     classifier: str = Field(description="Name of the classifier.")
     object_class: str = Field(description="The true class.")
     edit_type: str = Field(description="Factor that the edits change.")
-    removed: str = Field(description="Words that the edits remove; empty if they only add some.")
-    added: str = Field(description="Words that the edits add; empty if they only remove some.")
+    removed: str = Field(
+        description="Words that the edits remove; empty where they only add some, or remove various ones."
+    )
+    added: str = Field(
+        description="Words that the edits add; empty where they only remove some, or add various ones."
+    )
+    wordings: list[WordingCount] = Field(
+        default=[], description="The words that the edits of `pairs` remove and add, the most frequent first."
+    )
     taken_for: str | None = Field(
         description="Class that the edited images are most often mistaken for, or null if every answer "
         "stays right."

@@ -6,6 +6,7 @@ from typing import Any, Generic, Self, TypeVar
 from pydantic import Field, model_validator
 
 from faultline_core.contract.base import Problem, ResponseBody
+from faultline_core.contract.confirmation import Instruction
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.features import FeatureVector, WordFeatures
 from faultline_core.contract.perturber import TextLikelihood, WordSpan
@@ -198,6 +199,11 @@ class RunItem(ResponseBody, Generic[Result]):
 
 class Item(RunItem[ItemResult]):
     """One unit of work of a stress test."""
+
+    instruction: Instruction | None = Field(
+        default=None,
+        description="What the confirmation asks of the item, or null where it belongs to the screen.",
+    )
 
 
 AnyItem = TypeVar("AnyItem", bound=RunItem[Any])

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from faultline_core.contract.base import RequestBody, ResponseBody, require_distinct
+from faultline_core.contract.confirmation import ConfirmationPlan, ConfirmationSummary
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.findings import ClassifierVerdict, Finding
 from faultline_core.contract.interventions import Intervention
@@ -123,6 +124,17 @@ class StressTestCreate(RequestBody):
         description="Images to leave out, by id, by file name, or by class and file name separated by "
         "a slash.",
     )
+    confirm: bool = Field(
+        default=True,
+        description="Whether to screen a part of the source images and to test on the others what seemed to "
+        "hurt. Where too few images are left for a test, all are screened and nothing is confirmed.",
+    )
+    confirm_share: float = Field(
+        default=0.65,
+        gt=0.0,
+        lt=1.0,
+        description="Share of each class's source images that are kept for confirmation.",
+    )
     seed: Seed = Field(description="Seed of every random draw.")
 
     @field_validator("classifiers", "edit_types")
@@ -208,10 +220,18 @@ class StressTestConfig(ResponseBody):
         description="CLIP cosine from which a generated image is dropped as objectionable, or null "
         "where nothing is checked.",
     )
+    confirmation: ConfirmationPlan | None = Field(
+        default=None,
+        description="How the source images are divided, or null where the request does not confirm.",
+    )
 
 
 class StressTestSummary(ResponseBody):
-    """``GET /v1/stress-tests/{run_id}/summary`` and ``demo/summary.json``: the figures as the run stands."""
+    """``GET /v1/stress-tests/{run_id}/summary`` and ``demo/summary.json``: the figures as the run stands.
+
+    Every figure is of the run's first stage, the screen, except the findings with their tests and what
+    counts or costs the whole run.
+    """
 
     run_id: str = Field(description="Id of the run.")
     dataset: str = Field(description="Name of the dataset.")
@@ -223,23 +243,29 @@ class StressTestSummary(ResponseBody):
     findings: list[Finding] = Field(
         default=[], description="Changes that make a classifier answer wrongly, the most certain first."
     )
-    models: dict[str, ModelSummary] = Field(description="Results of each classifier.")
+    confirmation: ConfirmationSummary | None = Field(
+        default=None,
+        description="What the stages after the screen did, or null if the request does not confirm.",
+    )
+    models: dict[str, ModelSummary] = Field(description="Results of each classifier in the screen.")
     edit_types: dict[str, EditTypeSummary] = Field(
-        description="Sensitivity by edit type, averaged over classifiers."
+        description="Sensitivity by edit type in the screen, averaged over classifiers."
     )
     insights: list[Insight] = Field(
-        description="Changes that move a classifier on one class, largest fall first."
+        description="Changes that move a classifier on one class in the screen, largest fall first."
     )
-    counts: dict[str, int] = Field(description="Number of items planned and in each state.")
+    counts: dict[str, int] = Field(description="Number of items of all stages, planned and in each state.")
     yields: dict[str, Estimate] = Field(
         alias="yield",
         serialization_alias="yield",
-        description="Share of edits that pass each filter, and share of edits that were kept, in total "
-        "(`kept`) and by type (`kept.<type>`).",
+        description="Share of the screen's edits that pass each filter, and share of them that were kept, in "
+        "total (`kept`) and by type (`kept.<type>`).",
     )
-    dropped: dict[str, int] = Field(description="Number of dropped items, by reason.")
-    failed_codes: dict[str, int] = Field(default={}, description="Number of failed items, by error code.")
-    cost: Cost = Field(description="Total cost of all items.")
+    dropped: dict[str, int] = Field(description="Number of dropped items of all stages, by reason.")
+    failed_codes: dict[str, int] = Field(
+        default={}, description="Number of failed items of all stages, by error code."
+    )
+    cost: Cost = Field(description="Total cost of the items of all stages.")
     service_seconds: dict[str, float] = Field(description="Seconds spent in each service.")
     wall_s: float = Field(
         description="Seconds from the start to the end of the run; 0 while it has not ended."
@@ -247,18 +273,25 @@ class StressTestSummary(ResponseBody):
     config: dict[str, Any] = Field(
         description="Everything the stress test depends on, as stored with the run."
     )
-    failure_modes: dict[str, FailureMode] = Field(default={}, description="LANCE's failure modes, by name.")
+    failure_modes: dict[str, FailureMode] = Field(
+        default={}, description="LANCE's failure modes among the screen's edits, by name."
+    )
     excluded_sources: int = Field(
         default=0, description="Number of images that were left out by name; they have no items."
     )
-    interventions: list[InterventionSummary] = Field(default=[], description="What each intervention did.")
-    classes: dict[str, ClassSummary] = Field(default={}, description="Yield and accuracy by class.")
+    interventions: list[InterventionSummary] = Field(
+        default=[], description="What each intervention did to the screened images."
+    )
+    classes: dict[str, ClassSummary] = Field(
+        default={}, description="Yield and accuracy by class in the screen."
+    )
     realism: RealismSummary | None = Field(
         default=None,
-        description="How realistic the generated images are, or null if no features were recorded.",
+        description="How realistic the screen's images are, or null if no features were recorded.",
     )
     perplexity: PerplexitySummary | None = Field(
-        default=None, description="How natural the captions are, or null if no likelihoods were recorded."
+        default=None,
+        description="How natural the screen's captions are, or null if no likelihoods were recorded.",
     )
     sweep: SweepSummary | None = Field(
         default=None, description="How the self_replace sweep was chosen from, or null if there was no sweep."

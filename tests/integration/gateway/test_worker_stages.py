@@ -73,7 +73,8 @@ async def test_work_off_plans_every_stage(gateway: FakeGateway) -> None:
 async def test_a_request_to_a_staged_method_creates_a_staged_run(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await gateway.upload("demo", 1)
+    # Enough images of a class that some are kept for a later stage.
+    await gateway.upload("demo", 16, ("sled", "boat"))
     monkeypatch.setattr(StressTest, "next_stage", FourStages().next_stage, raising=False)
     body = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3}
     run_id = str((await gateway.http.post("/v1/stress-tests", json=body)).json()["id"])

@@ -176,7 +176,7 @@ def test_every_option_of_a_stress_test_reaches_the_gateway(play: Play) -> None:
         "dataset": "demo", "classifiers": ["leaning-resnet", "timm:resnet50"],
         "edit_types": ["domain", "background"], "max_edits_per_image": 3, "preset": "lance",
         "selection": "released", "limit": 8, "seed": 17, "lance_r_edits_per_image": 2,
-        "refused_words": ["rusty", "old"], "exclude": ["bus/1.png"],
+        "refused_words": ["rusty", "old"], "exclude": ["bus/1.png"], "confirm": True, "confirm_share": 0.65,
         "interventions": [
             {"removed": "bus", "added": "tram"}, {"removed": "bus", "added": "taxi"},
             {"removed": "in the rain", "added": ""},

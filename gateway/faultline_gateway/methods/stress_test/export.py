@@ -12,7 +12,12 @@ from faultline_gateway.exports.card import Card
 from faultline_gateway.exports.records import KEPT, Record
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
 
-_IMAGE_SOURCES: dict[ItemKind, str] = {"edit": "edit", "lance-r": "lance-r", "intervention": "own edit"}
+_IMAGE_SOURCES: dict[ItemKind, str] = {
+    "edit": "edit",
+    "lance-r": "lance-r",
+    "intervention": "own edit",
+    "confirmation": "confirmation",
+}
 """Kinds of items whose images are counterfactuals; reconstructions and placebos are controls."""
 
 

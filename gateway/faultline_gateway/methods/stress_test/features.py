@@ -36,9 +36,12 @@ _logger = logging.getLogger(__name__)
 async def record_features(
     attempt: Attempt, source: LeasedItem, drafts: Sequence[Draft], services: Services
 ) -> list[Draft]:
-    """Return the drafts with everything that could be measured; each image, word and caption once."""
-    if not drafts:
-        return []
+    """Return the drafts with everything that could be measured; each image, word and caption once.
+
+    Drafts of a confirmation stay as they are: no figure of the summary needs their features.
+    """
+    if all(draft.item.instruction is not None for draft in drafts):
+        return list(drafts)
     results = [draft.result for draft in drafts]
 
     async def see(images: list[str]) -> Mapping[str, Outcome[Embedding]]:

@@ -27,6 +27,7 @@ _CRITERIA: Mapping[ItemKind, tuple[GateReason, ...]] = MappingProxyType(
         "placebo": ("gate-image-image", "gate-image-text"),
         "lance-r": LANCE_R_REASONS,
         "intervention": GATE_REASONS,
+        "confirmation": GATE_REASONS,
     }
 )
 

@@ -1,7 +1,8 @@
-"""The user's own edits: each intervention is applied to the caption of a source (LANCE, fig. 11)."""
+"""Edits by chosen words: the user's interventions (LANCE, fig. 11) and those that a run confirms."""
 
 from __future__ import annotations
 
+from faultline_core.contract.confirmation import Instruction, Wording
 from faultline_core.contract.interventions import Intervention
 from faultline_core.stress_test.filters import names_label
 from faultline_core.text.caption_diff import difference
@@ -33,6 +34,31 @@ async def apply_interventions(attempt: Attempt, source: LeasedItem, caption: str
         proposal = Proposal(edited, difference(caption, edited))
         if names_label(proposal.removed, proposal.added, source.label):
             await attempt.filtered(item, "label-in-edit", f"{chosen.in_words()} names {source.label!r}")
+            continue
+        kept.append(KeptEdit(item, proposal))
+    return kept
+
+
+def reworded(caption: str, wording: Wording, label: str) -> Proposal | None:
+    """Return the edit of a caption by a wording, or None if it does not apply or names the class."""
+    edited = intervene(caption, wording.removed, wording.added)
+    if edited is None or len(edited) > LONGEST_CAPTION:
+        return None
+    proposal = Proposal(edited, difference(caption, edited))
+    unusable = proposal.words.is_empty or names_label(proposal.removed, proposal.added, label)
+    return None if unusable else proposal
+
+
+async def apply_instructions(attempt: Attempt, source: LeasedItem, caption: str) -> list[KeptEdit]:
+    """Apply to the caption the wording of each open item of a confirmation."""
+    kept: list[KeptEdit] = []
+    for item in attempt.open:
+        if item.kind != "confirmation":
+            continue
+        wording = Instruction.model_validate(item.instruction).wording
+        proposal = None if wording is None else reworded(caption, wording, source.label)
+        if proposal is None:
+            await attempt.filtered(item, NOT_APPLICABLE, "the words do not apply to the caption")
             continue
         kept.append(KeptEdit(item, proposal))
     return kept

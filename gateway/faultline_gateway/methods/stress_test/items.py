@@ -30,10 +30,7 @@ def slots_per_type(create: StressTestCreate, source_id: str) -> dict[EditType, i
 
 def plan_items(config: StressTestConfig, sources: Sequence[Source]) -> list[PlannedItem]:
     """Plan every slot of every source: controls, edits, LANCE-R and interventions."""
-    # From the stored configuration: an upgrade in the middle of a run changes no item's key. How many
-    # baseline edits or which interventions are added changes no other item.
-    apart = {"request": {"lance_r_edits_per_image", "interventions"}}
-    config_hash = cache_key(config=config.model_dump(mode="json", exclude=apart))
+    config_hash = items_hash(config)
     items: list[PlannedItem] = []
     for source in sources:
         for kind, edit_type, slot in _slots(config.request, source.id):
@@ -59,6 +56,38 @@ def plan_items(config: StressTestConfig, sources: Sequence[Source]) -> list[Plan
                 )
             )
     return items
+
+
+def plan_captions(config: StressTestConfig, fresh: Sequence[Source], *, first: int) -> list[PlannedItem]:
+    """Plan the caption of each source that is kept for confirmation, with ordinals from ``first`` on.
+
+    The captions tell which changes apply to which image, so later stages plan no edit in vain.
+    """
+    config_hash = items_hash(config)
+    return [
+        PlannedItem(
+            item_key=cache_key(
+                source=source.id, object_class=source.label, edit_type="caption", config=config_hash
+            ),
+            ordinal=first + number,
+            kind="caption",
+            item_group=source.id,
+            source_image=source.image,
+            label=source.label,
+            caption=source.caption,
+        )
+        for number, source in enumerate(fresh)
+    ]
+
+
+def items_hash(config: StressTestConfig) -> str:
+    """Return the hash of the configuration that item keys contain."""
+    # From the stored configuration: an upgrade in the middle of a run changes no item's key. How many
+    # baseline edits or which interventions are added, or which sources are kept for confirmation, changes no
+    # other item.
+    request = {"lance_r_edits_per_image", "interventions", "confirm", "confirm_share"}
+    hashed = config.model_dump(mode="json", exclude={"request": request, "confirmation": True})
+    return cache_key(config=hashed)
 
 
 def _slots(create: StressTestCreate, source_id: str) -> list[tuple[ItemKind, EditType | None, int]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-from faultline_core.contract.runs import Item, Run
+from faultline_core.contract.runs import Item, Run, RunItem
 from faultline_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from faultline_core.types import RunKind
 from faultline_gateway.exports import Card, Record
@@ -13,9 +14,11 @@ from faultline_gateway.methods.stress_test.export import counterfactual_card, co
 from faultline_gateway.methods.stress_test.plan import plan
 from faultline_gateway.methods.stress_test.process import process
 from faultline_gateway.methods.stress_test.report.report import render
+from faultline_gateway.methods.stress_test.stages import next_stage
 from faultline_gateway.methods.stress_test.summary.summary import summarize
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import LeasedGroup, Plan, Recorder
+from faultline_gateway.runs.stages import StagePlan
 from faultline_gateway.runs.stores import Store
 from faultline_gateway.services.ports import Services
 
@@ -29,6 +32,10 @@ class StressTest:
     async def plan(self, create: StressTestCreate, context: RunContext) -> Plan:
         """Plan every slot of every source."""
         return await plan(create, context)
+
+    def next_stage(self, run: Run, results: Iterator[RunItem[Any]]) -> StagePlan | None:
+        """Plan the pairs of fresh sources that confirm what the screen saw."""
+        return next_stage(run, (item for item in results if isinstance(item, Item)))
 
     async def process(
         self, group: LeasedGroup, *, services: Services, record: Recorder, store: Store

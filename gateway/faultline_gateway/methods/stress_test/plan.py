@@ -12,7 +12,8 @@ from faultline_core.contract.stress_tests import StressTestConfig, StressTestCre
 from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, UnknownModel
 from faultline_core.suite import Suite
 from faultline_core.text.plain_text import check_words, find_confusable
-from faultline_gateway.methods.stress_test.items import items_per_source, plan_items
+from faultline_gateway.methods.stress_test.division import divide
+from faultline_gateway.methods.stress_test.items import items_per_source, plan_captions, plan_items
 from faultline_gateway.runs.classifiers import check_classifiers
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import Plan, PlannedItem
@@ -38,7 +39,8 @@ async def plan(create: StressTestCreate, context: RunContext) -> Plan:
     config, items = await plan_stress_test(
         create, dataset=dataset, sources=sources, suite=context.suite, services=context.services
     )
-    return Plan(dataset.name, config, items)
+    confirms = config.confirmation is not None and config.confirmation.reason is None
+    return Plan(dataset.name, config, items, staged=confirms)
 
 
 def _require_told_apart(dataset: Dataset) -> None:
@@ -52,7 +54,10 @@ def _require_told_apart(dataset: Dataset) -> None:
 async def plan_stress_test(
     create: StressTestCreate, *, dataset: Dataset, sources: Sequence[Source], suite: Suite, services: Services
 ) -> tuple[StressTestConfig, list[PlannedItem]]:
-    """Resolve the request and plan its items: each source's edits, controls, LANCE-R and interventions.
+    """Resolve the request and plan each source's edits, controls, LANCE-R and interventions.
+
+    Where the run confirms, that is its first stage, and of the sources kept for the others the captions are
+    planned.
 
     Raises:
         DatasetEmpty: no source is left to test on.
@@ -67,9 +72,13 @@ async def plan_stress_test(
     if not chosen:
         but = f" except the {len(excluded)} excluded" if excluded else ""
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image{but}")
-    config = resolve(create, dataset=dataset, suite=suite).model_copy(update={"excluded": excluded})
+    division = divide(create, chosen)
+    config = resolve(create, dataset=dataset, suite=suite).model_copy(
+        update={"excluded": excluded, "confirmation": division.plan}
+    )
     await check_classifiers(create.classifiers, dataset.classes, chosen[0].image, services)
-    return config, plan_items(config, chosen)
+    items = plan_items(config, division.screened)
+    return config, [*items, *plan_captions(config, division.fresh, first=len(items))]
 
 
 def choose_sources(sources: Sequence[Source], classes: Sequence[str], limit: int | None) -> list[Source]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from faultline_core.contract.runs import ItemResult
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_gateway.methods.stress_test.attempt import Attempt
 from faultline_gateway.methods.stress_test.counterfactuals import make_counterfactuals
 from faultline_gateway.methods.stress_test.edits import Draft, reconstruct
 from faultline_gateway.methods.stress_test.features import record_features
-from faultline_gateway.methods.stress_test.interventions import apply_interventions
+from faultline_gateway.methods.stress_test.interventions import apply_instructions, apply_interventions
 from faultline_gateway.methods.stress_test.lance_r import replace_random_words
 from faultline_gateway.methods.stress_test.proposals import draw_proposals, write_caption
 from faultline_gateway.methods.stress_test.text_filters import keep_edits
@@ -36,10 +37,12 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
 
 async def _work_through(attempt: Attempt, source: LeasedItem, services: Services) -> None:
     caption = await write_caption(attempt, source, services)
+    await _record_caption(attempt, caption)
     proposals = await draw_proposals(attempt, source, caption, services)
     edits = await keep_edits(attempt, source.label, proposals, services)
     edits += await replace_random_words(attempt, source, caption, services)
     edits += await apply_interventions(attempt, source, caption)
+    edits += await apply_instructions(attempt, source, caption)
     # The reconstruction goes first: it caches the inversion that every edit starts from.
     control = await reconstruct(attempt, source, caption, services)
     counterfactuals = await make_counterfactuals(attempt, source, caption, edits, services)
@@ -47,6 +50,12 @@ async def _work_through(attempt: Attempt, source: LeasedItem, services: Services
     drafts = await drop_objectionable(attempt, [*control, *counterfactuals], threshold, services)
     drafts = await record_features(attempt, source, drafts, services)
     await predict(attempt, source, drafts, services)
+
+
+async def _record_caption(attempt: Attempt, caption: str) -> None:
+    item = attempt.open_item("caption")
+    if item is not None:
+        await attempt.done(item, ItemResult(image=item.source_image, caption=caption))
 
 
 async def predict(attempt: Attempt, source: LeasedItem, drafts: Sequence[Draft], services: Services) -> None:

@@ -58,12 +58,13 @@ def best(prediction: PredictionPair) -> str:
 def shots(
     items: Iterable[Item], classifier: str, kind: ItemKind, groups: Mapping[str, str] | None = None
 ) -> list[Shot]:
-    """Done items of a kind that hold this classifier's predictions, before and after."""
+    """Done items of a kind in the screen that hold this classifier's predictions, before and after."""
     group_of = groups or {}
     taken: list[Shot] = []
     for item in items:
         result = item.result
-        if item.kind != kind or item.state != "done" or result is None:
+        # The images of later stages were chosen by the outcomes of the screen: they enter no other figure.
+        if item.stage > 1 or item.kind != kind or item.state != "done" or result is None:
             continue
         before, after = result.original_predictions.get(classifier), result.predictions.get(classifier)
         if before is not None and after is not None:

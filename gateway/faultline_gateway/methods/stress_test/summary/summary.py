@@ -17,6 +17,7 @@ from faultline_gateway.methods.stress_test.summary.classifier_summary import by_
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence
 from faultline_gateway.methods.stress_test.summary.failure_modes import count_failure_modes
+from faultline_gateway.methods.stress_test.summary.findings import find
 from faultline_gateway.methods.stress_test.summary.headline import verdict_text
 from faultline_gateway.methods.stress_test.summary.hints import as_findings
 from faultline_gateway.methods.stress_test.summary.image_quality import (
@@ -33,43 +34,52 @@ from faultline_gateway.runs.objectionable import OBJECTIONABLE
 def summarize(run: Run, items: Sequence[Item], groups: Mapping[str, str] | None = None) -> StressTestSummary:
     """Sum up a run; figures cover the items done so far, and counts give their number.
 
+    What follows the screen was chosen by its outcomes, so it enters the findings and the accounts alone.
     ``groups`` names the group of each source that is not independent of others, such as a frame of a video.
     """
     config = StressTestConfig.model_validate(run.resolved_config)
     estimator = LanceEstimator(config.request.seed)
-    seen = [Evidence.of(items, spec, groups) for spec in config.request.classifiers]
+    screened = [item for item in items if item.stage == 1]
+    seen = [Evidence.of(screened, spec, groups) for spec in config.request.classifiers]
     models = summarize_models(seen, config, estimator)
     insights = find_insights(seen, estimator)
-    interventions = summarize_interventions(items, seen, config, estimator)
+    interventions = summarize_interventions(screened, seen, config, estimator)
     counts = count_ends(item.state for item in items)
-    findings = as_findings(insights, seen)
-    verdicts = classifier_verdicts(models, findings)
+    findings, confirmation = find(run, items, config, estimator)
+    # A run of one stage has insights, which its own test may show; its hints are not listed as findings.
+    if confirmation is None or config.confirmation is None or config.confirmation.reason:
+        findings, judged = [], as_findings(insights, seen)
+    else:
+        judged = findings
+    verdicts = classifier_verdicts(models, judged)
     return StressTestSummary(
         run_id=run.id,
         dataset=run.dataset,
         seed=config.request.seed,
         verdict=verdict_text(
-            verdicts, findings, insights, counts, interventions, proposed=bool(config.request.tested_types)
+            verdicts, judged, insights, counts, interventions, proposed=bool(config.request.tested_types)
         ),
         verdicts=verdicts,
+        findings=findings,
+        confirmation=confirmation,
         models=models,
         edit_types=_over_models(seen, config, estimator),
         insights=insights,
         interventions=interventions,
         counts=counts,
-        **{"yield": estimator.yields(items, unused=_unused_filters(config))},
+        **{"yield": estimator.yields(screened, unused=_unused_filters(config))},
         dropped=count_reasons(item.reason for item in items if item.state == "filtered"),
         failed_codes=count_reasons(item.code for item in items if item.state == "failed"),
         cost=sum((item.result.cost for item in items if item.result), Cost()),
         service_seconds=total_seconds(item.result.service_seconds for item in items if item.result),
         wall_s=wall_seconds(run),
         config=run.resolved_config,
-        failure_modes=count_failure_modes(items, estimator),
+        failure_modes=count_failure_modes(screened, estimator),
         excluded_sources=len(config.excluded),
-        classes=summarize_classes(items, seen, config.classes, estimator),
-        realism=summarize_realism(items, estimator),
-        perplexity=summarize_perplexity(items, estimator),
-        sweep=_sweep(items, config),
+        classes=summarize_classes(screened, seen, config.classes, estimator),
+        realism=summarize_realism(screened, estimator),
+        perplexity=summarize_perplexity(screened, estimator),
+        sweep=_sweep(screened, config),
     )
 
 

@@ -1,0 +1,97 @@
+"""The division of a stress test's sources: those that the screen edits, and those kept for confirmation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from faultline_core.contract.confirmation import ConfirmationPlan
+from faultline_core.contract.datasets import Source
+from faultline_core.contract.stress_tests import StressTestCreate
+from faultline_core.stress_test.screening import least_pairs
+from faultline_gateway.methods.stress_test.items import items_per_source
+from faultline_gateway.runs.seeds import derive_seed
+
+LEAST_FRESH = 2 * least_pairs(1)
+"""A class that would keep fewer sources is screened whole: five pairs are the least that can prove anything,
+and gates and captions leave about half of the images for a change."""
+
+MOST_FRESH = 100
+"""Sources kept for a class: 25 pairs, of a change that a quarter of the images can show."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """The sources of the screen and the fresh ones, both in the order of the plan."""
+
+    screened: Sequence[Source]
+    fresh: Sequence[Source]
+    plan: ConfirmationPlan | None
+
+
+def divide(create: StressTestCreate, sources: Sequence[Source]) -> Division:
+    """Keep ``confirm_share`` of each class's sources, drawn by the seed; the screen gets the rest.
+
+    A class that would keep fewer than ``LEAST_FRESH`` is screened whole. Fresh sources beyond ``MOST_FRESH``
+    of a class have no items.
+    """
+    if not create.confirm:
+        return Division(sources, (), None)
+    reason = _one_stage(create, sources)
+    kept = set() if reason else {source.id for source in _drawn(create, sources)}
+    screened = [source for source in sources if source.id not in kept]
+    fresh = _at_most(MOST_FRESH, [source for source in sources if source.id in kept])
+    # A caption item makes no image, but it is an item: the run has no more of them than in one stage.
+    budget = len(kept) * items_per_source(create) - len(fresh)
+    plan = ConfirmationPlan(screened=len(screened), fresh=len(fresh), budget=budget, reason=reason)
+    return Division(screened, fresh, plan)
+
+
+def _one_stage(create: StressTestCreate, sources: Sequence[Source]) -> str | None:
+    """Say why nothing can be confirmed, if nothing can."""
+    if not create.tested_types:
+        return "no edits are proposed: only the request's interventions are made"
+    largest = max((len(found) for found in _by_class(sources).values()), default=0)
+    if _n_kept(create, largest) >= LEAST_FRESH:
+        return None
+    needed = math.ceil(LEAST_FRESH / create.confirm_share)
+    return (
+        f"the largest class has {largest} images, and a test on images that the screen does not use needs "
+        f"{needed} of a class"
+    )
+
+
+def _n_kept(create: StressTestCreate, n: int) -> int:
+    return math.floor(n * create.confirm_share + 1e-9)
+
+
+def _by_class(sources: Sequence[Source]) -> dict[str, list[Source]]:
+    classes: dict[str, list[Source]] = {}
+    for source in sources:
+        classes.setdefault(source.label, []).append(source)
+    return classes
+
+
+def _drawn(create: StressTestCreate, sources: Sequence[Source]) -> list[Source]:
+    kept: list[Source] = []
+    for found in _by_class(sources).values():
+        number = _n_kept(create, len(found))
+        if number >= LEAST_FRESH:
+            kept += in_drawn_order(found, create.seed)[:number]
+    return kept
+
+
+def in_drawn_order(sources: Sequence[Source], seed: int) -> list[Source]:
+    """Return the sources in an order that the run's seed draws, whatever order they come in."""
+    return sorted(sources, key=lambda source: derive_seed(seed, source.id, "fresh"))
+
+
+def _at_most(most: int, fresh: Sequence[Source]) -> list[Source]:
+    counts: dict[str, int] = {}
+    taken: list[Source] = []
+    for source in fresh:
+        counts[source.label] = counts.get(source.label, 0) + 1
+        if counts[source.label] <= most:
+            taken.append(source)
+    return taken

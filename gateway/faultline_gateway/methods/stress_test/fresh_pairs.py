@@ -1,0 +1,87 @@
+"""Pairs of fresh images: which changes a run tests, and what their pairs have shown so far."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from faultline_core.stress_test.screening import Change
+from faultline_gateway.methods.stress_test.observations import Observation, controls
+from faultline_gateway.methods.stress_test.screen import Suspicion
+
+
+@dataclass(frozen=True)
+class FreshPair:
+    """One fresh source's placebo and its edit, as one classifier sees them."""
+
+    placebo: Observation
+    edit: Observation
+    loss: float
+
+
+@dataclass(frozen=True)
+class ChosenChange:
+    """A change and the classifiers that it is tested for, with the items planned for it so far.
+
+    ``slot`` is its number in the run, the best of the screen first.
+    """
+
+    slot: int
+    change: Change
+    classifiers: tuple[str, ...]
+    edits: Sequence[Observation]
+
+    def pairs(self, classifier: str, placebos: Mapping[str, Observation]) -> list[FreshPair]:
+        """The pairs that were kept whole, in the order in which they were planned."""
+        found: list[FreshPair] = []
+        for edit in self.edits:
+            placebo = placebos.get(edit.source)
+            if placebo is None or classifier not in placebo.after or classifier not in edit.after:
+                continue
+            loss = placebo.after[classifier].p_true - edit.after[classifier].p_true
+            found.append(FreshPair(placebo, edit, loss))
+        return found
+
+    def of_stage(self, stage: int) -> ChosenChange:
+        """The change with the items of one stage only."""
+        edits = [edit for edit in self.edits if edit.stage == stage]
+        return ChosenChange(self.slot, self.change, self.classifiers, edits)
+
+    def dropped(self, placebos: Iterable[Observation]) -> dict[str, int]:
+        """The number of planned pairs that are not whole, by the reason of the edit, else of the placebo."""
+        lost = {each.source: why_not(each) for each in placebos if not each.done}
+        reasons = [
+            why_not(edit) if not edit.done else f"placebo-{lost[edit.source]}"
+            for edit in self.edits
+            if not edit.done or edit.source in lost
+        ]
+        return dict(sorted(Counter(reasons).items()))
+
+
+def why_not(each: Observation) -> str:
+    """Why an item was not kept: its filter's reason, or its state."""
+    return each.reason or each.state
+
+
+def chosen_changes(seen: Iterable[Observation]) -> list[ChosenChange]:
+    """Return the changes that stages after the first have items of, the best of the screen first."""
+    edits: dict[tuple[int, Change, tuple[str, ...]], list[Observation]] = {}
+    for each in seen:
+        asked = each.instruction
+        if each.kind == "confirmation" and asked is not None and asked.change is not None:
+            words = asked.change
+            change = Change(each.label, words.edit_type, words.removed, words.added)
+            edits.setdefault((each.slot, change, tuple(asked.classifiers)), []).append(each)
+    chosen = [ChosenChange(*key, found) for key, found in edits.items()]
+    return sorted(chosen, key=lambda each: each.slot)
+
+
+def fresh_placebos(seen: Iterable[Observation]) -> dict[str, Observation]:
+    """Source → its kept placebo, of the sources that are kept for confirmation."""
+    return controls(each for each in seen if each.stage > 1)
+
+
+def suspicions(changes: Iterable[ChosenChange]) -> list[tuple[Suspicion, ChosenChange]]:
+    """Every hypothesis: a classifier under a change."""
+    return [((classifier, each.change), each) for each in changes for classifier in each.classifiers]

@@ -1,0 +1,91 @@
+"""What was observed of each item of a stress test, without the bulk of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from faultline_core.contract.confirmation import Instruction
+from faultline_core.contract.perturber import WordSpan
+from faultline_core.contract.runs import Item, PredictionPair
+from faultline_core.stress_test.insights import phrase
+from faultline_core.types import EditType, ItemKind, ItemState
+
+_NO_PREDICTIONS: Mapping[str, PredictionPair] = {}
+
+
+@dataclass(frozen=True)
+class Observation:
+    """An item with its words and predictions; the predictions are empty where nothing was kept.
+
+    ``removed`` and ``added`` are the changed words as written in their captions.
+    """
+
+    id: str
+    kind: ItemKind
+    source: str
+    image: str
+    label: str
+    edit_type: EditType | None
+    slot: int
+    stage: int
+    state: ItemState
+    reason: str | None
+    caption: str | None
+    removed: str
+    added: str
+    after: Mapping[str, PredictionPair]
+    before: Mapping[str, PredictionPair]
+    instruction: Instruction | None
+
+    @property
+    def done(self) -> bool:
+        """Whether the item was kept."""
+        return self.state == "done"
+
+
+def observe(items: Iterable[Item]) -> list[Observation]:
+    """Return an observation of each item, in order."""
+    return [_observation(item) for item in items]
+
+
+def _observation(item: Item) -> Observation:
+    result, kept = item.result, item.state == "done"
+    return Observation(
+        id=item.id,
+        kind=item.kind,
+        source=item.item_group,
+        image=item.source_image,
+        label=item.label,
+        edit_type=item.edit_type,
+        slot=item.slot,
+        stage=item.stage,
+        state=item.state,
+        reason=item.reason,
+        caption=None if result is None else result.caption,
+        removed="" if result is None else phrase(result.caption, _runs(result.removed)),
+        added="" if result is None else phrase(result.edited_caption or "", _runs(result.added)),
+        after=result.predictions if result is not None and kept else _NO_PREDICTIONS,
+        before=result.original_predictions if result is not None and kept else _NO_PREDICTIONS,
+        instruction=item.instruction,
+    )
+
+
+def _runs(spans: Sequence[WordSpan]) -> list[tuple[int, int]]:
+    return [(span.start, len(span.words)) for span in spans]
+
+
+def answer(prediction: PredictionPair) -> str:
+    """The class that a classifier gives an image."""
+    return prediction.top[0][0] if prediction.top else ""
+
+
+def controls(seen: Iterable[Observation]) -> dict[str, Observation]:
+    """Source → its control: its own placebo where that was kept, else its own reconstruction."""
+    found: dict[str, Observation] = {}
+    for each in seen:
+        if not each.done or each.kind not in ("placebo", "reconstruction"):
+            continue
+        if each.kind == "placebo" or each.source not in found:
+            found[each.source] = each
+    return found
