@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fakes.world import CLASSES, FakeWorld, Shown
 from faultline_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
-from faultline_core.contract.base import ModelIdentity, Outcome
-from faultline_core.errors import UnknownModel
+from faultline_core.contract.base import BatchResponse, ModelIdentity, Outcome, Problem
+from faultline_core.errors import FaultlineError, UnknownModel
 from faultline_core.types import Cost, PerturbationType
 from faultline_gateway.services.ports import Services
 
 T = TypeVar("T")
+AnyBatch = TypeVar("AnyBatch", bound=BatchResponse[Any])
 
 EDITS: dict[PerturbationType, tuple[str, tuple[str, ...]]] = {
     "subject": ("a red", ("a striped red", "a broken red", "a tiny red")),
@@ -33,6 +35,13 @@ EDITS: dict[PerturbationType, tuple[str, tuple[str, ...]]] = {
 
 def _good(value: T) -> Outcome[T]:
     return Outcome(value=value)
+
+
+def refusing(answer: AnyBatch, refused: Sequence[bool], error: FaultlineError) -> AnyBatch:
+    """Return the answer with the error as the outcome of each item that is marked as refused."""
+    problem: Outcome[Any] = Outcome(problem=Problem.of(error))
+    outcomes = [problem if bad else one for bad, one in zip(refused, answer.outcomes, strict=True)]
+    return answer.model_copy(update={"outcomes": outcomes})
 
 
 def _model(name: str) -> ModelIdentity:

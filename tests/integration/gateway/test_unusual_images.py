@@ -55,6 +55,7 @@ def see_through() -> Image.Image:
     return image
 
 
+each_format = pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP"])
 UNUSUAL: dict[str, Callable[[], bytes]] = {
     "CMYK": lambda: file_of(Image.new("CMYK", (16, 16), (0, 255, 255, 0)), "JPEG"),
     "16 bit": lambda: file_of(Image.fromarray(np.arange(256).astype(np.uint16).reshape(16, 16) * 257), "PNG"),
@@ -78,7 +79,7 @@ async def test_an_unusual_mode_is_accepted_and_converted_consistently(
 
 
 @pytest.mark.fault("B14")
-@pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP"])
+@each_format
 async def test_an_exif_rotation_is_applied_once_from_upload_to_download(
     gateway: FakeGateway, format: str
 ) -> None:
@@ -94,7 +95,7 @@ async def test_an_exif_rotation_is_applied_once_from_upload_to_download(
 
 
 @pytest.mark.fault("B15")
-@pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP"])
+@each_format
 async def test_location_and_camera_of_an_image_are_neither_stored_nor_shown(
     gateway: FakeGateway, format: str
 ) -> None:
@@ -112,7 +113,7 @@ async def test_location_and_camera_of_an_image_are_neither_stored_nor_shown(
 
 
 @pytest.mark.fault("B16")
-@pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP"])
+@each_format
 async def test_a_wrong_file_extension_changes_nothing(gateway: FakeGateway, format: str) -> None:
     content = file_of(Image.fromarray(NOISE), format)
     for source in await taken(gateway, content, names=("a.png", "a.jpg", "a.webp", "a.gif", "a")):
