@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,12 @@ def see_through() -> Image.Image:
     return image
 
 
+def exif_of(tags: Mapping[int, object]) -> Image.Exif:
+    exif = Image.Exif()
+    exif.update(tags)
+    return exif
+
+
 each_format = pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP"])
 UNUSUAL: dict[str, Callable[[], bytes]] = {
     "CMYK": lambda: file_of(Image.new("CMYK", (16, 16), (0, 255, 255, 0)), "JPEG"),
@@ -83,8 +89,7 @@ async def test_an_unusual_mode_is_accepted_and_converted_consistently(
 async def test_an_exif_rotation_is_applied_once_from_upload_to_download(
     gateway: FakeGateway, format: str
 ) -> None:
-    exif = Image.Exif()
-    exif[ORIENTATION] = 6
+    exif = exif_of({ORIENTATION: 6})
     options = {"lossless": True} if format == "WEBP" else {}
     (source,) = await taken(gateway, file_of(Image.fromarray(NOISE), format, exif=exif, **options))
     upright = np.rot90(decode_image(file_of(Image.fromarray(NOISE), format, **options)), -1)
@@ -99,9 +104,8 @@ async def test_an_exif_rotation_is_applied_once_from_upload_to_download(
 async def test_location_and_camera_of_an_image_are_neither_stored_nor_shown(
     gateway: FakeGateway, format: str
 ) -> None:
-    exif = Image.Exif()
-    exif[MAKE] = "a camera in a secret place"
-    exif[GPS] = {1: "N", 2: (48.0, 8.0, 14.0), 3: "E", 4: (11.0, 34.0, 31.0)}
+    place = {1: "N", 2: (48.0, 8.0, 14.0), 3: "E", 4: (11.0, 34.0, 31.0)}
+    exif = exif_of({MAKE: "a camera in a secret place", GPS: place})
     content = file_of(Image.fromarray(NOISE), format, exif=exif)
     assert dict(Image.open(io.BytesIO(content)).getexif().get_ifd(GPS))
     (source,) = await taken(gateway, content)
