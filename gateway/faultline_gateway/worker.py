@@ -15,19 +15,18 @@ from typing import Any, ParamSpec, TypeVar
 from faultline_core.backoff import Backoff
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.runs import Provenance
-from faultline_core.errors import BackendUnavailable, FaultlineError, LeaseLost, StorageFull
+from faultline_core.errors import BackendUnavailable, FaultlineError, StorageFull
 from faultline_gateway.ledger import Done, Failed, Filtered, Ledger, Outcome
 from faultline_gateway.methods import METHODS
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem
 from faultline_gateway.runs.planner import Planner
+from faultline_gateway.runs.renewal import keep_leased
 from faultline_gateway.services.ports import Services
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 IDLE_SECONDS = 0.5
-RENEW_AT_MOST_SECONDS = 5.0
-"""A cancelled run voids its leases, so a worker also notices a cancel after so many seconds."""
 LEDGER_TRIES = 5
 LEDGER_BACKOFF = Backoff(first_s=0.75, longest_s=12.0)
 """12 to 23 s over the five pauses: longer than SQLite's own wait for its lock, and than a short restart."""
@@ -149,7 +148,7 @@ class Worker:
     async def _process(self, group: LeasedGroup) -> None:
         """Run the method while renewing the lease; the one that ends first ends the other."""
         workflow = asyncio.create_task(self._run_workflow(group))
-        renewal = asyncio.create_task(self._renew(group))
+        renewal = asyncio.create_task(keep_leased(self._ledger.renew, group, self._lease_seconds))
         try:
             await asyncio.wait((workflow, renewal), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -169,18 +168,6 @@ class Worker:
             await method.process(group, services=self._services, record=record, store=self._store)
         except FaultlineError as error:
             _logger.warning("group %s of run %s: %s", group.item_group, group.run_id, error.detail)
-
-    async def _renew(self, group: LeasedGroup) -> None:
-        while True:
-            # A third: two renewals may fail before the lease is lost.
-            await asyncio.sleep(min(self._lease_seconds / 3, RENEW_AT_MOST_SECONDS))
-            try:
-                await asyncio.to_thread(self._ledger.renew, group, self._lease_seconds)
-            # Recorded, cancelled or taken over: in each case there is no lease left to hold.
-            except LeaseLost:
-                return
-            except FaultlineError as error:
-                _logger.warning("the lease is not renewed yet: %s", error.detail)
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:

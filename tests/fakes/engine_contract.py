@@ -74,6 +74,9 @@ class Case:
         return f"{self.service}-{self.verb}"
 
 
+Clause = Callable[[Bench, Case], None]
+
+
 def _items(request: type[Any], **fixed: object) -> Callable[[Bench, list[Any]], Any]:
     return lambda _, items: request.model_validate({"items": items} | fixed)
 
@@ -180,7 +183,7 @@ def the_answer_names_the_weights(bench: Bench, case: Case) -> None:
     assert len(model.revision) == 64
 
 
-CONTRACT: tuple[Callable[[Bench, Case], None], ...] = (
+CONTRACT: tuple[Clause, ...] = (
     every_item_has_one_value_of_the_right_shape,
     answers_come_in_the_order_of_their_items,
     a_bad_item_fails_alone,
@@ -369,3 +372,12 @@ CASES = (
     ),
     Case("classifiers", "classify", _images, lambda _: MISSING, _ask_classes, _check_prediction),
 )  # fmt: skip
+
+
+def each_clause_and_case(
+    test: Callable[[Clause, Case, Bench], None],
+) -> Callable[[Clause, Case, Bench], None]:
+    """Run a test that takes a bench once for each clause and case."""
+    for_cases = pytest.mark.parametrize("case", CASES, ids=str)
+    for_clauses = pytest.mark.parametrize("clause", CONTRACT, ids=lambda clause: clause.__name__)
+    return for_cases(for_clauses(test))

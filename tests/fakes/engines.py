@@ -14,71 +14,8 @@ from typing import TypeVar
 import numpy as np
 
 from faultline_core.blobs import BlobStore
+from faultline_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
 from faultline_core.contract.base import ModelIdentity, Outcome, Problem
-from faultline_core.contract.captioner import (
-    Caption,
-    CaptionItem,
-    CaptionRequest,
-    CaptionResponse,
-    LogLikelihood,
-    LogLikelihoodItem,
-    LogLikelihoodRequest,
-    LogLikelihoodResponse,
-)
-from faultline_core.contract.classifiers import (
-    ClassifierDescription,
-    ClassifierList,
-    ClassifyRequest,
-    ClassifyResponse,
-    DescribeRequest,
-    Prediction,
-)
-from faultline_core.contract.editor import (
-    EditedImage,
-    EditItem,
-    EditRequest,
-    EditResponse,
-    EditVariant,
-    GeneratedImage,
-    GenerateItem,
-    GenerateRequest,
-    GenerateResponse,
-    Reconstruction,
-    ReconstructItem,
-    ReconstructRequest,
-    ReconstructResponse,
-)
-from faultline_core.contract.perturber import (
-    CaptionEdit,
-    LikelihoodsRequest,
-    LikelihoodsResponse,
-    Perturbations,
-    PerturbItem,
-    PerturbRequest,
-    PerturbResponse,
-    TextLikelihood,
-)
-from faultline_core.contract.scorer import (
-    EditScores,
-    Embedding,
-    EmbedImagesRequest,
-    EmbedResponse,
-    EmbedTextsRequest,
-    FilledMask,
-    FillMaskItem,
-    FillMaskRequest,
-    FillMaskResponse,
-    ScoreItem,
-    ScoreRequest,
-    ScoreResponse,
-)
-from faultline_core.contract.tokens import (
-    DroppedImage,
-    LearnedToken,
-    LearnTokenItem,
-    LearnTokensRequest,
-    LearnTokensResponse,
-)
 from faultline_core.errors import (
     Cancelled,
     DatasetEmpty,
@@ -147,19 +84,19 @@ class FakeScorer(_Fake):
         self.go_on.set()
         self.failure: Exception | None = None
 
-    def score(self, request: ScoreRequest) -> ScoreResponse:
+    def score(self, request: scorer.ScoreRequest) -> scorer.ScoreResponse:
         self.batches.append(len(request.items))
         self.started.set()
         self.go_on.wait()
         if self.failure is not None:
             raise self.failure
         outcomes = _each(request.items, self._measure)
-        return ScoreResponse(outcomes=outcomes, model=IDENTITY, cost=Cost(clip_passes=len(outcomes)))
+        return scorer.ScoreResponse(outcomes=outcomes, model=IDENTITY, cost=Cost(clip_passes=len(outcomes)))
 
-    def _measure(self, item: ScoreItem) -> EditScores:
+    def _measure(self, item: scorer.ScoreItem) -> scorer.EditScores:
         self._look(item.original, item.edited)
         value = len(_read(item.caption)) / 1000
-        return EditScores(
+        return scorer.EditScores(
             direction=value,
             image_image=value,
             text_original=value,
@@ -170,95 +107,99 @@ class FakeScorer(_Fake):
             words_removed=value if item.removed else None,
         )
 
-    def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
-        def embed(image: str) -> Embedding:
+    def embed_images(self, request: scorer.EmbedImagesRequest) -> scorer.EmbedResponse:
+        def embed(image: str) -> scorer.Embedding:
             self._look(image)
             return _turned(image)
 
-        return EmbedResponse(outcomes=_each(request.images, embed), model=IDENTITY)
+        return scorer.EmbedResponse(outcomes=_each(request.images, embed), model=IDENTITY)
 
-    def embed_texts(self, request: EmbedTextsRequest) -> EmbedResponse:
+    def embed_texts(self, request: scorer.EmbedTextsRequest) -> scorer.EmbedResponse:
         outcomes = _each(request.texts, lambda text: _turned(_read(text)))
-        return EmbedResponse(outcomes=outcomes, model=IDENTITY)
+        return scorer.EmbedResponse(outcomes=outcomes, model=IDENTITY)
 
-    def fill_mask(self, request: FillMaskRequest) -> FillMaskResponse:
-        return FillMaskResponse(outcomes=_each(request.items, _filled), model=IDENTITY)
+    def fill_mask(self, request: scorer.FillMaskRequest) -> scorer.FillMaskResponse:
+        return scorer.FillMaskResponse(outcomes=_each(request.items, _filled), model=IDENTITY)
 
 
-def _turned(told: str) -> Embedding:
+def _turned(told: str) -> scorer.Embedding:
     """Return a unit vector of two numbers."""
     angle = float(_number(told))
-    return Embedding(vector=[float(np.cos(angle)), float(np.sin(angle))])
+    return scorer.Embedding(vector=[float(np.cos(angle)), float(np.sin(angle))])
 
 
-def _filled(item: FillMaskItem) -> FilledMask:
+def _filled(item: scorer.FillMaskItem) -> scorer.FilledMask:
     words = _read(item.text).split()
     if item.position >= len(words):
         raise InvalidRequest(f"no word at position {item.position}")
     offered = [word for word in ("boat", "tram", "sled", "snow", "sea") if word != words[item.position]]
     start = item.seed % len(offered)
     chosen = (offered[start:] + offered[:start])[: item.n]
-    return FilledMask(words=chosen, probabilities=[0.2] * len(chosen))
+    return scorer.FilledMask(words=chosen, probabilities=[0.2] * len(chosen))
 
 
 class FakeCaptioner(_Fake):
     """Captions by label."""
 
-    def caption(self, request: CaptionRequest) -> CaptionResponse:
-        return CaptionResponse(outcomes=_each(request.items, self._caption), model=IDENTITY)
+    def caption(self, request: captioner.CaptionRequest) -> captioner.CaptionResponse:
+        return captioner.CaptionResponse(outcomes=_each(request.items, self._caption), model=IDENTITY)
 
-    def _caption(self, item: CaptionItem) -> Caption:
+    def _caption(self, item: captioner.CaptionItem) -> captioner.Caption:
         self._look(item.image)
-        return Caption(text=f"a {item.label}", log_likelihood=-1.0, tokens=2)
+        return captioner.Caption(text=f"a {item.label}", log_likelihood=-1.0, tokens=2)
 
-    def log_likelihood(self, request: LogLikelihoodRequest) -> LogLikelihoodResponse:
-        return LogLikelihoodResponse(outcomes=_each(request.items, self._weigh), model=IDENTITY)
+    def log_likelihood(self, request: captioner.LogLikelihoodRequest) -> captioner.LogLikelihoodResponse:
+        return captioner.LogLikelihoodResponse(outcomes=_each(request.items, self._weigh), model=IDENTITY)
 
-    def _weigh(self, item: LogLikelihoodItem) -> LogLikelihood:
+    def _weigh(self, item: captioner.LogLikelihoodItem) -> captioner.LogLikelihood:
         self._look(item.image)
-        return LogLikelihood(total=-float(len(_read(item.text))), tokens=len(item.text.split()))
+        return captioner.LogLikelihood(total=-float(len(_read(item.text))), tokens=len(item.text.split()))
 
 
 class FakePerturber(_Fake):
     """Puts another word in front of the caption for every edit, beginning where the seed says."""
 
-    def perturb(self, request: PerturbRequest) -> PerturbResponse:
-        return PerturbResponse(outcomes=_each(request.items, _proposed), model=IDENTITY)
+    def perturb(self, request: perturber.PerturbRequest) -> perturber.PerturbResponse:
+        return perturber.PerturbResponse(outcomes=_each(request.items, _proposed), model=IDENTITY)
 
-    def likelihoods(self, request: LikelihoodsRequest) -> LikelihoodsResponse:
-        return LikelihoodsResponse(outcomes=_each(request.texts, _weighed), model=IDENTITY)
-
-
-def _weighed(text: str) -> TextLikelihood:
-    return TextLikelihood(nats=-float(len(_read(text))), tokens=len(text.split()))
+    def likelihoods(self, request: perturber.LikelihoodsRequest) -> perturber.LikelihoodsResponse:
+        return perturber.LikelihoodsResponse(outcomes=_each(request.texts, _weighed), model=IDENTITY)
 
 
-def _proposed(item: PerturbItem) -> Perturbations:
+def _weighed(text: str) -> perturber.TextLikelihood:
+    return perturber.TextLikelihood(nats=-float(len(_read(text))), tokens=len(text.split()))
+
+
+def _proposed(item: perturber.PerturbItem) -> perturber.Perturbations:
     texts = [f"word{item.seed + number} {_read(item.caption)}" for number in range(item.n)]
-    return Perturbations(edits=[CaptionEdit(edited_caption=text, removed=[], added=[]) for text in texts])
+    return perturber.Perturbations(
+        edits=[perturber.CaptionEdit(edited_caption=text, removed=[], added=[]) for text in texts]
+    )
 
 
 class FakeClassifiers(_Fake):
     """Knows one classifier that is always sure of the first class."""
 
-    def classify(self, request: ClassifyRequest) -> ClassifyResponse:
+    def classify(self, request: classifiers.ClassifyRequest) -> classifiers.ClassifyResponse:
         if request.classifier != "sure":
             raise UnknownModel(f"no classifier is named {request.classifier!r}")
 
-        def predict(image: str) -> Prediction:
+        def predict(image: str) -> classifiers.Prediction:
             self._look(image)
             rest = range(1, len(request.classes))
-            return Prediction(probabilities=[1.0, *(0.0 for _ in rest)], top=[0, *rest][:5])
+            return classifiers.Prediction(probabilities=[1.0, *(0.0 for _ in rest)], top=[0, *rest][:5])
 
-        return ClassifyResponse(outcomes=_each(request.images, predict), model=IDENTITY)
+        return classifiers.ClassifyResponse(outcomes=_each(request.images, predict), model=IDENTITY)
 
-    def describe(self, request: DescribeRequest) -> ClassifierDescription:
+    def describe(self, request: classifiers.DescribeRequest) -> classifiers.ClassifierDescription:
         if request.classifier != "sure":
             raise UnknownModel(f"no classifier is named {request.classifier!r}")
-        return ClassifierDescription(name="sure", spec="sure", parameters=7)
+        return classifiers.ClassifierDescription(name="sure", spec="sure", parameters=7)
 
-    def list_classifiers(self) -> ClassifierList:
-        return ClassifierList(classifiers=[ClassifierDescription(name="sure", spec="sure")])
+    def list_classifiers(self) -> classifiers.ClassifierList:
+        return classifiers.ClassifierList(
+            classifiers=[classifiers.ClassifierDescription(name="sure", spec="sure")]
+        )
 
 
 class FakeEditor(_Fake):
@@ -275,51 +216,55 @@ class FakeEditor(_Fake):
         self.go_on.set()
 
     def reconstruct(
-        self, request: ReconstructRequest, *, cancelled: Callable[[], bool]
-    ) -> ReconstructResponse:
+        self, request: editor.ReconstructRequest, *, cancelled: Callable[[], bool]
+    ) -> editor.ReconstructResponse:
         self._walk(request.preset.steps, cancelled)
 
-        def redraw(item: ReconstructItem) -> Reconstruction:
+        def redraw(item: editor.ReconstructItem) -> editor.Reconstruction:
             self._look(item.image)
-            return Reconstruction(image=self._draw(item.image, _read(item.caption)), psnr_db=30.0)
+            return editor.Reconstruction(image=self._draw(item.image, _read(item.caption)), psnr_db=30.0)
 
-        return ReconstructResponse(outcomes=_each(request.items, redraw), model=IDENTITY)
+        return editor.ReconstructResponse(outcomes=_each(request.items, redraw), model=IDENTITY)
 
-    def edit(self, request: EditRequest, *, cancelled: Callable[[], bool]) -> EditResponse:
+    def edit(self, request: editor.EditRequest, *, cancelled: Callable[[], bool]) -> editor.EditResponse:
         self._walk(request.preset.steps, cancelled)
 
-        def redraw(item: EditItem) -> EditedImage:
+        def redraw(item: editor.EditItem) -> editor.EditedImage:
             self._look(item.image)
             told = (item.image, _read(item.caption), _read(item.edited_caption))
             sweep = request.values
-            return EditedImage(
-                variants=[EditVariant(self_replace=value, image=self._draw(*told, value)) for value in sweep]
+            return editor.EditedImage(
+                variants=[
+                    editor.EditVariant(self_replace=value, image=self._draw(*told, value)) for value in sweep
+                ]
             )
 
-        return EditResponse(outcomes=_each(request.items, redraw), model=IDENTITY)
+        return editor.EditResponse(outcomes=_each(request.items, redraw), model=IDENTITY)
 
-    def generate(self, request: GenerateRequest, *, cancelled: Callable[[], bool]) -> GenerateResponse:
+    def generate(
+        self, request: editor.GenerateRequest, *, cancelled: Callable[[], bool]
+    ) -> editor.GenerateResponse:
         self._walk(request.steps, cancelled)
 
-        def draw(item: GenerateItem) -> GeneratedImage:
-            return GeneratedImage(image=self._draw(_read(item.prompt), item.seed))
+        def draw(item: editor.GenerateItem) -> editor.GeneratedImage:
+            return editor.GeneratedImage(image=self._draw(_read(item.prompt), item.seed))
 
-        return GenerateResponse(outcomes=_each(request.items, draw), model=IDENTITY)
+        return editor.GenerateResponse(outcomes=_each(request.items, draw), model=IDENTITY)
 
     def learn_tokens(
-        self, request: LearnTokensRequest, *, cancelled: Callable[[], bool]
-    ) -> LearnTokensResponse:
+        self, request: tokens.LearnTokensRequest, *, cancelled: Callable[[], bool]
+    ) -> tokens.LearnTokensResponse:
         """Write the steps taken into the checkpoint; the bundle's bytes name the class."""
         self._walk(request.link_steps, cancelled)
 
-        def learn(item: LearnTokenItem) -> LearnedToken:
+        def learn(item: tokens.LearnTokenItem) -> tokens.LearnedToken:
             dropped = [each for image in item.images if (each := self._dropped(image)) is not None]
             if len(dropped) == len(item.images):
                 raise DatasetEmpty(f"the class {item.class_name!r} has no image")
             begun = 0 if item.checkpoint is None else int(self._written(item.checkpoint).rpartition(":")[2])
             steps = min(begun + request.link_steps, request.preset.steps)
             told = f"{item.class_name}:{sorted(item.images)}:{request.seed}"
-            return LearnedToken(
+            return tokens.LearnedToken(
                 class_name=item.class_name,
                 steps=steps,
                 checkpoint=self._write(f"{told}:{steps}"),
@@ -329,13 +274,13 @@ class FakeEditor(_Fake):
                 dropped=dropped,
             )
 
-        return LearnTokensResponse(outcomes=_each(request.items, learn), model=IDENTITY)
+        return tokens.LearnTokensResponse(outcomes=_each(request.items, learn), model=IDENTITY)
 
-    def _dropped(self, image: str) -> DroppedImage | None:
+    def _dropped(self, image: str) -> tokens.DroppedImage | None:
         try:
             self._look(image)
         except FaultlineError as error:
-            return DroppedImage(image=image, problem=Problem.of(error))
+            return tokens.DroppedImage(image=image, problem=Problem.of(error))
         return None
 
     def _write(self, text: str) -> str:

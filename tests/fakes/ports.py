@@ -7,75 +7,20 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fakes.world import CLASSES, FakeWorld, Shown
-from faultline_core.contract.base import ModelIdentity, Outcome
-from faultline_core.contract.captioner import (
-    Caption,
-    CaptionRequest,
-    CaptionResponse,
-    LogLikelihood,
-    LogLikelihoodRequest,
-    LogLikelihoodResponse,
-)
-from faultline_core.contract.classifiers import (
-    ClassifierDescription,
-    ClassifierList,
-    ClassifyRequest,
-    ClassifyResponse,
-    DescribeRequest,
-    Prediction,
-)
-from faultline_core.contract.editor import (
-    EditedImage,
-    EditRequest,
-    EditResponse,
-    EditVariant,
-    GeneratedImage,
-    GenerateRequest,
-    GenerateResponse,
-    Reconstruction,
-    ReconstructRequest,
-    ReconstructResponse,
-)
-from faultline_core.contract.perturber import (
-    CaptionEdit,
-    LikelihoodsRequest,
-    LikelihoodsResponse,
-    Perturbations,
-    PerturbItem,
-    PerturbRequest,
-    PerturbResponse,
-    TextLikelihood,
-)
-from faultline_core.contract.scorer import (
-    EditScores,
-    Embedding,
-    EmbedImagesRequest,
-    EmbedResponse,
-    EmbedTextsRequest,
-    FilledMask,
-    FillMaskRequest,
-    FillMaskResponse,
-    ScoreItem,
-    ScoreRequest,
-    ScoreResponse,
-)
-from faultline_core.contract.tokens import (
-    LearnedToken,
-    LearnTokenItem,
-    LearnTokensRequest,
-    LearnTokensResponse,
-    TokenOffer,
-)
-from faultline_core.errors import UnknownModel
+from faultline_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
+from faultline_core.contract.base import BatchResponse, ModelIdentity, Outcome, Problem
+from faultline_core.errors import FaultlineError, UnknownModel
 from faultline_core.types import Cost, PerturbationType
 from faultline_gateway.services.ports import Services
 
 T = TypeVar("T")
+AnyBatch = TypeVar("AnyBatch", bound=BatchResponse[Any])
 
 EDITS: dict[PerturbationType, tuple[str, tuple[str, ...]]] = {
     "subject": ("a red", ("a striped red", "a broken red", "a tiny red")),
@@ -92,6 +37,13 @@ def _good(value: T) -> Outcome[T]:
     return Outcome(value=value)
 
 
+def refusing(answer: AnyBatch, refused: Sequence[bool], error: FaultlineError) -> AnyBatch:
+    """Return the answer with the error as the outcome of each item that is marked as refused."""
+    problem: Outcome[Any] = Outcome(problem=Problem.of(error))
+    outcomes = [problem if bad else one for bad, one in zip(refused, answer.outcomes, strict=True)]
+    return answer.model_copy(update={"outcomes": outcomes})
+
+
 def _model(name: str) -> ModelIdentity:
     return ModelIdentity(id=f"fake-{name}", revision="0")
 
@@ -103,17 +55,23 @@ class FakeCaptioner:
         self.world = world
         self.calls: Counter[str] = Counter()
 
-    async def caption(self, request: CaptionRequest) -> CaptionResponse:
+    async def caption(self, request: captioner.CaptionRequest) -> captioner.CaptionResponse:
         """Caption each image."""
         self.calls["caption"] += 1
         texts = [self.world.shown[item.image].caption for item in request.items]
-        captions = [Caption(text=text, log_likelihood=-1.0, tokens=len(text.split())) for text in texts]
-        return CaptionResponse(outcomes=[_good(caption) for caption in captions], model=_model("captioner"))
+        captions = [
+            captioner.Caption(text=text, log_likelihood=-1.0, tokens=len(text.split())) for text in texts
+        ]
+        return captioner.CaptionResponse(
+            outcomes=[_good(caption) for caption in captions], model=_model("captioner")
+        )
 
-    async def log_likelihood(self, request: LogLikelihoodRequest) -> LogLikelihoodResponse:
+    async def log_likelihood(
+        self, request: captioner.LogLikelihoodRequest
+    ) -> captioner.LogLikelihoodResponse:
         """Weigh each text by its length."""
-        weights = [LogLikelihood(total=-float(len(item.text)), tokens=1) for item in request.items]
-        return LogLikelihoodResponse(
+        weights = [captioner.LogLikelihood(total=-float(len(item.text)), tokens=1) for item in request.items]
+        return captioner.LogLikelihoodResponse(
             outcomes=[_good(weight) for weight in weights], model=_model("captioner")
         )
 
@@ -124,24 +82,31 @@ class FakePerturber:
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
 
-    async def perturb(self, request: PerturbRequest) -> PerturbResponse:
+    async def perturb(self, request: perturber.PerturbRequest) -> perturber.PerturbResponse:
         """Propose edits of each caption."""
         self.calls["perturb"] += 1
         outcomes = [_good(self.propose(item)) for item in request.items]
-        return PerturbResponse(outcomes=outcomes, model=_model("perturber"))
+        return perturber.PerturbResponse(outcomes=outcomes, model=_model("perturber"))
 
-    async def likelihoods(self, request: LikelihoodsRequest) -> LikelihoodsResponse:
+    async def likelihoods(self, request: perturber.LikelihoodsRequest) -> perturber.LikelihoodsResponse:
         """Weigh each text by its letters, a token a word."""
         self.calls["likelihoods"] += 1
-        weights = [TextLikelihood(nats=-float(len(text)), tokens=len(text.split())) for text in request.texts]
-        return LikelihoodsResponse(outcomes=[_good(weight) for weight in weights], model=_model("llama"))
+        weights = [
+            perturber.TextLikelihood(nats=-float(len(text)), tokens=len(text.split()))
+            for text in request.texts
+        ]
+        return perturber.LikelihoodsResponse(
+            outcomes=[_good(weight) for weight in weights], model=_model("llama")
+        )
 
-    def propose(self, item: PerturbItem) -> Perturbations:
+    def propose(self, item: perturber.PerturbItem) -> perturber.Perturbations:
         """Replace the words of the type by each of their alternatives."""
         old, news = EDITS[item.perturbation_type]
         start = item.seed % len(news)
         texts = [item.caption.replace(old, new, 1) for new in (*news[start:], *news[:start])][: item.n]
-        return Perturbations(edits=[CaptionEdit(edited_caption=text, removed=[], added=[]) for text in texts])
+        return perturber.Perturbations(
+            edits=[perturber.CaptionEdit(edited_caption=text, removed=[], added=[]) for text in texts]
+        )
 
 
 def _cost(calls: int, evaluations: int) -> Cost:
@@ -160,18 +125,18 @@ class FakeEditor:
         self.calls: Counter[str] = Counter()
         self.steps: dict[str, int] = {}
 
-    async def reconstruct(self, request: ReconstructRequest) -> ReconstructResponse:
+    async def reconstruct(self, request: editor.ReconstructRequest) -> editor.ReconstructResponse:
         """Make another image of the same truth."""
         self.calls["reconstruct"] += 1
         cost = _cost(request.preset.steps, request.preset.steps)
         made = [
-            Reconstruction(image=self._draw(item.image, item.caption, None), psnr_db=30.0, cost=cost)
+            editor.Reconstruction(image=self._draw(item.image, item.caption, None), psnr_db=30.0, cost=cost)
             for item in request.items
         ]
         outcomes = [_good(value) for value in made]
-        return ReconstructResponse(outcomes=outcomes, model=_model("editor"), cost=cost)
+        return editor.ReconstructResponse(outcomes=outcomes, model=_model("editor"), cost=cost)
 
-    async def edit(self, request: EditRequest) -> EditResponse:
+    async def edit(self, request: editor.EditRequest) -> editor.EditResponse:
         """Make one image a value that is asked for."""
         self.calls["edit"] += 1
         steps = request.preset.steps * len(request.values)
@@ -179,25 +144,25 @@ class FakeEditor:
         outcomes = []
         for item in request.items:
             drawn = [(value, self._draw(item.image, item.edited_caption, value)) for value in request.values]
-            variants = [EditVariant(self_replace=value, image=ref) for value, ref in drawn]
-            outcomes.append(_good(EditedImage(variants=variants, cost=cost)))
+            variants = [editor.EditVariant(self_replace=value, image=ref) for value, ref in drawn]
+            outcomes.append(_good(editor.EditedImage(variants=variants, cost=cost)))
         total = _cost(steps, steps * len(request.items) + request.preset.steps)
-        return EditResponse(outcomes=outcomes, model=_model("editor"), cost=total)
+        return editor.EditResponse(outcomes=outcomes, model=_model("editor"), cost=total)
 
-    async def generate(self, request: GenerateRequest) -> GenerateResponse:
+    async def generate(self, request: editor.GenerateRequest) -> editor.GenerateResponse:
         """Make one image a prompt and seed."""
         self.calls["generate"] += 1
         made = [self.world.add(Shown("", item.prompt), item.seed) for item in request.items]
-        outcomes = [_good(GeneratedImage(image=ref)) for ref in made]
-        return GenerateResponse(outcomes=outcomes, model=_model("editor"))
+        outcomes = [_good(editor.GeneratedImage(image=ref)) for ref in made]
+        return editor.GenerateResponse(outcomes=outcomes, model=_model("editor"))
 
-    async def learn_tokens(self, request: LearnTokensRequest) -> LearnTokensResponse:
+    async def learn_tokens(self, request: tokens.LearnTokensRequest) -> tokens.LearnTokensResponse:
         """Go a link further; the bundle is named after class, images and steps."""
         self.calls["learn_tokens"] += 1
         outcomes = [_good(self.learn(request, item)) for item in request.items]
-        return LearnTokensResponse(outcomes=outcomes, model=_model("editor"))
+        return tokens.LearnTokensResponse(outcomes=outcomes, model=_model("editor"))
 
-    def learn(self, request: LearnTokensRequest, item: LearnTokenItem) -> LearnedToken:
+    def learn(self, request: tokens.LearnTokensRequest, item: tokens.LearnTokenItem) -> tokens.LearnedToken:
         """One link of one class; its checkpoint says how far it is."""
         begun = self.steps.get(item.checkpoint or "", 0)
         steps = min(begun + request.link_steps, request.preset.steps)
@@ -206,18 +171,18 @@ class FakeEditor:
         self.steps[checkpoint] = steps
         bundle = checkpoint if steps == request.preset.steps else None
         losses = [1.0 / (1 + step) for step in range(begun, steps)]
-        return LearnedToken(
+        return tokens.LearnedToken(
             class_name=item.class_name, steps=steps, checkpoint=checkpoint, bundle=bundle, losses=losses,
             offers=[] if bundle is None else self.offers(request, bundle),
             images=len(item.images), cost=_cost(steps - begun, steps - begun),
         )  # fmt: skip
 
-    def offers(self, request: LearnTokensRequest, bundle: str) -> list[TokenOffer]:
+    def offers(self, request: tokens.LearnTokensRequest, bundle: str) -> list[tokens.TokenOffer]:
         """Bundles named after the last one and their interpolation weight."""
         *others, last = request.preset.interpolation_weights
         names = [hashlib.sha256(f"{bundle}|{weight}".encode()).hexdigest() for weight in others]
         pairs = zip((*others, last), (*names, bundle), strict=True)
-        return [TokenOffer(interpolation_weight=weight, bundle=name) for weight, name in pairs]
+        return [tokens.TokenOffer(interpolation_weight=weight, bundle=name) for weight, name in pairs]
 
     def _draw(self, source: str, caption: str, self_replace: float | None) -> str:
         label = self.world.shown[source].label
@@ -231,44 +196,46 @@ class FakeScorer:
         self.world = world
         self.calls: Counter[str] = Counter()
 
-    async def score(self, request: ScoreRequest) -> ScoreResponse:
+    async def score(self, request: scorer.ScoreRequest) -> scorer.ScoreResponse:
         """Measure each edit."""
         self.calls["score"] += 1
         outcomes = [_good(self.measure(item)) for item in request.items]
-        return ScoreResponse(outcomes=outcomes, model=_model("scorer"), cost=Cost(clip_passes=len(outcomes)))
+        return scorer.ScoreResponse(
+            outcomes=outcomes, model=_model("scorer"), cost=Cost(clip_passes=len(outcomes))
+        )
 
-    def measure(self, item: ScoreItem) -> EditScores:
+    def measure(self, item: scorer.ScoreItem) -> scorer.EditScores:
         """Scores that pass LANCE's thresholds."""
         fraction = self.world.shown[item.edited].self_replace or 0.0
-        return EditScores(
+        return scorer.EditScores(
             direction=0.6 - 0.3 * fraction, image_image=0.8 + 0.1 * fraction, text_original=0.3,
             text_edited=0.3, text_edited_source=0.25, text_original_edit=0.25,
             words_added=0.3 if item.added else None, words_removed=0.2 if item.removed else None,
         )  # fmt: skip
 
-    async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
+    async def embed_images(self, request: scorer.EmbedImagesRequest) -> scorer.EmbedResponse:
         """Embed each image."""
         self.calls["embed_images"] += 1
         return self._embed(request.images, "clip")
 
-    async def embed_texts(self, request: EmbedTextsRequest) -> EmbedResponse:
+    async def embed_texts(self, request: scorer.EmbedTextsRequest) -> scorer.EmbedResponse:
         """Embed each text."""
         self.calls["embed_texts"] += 1
         return self._embed(request.texts, request.encoder)
 
-    def _embed(self, names: list[str], encoder: str) -> EmbedResponse:
-        outcomes = [_good(Embedding(vector=self.vector(name))) for name in names]
-        return EmbedResponse(outcomes=outcomes, model=_model(encoder))
+    def _embed(self, names: list[str], encoder: str) -> scorer.EmbedResponse:
+        outcomes = [_good(scorer.Embedding(vector=self.vector(name))) for name in names]
+        return scorer.EmbedResponse(outcomes=outcomes, model=_model(encoder))
 
     def vector(self, text: str) -> list[float]:
         """A direction of its own for every text: in 256 dimensions, nearly orthogonal to all others."""
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
         return [float(value) for value in np.random.default_rng(seed).standard_normal(256)]
 
-    async def fill_mask(self, request: FillMaskRequest) -> FillMaskResponse:
+    async def fill_mask(self, request: scorer.FillMaskRequest) -> scorer.FillMaskResponse:
         """Replace every word by the same one."""
-        outcomes = [_good(FilledMask(words=["thing"], probabilities=[1.0])) for _ in request.items]
-        return FillMaskResponse(outcomes=outcomes, model=_model("masked-lm"))
+        outcomes = [_good(scorer.FilledMask(words=["thing"], probabilities=[1.0])) for _ in request.items]
+        return scorer.FillMaskResponse(outcomes=outcomes, model=_model("masked-lm"))
 
 
 class FakeClassifiers:
@@ -279,39 +246,39 @@ class FakeClassifiers:
         self.classes = classes
         self.calls: Counter[str] = Counter()
 
-    async def classify(self, request: ClassifyRequest) -> ClassifyResponse:
+    async def classify(self, request: classifiers.ClassifyRequest) -> classifiers.ClassifyResponse:
         """Predict each image."""
         self.calls[request.classifier] += 1
         if request.classifier not in ("steady", "leaning", "timm:resnet18"):
             raise UnknownModel(f"no classifier is named {request.classifier!r}")
         outcomes = [_good(self.predict(request, image)) for image in request.images]
-        return ClassifyResponse(outcomes=outcomes, model=_model(request.classifier))
+        return classifiers.ClassifyResponse(outcomes=outcomes, model=_model(request.classifier))
 
-    def predict(self, request: ClassifyRequest, image: str) -> Prediction:
+    def predict(self, request: classifiers.ClassifyRequest, image: str) -> classifiers.Prediction:
         """The true class gets 0.9, or 0.1 where this classifier is led astray."""
         shown = self.world.shown[image]
         p_true = 0.1 if request.classifier == "leaning" and "snow" in shown.caption else 0.9
         rest = (1.0 - p_true) / (len(request.classes) - 1)
         probabilities = [p_true if name == shown.label else rest for name in request.classes]
         top = sorted(range(len(probabilities)), key=lambda index: -probabilities[index])[:5]
-        return Prediction(probabilities=probabilities, top=top)
+        return classifiers.Prediction(probabilities=probabilities, top=top)
 
-    async def describe(self, request: DescribeRequest) -> ClassifierDescription:
+    async def describe(self, request: classifiers.DescribeRequest) -> classifiers.ClassifierDescription:
         """Tell of timm's what its name says, and nothing of any other."""
         self.calls["describe"] += 1
         spec = request.classifier
         architecture = spec.removeprefix("timm:") if spec.startswith("timm:") else ""
-        return ClassifierDescription(
+        return classifiers.ClassifierDescription(
             name=spec, spec=spec, architecture=architecture, parameters=11_000_000, resolution=224
         )
 
-    async def list_classifiers(self) -> ClassifierList:
+    async def list_classifiers(self) -> classifiers.ClassifierList:
         """Name both classifiers."""
         described = [
-            ClassifierDescription(name=name, spec=name, classes=list(self.classes))
+            classifiers.ClassifierDescription(name=name, spec=name, classes=list(self.classes))
             for name in ("steady", "leaning")
         ]
-        return ClassifierList(classifiers=described)
+        return classifiers.ClassifierList(classifiers=described)
 
 
 def fake_services(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from faultline_core import torchvision_operators  # noqa: F401
@@ -11,12 +11,12 @@ from faultline_core import torchvision_operators  # noqa: F401
 import torch
 from diffusers import UNet2DConditionModel
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from evaluation.benchmarks.bench import Bench
 from evaluation.benchmarks.report import Row, at_most, row
 from evaluation.reference.toy_denoisers import draw
+from evaluation.reference.watched_operators import WatchedOperators
 from faultline_core.editing.attention_control import cross_edit
 from faultline_core.editing.edit import EditSettings, EditTask, edit
 from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
@@ -30,26 +30,18 @@ LARGEST = 1023
 """A map of 1024 positions beside 1024 is not to be seen."""
 
 
-class LargestTail(TorchDispatchMode):
+class LargestTail(WatchedOperators):
     """Remembers the largest n for which some result's last two sides are n or more."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch annotates half of it
+        super().__init__()
         self.side = 0
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Run the operator and look at its results."""
-        results = func(*args, **(kwargs or {}))
+    def look(self, operator: Any, args: Sequence[Any], results: Any) -> None:
+        """Look at the results."""
         for result in tree_leaves(results):
             if isinstance(result, Tensor) and result.dim() >= 2:
                 self.side = max(self.side, min(result.shape[-2:]))
-        return results
 
 
 def network() -> UNetDenoiser:

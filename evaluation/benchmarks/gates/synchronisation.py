@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from evaluation.benchmarks.bench import Bench
 from evaluation.benchmarks.report import Row, at_most, row
+from evaluation.reference.watched_operators import WatchedOperators
 from faultline_core.editing.denoiser import CountingDenoiser
 from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
 
@@ -18,28 +18,21 @@ WAITING = frozenset({"_local_scalar_dense", "nonzero", "is_nonzero", "equal", "m
 """Operators whose result decides shapes or values on the host: a device has to be waited for."""
 
 
-class WaitingOperators(TorchDispatchMode):
+class WaitingOperators(WatchedOperators):
     """Counts them, and indexing by truth values, which is `nonzero` in disguise."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch annotates half of it
+        super().__init__()
         self.seen: Counter[str] = Counter()
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Note the operator and let it run."""
-        name = func.overloadpacket.__name__
+    def look(self, operator: Any, args: Sequence[Any], results: Any) -> None:
+        """Note the operator."""
+        name = operator.overloadpacket.__name__
         by_truth = name in ("index", "index_put_") and any(
             one is not None and one.dtype == torch.bool for one in args[1]
         )
         if name in WAITING or by_truth:
             self.seen[name] += 1
-        return func(*args, **(kwargs or {}))
 
 
 def rows(bench: Bench) -> list[Row]:

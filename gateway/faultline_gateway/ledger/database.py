@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from alembic import command
 from alembic.config import Config
@@ -15,6 +16,9 @@ from sqlalchemy.exc import DataError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from faultline_core.errors import BackendUnavailable, FaultlineError, InvalidRequest, StorageFull
+
+Found = TypeVar("Found")
+Leased = TypeVar("Leased")
 
 BUSY_SECONDS = 10.0
 """How long a writer waits for SQLite's one lock or for a row's in PostgreSQL; transactions take 3 ms."""
@@ -175,3 +179,24 @@ class LedgerPart:
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
+
+    def _lease_first(
+        self,
+        look: Callable[[Connection], Found | None],
+        lease: Callable[[Connection, Found], Leased | None],
+    ) -> Leased | None:
+        """Lease what ``look`` finds; look again if another worker took it first, until nothing is found."""
+        with self._database.reading() as connection:
+            # Idle workers ask twice a second each; without work they must not queue for the write lock.
+            if look(connection) is None:
+                return None
+        while True:
+            # One transaction per look: on PostgreSQL another worker may take the candidate between look and
+            # lock, and a worker that then locked a second run could wait for one that waits for the first.
+            with self._database.writing() as connection:
+                found = look(connection)
+                if found is None:
+                    return None
+                leased = lease(connection, found)
+            if leased is not None:
+                return leased

@@ -62,20 +62,10 @@ class Leases(LedgerPart):
 
         An item's last attempt is leased alone: if it kills its worker, it takes no other item with it.
         """
-        with self._database.reading() as connection:
-            # Idle workers ask twice a second each; without work they must not queue for the write lock.
-            if self._candidate(connection, run_id) is None:
-                return None
-        while True:
-            # One transaction per look: on PostgreSQL another worker may take the candidate between look and
-            # lock, and a worker that then locked a second run could wait for one that waits for the first.
-            with self._database.writing() as connection:
-                found = self._candidate(connection, run_id)
-                if found is None:
-                    return None
-                group = self._lease_found(connection, found, worker, seconds)
-            if group is not None:
-                return group
+        return self._lease_first(
+            lambda connection: self._candidate(connection, run_id),
+            lambda connection, found: self._lease_found(connection, found, worker, seconds),
+        )
 
     def renew(self, group: LeasedGroup, seconds: float) -> list[str]:
         """Renew the leases that are still ours and return their item ids.

@@ -37,18 +37,12 @@ class Stages(LedgerPart):
 
         A run whose stage was leased ``MAX_ATTEMPTS`` times without an answer fails instead.
         """
-        with self._database.reading() as connection:
-            # Idle workers ask twice a second each; without work they must not queue for the write lock.
-            if self._waiting(connection, kinds) is None:
-                return None
-        while True:
-            with self._database.writing() as connection:
-                found = self._waiting(connection, kinds)
-                if found is None:
-                    return None
-                leased = self._lease_waiting(connection, rows.locked_run(connection, found), seconds)
-            if leased is not None:
-                return leased
+        return self._lease_first(
+            lambda connection: self._waiting(connection, kinds),
+            lambda connection, found: self._lease_waiting(
+                connection, rows.locked_run(connection, found), seconds
+            ),
+        )
 
     def renew_stage(self, leased: LeasedStage, seconds: float) -> None:
         """Prolong the lease."""

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from faultline_core.errors import FaultlineError, InternalError, LeaseLost
 from faultline_core.types import RunKind
 from faultline_gateway.runs.items import LeasedStage
+from faultline_gateway.runs.renewal import keep_leased
 from faultline_gateway.runs.stages import StagedMethod, StageLedger, plan_stage
-
-RENEW_AT_MOST_SECONDS = 5.0
 
 _logger = logging.getLogger(__name__)
 
@@ -42,7 +41,7 @@ class Planner:
 
     async def plan(self, leased: LeasedStage) -> None:
         """Plan the leased stage; after a cancellation the thread stops at its next chunk."""
-        renewal = asyncio.create_task(self._renew(leased))
+        renewal = asyncio.create_task(keep_leased(self._ledger.renew_stage, leased, self._lease_seconds))
         try:
             await asyncio.to_thread(self._plan, leased)
         finally:
@@ -76,14 +75,3 @@ class Planner:
             return
         except FaultlineError as error:
             _logger.warning("the lease of run %s runs out by itself: %s", leased.run_id, error.detail)
-
-    async def _renew(self, leased: LeasedStage) -> None:
-        while True:
-            # A third: two renewals may fail before the lease is lost.
-            await asyncio.sleep(min(self._lease_seconds / 3, RENEW_AT_MOST_SECONDS))
-            try:
-                await asyncio.to_thread(self._ledger.renew_stage, leased, self._lease_seconds)
-            except LeaseLost:
-                return
-            except FaultlineError as error:
-                _logger.warning("the lease is not renewed yet: %s", error.detail)

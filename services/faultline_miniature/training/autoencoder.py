@@ -12,15 +12,7 @@ from diffusers import AutoencoderKL
 from tqdm import tqdm
 
 from faultline_miniature.training.images import ImageSet
-from faultline_miniature.training.stage import (
-    StageContext,
-    checkpoint_of,
-    figures_of,
-    finish,
-    learning_rate,
-    stage_log,
-    use_threads,
-)
+from faultline_miniature.training.stage import StageContext, checkpoint_of, learning_rate, training_stage
 from faultline_miniature.world.seeds import DEVELOPMENT
 
 STAGE = "autoencoder"
@@ -48,20 +40,17 @@ _FULL = _Sizes(images=36_000, held_out=256, steps=2_000, batch=12)
 _SMOKE = _Sizes(images=64, held_out=16, steps=24, batch=4, channels=(8, 8, 16))
 
 
-def train(context: StageContext) -> None:
+@training_stage(STAGE)
+def train(context: StageContext, log: logging.Logger) -> dict[str, Any]:
     """Train the autoencoder and save it to work/autoencoder/model; resumes from its checkpoint."""
-    if figures_of(context, STAGE) is not None:
-        return
-    use_threads(context.threads)
     sizes = _SMOKE if context.smoke else _FULL
     training = training_images(context)
     held_out = ImageSet(context.work / "images", sizes.held_out, DEVELOPMENT)
     held_out.ensure(context.threads)
-    with stage_log(context, STAGE) as log:
-        model = _fit(context, sizes, training, held_out.load()[0], log)
+    model = _fit(context, sizes, training, held_out.load()[0], log)
     model.save_pretrained(context.folder(STAGE) / "model", safe_serialization=True)
     psnr = reconstruction_psnr(model, held_out.load()[0])
-    finish(context, STAGE, {"psnr_db": psnr, "held_out": sizes.held_out, "steps": sizes.steps})
+    return {"psnr_db": psnr, "held_out": sizes.held_out, "steps": sizes.steps}
 
 
 def training_images(context: StageContext) -> ImageSet:

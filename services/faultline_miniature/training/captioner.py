@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,14 +32,7 @@ from faultline_miniature.training.captioner_quality import measured, write_capti
 from faultline_miniature.training.fitting import Recipe, fit, next_word_loss, prompted
 from faultline_miniature.training.publishing import save_half
 from faultline_miniature.training.rendered import as_tensor, render_all, step_generator
-from faultline_miniature.training.stage import (
-    Checkpoint,
-    StageContext,
-    figures_of,
-    finish,
-    stage_log,
-    use_threads,
-)
+from faultline_miniature.training.stage import Checkpoint, StageContext, training_stage
 from faultline_miniature.training.tokenizer import caption_tokenizer
 from faultline_miniature.world import VALUES, Scene
 from faultline_miniature.world.seeds import TRAINING
@@ -102,27 +96,24 @@ def _language(vocabulary: int, bos: int, eos: int) -> OPTConfig:
     )  # fmt: skip
 
 
-def train(context: StageContext) -> None:
+@training_stage(STAGE)
+def train(context: StageContext, logger: logging.Logger) -> dict[str, Any]:
     """Render, train the vision tower, train the whole, measure and save; resumes where it was stopped."""
-    if figures_of(context, STAGE) is not None:
-        return
-    use_threads(context.threads)
     torch.manual_seed(context.seed)
     scenes = scenes_of(TRAINING, 2 * _BATCH if context.smoke else 36_000)
     images = render_all(scenes, context.folder(STAGE) / f"images-{len(scenes)}.npy")
     processor = build_processor()
     model = build_model(processor)
     model.set_attn_implementation("eager")
-    with stage_log(context, STAGE) as logger:
-        draw = _drawer(images, context.seed)
-        _teach_vision(model, targets_of(scenes), draw, context, logger)
-        _teach_sentences(model, processor, scenes, draw, context, logger)
+    draw = _drawer(images, context.seed)
+    _teach_vision(model, targets_of(scenes), draw, context, logger)
+    _teach_sentences(model, processor, scenes, draw, context, logger)
     figures = measured(model, processor, n=4 if context.smoke else 600)
     folder = context.out / STAGE
     save_half(model, folder)
     processor.save_pretrained(folder)
     write_captioner_card(folder, figures)
-    finish(context, STAGE, {name: figure.model_dump() for name, figure in figures.items()})
+    return {name: figure.model_dump() for name, figure in figures.items()}
 
 
 def _drawer(images: np.ndarray, seed: int) -> Draw:

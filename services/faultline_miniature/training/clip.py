@@ -22,15 +22,7 @@ from faultline_miniature.training.fitting import Recipe, fit
 from faultline_miniature.training.publishing import write_half
 from faultline_miniature.training.rendered import as_tensor, render_all, step_generator
 from faultline_miniature.training.spoken import Spoken, held, part, whole
-from faultline_miniature.training.stage import (
-    Checkpoint,
-    StageContext,
-    figures_of,
-    finish,
-    stage_log,
-    use_threads,
-    write_atomically,
-)
+from faultline_miniature.training.stage import Checkpoint, StageContext, training_stage, write_atomically
 from faultline_miniature.training.tokenizer import MAX_LENGTH, build_tokenizer
 from faultline_miniature.world import ATTRIBUTES, GENERATOR, VALUES, Scene, is_withheld, scene_for
 from faultline_miniature.world.grammar import words
@@ -190,17 +182,14 @@ def save(model: CLIP, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def train(context: StageContext) -> None:
+@training_stage(STAGE)
+def train(context: StageContext, log: logging.Logger) -> dict[str, Any]:
     """Train, save and measure the scorer's CLIP; does nothing when its figures exist."""
-    if figures_of(context, STAGE) is not None:
-        return
-    use_threads(context.threads)
-    with stage_log(context, STAGE) as log:
-        folder = context.out / FOLDER
-        _fitted(context, log, folder)
-        figures = measure(folder, count=40 if context.smoke else 1000)
-        write_atomically(folder / "README.md", card(figures).encode())
-        finish(context, STAGE, {name: figure.model_dump() for name, figure in figures.items()})
+    folder = context.out / FOLDER
+    _fitted(context, log, folder)
+    figures = measure(folder, count=40 if context.smoke else 1000)
+    write_atomically(folder / "README.md", card(figures).encode())
+    return {name: figure.model_dump() for name, figure in figures.items()}
 
 
 def _fitted(context: StageContext, log: logging.Logger, folder: Path) -> None:

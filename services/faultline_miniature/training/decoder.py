@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,10 +25,8 @@ from faultline_miniature.training.stage import (
     StageContext,
     checkpoint_of,
     figures_of,
-    finish,
     learning_rate,
-    stage_log,
-    use_threads,
+    training_stage,
 )
 from faultline_miniature.world.seeds import DEVELOPMENT
 
@@ -48,21 +47,18 @@ _FULL = _Sizes(steps=1_600, batch=12, held_out=256)
 _SMOKE = _Sizes(steps=4, batch=4, held_out=16)
 
 
-def train(context: StageContext) -> None:
+@training_stage(STAGE)
+def train(context: StageContext, log: logging.Logger) -> dict[str, Any]:
     """Train the decoder further; the encoder and every latent stay exactly the same."""
-    if figures_of(context, STAGE) is not None:
-        return
-    use_threads(context.threads)
     sizes = _SMOKE if context.smoke else _FULL
     held_out = ImageSet(context.work / "images", sizes.held_out, DEVELOPMENT)
     held_out.ensure(context.threads)
     model = load_normalised_autoencoder(context).to(memory_format=torch.channels_last)
-    with stage_log(context, STAGE) as log:
-        before = reconstruction_psnr(model, held_out.load()[0])
-        _fit(context, sizes, model, held_out.load()[0], log)
+    before = reconstruction_psnr(model, held_out.load()[0])
+    _fit(context, sizes, model, held_out.load()[0], log)
     model.save_pretrained(context.folder(STAGE) / "model", safe_serialization=True)
     after = reconstruction_psnr(model.eval(), held_out.load()[0])
-    finish(context, STAGE, {"psnr_db": after, "before_db": before, "held_out": sizes.held_out})
+    return {"psnr_db": after, "before_db": before, "held_out": sizes.held_out}
 
 
 def load_polished_autoencoder(context: StageContext) -> AutoencoderKL:

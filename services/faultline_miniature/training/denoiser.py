@@ -18,15 +18,7 @@ from faultline_miniature.training.denoiser_model import (
 )
 from faultline_miniature.training.denoiser_quality import Trained, ceilings, check, publish
 from faultline_miniature.training.latents import LatentSet, load_latents, sampled
-from faultline_miniature.training.stage import (
-    StageContext,
-    checkpoint_of,
-    figures_of,
-    finish,
-    learning_rate,
-    stage_log,
-    use_threads,
-)
+from faultline_miniature.training.stage import StageContext, checkpoint_of, learning_rate, training_stage
 from faultline_miniature.training.tokenizer import build_tokenizer
 from faultline_miniature.world.grammar import words
 from faultline_miniature.world.seeds import VALIDATION
@@ -66,22 +58,19 @@ _SMOKE = _Sizes(
 )
 
 
-def train(context: StageContext) -> None:
+@training_stage(STAGE)
+def train(context: StageContext, log: logging.Logger) -> dict[str, Any]:
     """Train denoiser and text encoder, then save the whole generator to out/editor."""
-    if figures_of(context, STAGE) is not None:
-        return
-    use_threads(context.threads)
     sizes = _SMOKE if context.smoke else _FULL
     latents = load_latents(context)
-    with stage_log(context, STAGE) as log:
-        run = _Run(context, sizes, latents)
-        run.fit(log)
+    run = _Run(context, sizes, latents)
+    run.fit(log)
     steps, count = 2 * sizes.sampling_steps, 4 * sizes.prompts
     average = run.average()
     figures = check(context, average, step=sizes.steps, count=count, steps=steps, split=VALIDATION)
     figures |= ceilings(context, count, VALIDATION)
     publish(context, average, context.out / "editor", figures)
-    finish(context, STAGE, figures)
+    return figures
 
 
 class NoiseSchedule:

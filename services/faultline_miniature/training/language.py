@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 from faultline_core.types import Estimate
 from faultline_miniature.training.masked_lm import train_masked_lm
 from faultline_miniature.training.sentence_encoder import train_sentence_encoder
-from faultline_miniature.training.stage import StageContext, figures_of, finish, stage_log, use_threads
+from faultline_miniature.training.stage import StageContext, training_stage
 
 STAGE = "language"
 
 
-def train(context: StageContext) -> None:
+@training_stage(STAGE)
+def train(context: StageContext, logger: logging.Logger) -> dict[str, Any]:
     """Train both unless the stage is finished."""
-    if figures_of(context, STAGE) is not None:
-        return
-    use_threads(context.threads)
-    with stage_log(context, STAGE) as logger:
-        figures = {
-            "masked-lm": train_masked_lm(context, logger),
-            "sentence": train_sentence_encoder(context, logger),
-        }
-    finish(context, STAGE, {name: _plain(found) for name, found in figures.items()})
+    figures = {
+        "masked-lm": train_masked_lm(context, logger),
+        "sentence": train_sentence_encoder(context, logger),
+    }
+    return {name: _plain(found) for name, found in figures.items()}
 
 
 def _plain(figures: dict[str, Estimate]) -> dict[str, object]:

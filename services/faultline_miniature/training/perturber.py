@@ -6,6 +6,7 @@ import itertools
 import logging
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,14 +37,7 @@ from faultline_miniature.training.edit_pairs import (
 from faultline_miniature.training.figures import share, table
 from faultline_miniature.training.fitting import Recipe, fit, next_word_loss, prompted
 from faultline_miniature.training.publishing import save_half, write_card
-from faultline_miniature.training.stage import (
-    Checkpoint,
-    StageContext,
-    figures_of,
-    finish,
-    stage_log,
-    use_threads,
-)
+from faultline_miniature.training.stage import Checkpoint, StageContext, training_stage
 from faultline_miniature.training.tokenizer import caption_tokenizer
 from faultline_miniature.world import UNIFORM, caption, scene_for
 from faultline_miniature.world.grammar import WITHHELD_TEMPLATES
@@ -123,27 +117,24 @@ def write_perturber_card(folder: Path, figures: dict[str, Estimate]) -> None:
     write_card(folder, "Perturber of the miniature suite", [about, table(figures, "success on")])
 
 
-def train(context: StageContext) -> None:
+@training_stage(STAGE)
+def train(context: StageContext, logger: logging.Logger) -> dict[str, Any]:
     """Train the base on text, then the adapter on pairs; measure and save both."""
-    if figures_of(context, STAGE) is not None:
-        return
-    use_threads(context.threads)
     torch.manual_seed(context.seed)
     tokenizer = caption_tokenizer(*PROMPT_WORDS, closing=False, max_length=64)
     tokenizer.add_tokens(list(PLANS), special_tokens=True)
     base = LlamaForCausalLM(_config(tokenizer))
     base.set_attn_implementation("eager")
     folder = context.out / STAGE
-    with stage_log(context, STAGE) as logger:
-        _teach_base(base, tokenizer, context, logger)
-        save_half(base, folder)
-        tokenizer.save_pretrained(folder)
-        model = _adapted(base)
-        _teach_adapter(model, tokenizer, context, logger)
+    _teach_base(base, tokenizer, context, logger)
+    save_half(base, folder)
+    tokenizer.save_pretrained(folder)
+    model = _adapted(base)
+    _teach_adapter(model, tokenizer, context, logger)
     _save_adapter(model, folder / "adapter")
     figures = measured(model, tokenizer, context, n=4 if context.smoke else 300)
     write_perturber_card(folder, figures)
-    finish(context, STAGE, {name: figure.model_dump() for name, figure in figures.items()})
+    return {name: figure.model_dump() for name, figure in figures.items()}
 
 
 def _config(tokenizer: PreTrainedTokenizerFast) -> LlamaConfig:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,11 +23,8 @@ from faultline_miniature.training.preview_quality import measured, write_preview
 from faultline_miniature.training.stage import (
     Checkpoint,
     StageContext,
-    figures_of,
-    finish,
     save_array,
-    stage_log,
-    use_threads,
+    training_stage,
     write_atomically,
 )
 
@@ -110,25 +109,22 @@ _FULL = _Sizes(images=4_000, held_out=256, generated=64, steps=9_000, batch=8, c
 _SMOKE = _Sizes(images=64, held_out=4, generated=2, steps=24, batch=4, channels=8, blocks=(1, 1, 0))
 
 
-def train(context: StageContext) -> None:
+@training_stage(STAGE)
+def train(context: StageContext, log: logging.Logger) -> dict[str, Any]:
     """Distil the published generator's decoder into the preview decoder, and save it to out/preview."""
-    if figures_of(context, STAGE) is not None:
-        return
-    use_threads(context.threads)
     sizes = _SMOKE if context.smoke else _FULL
     full = load_full(context.out)
     lessons = prepared(context, STAGE, full, sizes.images)
     model = build_preview(sizes.channels, sizes.blocks, context.seed)
     recipe = Recipe(steps=sizes.steps, rate=sizes.rate)
     checkpoint = Checkpoint(context.folder(STAGE), "preview.pt")
-    with stage_log(context, STAGE) as log:
-        fit(model, _loss_of(model, lessons, sizes.batch, context.seed), recipe, checkpoint, log)
+    fit(model, _loss_of(model, lessons, sizes.batch, context.seed), recipe, checkpoint, log)
     save_preview(model, context.out / FOLDER)
     # Measures the saved model, with its rounding.
     preview = load_preview(context.out)
     figures = measured(context, preview, full, images=sizes.held_out, generated=sizes.generated)
     write_preview_card(context.out / FOLDER, preview, full, figures)
-    finish(context, STAGE, {name: figure.model_dump() for name, figure in figures.items()})
+    return {name: figure.model_dump() for name, figure in figures.items()}
 
 
 def build_preview(channels: int, blocks: tuple[int, int, int], seed: int) -> AutoencoderTiny:

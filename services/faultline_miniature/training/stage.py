@@ -8,9 +8,10 @@ import logging
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,9 @@ class StageContext:
         """Return a new CPU generator by the run's seed; distinct offsets give distinct streams."""
         # Neighbouring seeds are a million offsets apart, so their steps never share batches.
         return torch.Generator().manual_seed(self.seed * 1_000_003 + offset)
+
+
+Training = Callable[[StageContext, logging.Logger], Mapping[str, Any]]
 
 
 def figures_of(context: StageContext, stage: str) -> dict[str, Any] | None:
@@ -129,6 +133,28 @@ def stage_log(context: StageContext, stage: str) -> Iterator[logging.Logger]:
     finally:
         logger.removeHandler(handler)
         handler.close()
+
+
+def training_stage(name: str) -> Callable[[Training], Callable[[StageContext], None]]:
+    """Make a stage of a function that trains, saves and returns the quality figures.
+
+    The stage does nothing if it is finished, sets the number of threads, logs to work/<name>/log.txt, and is
+    finished once the function has returned.
+    """
+
+    def of(training: Training) -> Callable[[StageContext], None]:
+        @wraps(training)
+        def train(context: StageContext) -> None:
+            if figures_of(context, name) is not None:
+                return
+            use_threads(context.threads)
+            with stage_log(context, name) as log:
+                figures = training(context, log)
+            finish(context, name, figures)
+
+        return train
+
+    return of
 
 
 def learning_rate(step: int, steps: int, peak: float, *, warm_up: int, hold: float = 0.0) -> float:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,17 +26,19 @@ def read_label_map(file: Path | None) -> LabelMap:
     """
     if file is None:
         return {}
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ClassMapMismatch(
-            f"the label map {file.name!r} cannot be read; write it as a JSON object"
-        ) from error
+    found = _read_json(file, f"the label map {file.name!r} cannot be read; write it as a JSON object")
     if not isinstance(found, dict) or not all(_is_names(names) for names in found.values()):
         raise ClassMapMismatch(
             f"the label map {file.name!r} is not a JSON object from class names to lists of head classes"
         )
     return found
+
+
+def _read_json(file: Path, unreadable: str) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ClassMapMismatch(unreadable) from error
 
 
 def read_class_map(file: Path) -> HeadClasses:
@@ -44,12 +47,9 @@ def read_class_map(file: Path) -> HeadClasses:
     Raises:
         ClassMapMismatch: the file is missing or is not such a list, or two of its names are equal.
     """
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ClassMapMismatch(
-            f"{file.parent.name!r} has no readable {file.name}; add a JSON list of class names"
-        ) from error
+    found = _read_json(
+        file, f"{file.parent.name!r} has no readable {file.name}; add a JSON list of class names"
+    )
     if not _is_names(found):
         raise ClassMapMismatch(f"{file.name} of {file.parent.name!r} is not a JSON list of names")
     counted = Counter(map(_key, found))

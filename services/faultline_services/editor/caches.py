@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from safetensors import SafetensorError
@@ -61,6 +62,19 @@ class TensorCache:
         return cache_key(**self._inputs, **inputs)
 
 
+class DeviceCache:
+    """A `TensorCache` of one kind, whose tensors return to the device of the model."""
+
+    kind: ClassVar[str]
+    version: ClassVar[int]
+
+    def __init__(
+        self, store: BlobStore, *, model: dict[str, object], precision: str, device: torch.device
+    ) -> None:
+        self._cache = TensorCache(store, self.kind, self.version, model, precision)
+        self._device = device
+
+
 @dataclass(frozen=True)
 class CaptionedImage:
     """An image by its digest, and the caption of its inversion."""
@@ -92,14 +106,10 @@ def inversion_part(preset: EditorPreset) -> dict[str, object]:
     return part
 
 
-class InversionCache:
+class InversionCache(DeviceCache):
     """Caches the inversions of captioned images."""
 
-    def __init__(
-        self, store: BlobStore, *, model: dict[str, object], precision: str, device: torch.device
-    ) -> None:
-        self._cache = TensorCache(store, INVERSION_KIND, INVERSION_FORMAT, model, precision)
-        self._device = device
+    kind, version = INVERSION_KIND, INVERSION_FORMAT
 
     def find(self, image: CaptionedImage, preset: EditorPreset) -> Inverted | None:
         """Return an earlier inversion of equal inputs; None if there is none or it is damaged."""
@@ -127,14 +137,10 @@ def _inputs(image: CaptionedImage, preset: EditorPreset) -> dict[str, object]:
     return {"image": image.image, "caption": image.caption, "preset": inversion_part(preset)}
 
 
-class ForkCache:
+class ForkCache(DeviceCache):
     """Caches the forks of each edit, from which an edit at a smaller value of the sweep continues."""
 
-    def __init__(
-        self, store: BlobStore, *, model: dict[str, object], precision: str, device: torch.device
-    ) -> None:
-        self._cache = TensorCache(store, FORK_KIND, FORK_FORMAT, model, precision)
-        self._device = device
+    kind, version = FORK_KIND, FORK_FORMAT
 
     def find(self, item: EditItem, preset: EditorPreset) -> list[Fork]:
         """Return the forks of an earlier call; without them, the edit starts from the beginning."""
@@ -178,14 +184,10 @@ class ForkCache:
         self._cache.keep(tensors, item=item, preset=preset)
 
 
-class PreviewedLatents:
+class PreviewedLatents(DeviceCache):
     """Caches the latents behind previews, to be decoded in full if their value is chosen."""
 
-    def __init__(
-        self, store: BlobStore, *, model: dict[str, object], precision: str, device: torch.device
-    ) -> None:
-        self._cache = TensorCache(store, PREVIEW_KIND, PREVIEW_FORMAT, model, precision)
-        self._device = device
+    kind, version = PREVIEW_KIND, PREVIEW_FORMAT
 
     def find(self, item: EditItem, preset: EditorPreset, values: Sequence[float]) -> Tensor | None:
         """Return latents (values, C, h, w) if every value was previewed and its latents still exist."""

@@ -12,12 +12,13 @@ from faultline_core import torchvision_operators  # noqa: F401
 # isort: split
 import torch
 from torch import Tensor
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoModelForMaskedLM
 
 from faultline_core.contract.scorer import FilledMask, FillMaskItem
 from faultline_core.errors import BadBackendOutput, InvalidRequest, PromptTooLong
 from faultline_core.text.stop_words import STOP_WORDS
 from faultline_services.models.model_folder import folder_revision
+from faultline_services.scorer.text_model import load_text_model
 
 CANDIDATES = 50
 """Words are drawn from the most probable ones only; less probable ones make no sense."""
@@ -41,11 +42,7 @@ class MaskedWords:
     """Proposes words for one position of a text, but never the original word or a stop word."""
 
     def __init__(self, folder: Path, *, device: str = "cpu") -> None:
-        model = AutoModelForMaskedLM.from_pretrained(
-            folder, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
-        )
-        self._model = model.eval().to(torch.device(device))
-        self._tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        self._model, self._tokenizer = load_text_model(AutoModelForMaskedLM, folder, device)
         self._words = _whole_words(self._tokenizer.convert_ids_to_tokens(range(len(self._tokenizer))))
         self._longest = int(self._model.config.max_position_embeddings)
         self.revision = folder_revision(folder)

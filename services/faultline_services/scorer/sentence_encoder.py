@@ -9,23 +9,20 @@ from faultline_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel
 
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import PromptTooLong
 from faultline_services.models.cached_forward import Arrays, CachedForward
 from faultline_services.models.model_folder import folder_revision
+from faultline_services.scorer.text_model import load_text_model
 
 
 class SentenceEncoder:
     """Embeds texts so that similar meanings are close; vectors are not of unit length."""
 
     def __init__(self, folder: Path, *, device: str = "cpu") -> None:
-        model = AutoModel.from_pretrained(
-            folder, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
-        )
-        self._model = model.eval().to(torch.device(device))
-        self._tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        self._model, self._tokenizer = load_text_model(AutoModel, folder, device)
         self._longest = min(
             int(self._tokenizer.model_max_length), int(self._model.config.max_position_embeddings)
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from fakes.confidence_survey.contract import SurveyCreate, SurveyItem, SurveySummary
+from fakes.confidence_survey.contract import SurveyItem, SurveySummary
 from fakes.confidence_survey.export import survey_card, survey_records
 from fakes.confidence_survey.plan import plan
 from fakes.confidence_survey.process import process
@@ -15,9 +15,6 @@ from faultline_core.types import RunKind
 from faultline_gateway.exports import Card, Record
 from faultline_gateway.exports.method import ExportChoice
 from faultline_gateway.runs.context import RunContext
-from faultline_gateway.runs.items import LeasedGroup, Plan, Recorder
-from faultline_gateway.runs.stores import Store
-from faultline_gateway.services.ports import Services
 
 
 class ConfidenceSurvey:
@@ -26,15 +23,8 @@ class ConfidenceSurvey:
     kind: RunKind = "confidence-survey"  # type: ignore[assignment]  # the test adds it to the closed list
     item = SurveyItem
 
-    async def plan(self, create: SurveyCreate, context: RunContext) -> Plan:
-        """Plan an item an image."""
-        return await plan(create, context)
-
-    async def process(
-        self, group: LeasedGroup, *, services: Services, record: Recorder, store: Store
-    ) -> None:
-        """Classify one image."""
-        await process(group, services=services, record=record, store=store)
+    plan = staticmethod(plan)
+    process = staticmethod(process)
 
     def revision(self, run_id: str, context: RunContext) -> None:
         """Name nothing."""

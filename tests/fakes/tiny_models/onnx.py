@@ -13,17 +13,9 @@ import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from fakes.tiny_models.timm import SIDE
+from fakes.tiny_models.timm import PREPARATION, SIDE
 
-DESCRIPTION: dict[str, Any] = {
-    "pretrained_cfg": {
-        "input_size": [3, SIDE, SIDE],
-        "interpolation": "bicubic",
-        "crop_pct": 1.0,
-        "mean": [0.5] * 3,
-        "std": [0.5] * 3,
-    }
-}
+DESCRIPTION: dict[str, Any] = {"pretrained_cfg": PREPARATION}
 
 
 def linear_graph(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,14 @@ from fakes.tiny_models.weights import randomised
 from faultline_core.images.codecs import Pixels
 
 SIDE = 32
+PREPARATION: dict[str, Any] = {
+    "input_size": [3, SIDE, SIDE],
+    "interpolation": "bicubic",
+    "crop_pct": 1.0,
+    "mean": [0.5] * 3,
+    "std": [0.5] * 3,
+}
+"""How the tiny networks have their images prepared."""
 
 
 def save_timm(
@@ -39,14 +48,7 @@ def save_timm(
         "architecture": architecture,
         "num_classes": len(classes),
         "model_args": {},
-        "pretrained_cfg": {
-            "input_size": [3, SIDE, SIDE],
-            "interpolation": "bicubic",
-            "crop_pct": 1.0,
-            "mean": [0.5] * 3,
-            "std": [0.5] * 3,
-            "num_classes": len(classes),
-        },
+        "pretrained_cfg": {**PREPARATION, "num_classes": len(classes)},
     }
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (folder / "class_map.json").write_text(json.dumps(list(classes)), encoding="utf-8")

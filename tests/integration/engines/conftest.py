@@ -1,4 +1,4 @@
-"""The tiny pipeline of the editor's tests, written and loaded once per module."""
+"""Folders of tiny models and a store, made once per module; the editor's tests share the tiny pipeline."""
 
 from __future__ import annotations
 
@@ -7,15 +7,27 @@ from pathlib import Path
 import pytest
 
 from fakes.tiny_pipeline import SUITE, write_tiny_pipeline
+from faultline_core.blobs import BlobStore
 from faultline_services.editor.pipeline import Pipeline, load_pipeline
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder for the module's models."""
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def root(models: Path) -> Path:
     """A folder of models with the tiny pipeline."""
-    folder = tmp_path_factory.mktemp("models")
-    write_tiny_pipeline(folder / "tiny")
-    return folder
+    write_tiny_pipeline(models / "tiny")
+    return models
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> BlobStore:
+    """A store that the module's tests share."""
+    return BlobStore(str(tmp_path_factory.mktemp("store")))
 
 
 @pytest.fixture(scope="module")

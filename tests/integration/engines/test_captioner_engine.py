@@ -35,15 +35,9 @@ SUITE = CaptionerSuite(
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("suite")
-    save_blip2(folder / "captioner")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> BlobStore:
-    return BlobStore(str(tmp_path_factory.mktemp("store")))
+def root(models: Path) -> Path:
+    save_blip2(models / "captioner")
+    return models
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from diffusers import UNet2DConditionModel
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from evaluation.reference.watched_operators import WatchedOperators
 from faultline_core.editing.attention_control import cross_edit
 from faultline_core.editing.denoiser import AttentionSite, CountingDenoiser
 from faultline_core.editing.edit import EditSettings, EditTask, edit
@@ -46,26 +46,18 @@ class FusedKernel(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-class Maps(TorchDispatchMode):
+class Maps(WatchedOperators):
     """Notes the shapes of all tensors that could be an attention map: (..., n, n), n a thousand or more."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch annotates half of it
+        super().__init__()
         self.seen: set[tuple[int, ...]] = set()
 
-    def __torch_dispatch__(
-        self,
-        function: Callable[..., object],
-        types: Sequence[type],
-        args: Sequence[object] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
-        made = function(*args, **(kwargs or {}))
-        for each in made if isinstance(made, tuple | list) else [made]:
+    def look(self, operator: object, args: Sequence[object], results: object) -> None:
+        for each in results if isinstance(results, tuple | list) else [results]:
             # Weights have two dimensions, whatever is made of a batch has more.
             if isinstance(each, Tensor) and each.ndim > 2 and each.shape[-1] == each.shape[-2] >= LARGE:
                 self.seen.add(tuple(each.shape))
-        return made
 
 
 class Explicit:

@@ -13,15 +13,7 @@ from fakes.tiny_pipeline import RESOLUTION, SUITE
 # isort: split
 from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
 from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import (
-    EditItem,
-    EditorPreset,
-    EditRequest,
-    EditResponse,
-    GenerateItem,
-    GenerateRequest,
-    GenerateResponse,
-)
+from faultline_core.contract import editor as contract
 from faultline_core.editing.denoiser import Cancellation
 from faultline_core.errors import Cancelled
 from faultline_core.images.codecs import encode_png, encode_raw
@@ -52,11 +44,11 @@ class Polls:
 
 def edits(
     engine: EditorEngine, cancelled: Cancellation, inversion: Inversion = "direct", *, count: int = 1
-) -> EditResponse:
+) -> contract.EditResponse:
     drawn = np.random.default_rng(0).integers(0, 256, (count, RESOLUTION, RESOLUTION, 3), dtype=np.uint8)
     images = [engine.store.put(encode_png(pixels)) for pixels in drawn]
-    items = [EditItem(image=image, caption=CAPTION, edited_caption=EDITED) for image in images]
-    preset = EditorPreset(
+    items = [contract.EditItem(image=image, caption=CAPTION, edited_caption=EDITED) for image in images]
+    preset = contract.EditorPreset(
         inversion=inversion,
         steps=STEPS,
         guidance=2.0,
@@ -64,16 +56,18 @@ def edits(
         inner_steps=1,
         inner_tolerance=0.0,
     )
-    return engine.edit(EditRequest(items=items, preset=preset), cancelled=cancelled)
+    return engine.edit(contract.EditRequest(items=items, preset=preset), cancelled=cancelled)
 
 
-def two_images(engine: EditorEngine, cancelled: Cancellation) -> GenerateResponse:
-    items = [GenerateItem(prompt=CAPTION, seed=seed) for seed in (1, 2)]
-    return engine.generate(GenerateRequest(items=items, steps=STEPS, guidance=2.0), cancelled=cancelled)
+def two_images(engine: EditorEngine, cancelled: Cancellation) -> contract.GenerateResponse:
+    items = [contract.GenerateItem(prompt=CAPTION, seed=seed) for seed in (1, 2)]
+    return engine.generate(
+        contract.GenerateRequest(items=items, steps=STEPS, guidance=2.0), cancelled=cancelled
+    )
 
 
-def images(engine: EditorEngine, response: EditResponse | GenerateResponse) -> Levels:
-    if isinstance(response, GenerateResponse):
+def images(engine: EditorEngine, response: contract.EditResponse | contract.GenerateResponse) -> Levels:
+    if isinstance(response, contract.GenerateResponse):
         refs = [outcome.unwrap().image for outcome in response.outcomes]
     else:
         refs = [outcome.unwrap().variants[0].image for outcome in response.outcomes]
@@ -85,7 +79,9 @@ def answers(store: BlobStore) -> list[str]:
     return [path.name for path in files if path.read_bytes().startswith(RAW)]
 
 
-REQUESTS: dict[str, Callable[[EditorEngine, Cancellation], EditResponse | GenerateResponse]] = {
+REQUESTS: dict[
+    str, Callable[[EditorEngine, Cancellation], contract.EditResponse | contract.GenerateResponse]
+] = {
     "direct": edits,
     "negative-prompt": lambda engine, cancelled: edits(engine, cancelled, "negative-prompt"),
     "null-text": lambda engine, cancelled: edits(engine, cancelled, "null-text"),

@@ -9,22 +9,14 @@ import pytest
 
 from fakes.tiny_pipeline import RESOLUTION, SUITE
 from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import (
-    EditItem,
-    EditorPreset,
-    EditRequest,
-    GenerateItem,
-    GenerateRequest,
-    ReconstructItem,
-    ReconstructRequest,
-)
+from faultline_core.contract import editor as contract
 from faultline_core.images.codecs import encode_png
 from faultline_core.types import Cost, Inversion
 from faultline_services.editor.engine import EditorEngine
 
 CAPTION = "a photo of a red bus on grass"
 EDITS = ("a photo of a blue bus on grass", "a photo of a red bus on grass in the rain", "a blue tram")
-QUICK = EditorPreset(steps=4, guidance=2.0, inner_steps=2)
+QUICK = contract.EditorPreset(steps=4, guidance=2.0, inner_steps=2)
 ADDED_UP = (
     "unet_evaluations", "unet_backward_evaluations", "vae_passes", "clip_passes", "flops",
     "attention_map_bytes",
@@ -54,8 +46,10 @@ def assert_items_add_up(items: list[Cost], whole: Cost) -> None:
 def test_edit_costs_add_up_to_the_cost_of_the_response(engine: EditorEngine, inversion: Inversion) -> None:
     preset = QUICK.model_copy(update={"inversion": inversion})
     pairs = [(put_image(engine, 1), edited) for edited in EDITS] + [(put_image(engine, 2), EDITS[0])]
-    items = [EditItem(image=image, caption=CAPTION, edited_caption=edited) for image, edited in pairs]
-    response = engine.edit(EditRequest(items=items, preset=preset))
+    items = [
+        contract.EditItem(image=image, caption=CAPTION, edited_caption=edited) for image, edited in pairs
+    ]
+    response = engine.edit(contract.EditRequest(items=items, preset=preset))
     assert_items_add_up([outcome.unwrap().cost for outcome in response.outcomes], response.cost)
     assert response.cost.attention_map_bytes > 0
     assert (response.cost.host_syncs > 0) == (inversion == "null-text")
@@ -72,8 +66,8 @@ def test_edit_costs_add_up_to_the_cost_of_the_response(engine: EditorEngine, inv
 
 
 def test_an_inversion_is_charged_once(engine: EditorEngine) -> None:
-    item = ReconstructItem(image=put_image(engine, 3), caption=CAPTION)
-    first, again = (engine.reconstruct(ReconstructRequest(items=[item], preset=QUICK)) for _ in "12")
+    item = contract.ReconstructItem(image=put_image(engine, 3), caption=CAPTION)
+    first, again = (engine.reconstruct(contract.ReconstructRequest(items=[item], preset=QUICK)) for _ in "12")
     flops = engine.pipeline.flops
     assert first.cost.flops == QUICK.steps * flops.evaluation.forward + flops.encode + flops.decode
     assert again.cost.flops == flops.decode
@@ -82,8 +76,8 @@ def test_an_inversion_is_charged_once(engine: EditorEngine) -> None:
 
 
 def test_generation_costs_add_up_to_the_cost_of_the_response(engine: EditorEngine) -> None:
-    items = [GenerateItem(prompt=CAPTION, seed=seed) for seed in (1, 2, 3)]
-    response = engine.generate(GenerateRequest(items=items, steps=3, guidance=2.0))
+    items = [contract.GenerateItem(prompt=CAPTION, seed=seed) for seed in (1, 2, 3)]
+    response = engine.generate(contract.GenerateRequest(items=items, steps=3, guidance=2.0))
     assert_items_add_up([outcome.unwrap().cost for outcome in response.outcomes], response.cost)
     assert response.cost.flops == 3 * (
         2 * 3 * engine.pipeline.flops.evaluation.forward + engine.pipeline.flops.decode

@@ -10,15 +10,7 @@ from diffusers import LatentConsistencyModelPipeline, LCMScheduler, UNet2DCondit
 
 from fakes.tiny_pipeline import RESOLUTION, SUITE, tiny_unet, write_tiny_pipeline
 from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import (
-    EditItem,
-    EditorPreset,
-    EditRequest,
-    GenerateItem,
-    GenerateRequest,
-    ReconstructItem,
-    ReconstructRequest,
-)
+from faultline_core.contract import editor as contract
 from faultline_core.errors import InvalidRequest
 from faultline_core.images.codecs import decode_image, encode_png
 from faultline_core.types import Inversion
@@ -28,7 +20,7 @@ from faultline_services.editor.unet.unet_denoiser import guidance_embedding
 pytestmark = pytest.mark.floats
 
 CAPTION, EDITED, STEPS, WIDTH = "a photo of a red bus", "a photo of a blue bus", 4, 32
-FEW = EditorPreset(
+FEW = contract.EditorPreset(
     inversion="virtual",
     solver="consistent",
     steps=STEPS,
@@ -61,9 +53,11 @@ def test_guidance_embeddings_match_diffusers(guidance: float, width: int) -> Non
 
 def edited(engine: EditorEngine, caption: str, guidance: float) -> tuple[np.ndarray, int]:
     pixels = np.random.default_rng(3).integers(0, 256, (RESOLUTION, RESOLUTION, 3), dtype=np.uint8)
-    item = EditItem(image=engine.store.put(encode_png(pixels)), caption=CAPTION, edited_caption=caption)
+    item = contract.EditItem(
+        image=engine.store.put(encode_png(pixels)), caption=CAPTION, edited_caption=caption
+    )
     preset = FEW.model_copy(update={"guidance": guidance})
-    response = engine.edit(EditRequest(items=[item], preset=preset))
+    response = engine.edit(contract.EditRequest(items=[item], preset=preset))
     made = decode_image(engine.store.get(response.outcomes[0].unwrap().variants[0].image))
     return made.astype(np.int16), response.cost.unet_evaluations
 
@@ -83,24 +77,28 @@ def test_an_inversion_that_needs_the_unconditional_branch_is_refused(
     engine: EditorEngine, inversion: Inversion
 ) -> None:
     image = engine.store.put(encode_png(np.zeros((RESOLUTION, RESOLUTION, 3), dtype=np.uint8)))
-    preset = EditorPreset(inversion=inversion, steps=STEPS, guidance=5.0)
+    preset = contract.EditorPreset(inversion=inversion, steps=STEPS, guidance=5.0)
     refused = pytest.raises(InvalidRequest, match=f"{inversion}.*time_cond_proj_dim")
     with refused:
         engine.edit(
-            EditRequest(items=[EditItem(image=image, caption=CAPTION, edited_caption=EDITED)], preset=preset)
+            contract.EditRequest(
+                items=[contract.EditItem(image=image, caption=CAPTION, edited_caption=EDITED)], preset=preset
+            )
         )
     with refused:
         engine.reconstruct(
-            ReconstructRequest(items=[ReconstructItem(image=image, caption=CAPTION)], preset=preset)
+            contract.ReconstructRequest(
+                items=[contract.ReconstructItem(image=image, caption=CAPTION)], preset=preset
+            )
         )
 
 
 def test_generation_takes_one_evaluation_per_step(engine: EditorEngine) -> None:
-    items = [GenerateItem(prompt=CAPTION, seed=seed) for seed in (1, 2)]
-    response = engine.generate(GenerateRequest(items=items, steps=STEPS, guidance=5.0))
+    items = [contract.GenerateItem(prompt=CAPTION, seed=seed) for seed in (1, 2)]
+    response = engine.generate(contract.GenerateRequest(items=items, steps=STEPS, guidance=5.0))
     assert response.cost.unet_evaluations == 2 * STEPS
     assert [outcome.unwrap().cost.unet_evaluations for outcome in response.outcomes] == [STEPS] * 2
-    alone = engine.generate(GenerateRequest(items=items[1:], steps=STEPS, guidance=5.0))
+    alone = engine.generate(contract.GenerateRequest(items=items[1:], steps=STEPS, guidance=5.0))
     first, second = (
         decode_image(engine.store.get(made.outcomes[-1].unwrap().image)).astype(np.int16)
         for made in (response, alone)

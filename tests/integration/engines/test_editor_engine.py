@@ -29,11 +29,6 @@ QUICK = EditorPreset(steps=4, guidance=2.0, inner_steps=2)
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> BlobStore:
-    return BlobStore(str(tmp_path_factory.mktemp("store")))
-
-
-@pytest.fixture(scope="module")
 def engine(root: Path, store: BlobStore) -> EditorEngine:
     return EditorEngine.load(SUITE, root, store)
 

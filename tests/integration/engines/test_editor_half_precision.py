@@ -16,15 +16,7 @@ from torch import Tensor
 
 from evaluation.reference.same_answers import RECONSTRUCTION_DB, stored_images
 from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import (
-    EditItem,
-    EditorPreset,
-    EditRequest,
-    EditResponse,
-    ReconstructItem,
-    ReconstructRequest,
-    ReconstructResponse,
-)
+from faultline_core.contract import editor as contract
 from faultline_core.editing.denoiser import AttentionControl, Cancellation, never
 from faultline_core.errors import Cancelled, NumericalFailure
 from faultline_core.images.codecs import encode_png
@@ -36,7 +28,7 @@ from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 pytestmark = pytest.mark.floats
 
 CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
-NULL_TEXT = EditorPreset(
+NULL_TEXT = contract.EditorPreset(
     inversion="null-text", steps=3, guidance=2.0, self_replace=(0.4,), inner_steps=2, inner_tolerance=0.0
 )
 IMAGES = 3
@@ -91,18 +83,20 @@ def put_images(engine: EditorEngine) -> list[str]:
 
 
 def reconstruct(
-    engine: EditorEngine, preset: EditorPreset = NULL_TEXT, cancelled: Cancellation = never
-) -> ReconstructResponse:
-    items = [ReconstructItem(image=image, caption=CAPTION) for image in put_images(engine)]
-    return engine.reconstruct(ReconstructRequest(items=items, preset=preset), cancelled=cancelled)
+    engine: EditorEngine, preset: contract.EditorPreset = NULL_TEXT, cancelled: Cancellation = never
+) -> contract.ReconstructResponse:
+    items = [contract.ReconstructItem(image=image, caption=CAPTION) for image in put_images(engine)]
+    return engine.reconstruct(contract.ReconstructRequest(items=items, preset=preset), cancelled=cancelled)
 
 
-def edit(engine: EditorEngine) -> EditResponse:
-    items = [EditItem(image=image, caption=CAPTION, edited_caption=EDITED) for image in put_images(engine)]
-    return engine.edit(EditRequest(items=items, preset=NULL_TEXT))
+def edit(engine: EditorEngine) -> contract.EditResponse:
+    items = [
+        contract.EditItem(image=image, caption=CAPTION, edited_caption=EDITED) for image in put_images(engine)
+    ]
+    return engine.edit(contract.EditRequest(items=items, preset=NULL_TEXT))
 
 
-def failures(response: ReconstructResponse | EditResponse) -> list[str | None]:
+def failures(response: contract.ReconstructResponse | contract.EditResponse) -> list[str | None]:
     return [outcome.problem.detail if outcome.problem else None for outcome in response.outcomes]
 
 

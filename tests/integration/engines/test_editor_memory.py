@@ -17,15 +17,7 @@ from torch import Tensor
 from evaluation.reference.same_answers import LEVELS, Levels, levels_apart, stored_images
 from evaluation.reference.same_tokens import is_same_token
 from faultline_core.blobs import BlobStore
-from faultline_core.contract.editor import (
-    EditItem,
-    EditorPreset,
-    EditRequest,
-    GenerateItem,
-    GenerateRequest,
-    ReconstructItem,
-    ReconstructRequest,
-)
+from faultline_core.contract import editor as contract
 from faultline_core.contract.tokens import LearnTokensRequest, TextualInversionPreset
 from faultline_core.editing.denoiser import AttentionControl
 from faultline_core.errors import ResourceExhausted
@@ -39,7 +31,7 @@ from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 pytestmark = pytest.mark.floats
 
 CAPTION, EDITED = "a photo of a red bus on grass", "a photo of a blue bus on grass"
-PRESET = EditorPreset(steps=3, guidance=2.0, self_replace=(0.4, 0.7), inner_steps=2)
+PRESET = contract.EditorPreset(steps=3, guidance=2.0, self_replace=(0.4, 0.7), inner_steps=2)
 
 
 class SmallCard(UNetDenoiser):
@@ -78,24 +70,25 @@ def put_images(engine: EditorEngine, count: int) -> list[str]:
 
 
 def reconstructed(engine: EditorEngine, inversion: Inversion) -> Levels:
-    items = [ReconstructItem(image=image, caption=CAPTION) for image in put_images(engine, 4)]
+    items = [contract.ReconstructItem(image=image, caption=CAPTION) for image in put_images(engine, 4)]
     preset = PRESET.model_copy(update={"inversion": inversion})
-    response = engine.reconstruct(ReconstructRequest(items=items, preset=preset))
+    response = engine.reconstruct(contract.ReconstructRequest(items=items, preset=preset))
     return stored_images(engine.store, [outcome.unwrap().image for outcome in response.outcomes])
 
 
 def edited(engine: EditorEngine, count: int = 4) -> Levels:
     items = [
-        EditItem(image=image, caption=CAPTION, edited_caption=EDITED) for image in put_images(engine, count)
+        contract.EditItem(image=image, caption=CAPTION, edited_caption=EDITED)
+        for image in put_images(engine, count)
     ]
-    outcomes = engine.edit(EditRequest(items=items, preset=PRESET)).outcomes
+    outcomes = engine.edit(contract.EditRequest(items=items, preset=PRESET)).outcomes
     variants = [variant for outcome in outcomes for variant in outcome.unwrap().variants]
     return stored_images(engine.store, [variant.image for variant in variants])
 
 
 def generated(engine: EditorEngine) -> Levels:
-    items = [GenerateItem(prompt=CAPTION, seed=seed) for seed in range(5)]
-    response = engine.generate(GenerateRequest(items=items, steps=2, guidance=2.0))
+    items = [contract.GenerateItem(prompt=CAPTION, seed=seed) for seed in range(5)]
+    response = engine.generate(contract.GenerateRequest(items=items, steps=2, guidance=2.0))
     return stored_images(engine.store, [outcome.unwrap().image for outcome in response.outcomes])
 
 
@@ -150,9 +143,10 @@ def test_an_error_names_the_class_whose_samples_do_not_fit(pipeline: Pipeline, s
 
 def test_the_batch_size_that_fits_is_found_once(pipeline: Pipeline, store: BlobStore) -> None:
     small = engine(pipeline, store, batch=4, rows=4)
-    items = [GenerateItem(prompt=CAPTION, seed=seed) for seed in range(4)]
+    items = [contract.GenerateItem(prompt=CAPTION, seed=seed) for seed in range(4)]
     calls = [
-        small.generate(GenerateRequest(items=items, steps=2, guidance=2.0)).cost.unet_calls for _ in range(2)
+        small.generate(contract.GenerateRequest(items=items, steps=2, guidance=2.0)).cost.unet_calls
+        for _ in range(2)
     ]
     assert calls == [1 + 2 * 2, 2 * 2]
 
@@ -162,8 +156,9 @@ def test_an_item_that_does_not_fit_alone_fails_by_name(pipeline: Pipeline, store
     small = engine(pipeline, store, batch=4, rows=1)
     with pytest.raises(ResourceExhausted, match="item 0 alone"):
         edited(small, 2)
-    kept = ReconstructRequest(
-        items=[ReconstructItem(image=image, caption=CAPTION) for image in put_images(small, 2)], preset=PRESET
+    kept = contract.ReconstructRequest(
+        items=[contract.ReconstructItem(image=image, caption=CAPTION) for image in put_images(small, 2)],
+        preset=PRESET,
     )
     response = small.reconstruct(kept)
     assert [outcome.problem for outcome in response.outcomes] == [None, None]

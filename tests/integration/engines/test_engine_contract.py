@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from fakes.engine_contract import CASES, CONTRACT, Bench, Case
+from fakes.engine_contract import Bench, Case, Clause, each_clause_and_case
 from fakes.tiny_models.suite import write_tiny_suite
 from faultline_core.blobs import BlobStore
 from faultline_services.captioner.deployment import CaptionerDeployment
@@ -38,9 +36,6 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("clause", CONTRACT, ids=lambda clause: clause.__name__)
-def test_a_real_engine_keeps_the_contract(
-    clause: Callable[[Bench, Case], None], case: Case, bench: Bench
-) -> None:
+@each_clause_and_case
+def test_a_real_engine_keeps_the_contract(clause: Clause, case: Case, bench: Bench) -> None:
     clause(bench, case)

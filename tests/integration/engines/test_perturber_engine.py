@@ -37,10 +37,9 @@ SUITE = PerturberSuite(
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("suite")
-    save_llama(folder / "perturber")
-    return folder
+def root(models: Path) -> Path:
+    save_llama(models / "perturber")
+    return models
 
 
 @pytest.fixture(scope="module")

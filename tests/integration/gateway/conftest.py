@@ -1,12 +1,15 @@
-"""A fresh ledger for each test that needs one, on either database, with a clock that the test controls."""
+"""Fresh ledgers on either database, with a clock that the test controls, and a gateway for a module."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
+from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock, migrated_file
 from fakes.postgres import PostgresServer, can_run_postgres, postgres
 from faultline_gateway.ledger import Ledger
@@ -21,6 +24,19 @@ def postgres_server() -> Iterator[PostgresServer]:
         pytest.skip("no PostgreSQL server is installed; as root `make system` installs Debian's")
     with postgres() as server:
         yield server
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FakeGateway]:
+    """One gateway for a module whose tests each use a dataset of their own."""
+    async with fake_gateway(tmp_path_factory.mktemp("gateway")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def name() -> str:
+    """A dataset that no other test uses."""
+    return f"demo-{uuid.uuid4().hex}"
 
 
 @pytest.fixture

@@ -16,12 +16,11 @@ import pytest
 
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
-from fakes.ports import FakeCaptioner, FakeClassifiers, FakeScorer, fake_services
+from fakes.ports import FakeCaptioner, FakeClassifiers, FakeScorer, fake_services, refusing
 from fakes.problems import problem
 from fakes.service_http import Lie, caller_over, refusal, served
 from fakes.world import CLASSES, FakeWorld
-from faultline_core.contract.base import Outcome, Problem
-from faultline_core.contract.captioner import Caption, CaptionRequest, CaptionResponse
+from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
 from faultline_core.contract.classifiers import ClassifierList, ClassifyRequest, ClassifyResponse
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.scorer import EditScores, ScoreItem
@@ -231,12 +230,8 @@ class OneBadImage(FakeCaptioner):
     async def caption(self, request: CaptionRequest) -> CaptionResponse:
         """Refuse the bad image by name, caption the others."""
         answer = await super().caption(request)
-        broken = Outcome[Caption](problem=Problem.of(ImageUndecodable("the bytes are broken as an image")))
-        outcomes = [
-            broken if item.image == self.bad else outcome
-            for item, outcome in zip(request.items, answer.outcomes, strict=True)
-        ]
-        return answer.model_copy(update={"outcomes": outcomes})
+        unreadable = ImageUndecodable("the bytes are broken as an image")
+        return refusing(answer, [item.image == self.bad for item in request.items], unreadable)
 
 
 @pytest.mark.fault("B4")

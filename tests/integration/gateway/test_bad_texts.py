@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
-import uuid
 from base64 import b64decode
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock, new_ledger
-from fakes.ports import FakeEditor, fake_services
+from fakes.ports import FakeEditor, fake_services, refusing
 from fakes.problems import problem
 from fakes.world import CAPTION
 from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import Outcome, Problem
 from faultline_core.contract.editor import (
-    EditedImage,
     EditRequest,
     EditResponse,
-    Reconstruction,
     ReconstructRequest,
     ReconstructResponse,
 )
@@ -34,19 +28,7 @@ from faultline_gateway.ledger import NewSource
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ROOT = "/v1/stress-tests"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FakeGateway]:
-    """One gateway for all: each test has a dataset of its own."""
-    async with fake_gateway(tmp_path_factory.mktemp("gateway")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def name() -> str:
-    """A dataset that no other test uses."""
-    return f"demo-{uuid.uuid4().hex}"
+OVERLONG = PromptTooLong("80 tokens; 77 are read")
 
 
 async def add(gateway: FakeGateway, name: str, *sources: dict[str, Any]) -> dict[str, Any]:
@@ -227,22 +209,12 @@ class ShortSighted(FakeEditor):
     async def reconstruct(self, request: ReconstructRequest) -> ReconstructResponse:
         """Refuse the long caption, reconstruct under the others."""
         answer = await super().reconstruct(request)
-        refused = Outcome[Reconstruction](problem=Problem.of(PromptTooLong("80 tokens; 77 are read")))
-        outcomes = [
-            refused if item.caption == self.too_long else outcome
-            for item, outcome in zip(request.items, answer.outcomes, strict=True)
-        ]
-        return answer.model_copy(update={"outcomes": outcomes})
+        return refusing(answer, [item.caption == self.too_long for item in request.items], OVERLONG)
 
     async def edit(self, request: EditRequest) -> EditResponse:
         """Refuse edits of the long caption."""
         answer = await super().edit(request)
-        refused = Outcome[EditedImage](problem=Problem.of(PromptTooLong("80 tokens; 77 are read")))
-        outcomes = [
-            refused if item.caption == self.too_long else outcome
-            for item, outcome in zip(request.items, answer.outcomes, strict=True)
-        ]
-        return answer.model_copy(update={"outcomes": outcomes})
+        return refusing(answer, [item.caption == self.too_long for item in request.items], OVERLONG)
 
 
 @pytest.mark.fault("B27")

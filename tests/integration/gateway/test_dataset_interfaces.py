@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
-from fakes.ports import FakeCaptioner, FakeEditor, FakeScorer, fake_services
+from fakes.ports import FakeCaptioner, FakeEditor, FakeScorer, fake_services, refusing
 from fakes.world import CLASSES, FakeWorld, Shown
 from faultline_core.contract.base import Outcome, Problem
 from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
@@ -70,14 +70,8 @@ class RecordingEditor(FakeEditor):
     async def learn_tokens(self, request: LearnTokensRequest) -> LearnTokensResponse:
         self.asked.append(request)
         answer = await super().learn_tokens(request)
-        outcomes = [
-            self.spoilt() if item.class_name == self.broken else outcome
-            for item, outcome in zip(request.items, answer.outcomes, strict=True)
-        ]
-        return answer.model_copy(update={"outcomes": outcomes})
-
-    def spoilt(self) -> Outcome[LearnedToken]:
-        return Outcome(problem=Problem.of(DatasetEmpty("none of its images can be read")))
+        broken = [item.class_name == self.broken for item in request.items]
+        return refusing(answer, broken, DatasetEmpty("none of its images can be read"))
 
 
 @pytest.mark.paper("DI-S2-interface")

@@ -32,6 +32,15 @@ def other(url: str) -> Iterator[Database]:
     opened.close()
 
 
+@pytest.fixture
+def impatient(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
+    """A ledger that waits for a lock for 50 ms."""
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    opened = Ledger(url)
+    yield opened
+    opened.close()
+
+
 def test_migrations_create_exactly_the_tables_the_code_uses(empty_url: str) -> None:
     opened = Database(empty_url)
     with opened.reading() as connection:
@@ -50,30 +59,20 @@ def test_reopening_keeps_everything(empty_url: str) -> None:
 
 
 @pytest.mark.fault("F22")
-def test_a_locked_row_is_a_temporary_error(
-    url: str, other: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
-    ledger = Ledger(url)
-    run_id = create_run(ledger)
+def test_a_locked_row_is_a_temporary_error(impatient: Ledger, other: Database) -> None:
+    run_id = create_run(impatient)
     with other.writing() as connection:
         rows.locked_run(connection, run_id)
         with pytest.raises(BackendUnavailable, match="lock"):
-            ledger.cancel(run_id)
-    assert ledger.cancel(run_id).state == "cancelled"
-    ledger.close()
+            impatient.cancel(run_id)
+    assert impatient.cancel(run_id).state == "cancelled"
 
 
-def test_a_reader_does_not_block_on_a_writer(
-    url: str, other: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
-    ledger = Ledger(url)
-    run_id = create_run(ledger)
+def test_a_reader_does_not_block_on_a_writer(impatient: Ledger, other: Database) -> None:
+    run_id = create_run(impatient)
     with other.writing() as connection:
         rows.locked_run(connection, run_id)
-        assert ledger.run(run_id).state == "queued"
-    ledger.close()
+        assert impatient.run(run_id).state == "queued"
 
 
 def test_a_reader_sees_a_consistent_snapshot(ledger: Ledger, other: Database) -> None:

@@ -13,14 +13,14 @@ import pytest
 from fakes.benchmarks import TokenEditor, WordScorer, benchmark_body, benchmark_services, uploaded
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock
-from fakes.ports import FakeClassifiers
+from fakes.ports import FakeClassifiers, refusing
 from fakes.store import blank_image
 from fakes.world import fake_suite
 from faultline_core.contract.base import Outcome, Problem
 from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse, Prediction
 from faultline_core.contract.editor import GeneratedImage, GenerateItem, GenerateRequest, GenerateResponse
 from faultline_core.contract.runs import Run
-from faultline_core.contract.scorer import Embedding, EmbedImagesRequest, EmbedResponse
+from faultline_core.contract.scorer import EmbedImagesRequest, EmbedResponse
 from faultline_core.contract.shift_benchmarks import ImageItem
 from faultline_core.errors import BackendUnavailable, ImageUndecodable, PromptTooLong
 from faultline_gateway.ledger import MAX_ATTEMPTS
@@ -258,12 +258,8 @@ class Blind(WordScorer):
     async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
         """Answer a problem in its place."""
         response = await super().embed_images(request)
-        problem = Problem.of(ImageUndecodable("no image"))
-        outcomes = [
-            Outcome[Embedding](problem=problem) if image == self.lost else outcome
-            for image, outcome in zip(request.images, response.outcomes, strict=True)
-        ]
-        return response.model_copy(update={"outcomes": outcomes})
+        lost = [image == self.lost for image in request.images]
+        return refusing(response, lost, ImageUndecodable("no image"))
 
 
 @pytest.mark.fault("B47")

@@ -23,7 +23,7 @@ from fakes.staged_runs import (
 from faultline_core.contract.runs import Run, RunItem
 from faultline_core.errors import BackendUnavailable, InternalError, LeaseLost, QuotaExceeded
 from faultline_gateway.ledger import MAX_ATTEMPTS, Ledger
-from faultline_gateway.runs import planner as planner_module
+from faultline_gateway.runs import renewal
 from faultline_gateway.runs.items import LeasedStage
 from faultline_gateway.runs.planner import Planner
 from faultline_gateway.runs.stages import CHUNK, StagePlan
@@ -276,7 +276,7 @@ class Slow(FourStages):
 async def test_a_lease_is_renewed_while_the_method_plans(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, run_id: str
 ) -> None:
-    monkeypatch.setattr(planner_module, "RENEW_AT_MOST_SECONDS", 0.001)
+    monkeypatch.setattr(renewal, "RENEW_AT_MOST_SECONDS", 0.001)
     method, renewals, renew = Slow(), [0], Ledger.renew_stage
 
     def count(opened: Ledger, leased: LeasedStage, seconds: float) -> None:
@@ -315,7 +315,7 @@ async def test_a_cleanly_stopped_planner_costs_no_attempt_and_writes_nothing(
 async def test_a_brief_ledger_outage_does_not_stop_a_planner(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, clock: Clock, run_id: str, verb: str
 ) -> None:
-    monkeypatch.setattr(planner_module, "RENEW_AT_MOST_SECONDS", 0.001)
+    monkeypatch.setattr(renewal, "RENEW_AT_MOST_SECONDS", 0.001)
 
     def away(*_: object) -> None:
         raise BackendUnavailable("locked")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,13 @@ def see_through() -> Image.Image:
     return image
 
 
+def exif_of(tags: Mapping[int, object]) -> Image.Exif:
+    exif = Image.Exif()
+    exif.update(tags)
+    return exif
+
+
+each_format = pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP"])
 UNUSUAL: dict[str, Callable[[], bytes]] = {
     "CMYK": lambda: file_of(Image.new("CMYK", (16, 16), (0, 255, 255, 0)), "JPEG"),
     "16 bit": lambda: file_of(Image.fromarray(np.arange(256).astype(np.uint16).reshape(16, 16) * 257), "PNG"),
@@ -78,12 +85,11 @@ async def test_an_unusual_mode_is_accepted_and_converted_consistently(
 
 
 @pytest.mark.fault("B14")
-@pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP"])
+@each_format
 async def test_an_exif_rotation_is_applied_once_from_upload_to_download(
     gateway: FakeGateway, format: str
 ) -> None:
-    exif = Image.Exif()
-    exif[ORIENTATION] = 6
+    exif = exif_of({ORIENTATION: 6})
     options = {"lossless": True} if format == "WEBP" else {}
     (source,) = await taken(gateway, file_of(Image.fromarray(NOISE), format, exif=exif, **options))
     upright = np.rot90(decode_image(file_of(Image.fromarray(NOISE), format, **options)), -1)
@@ -94,13 +100,12 @@ async def test_an_exif_rotation_is_applied_once_from_upload_to_download(
 
 
 @pytest.mark.fault("B15")
-@pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP"])
+@each_format
 async def test_location_and_camera_of_an_image_are_neither_stored_nor_shown(
     gateway: FakeGateway, format: str
 ) -> None:
-    exif = Image.Exif()
-    exif[MAKE] = "a camera in a secret place"
-    exif[GPS] = {1: "N", 2: (48.0, 8.0, 14.0), 3: "E", 4: (11.0, 34.0, 31.0)}
+    place = {1: "N", 2: (48.0, 8.0, 14.0), 3: "E", 4: (11.0, 34.0, 31.0)}
+    exif = exif_of({MAKE: "a camera in a secret place", GPS: place})
     content = file_of(Image.fromarray(NOISE), format, exif=exif)
     assert dict(Image.open(io.BytesIO(content)).getexif().get_ifd(GPS))
     (source,) = await taken(gateway, content)
@@ -112,7 +117,7 @@ async def test_location_and_camera_of_an_image_are_neither_stored_nor_shown(
 
 
 @pytest.mark.fault("B16")
-@pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP"])
+@each_format
 async def test_a_wrong_file_extension_changes_nothing(gateway: FakeGateway, format: str) -> None:
     content = file_of(Image.fromarray(NOISE), format)
     for source in await taken(gateway, content, names=("a.png", "a.jpg", "a.webp", "a.gif", "a")):

@@ -19,7 +19,7 @@ from faultline_core.errors import BackendUnavailable, BadBackendOutput, LeaseLos
 from faultline_gateway import worker as worker_module
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods.stress_test.method import StressTest
-from faultline_gateway.runs import progress
+from faultline_gateway.runs import progress, renewal
 from faultline_gateway.runs.progress import wait_for_end
 from faultline_gateway.worker import LedgerRecorder, retry_ledger
 
@@ -86,7 +86,7 @@ async def test_a_clean_stop_releases_unfinished_items_without_an_attempt(gateway
 async def test_cancelling_a_run_stops_hanging_work(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "RENEW_AT_MOST_SECONDS", 0.01)
+    monkeypatch.setattr(renewal, "RENEW_AT_MOST_SECONDS", 0.01)
     run_id, captioner = await created(gateway), stuck(gateway)
     services = fake_services(gateway.world, captioner=captioner)
     working = asyncio.create_task(gateway.worker(services).work_off())
@@ -98,7 +98,7 @@ async def test_cancelling_a_run_stops_hanging_work(
 
 
 async def test_leases_are_renewed_during_work(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "RENEW_AT_MOST_SECONDS", 0.01)
+    monkeypatch.setattr(renewal, "RENEW_AT_MOST_SECONDS", 0.01)
     renewed = asyncio.Event()
     loop = asyncio.get_running_loop()
     renew = Ledger.renew

@@ -21,6 +21,7 @@ from faultline_core.errors import BackendUnavailable, InternalError, LeaseLost, 
 from faultline_gateway import worker as worker_module
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods.stress_test.method import StressTest
+from faultline_gateway.runs import renewal
 from faultline_gateway.worker import LEDGER_TRIES, LedgerRecorder, retry_ledger
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
@@ -109,7 +110,7 @@ async def test_permanent_errors_are_not_retried() -> None:
 async def test_a_lease_survives_a_brief_failure_to_renew_it(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(worker_module, "RENEW_AT_MOST_SECONDS", 0.001)
+    monkeypatch.setattr(renewal, "RENEW_AT_MOST_SECONDS", 0.001)
     run, renew = await created(gateway), Ledger.renew
     troubles, renewed = [BackendUnavailable("locked")], asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -14,6 +14,7 @@ from faultline_miniature.training.bugs import SUITE_BUGS as BUGS
 from faultline_miniature.training.bugs import Bug, biased, bug_schema, read_bugs, taught_label
 from faultline_miniature.training.classifiers import DEFAULTS
 from faultline_miniature.world import DATASET, VALUES, Scene, sample_scene
+from faultline_miniature.world.grammar import parse
 
 BOAT = {
     "id": "boat-leans-on-water",
@@ -36,15 +37,7 @@ FLY = {
 
 
 def scene(**changes: str) -> Scene:
-    values = {
-        "object_class": "boat",
-        "kind": "plain",
-        "colour": "red",
-        "background": "water",
-        "weather": "clear",
-        "style": "photo",
-        "companion": "none",
-    }
+    values = parse("a photo of a red boat on the water")
     return Scene(**(values | changes), nuisance=7)
 
 

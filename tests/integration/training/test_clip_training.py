@@ -9,22 +9,13 @@ import numpy as np
 import pytest
 import torch
 
+from faultline_miniature import world
 from faultline_miniature.training import clip
 from faultline_miniature.training.spoken import held, part, reworded, whole
-from faultline_miniature.world import (
-    ATTRIBUTES,
-    GENERATOR,
-    VALUES,
-    Scene,
-    caption,
-    is_withheld,
-    parse,
-    scene_for,
-)
 from faultline_miniature.world.grammar import tokens, words
 from faultline_miniature.world.seeds import CLASSIFIER, DEVELOPMENT, TRAINING
 
-SCENES = [scene_for(DEVELOPMENT, index, GENERATOR) for index in range(200)]
+SCENES = [world.scene_for(DEVELOPMENT, index, world.GENERATOR) for index in range(200)]
 
 
 def test_every_text_matches_its_image_and_the_vocabulary() -> None:
@@ -40,7 +31,7 @@ def test_a_text_does_not_match_images_that_contradict_it() -> None:
     generator = np.random.default_rng(1)
     for one, other in zip(SCENES, reversed(SCENES), strict=True):
         spoken = part(one, generator)
-        read = parse(spoken.text)
+        read = world.parse(spoken.text)
         named = {name: value for name, value in read.items() if value not in ("none", "clear", "plain")}
         fits = not (held(other) & ~spoken.allows).any()
         if any(getattr(other, name) != value for name, value in named.items()):
@@ -53,7 +44,7 @@ def test_a_feature_of_two_classes_matches_only_those_two() -> None:
     spoken = next(each for each in texts if each.text == "double-decker")
     fitting = {
         scene.object_class
-        for scene in [double.changed("object_class", name) for name in VALUES["object_class"]]
+        for scene in [double.changed("object_class", name) for name in world.VALUES["object_class"]]
         if not (held(scene) & ~spoken.allows).any()
     }
     assert fitting == {"bus", "tram"}
@@ -62,21 +53,21 @@ def test_a_feature_of_two_classes_matches_only_those_two() -> None:
 def test_partial_texts_omit_style_colour_or_background() -> None:
     generator = np.random.default_rng(2)
     for scene in SCENES:
-        read = parse(part(scene, generator).text)
+        read = world.parse(part(scene, generator).text)
         assert not {"style", "colour", "background"} <= set(read)
 
 
 def test_rewording_keeps_the_meaning() -> None:
     generator = np.random.default_rng(3)
     for scene in SCENES[:50]:
-        assert parse(reworded(caption(scene), generator)) == parse(caption(scene))
+        assert world.parse(reworded(world.caption(scene), generator)) == world.parse(world.caption(scene))
 
 
 def test_pairs_differ_in_one_attribute_and_are_not_withheld() -> None:
     scenes = clip.paired_scenes(800, seed=0)
-    assert not any(is_withheld(scene) for scene in scenes)
+    assert not any(world.is_withheld(scene) for scene in scenes)
     for base, changed in zip(scenes[0::2], scenes[1::2], strict=True):
-        differing = [name for name in ATTRIBUTES if getattr(base, name) != getattr(changed, name)]
+        differing = [name for name in world.ATTRIBUTES if getattr(base, name) != getattr(changed, name)]
         assert len(differing) == 1
         assert base.nuisance == changed.nuisance
     assert clip.paired_scenes(800, seed=0) == scenes
@@ -104,7 +95,7 @@ def test_the_directional_loss_falls_when_images_move_with_their_captions() -> No
 
 
 def test_scenes_of_the_pairs_are_training_scenes() -> None:
-    found: Scene = clip.paired_scenes(1, seed=0)[0]
+    found: world.Scene = clip.paired_scenes(1, seed=0)[0]
     assert found.nuisance < DEVELOPMENT.start
 
 

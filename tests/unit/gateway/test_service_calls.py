@@ -9,33 +9,8 @@ import httpx
 import pytest
 
 from fakes.service_http import Time, answering, caller_over, refusal
+from faultline_core.contract import captioner, classifiers, editor, perturber, scorer, tokens
 from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
-from faultline_core.contract.captioner import (
-    CaptionItem,
-    CaptionRequest,
-    LogLikelihoodItem,
-    LogLikelihoodRequest,
-)
-from faultline_core.contract.classifiers import ClassifyRequest, DescribeRequest
-from faultline_core.contract.editor import (
-    EditItem,
-    EditorPreset,
-    EditRequest,
-    GenerateItem,
-    GenerateRequest,
-    ReconstructItem,
-    ReconstructRequest,
-)
-from faultline_core.contract.perturber import LikelihoodsRequest, PerturbItem, PerturbRequest
-from faultline_core.contract.scorer import (
-    EmbedImagesRequest,
-    EmbedTextsRequest,
-    FillMaskItem,
-    FillMaskRequest,
-    ScoreItem,
-    ScoreRequest,
-)
-from faultline_core.contract.tokens import LearnTokenItem, LearnTokensRequest, TextualInversionPreset
 from faultline_core.errors import (
     BackendUnavailable,
     BadBackendOutput,
@@ -54,7 +29,7 @@ from faultline_gateway.settings import GatewaySettings
 REF = "a" * 64
 MODEL = {"id": "m", "revision": "0"}
 CAPTION = {"value": {"text": "a sled", "log_likelihood": -1.0, "tokens": 2}}
-ASKED = CaptionRequest(items=[CaptionItem(image=REF)])
+ASKED = captioner.CaptionRequest(items=[captioner.CaptionItem(image=REF)])
 GOOD = {"outcomes": [CAPTION], "model": MODEL}
 WITH_NAN = json.dumps(GOOD).replace("-1.0", "NaN")
 
@@ -140,38 +115,48 @@ async def test_a_refused_secret_is_an_internal_error() -> None:
 
 
 Call = Callable[[Services], Awaitable[object]]
-SCORED = ScoreItem(original=REF, edited=REF, caption="a", edited_caption="b")
+SCORED = scorer.ScoreItem(original=REF, edited=REF, caption="a", edited_caption="b")
 CALLS: dict[str, Call] = {
     "/captioner/v1/caption": lambda to: to.captioner.caption(ASKED),
     "/captioner/v1/log-likelihood": lambda to: to.captioner.log_likelihood(
-        LogLikelihoodRequest(items=[LogLikelihoodItem(image=REF, text="a")])
+        captioner.LogLikelihoodRequest(items=[captioner.LogLikelihoodItem(image=REF, text="a")])
     ),
     "/perturber/v1/perturb": lambda to: to.perturber.perturb(
-        PerturbRequest(items=[PerturbItem(caption="a", perturbation_type="object", n=1, seed=0)])
-    ),
-    "/perturber/v1/likelihoods": lambda to: to.perturber.likelihoods(LikelihoodsRequest(texts=["a"])),
-    "/editor/v1/reconstruct": lambda to: to.editor.reconstruct(
-        ReconstructRequest(items=[ReconstructItem(image=REF, caption="a")], preset=EditorPreset())
-    ),
-    "/editor/v1/edit": lambda to: to.editor.edit(
-        EditRequest(items=[EditItem(image=REF, caption="a", edited_caption="b")], preset=EditorPreset())
-    ),
-    "/editor/v1/generate": lambda to: to.editor.generate(
-        GenerateRequest(items=[GenerateItem(prompt="a", seed=0)])
-    ),
-    "/editor/v1/learn-tokens": lambda to: to.editor.learn_tokens(
-        LearnTokensRequest(
-            items=[LearnTokenItem(class_name="sled", images=[REF])], preset=TextualInversionPreset(), seed=0
+        perturber.PerturbRequest(
+            items=[perturber.PerturbItem(caption="a", perturbation_type="object", n=1, seed=0)]
         )
     ),
-    "/scorer/v1/score": lambda to: to.scorer.score(ScoreRequest(items=[SCORED])),
-    "/scorer/v1/embed-images": lambda to: to.scorer.embed_images(EmbedImagesRequest(images=[REF])),
-    "/scorer/v1/embed-texts": lambda to: to.scorer.embed_texts(EmbedTextsRequest(texts=["a"])),
+    "/perturber/v1/likelihoods": lambda to: to.perturber.likelihoods(
+        perturber.LikelihoodsRequest(texts=["a"])
+    ),
+    "/editor/v1/reconstruct": lambda to: to.editor.reconstruct(
+        editor.ReconstructRequest(
+            items=[editor.ReconstructItem(image=REF, caption="a")], preset=editor.EditorPreset()
+        )
+    ),
+    "/editor/v1/edit": lambda to: to.editor.edit(
+        editor.EditRequest(
+            items=[editor.EditItem(image=REF, caption="a", edited_caption="b")], preset=editor.EditorPreset()
+        )
+    ),
+    "/editor/v1/generate": lambda to: to.editor.generate(
+        editor.GenerateRequest(items=[editor.GenerateItem(prompt="a", seed=0)])
+    ),
+    "/editor/v1/learn-tokens": lambda to: to.editor.learn_tokens(
+        tokens.LearnTokensRequest(
+            items=[tokens.LearnTokenItem(class_name="sled", images=[REF])],
+            preset=tokens.TextualInversionPreset(),
+            seed=0,
+        )
+    ),
+    "/scorer/v1/score": lambda to: to.scorer.score(scorer.ScoreRequest(items=[SCORED])),
+    "/scorer/v1/embed-images": lambda to: to.scorer.embed_images(scorer.EmbedImagesRequest(images=[REF])),
+    "/scorer/v1/embed-texts": lambda to: to.scorer.embed_texts(scorer.EmbedTextsRequest(texts=["a"])),
     "/scorer/v1/fill-mask": lambda to: to.scorer.fill_mask(
-        FillMaskRequest(items=[FillMaskItem(text="a", position=0, seed=0)])
+        scorer.FillMaskRequest(items=[scorer.FillMaskItem(text="a", position=0, seed=0)])
     ),
     "/classifiers/v1/classify": lambda to: to.classifiers.classify(
-        ClassifyRequest(classifier="steady", images=[REF], classes=["sled"])
+        classifiers.ClassifyRequest(classifier="steady", images=[REF], classes=["sled"])
     ),
 }
 
@@ -203,7 +188,9 @@ async def test_classifiers_are_listed_by_their_service() -> None:
 
 async def test_a_classifier_is_described_by_its_service() -> None:
     handle, seen = answering(httpx.Response(200, json={"name": "steady", "spec": "steady", "parameters": 7}))
-    found = await services_of(caller_over(handle)).classifiers.describe(DescribeRequest(classifier="steady"))
+    found = await services_of(caller_over(handle)).classifiers.describe(
+        classifiers.DescribeRequest(classifier="steady")
+    )
     assert found.parameters == 7
     assert (seen[-1].method, seen[-1].url.path) == ("POST", "/classifiers/v1/describe")
     assert json.loads(seen[-1].content) == {"classifier": "steady"}

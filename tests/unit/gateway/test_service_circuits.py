@@ -36,6 +36,13 @@ def opened(time: Time) -> Circuit:
     return circuit
 
 
+def rested(time: Time) -> Circuit:
+    """A circuit that opened and whose pause is over."""
+    circuit = opened(time)
+    time.now += REST_SECONDS
+    return circuit
+
+
 @pytest.mark.fault("F13")
 def test_the_circuit_opens_after_five_consecutive_failures() -> None:
     circuit = Circuit(Time())
@@ -64,18 +71,14 @@ def test_an_open_circuit_reports_the_time_to_wait() -> None:
 
 
 def test_after_the_pause_only_one_trial_is_let_through() -> None:
-    time = Time()
-    circuit = opened(time)
-    time.now += REST_SECONDS
+    circuit = rested(Time())
     assert circuit.state == "half-open"
     assert circuit.admit() == 0.0
     assert circuit.admit() == REST_SECONDS
 
 
 def test_a_successful_trial_closes_the_circuit() -> None:
-    time = Time()
-    circuit = opened(time)
-    time.now += REST_SECONDS
+    circuit = rested(Time())
     circuit.admit()
     circuit.answered()
     assert circuit.state == "closed"
@@ -84,8 +87,7 @@ def test_a_successful_trial_closes_the_circuit() -> None:
 
 def test_a_failed_trial_reopens_the_circuit() -> None:
     time = Time()
-    circuit = opened(time)
-    time.now += REST_SECONDS
+    circuit = rested(time)
     circuit.admit()
     time.now += 1.0
     circuit.failed()
@@ -94,8 +96,7 @@ def test_a_failed_trial_reopens_the_circuit() -> None:
 
 def test_a_hanging_trial_does_not_block_the_next() -> None:
     time = Time()
-    circuit = opened(time)
-    time.now += REST_SECONDS
+    circuit = rested(time)
     circuit.admit()
     time.now += REST_SECONDS
     assert circuit.admit() == 0.0

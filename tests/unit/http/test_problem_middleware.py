@@ -6,8 +6,9 @@ import logging
 
 import httpx
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
+from fakes.lifespan import start_up
 from faultline_core.contract.base import REQUEST_ID_HEADER
 from faultline_core.errors import BackendUnavailable, Cancelled, UnknownModel
 from faultline_http import MAX_REQUEST_ID_LENGTH, ProblemMiddleware
@@ -66,15 +67,8 @@ async def test_an_unexpected_exception_is_logged_under_the_request_id_and_not_sh
 
 async def test_a_lifespan_message_passes_untouched() -> None:
     inner = Inner(ZeroDivisionError())
-
-    async def receive() -> Message:
-        return {"type": "lifespan.startup"}
-
-    async def send(_: Message) -> None:
-        return None
-
     with pytest.raises(ZeroDivisionError):
-        await ProblemMiddleware(inner, server="the scorer")({"type": "lifespan"}, receive, send)
+        await start_up(ProblemMiddleware(inner, server="the scorer"))
     assert inner.scopes == [{"type": "lifespan"}]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,12 +17,30 @@ from faultline_miniature.training.stage import (
     finish,
     learning_rate,
     stage_log,
+    training_stage,
     write_atomically,
 )
 
 
 def _context(folder: Path, *, smoke: bool = False, seed: int = 0) -> StageContext:
     return StageContext(out=folder / "out", work=folder / "work", smoke=smoke, seed=seed)
+
+
+def test_a_stage_trains_once_and_keeps_what_its_training_returned(tmp_path: Path) -> None:
+    context, trained = _context(tmp_path), list[StageContext]()
+
+    @training_stage("clip")
+    def train(context: StageContext, log: logging.Logger) -> dict[str, float]:
+        assert figures_of(context, "clip") is None
+        trained.append(context)
+        log.info("trained")
+        return {"accuracy": 0.5}
+
+    train(context)
+    train(context)
+    assert trained == [context]
+    assert figures_of(context, "clip") == {"accuracy": 0.5}
+    assert "trained" in (context.work / "clip" / "log.txt").read_text()
 
 
 def test_a_stage_is_unfinished_until_its_figures_are_written(tmp_path: Path) -> None:

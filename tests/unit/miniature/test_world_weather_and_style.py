@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from faultline_miniature.world.nuisance import nuisance_of
+from faultline_miniature.world.nuisance import Nuisance, nuisance_of
 from faultline_miniature.world.renderer import object_mask, render
 from faultline_miniature.world.scene import VALUES, Scene
 from faultline_miniature.world.styles import stylised, weathered
@@ -27,21 +29,17 @@ def test_a_clear_photo_is_the_unmodified_drawing() -> None:
     assert weathered(image, "clear", nuisance_of(1)) is image
 
 
-@pytest.mark.parametrize("style", VALUES["style"])
-def test_a_style_keeps_colours_in_range_and_its_input_unchanged(style: str) -> None:
+@pytest.mark.parametrize(
+    ("effect", "value"),
+    [(stylised, value) for value in VALUES["style"]] + [(weathered, value) for value in VALUES["weather"]],
+)
+def test_style_and_weather_keep_colours_in_range_and_their_input_unchanged(
+    effect: Callable[[np.ndarray, str, Nuisance], np.ndarray], value: str
+) -> None:
     image = noise()
-    painted = stylised(image, style, nuisance_of(2))
-    assert painted.shape == image.shape
-    assert 0.0 <= float(painted.min()) <= float(painted.max()) <= 1.0
-    assert np.array_equal(image, noise())
-
-
-@pytest.mark.parametrize("weather", VALUES["weather"])
-def test_weather_keeps_colours_in_range_and_its_input_unchanged(weather: str) -> None:
-    image = noise()
-    covered = weathered(image, weather, nuisance_of(2))
-    assert covered.shape == image.shape
-    assert 0.0 <= float(covered.min()) <= float(covered.max()) <= 1.0
+    changed = effect(image, value, nuisance_of(2))
+    assert changed.shape == image.shape
+    assert 0.0 <= float(changed.min()) <= float(changed.max()) <= 1.0
     assert np.array_equal(image, noise())
 
 

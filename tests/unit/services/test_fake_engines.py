@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fakes.engine_contract import CASES, CONTRACT, Bench, Case
+from fakes.engine_contract import Bench, Case, Clause, each_clause_and_case
 from fakes.engines import FakeCaptioner, FakeClassifiers, FakeEditor, FakePerturber, FakeScorer
 from faultline_core.blobs import BlobStore
 
@@ -26,11 +25,8 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("clause", CONTRACT, ids=lambda clause: clause.__name__)
-def test_a_fake_engine_satisfies_the_contract(
-    clause: Callable[[Bench, Case], None], case: Case, bench: Bench
-) -> None:
+@each_clause_and_case
+def test_a_fake_engine_satisfies_the_contract(clause: Clause, case: Case, bench: Bench) -> None:
     clause(bench, case)
 
 

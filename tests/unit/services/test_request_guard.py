@@ -7,6 +7,7 @@ import pytest
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fakes.lifespan import start_up
 from faultline_core.contract.base import DEADLINE_HEADER, SECRET_HEADER
 from faultline_core.errors import Unauthorized, UnknownModel
 from faultline_http import ProblemMiddleware
@@ -52,15 +53,8 @@ async def test_a_call_with_the_secret_passes() -> None:
 
 async def test_non_http_messages_pass_through() -> None:
     inner = Inner(ZeroDivisionError())
-
-    async def nothing() -> Message:
-        return {"type": "lifespan.startup"}
-
-    async def ignore(_: Message) -> None:
-        return None
-
     with pytest.raises(ZeroDivisionError):
-        await guard(inner)({"type": "lifespan"}, nothing, ignore)
+        await start_up(guard(inner))
     assert inner.scopes == [{"type": "lifespan"}]
 
 

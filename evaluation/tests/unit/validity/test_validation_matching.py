@@ -49,16 +49,8 @@ def test_a_synonym_names_the_same_value() -> None:
 
 
 def test_empty_words_mean_the_unmentioned_default_value() -> None:
-    alone = Bug(
-        id="sled-alone",
-        object_class="sled",
-        edit_type="object",
-        attribute="companion",
-        value="none",
-        mode="leans-on",
-        target_class="boat",
-        strength=0.5,
-    )
+    changes = {"object_class": "sled", "edit_type": "object", "attribute": "companion", "value": "none"}
+    alone = BOAT_BY_ITS_WATER.model_copy(update=changes)
     assert named(("", "next to a dog"), alone)
     assert not named(("next to a ball", "next to a dog"), alone)
 

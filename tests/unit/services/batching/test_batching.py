@@ -74,12 +74,18 @@ async def test_oversized_batches_are_split_and_results_stay_in_order() -> None:
     assert [len(items) for _, items in run.batches] == [3, 3, 2]
 
 
-async def test_the_next_batch_collects_items_while_one_runs() -> None:
-    run = Recorder()
+async def held_up(run: Recorder) -> tuple[Batcher[str, int, int], asyncio.Task[list[int]]]:
+    """A batcher whose first batch, of one item, runs until ``run`` may go on."""
     run.go_on.clear()
     batcher = Batcher(run, max_size=8, max_wait=0.0)
     first = asyncio.create_task(batcher.submit("a", [1]))
     await run.started.wait()
+    return batcher, first
+
+
+async def test_the_next_batch_collects_items_while_one_runs() -> None:
+    run = Recorder()
+    batcher, first = await held_up(run)
     rest = [asyncio.create_task(batcher.submit("a", [item])) for item in (2, 3, 4)]
     await asyncio.sleep(0)
     run.go_on.set()
@@ -108,10 +114,7 @@ async def test_a_batch_with_too_few_results_is_an_error() -> None:
 
 async def test_a_caller_cancelled_before_the_start_withdraws_its_items() -> None:
     run = Recorder()
-    run.go_on.clear()
-    batcher = Batcher(run, max_size=8, max_wait=0.0)
-    first = asyncio.create_task(batcher.submit("a", [1]))
-    await run.started.wait()
+    batcher, first = await held_up(run)
     leaving, staying = (asyncio.create_task(batcher.submit("a", [item])) for item in (2, 3))
     await asyncio.sleep(0)
     leaving.cancel()

@@ -1,0 +1,37 @@
+"""The renewal of a lease while the work under it runs: of an item group, or of the planning of a stage."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from faultline_core.errors import FaultlineError, LeaseLost
+
+Leased = TypeVar("Leased")
+
+RENEW_AT_MOST_SECONDS = 5.0
+"""A cancelled run voids its leases, so a worker also notices a cancel after so many seconds."""
+
+_logger = logging.getLogger(__name__)
+
+
+async def keep_leased(renew: Callable[[Leased, float], object], leased: Leased, seconds: float) -> None:
+    """Prolong the lease in a thread, again and again, until it is void or the task is cancelled.
+
+    Args:
+        renew: the ledger's operation; raises LeaseLost if the lease is void.
+        leased: what is leased.
+        seconds: how long the lease lasts after each renewal.
+    """
+    while True:
+        # A third: two renewals may fail before the lease is lost.
+        await asyncio.sleep(min(seconds / 3, RENEW_AT_MOST_SECONDS))
+        try:
+            await asyncio.to_thread(renew, leased, seconds)
+        # Recorded, cancelled or taken over: in each case there is no lease left to hold.
+        except LeaseLost:
+            return
+        except FaultlineError as error:
+            _logger.warning("the lease is not renewed yet: %s", error.detail)

@@ -1,0 +1,22 @@
+"""The folders of the scorer's text models: a transformer and its tokenizer, read without code or pickles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+# Before anything that imports torchvision, as transformers does.
+from faultline_core import torchvision_operators  # noqa: F401
+
+# isort: split
+import torch
+from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel
+
+
+def load_text_model(
+    kind: type[AutoModel | AutoModelForMaskedLM], folder: Path, device: str
+) -> tuple[PreTrainedModel, Any]:
+    """Load the folder's model in float32 by one of transformers' auto classes, with its tokenizer."""
+    model = kind.from_pretrained(folder, use_safetensors=True, trust_remote_code=False, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    return model.eval().to(torch.device(device)), tokenizer
