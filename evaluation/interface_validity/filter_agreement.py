@@ -13,7 +13,7 @@ from faultline_core.types import Estimate
 
 @dataclass(frozen=True)
 class FilterAgreement:
-    """What a filter does to good images: ``before`` is their share without it.
+    """The effect of a filter on good images: ``before`` is their share without it.
 
     ``precision`` is their share of what the filter keeps, ``recall`` the share of them that it keeps.
     """

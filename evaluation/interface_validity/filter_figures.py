@@ -1,4 +1,4 @@
-"""How far CLIP's filter agrees with the oracle, and what it leaves."""
+"""How far CLIP's filter agrees with the oracle, and how many images it keeps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .report import FilterFigures
 
 
 def verdicts(placed: Placed) -> Verdicts:
-    """What the product's filter said of each image."""
+    """The verdict of the product's filter on each image."""
     return Verdicts(
         conditions=placed.layout.conditions,
         classes=placed.layout.classes,
@@ -24,7 +24,7 @@ def verdicts(placed: Placed) -> Verdicts:
 
 
 def filter_figures(placed: Placed, found: Verdicts) -> FilterFigures:
-    """Hold the filter against the oracle, who calls an image good that shows its class and its shift."""
+    """Compare the filter with the oracle, for which an image is good if it shows its class and its shift."""
     made = found.made
     good = placed.values(lambda one: shows_class(one) and shows_shift(one), 0.0).astype(np.bool_)
     agreement = filter_agreement(found.kept[made], good[made])

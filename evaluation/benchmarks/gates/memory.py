@@ -27,7 +27,7 @@ from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 SIDE, LENGTH, WIDTH = 64, 77, 16
 """Latents of 512 pixels; tokens of CLIP."""
 LARGEST = 1023
-"""A map of 1024 positions beside 1024 is not to be seen."""
+"""No attention map of 1024 by 1024 positions or more may occur."""
 
 
 class LargestTail(TorchDispatchMode):
@@ -44,7 +44,7 @@ class LargestTail(TorchDispatchMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Run the operator and look at its results."""
+        """Run the operator and note the size of its results."""
         results = func(*args, **(kwargs or {}))
         for result in tree_leaves(results):
             if isinstance(result, Tensor) and result.dim() >= 2:
