@@ -202,7 +202,7 @@ def local_mask(heat: Tensor) -> Tensor:
 
 @dataclass
 class Blend:
-    """Local blend as published: the changed words' attention summed over steps, used after a fifth of them."""
+    """Local blend as published: the changed words' attention summed over steps, from a fifth of these on."""
 
     source_words: list[int]
     target_words: list[int]

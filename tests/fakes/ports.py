@@ -85,7 +85,7 @@ EDITS: dict[PerturbationType, tuple[str, tuple[str, ...]]] = {
     "domain": ("photo", ("painting", "sketch", "sculpture")),
     "placebo": ("on the grass", ("on the lawn",)),
 }
-"""What the fake perturber replaces by what."""
+"""The replacements of the fake perturber, by edit type."""
 
 
 def _good(value: T) -> Outcome[T]:
@@ -97,7 +97,7 @@ def _model(name: str) -> ModelIdentity:
 
 
 class FakeCaptioner:
-    """Captions an image with what it shows."""
+    """Captions an image by what it shows."""
 
     def __init__(self, world: FakeWorld) -> None:
         self.world = world
@@ -111,7 +111,7 @@ class FakeCaptioner:
         return CaptionResponse(outcomes=[_good(caption) for caption in captions], model=_model("captioner"))
 
     async def log_likelihood(self, request: LogLikelihoodRequest) -> LogLikelihoodResponse:
-        """Weigh each text by its length."""
+        """Score each text by its length."""
         weights = [LogLikelihood(total=-float(len(item.text)), tokens=1) for item in request.items]
         return LogLikelihoodResponse(
             outcomes=[_good(weight) for weight in weights], model=_model("captioner")
@@ -131,7 +131,7 @@ class FakePerturber:
         return PerturbResponse(outcomes=outcomes, model=_model("perturber"))
 
     async def likelihoods(self, request: LikelihoodsRequest) -> LikelihoodsResponse:
-        """Weigh each text by its letters, a token a word."""
+        """Score each text by its letters, one token a word."""
         self.calls["likelihoods"] += 1
         weights = [TextLikelihood(nats=-float(len(text)), tokens=len(text.split())) for text in request.texts]
         return LikelihoodsResponse(outcomes=[_good(weight) for weight in weights], model=_model("llama"))
@@ -145,7 +145,7 @@ class FakePerturber:
 
 
 def _cost(calls: int, evaluations: int) -> Cost:
-    """Costs of an editor that waits once a call and forms a map in each evaluation."""
+    """The costs of an editor that waits once a call and computes one map in each evaluation."""
     return Cost(
         unet_calls=calls, unet_evaluations=evaluations, flops=1000 * evaluations,
         attention_map_bytes=8 * evaluations, host_syncs=calls,
@@ -161,7 +161,7 @@ class FakeEditor:
         self.steps: dict[str, int] = {}
 
     async def reconstruct(self, request: ReconstructRequest) -> ReconstructResponse:
-        """Make another image of the same truth."""
+        """Make another image with the same truth."""
         self.calls["reconstruct"] += 1
         cost = _cost(request.preset.steps, request.preset.steps)
         made = [
@@ -172,7 +172,7 @@ class FakeEditor:
         return ReconstructResponse(outcomes=outcomes, model=_model("editor"), cost=cost)
 
     async def edit(self, request: EditRequest) -> EditResponse:
-        """Make one image a value that is asked for."""
+        """Make one image for each requested value."""
         self.calls["edit"] += 1
         steps = request.preset.steps * len(request.values)
         cost = _cost(steps, steps)
@@ -192,13 +192,13 @@ class FakeEditor:
         return GenerateResponse(outcomes=outcomes, model=_model("editor"))
 
     async def learn_tokens(self, request: LearnTokensRequest) -> LearnTokensResponse:
-        """Go a link further; the bundle is named after class, images and steps."""
+        """Compute one more link; the bundle is named after class, images and steps."""
         self.calls["learn_tokens"] += 1
         outcomes = [_good(self.learn(request, item)) for item in request.items]
         return LearnTokensResponse(outcomes=outcomes, model=_model("editor"))
 
     def learn(self, request: LearnTokensRequest, item: LearnTokenItem) -> LearnedToken:
-        """One link of one class; its checkpoint says how far it is."""
+        """One link of one class; its checkpoint says how many steps are done."""
         begun = self.steps.get(item.checkpoint or "", 0)
         steps = min(begun + request.link_steps, request.preset.steps)
         name = [item.class_name, *item.images, *(item.prompts or ()), str(steps), str(request.seed)]
@@ -213,7 +213,7 @@ class FakeEditor:
         )  # fmt: skip
 
     def offers(self, request: LearnTokensRequest, bundle: str) -> list[TokenOffer]:
-        """Bundles named after the last one and their interpolation weight."""
+        """Return bundles named after the last one and their interpolation weight."""
         *others, last = request.preset.interpolation_weights
         names = [hashlib.sha256(f"{bundle}|{weight}".encode()).hexdigest() for weight in others]
         pairs = zip((*others, last), (*names, bundle), strict=True)
@@ -225,7 +225,7 @@ class FakeEditor:
 
 
 class FakeScorer:
-    """Finds every edit good, the better the smaller self_replace; unequal words are unlike each other."""
+    """Finds every edit good, and better for a smaller self_replace; different words are dissimilar."""
 
     def __init__(self, world: FakeWorld) -> None:
         self.world = world
@@ -261,7 +261,7 @@ class FakeScorer:
         return EmbedResponse(outcomes=outcomes, model=_model(encoder))
 
     def vector(self, text: str) -> list[float]:
-        """A direction of its own for every text: in 256 dimensions, nearly orthogonal to all others."""
+        """A separate direction for every text: in 256 dimensions, nearly orthogonal to all others."""
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
         return [float(value) for value in np.random.default_rng(seed).standard_normal(256)]
 
@@ -272,7 +272,7 @@ class FakeScorer:
 
 
 class FakeClassifiers:
-    """``steady`` and ``timm:resnet18`` are always right; ``leaning`` loses its class where there is snow."""
+    """``steady`` and ``timm:resnet18`` are always right; ``leaning`` misses its class where there is snow."""
 
     def __init__(self, world: FakeWorld, classes: tuple[str, ...] = CLASSES) -> None:
         self.world = world
@@ -288,7 +288,7 @@ class FakeClassifiers:
         return ClassifyResponse(outcomes=outcomes, model=_model(request.classifier))
 
     def predict(self, request: ClassifyRequest, image: str) -> Prediction:
-        """The true class gets 0.9, or 0.1 where this classifier is led astray."""
+        """The true class gets 0.9, or 0.1 where this classifier is misled."""
         shown = self.world.shown[image]
         p_true = 0.1 if request.classifier == "leaning" and "snow" in shown.caption else 0.9
         rest = (1.0 - p_true) / (len(request.classes) - 1)
@@ -297,7 +297,7 @@ class FakeClassifiers:
         return Prediction(probabilities=probabilities, top=top)
 
     async def describe(self, request: DescribeRequest) -> ClassifierDescription:
-        """Tell of timm's what its name says, and nothing of any other."""
+        """Describe a timm classifier by its name, and no other."""
         self.calls["describe"] += 1
         spec = request.classifier
         architecture = spec.removeprefix("timm:") if spec.startswith("timm:") else ""
@@ -323,7 +323,7 @@ def fake_services(
     scorer: FakeScorer | None = None,
     classifiers: FakeClassifiers | None = None,
 ) -> Services:
-    """All five ports over one world; those given stand in for the default fakes."""
+    """All five ports over one world; the given ones replace the default fakes."""
     return Services(
         captioner=captioner or FakeCaptioner(world),
         perturber=perturber or FakePerturber(),
