@@ -31,7 +31,7 @@ LARGE = 1024
 
 
 class FusedKernel(TorchFunctionMode):
-    """Fused attention on the meta device, where torch has none: it forms its answer and nothing else."""
+    """Fused attention on the meta device, where torch has none: it creates its result and no other tensor."""
 
     def __torch_function__(
         self,
@@ -47,7 +47,7 @@ class FusedKernel(TorchFunctionMode):
 
 
 class Maps(TorchDispatchMode):
-    """Notes the shapes of all tensors that could be an attention map: (..., n, n), n a thousand or more."""
+    """Records the shapes of all tensors that could be an attention map: (..., n, n), n a thousand or more."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch annotates half of it
@@ -62,14 +62,14 @@ class Maps(TorchDispatchMode):
     ) -> object:
         made = function(*args, **(kwargs or {}))
         for each in made if isinstance(made, tuple | list) else [made]:
-            # Weights have two dimensions, whatever is made of a batch has more.
+            # Weights have two dimensions; tensors of a batch have more.
             if isinstance(each, Tensor) and each.ndim > 2 and each.shape[-1] == each.shape[-2] >= LARGE:
                 self.seen.add(tuple(each.shape))
         return made
 
 
 class Explicit:
-    """Attention as a textbook has it."""
+    """Attention as in a textbook."""
 
     map_bytes = 0
 

@@ -16,7 +16,7 @@ DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    """One server for all tests; each takes a database of its own."""
+    """One server for all tests; each test has its own database."""
     if not can_run_postgres():
         pytest.skip("no PostgreSQL server is installed; as root `make system` installs Debian's")
     with postgres() as server:
@@ -25,7 +25,7 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def clock() -> Clock:
-    """Time that stands still until it is moved."""
+    """A clock that stands still until the test moves it."""
     return Clock()
 
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FakeGateway]:
-    """One gateway for all: each test has a dataset of its own."""
+    """One gateway for all tests: each has its own dataset."""
     async with fake_gateway(tmp_path_factory.mktemp("gateway")) as opened:
         yield opened
 
@@ -36,14 +36,14 @@ def name() -> str:
 
 
 class NotedStore(BlobStore):
-    """A store in memory that tells what was put into it."""
+    """A store in memory that records what was put into it."""
 
     def __init__(self) -> None:
         super().__init__(f"memory://{uuid.uuid4().hex}")
         self.blobs: set[bytes] = set()
 
     def put(self, data: bytes) -> str:
-        """Store and note ``data``."""
+        """Store and record ``data``."""
         self.blobs.add(data)
         return super().put(data)
 
