@@ -7,7 +7,7 @@ RUN useradd --create-home --uid 10001 faultline && install -d -o faultline /var/
 WORKDIR /opt/faultline
 COPY requirements.lock pyproject.toml README.md LICENSE ./
 
-# Dependencies come before the code, so that a change of code leaves their layer alone.
+# Dependencies come before the code, so that a change of code does not rebuild their layer.
 FROM base AS gateway-dependencies
 RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
     extras = p['optional-dependencies']; \
@@ -34,7 +34,7 @@ FROM services-dependencies AS services
 COPY clients clients
 COPY gateway gateway
 COPY services services
-# The embedded suite's weights are no part of the wheel; they stay where the code was copied.
+# The wheel does not contain the embedded suite's weights; they stay in the copied source folder.
 RUN pip install --no-deps .
 USER faultline
 ENV FAULTLINE_STATE_DIR=/var/lib/faultline RAY_AUTH_MODE=token RAY_USAGE_STATS_ENABLED=0 \

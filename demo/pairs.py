@@ -31,7 +31,7 @@ class Shown:
 
 
 def pairs(run: StressTest, count: int) -> Iterator[tuple[Shown, Shown]]:
-    """Yield original and counterfactual of the insights that cost most, one for each class."""
+    """Yield the original and counterfactual of each class's most harmful insight."""
     items = {item.id: item for item in run.items()}
     seen: set[str] = set()
     for insight in run.summary().insights:
@@ -41,9 +41,9 @@ def pairs(run: StressTest, count: int) -> Iterator[tuple[Shown, Shown]]:
 
 
 def pair(run: StressTest, insight: Insight, item: Item) -> tuple[Shown, Shown]:
-    """Return what one insight's classifier said of an image before and after its edit."""
+    """Return one insight's image before and after its edit, each with the classifier's answer."""
     result = item.result
-    assert result is not None  # an insight's example was kept
+    assert result is not None  # the example of an insight passed the filters
     before = shown(
         run, item.source_image, result.caption, result.original_predictions[insight.classifier], item
     )
@@ -52,7 +52,7 @@ def pair(run: StressTest, insight: Insight, item: Item) -> tuple[Shown, Shown]:
 
 
 def shown(run: StressTest, ref: str, caption: str, answer: PredictionPair, item: Item) -> Shown:
-    """Fetch an image and put its classifier's first answer into words."""
+    """Fetch an image, and write the classifier's first answer as text."""
     name, probability = answer.top[0]
     pixels = Image.open(io.BytesIO(run.image(ref))).convert("RGB")
     side = pixels.resize((SIDE, SIDE), Image.Resampling.NEAREST)

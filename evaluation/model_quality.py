@@ -46,7 +46,7 @@ from faultline_services.perturber.engine import PerturberEngine
 
 BATCH = 16
 DRAWN_FROM = 500_000
-"""Index into the validation split, apart from what the edit figures use."""
+"""Index into the validation split; the edit figures use other scenes."""
 
 Figures = dict[str, Any]
 
@@ -60,7 +60,7 @@ def scenes(
 
 
 def batches(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Cut into service-sized batches, with a bar."""
+    """Split into batches for a service, with a progress bar."""
     for start in tqdm(range(0, len(values), BATCH)):
         yield values[start : start + BATCH]
 
@@ -104,11 +104,11 @@ def captions(engine: CaptionerEngine, store: BlobStore, truth: list[Scene]) -> l
 
 
 def in_its_template(before: str, after: str) -> bool:
-    """Whether one template of the grammar tells both captions, word for word."""
-    told = [parse(text) for text in (before, after)]
-    if any(set(one) != set(ATTRIBUTES) for one in told):
+    """Whether one template of the grammar yields both captions, word for word."""
+    parsed = [parse(text) for text in (before, after)]
+    if any(set(one) != set(ATTRIBUTES) for one in parsed):
         return False
-    scenes = [Scene(**one, nuisance=0) for one in told]
+    scenes = [Scene(**one, nuisance=0) for one in parsed]
     templates = range(len(TEMPLATES))
     return any([caption(scene, number) for scene in scenes] == [before, after] for number in templates)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "evaluation/results"
-"""One JSON file a measurement, committed; `docs/evidence` is generated from them."""
+"""One committed JSON file per measurement; `docs/evidence` is generated from them."""
 STATE = ROOT / ".faultline"
 """Finished pieces of long measurements, never committed."""
 SUITE_WEIGHTS = ROOT / "services/faultline_miniature/suite/weights"

@@ -12,7 +12,7 @@ settings.load_profile("gate")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add options that stand for other processors' rounding."""
+    """Add options that imitate other processors' rounding."""
     parser.addoption(
         "--perturb-networks",
         type=float,
@@ -29,7 +29,7 @@ def _perturbed_networks(request: pytest.FixtureRequest) -> Iterator[None]:
     if not scale:
         yield
         return
-    # Imported only where it is asked for: PyTorch takes seconds, and most unit tests do without.
+    # Imported only on request: PyTorch takes seconds, and most unit tests do not need it.
     from fakes.perturbed_networks import perturbed_networks
 
     with perturbed_networks(scale, request.config.getoption("--perturb-seed")):

@@ -1,1 +1,1 @@
-"""`make bench`: the editor's gates, counted and timed beside the reference and diffusers' own pipelines."""
+"""`make bench`: the editor's gates, counted and timed against the reference and diffusers' own pipelines."""

@@ -1,4 +1,4 @@
-"""What every gate is given: sizes, the trained miniature editor, and work for it."""
+"""What every gate receives: sizes, the trained miniature editor, and its work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ on how often a value passes the gate, and under the paper's values this model's 
 
 @dataclass(frozen=True)
 class FastMode:
-    """A preset that optimises nothing, and how many times fewer F than the reference it is to take."""
+    """A preset without optimisation, and its target: how many times fewer F than the reference."""
 
     name: str
     preset: EditorPreset
@@ -56,7 +56,7 @@ class Bench:
 
     @cached_property
     def work(self) -> Workload:
-        """All images and edits that any gate asks for."""
+        """All images and edits that the gates use."""
         sizes = self.sizes
         images = max(sizes.images, sizes.fast_images, sizes.timed_images, sizes.judged)
         return drawn(images, max(sizes.edits, sizes.fast_edits))
@@ -66,15 +66,15 @@ class Bench:
         return self.suite.presets[OWN].model_copy(update={"steps": steps})
 
     def paper(self, steps: int) -> EditorPreset:
-        """The same with the paper's guidance and cross-attention."""
+        """Null-text inversion with the paper's guidance and cross-attention."""
         return self.suite.presets[PAPER].model_copy(update={"steps": steps})
 
     def direct(self, steps: int) -> EditorPreset:
-        """Direct inversion, everything else as with null-text."""
+        """Direct inversion; all other settings are those of null-text."""
         return self.exact(steps).model_copy(update={"inversion": "direct"})
 
     def fast_modes(self) -> list[FastMode]:
-        """Ways without inner optimisation, many steps to few; the miniature takes five of 50 by default."""
+        """Presets without inner optimisation, by falling steps; the miniature uses five of 50 by default."""
         many, few = self.sizes.steps, self.sizes.few_steps
         fewest, default = max(1, 12 * many // 50), max(1, many // 10)
         second_order = {"solver": "dpm-solver++", "spacing": "trailing"}

@@ -49,12 +49,16 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--size", choices=get_args(Size), default="full", help="how much to measure")
     parser.add_argument(
-        "--only", default=",".join(GATES), help="gates to measure, such as E2,E3; other rows stay"
+        "--only",
+        default=",".join(GATES),
+        help="gates to measure, such as E2,E3; the rows of other gates are kept",
     )
     parser.add_argument(
         "--model", choices=get_args(Model), help="measure the speed of this architecture instead"
     )
-    parser.add_argument("--device", default="cpu", help="device for --model, which is shrunk on a CPU")
+    parser.add_argument(
+        "--device", default="cpu", help="device for --model; on a CPU the architecture is reduced"
+    )
     parser.add_argument("--out", type=Path, help="result file")
     given = parser.parse_args(arguments)
     if given.device != "cpu" and given.model is None:
@@ -73,14 +77,14 @@ def measured(size: Size, gates: Sequence[str], out: Path) -> None:
     bench = Bench(SIZES[size], *miniature())
     settings = {"size": size, "model": "miniature", **asdict(bench.sizes)}
     report = EditorBenchmark(machine=this_machine(), settings=settings, rows=[])
-    found = beside(out, report)
+    found = earlier_rows(out, report)
     for gate in tqdm(gates, desc="gate"):
         found[gate] = GATES[gate](bench)
         rows = [row for known in GATES for row in found.get(known, [])]
         write(report.model_copy(update={"rows": [*rows, *device_rows.open_rows()]}), out)
 
 
-def beside(out: Path, report: EditorBenchmark) -> dict[str, list[Row]]:
+def earlier_rows(out: Path, report: EditorBenchmark) -> dict[str, list[Row]]:
     """Read the rows by gate that an earlier run of the same kind left, without those that are open."""
     if not out.exists():
         return {}

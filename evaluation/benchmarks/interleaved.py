@@ -1,4 +1,4 @@
-"""Contestants timed in turns, A/B/A/B, so that what else the machine does falls on all of them alike."""
+"""Contestants timed alternately, A/B/A/B, so that other load on the machine affects all of them alike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Clock = Callable[[], float]
 Work = Callable[[], object]
 
 CLOCKS: Mapping[str, Clock] = {"wall": perf_counter, "processor": process_time}
-"""Processor time of one thread is what wall clock would be on an idle machine."""
+"""The processor time of one thread is the wall-clock time on an idle machine."""
 
 
 def interleaved(

@@ -1,4 +1,4 @@
-"""What the figures were measured on, without names of hosts or folders."""
+"""The machine that the figures were measured on, without names of hosts or folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`results/editor.json`: one row a measure, with its range, and the target that it was to reach."""
+"""`results/editor.json`: one row a measure, with its range and its target."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Bound = Literal["≥", "≤"]
 
 
 class Part(BaseModel):
-    """A frozen part of the report that refuses what it does not know."""
+    """A frozen part of the report that refuses unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Machine(Part):
-    """What was measured on. Names no host and no folder."""
+    """The machine that was measured on, without names of hosts or folders."""
 
     processor: str
     cores: int = Field(ge=1)
@@ -57,7 +57,7 @@ class EditorBenchmark(Part):
 
 
 class Target(Part):
-    """A bound that a measure is held against."""
+    """A bound that a measure is compared with."""
 
     bound: Bound
     value: float

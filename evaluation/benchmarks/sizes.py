@@ -1,4 +1,4 @@
-"""How large a benchmark is: in full, in about a minute, or just so that it runs."""
+"""How large a benchmark is: full, about a minute, or only large enough to run."""
 
 from __future__ import annotations
 

@@ -17,26 +17,26 @@ from faultline_services.editor.pipeline import Pipeline, load_pipeline
 
 WEIGHTS = Path(faultline_miniature.__file__).parent / "suite" / "weights"
 FIRST_SCENE = 7_000
-"""A stretch of development seeds of the benchmark's own."""
+"""The first of the development seeds that only the benchmark uses."""
 EDIT_TYPES = ("background", "adjective", "domain")
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Images, their captions, and as many edited captions of each."""
+    """Images, their captions, and equally many edited captions of each."""
 
     images: list[Pixels]
     captions: list[str]
     edited_captions: list[list[str]]
 
     def first(self, images: int, edits: int) -> Workload:
-        """Keep so many images and edits of each."""
+        """Keep the first images, and the first edits of each."""
         kept = [captions[:edits] for captions in self.edited_captions[:images]]
         return Workload(self.images[:images], self.captions[:images], kept)
 
 
 def drawn(images: int, edits: int) -> Workload:
-    """Draw scenes of the development split, and edits of them in turn by type."""
+    """Draw scenes of the development split, and their edits, alternating between types."""
     scenes = [scene_for(DEVELOPMENT, FIRST_SCENE + index, GENERATOR) for index in range(images)]
     return Workload(
         [render(scene) for scene in scenes],

@@ -49,7 +49,7 @@ STREAM = 0xCA11
 
 @dataclass(frozen=True)
 class Row:
-    """One edit at its best value of the sweep."""
+    """One edit at its best sweep value."""
 
     edit_type: str
     scores: EditScores
@@ -81,8 +81,8 @@ class Suites:
     def _row(self, scene: Scene, edit: Edit, image: str, variants: Sequence[str]) -> Row:
         scores = scored(self.scorer, edit, image, variants)
         best = max(range(len(scores)), key=lambda index: scores[index].direction)
-        told = self.captioner.caption(CaptionRequest(items=[CaptionItem(image=variants[best])]))
-        seen, wanted = parse(told.outcomes[0].unwrap().text), edit.scene_after.attributes()
+        captioned = self.captioner.caption(CaptionRequest(items=[CaptionItem(image=variants[best])]))
+        seen, wanted = parse(captioned.outcomes[0].unwrap().text), edit.scene_after.attributes()
         right = all(seen.get(name) == wanted[name] for name in ATTRIBUTES)
         return Row(edit.edit_type, scores[best], right, seen.get(edit.attribute) == edit.new)
 
@@ -95,7 +95,7 @@ def drawn_edit(scene: Scene, edit_type: str) -> Edit:
 
 
 def criteria(scores: EditScores) -> tuple[float, float, float]:
-    """What the gate holds against its thresholds, named in ``CRITERIA``."""
+    """The values that the gate compares with its thresholds, in the order of ``CRITERIA``."""
     return scores.direction, scores.image_image, min(scores.text_original, scores.text_edited)
 
 
@@ -122,7 +122,7 @@ def best(rows: Sequence[Row], wanted: float) -> dict[str, Any]:
 
 
 def by_type(rows: Sequence[Row]) -> dict[str, Any]:
-    """What all edits came to, unfiltered."""
+    """The outcome of every edit, unfiltered."""
     return {
         name: {
             "n": sum(row.edit_type == name for row in rows),

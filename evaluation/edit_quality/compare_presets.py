@@ -44,11 +44,11 @@ class Notes:
                 self.rows = [Row.model_validate_json(line) for line in self._file.open(encoding="utf-8")]
 
     def has(self, index: int) -> bool:
-        """Whether the scene was edited before."""
+        """Whether rows of the scene exist."""
         return any(row.trial == index for row in self.rows)
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Note the edits of one scene."""
+        """Store the rows of one scene."""
         self.rows += rows
         if self._file is not None:
             with self._file.open("a", encoding="utf-8") as file:

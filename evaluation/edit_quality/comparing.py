@@ -1,4 +1,4 @@
-"""Figures of each mode, and its differences to a reference on the same edits, sources resampled."""
+"""Figures of each mode, and its differences from a reference on the same edits, with sources resampled."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MEANS: Mapping[str, Figure] = {
 
 
 class ModeFigures(BaseModel):
-    """A mode on its own: shares of its edits with intervals, and means an edit without."""
+    """One mode: shares of its edits with intervals, and means an edit without."""
 
     preset: EditorPreset
     edits: int
@@ -90,7 +90,7 @@ def figures(rows: Sequence[Row], preset: EditorPreset) -> ModeFigures:
 
 
 def difference(mode: Sequence[Row], reference: Sequence[Row]) -> Difference:
-    """Hold a mode against a reference, edit by edit."""
+    """Compare a mode with a reference, edit by edit."""
     theirs = {row.key: row for row in reference}
     pairs = [(row, theirs[row.key]) for row in mode if row.key in theirs]
     names = [str(row.trial) for row, _ in pairs]

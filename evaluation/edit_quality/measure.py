@@ -95,7 +95,7 @@ def parsed() -> argparse.Namespace:
 
 
 def followed(client: Client, given: argparse.Namespace, scenes: Sequence[Scene]) -> StressTest:
-    """The run that is asked for, at its end."""
+    """Return the run that the arguments ask for, once it has ended."""
     name = f"quality-{given.split}-{given.distribution}-{given.per_class}-{given.start}"
     if name not in {dataset.name for dataset in client.datasets.list().datasets}:
         upload(client, name, scenes)
@@ -152,12 +152,12 @@ def main() -> None:
 
 
 def by_oracle(images: np.ndarray[Any, Any]) -> Sequence[Mapping[str, str]]:
-    """What the oracle sees: the judge of every published figure."""
+    """What the oracle sees: it judges every published figure."""
     return Oracle.load().attributes(images)
 
 
 def by_captioner(images: np.ndarray[Any, Any]) -> Sequence[Mapping[str, str]]:
-    """What the served captioner tells: the judge for tuning, where the oracle must stay out."""
+    """What the served captioner says: it judges during tuning, where the oracle must not be used."""
     suite = load_suite("miniature")
     with tempfile.TemporaryDirectory() as folder:
         store = BlobStore(folder)

@@ -1,4 +1,4 @@
-"""One mode at work: edits made, scored, passed through the gate and judged, as a stress test would."""
+"""Runs one mode: makes edits, scores them, applies the gate and judges them, as a stress test would."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ class Row(BaseModel):
 
     @property
     def key(self) -> tuple[int, str]:
-        """What the row has in common with the same edit in another mode."""
+        """What identifies the same edit in every mode."""
         return self.trial, self.edit_type
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The variant an edit came to, and what the gate says of it."""
+    """The variant that was chosen for an edit, and what the gate says of it."""
 
     self_replace: float
     image: BlobRef
@@ -77,7 +77,7 @@ class Chosen:
 
 
 class Workshop:
-    """The models of a suite and the oracle; every mode has a store of its own, so that none shares work."""
+    """The models of a suite and the oracle; each mode has its own store, so that modes share no work."""
 
     def __init__(self, suite: Suite, weights: Path, folder: Path, selection: Selection) -> None:
         self._suite, self._folder, self._selection = suite, folder, selection

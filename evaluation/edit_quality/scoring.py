@@ -1,4 +1,4 @@
-"""What the scorer is asked about the variants of an edit."""
+"""The scorer's answers about the variants of an edit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is edited: development scenes, and one edit of each type that the grammar makes of them."""
+"""What is edited: development scenes, and one edit of each type that the grammar makes of their captions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from faultline_miniature.world.scene import Scene
 from faultline_miniature.world.seeds import DEVELOPMENT, scene_for
 
 FIRST_SCENE = 3_000_000
-"""Scenes below are those that the gate and the first presets were chosen on."""
+"""The gate and the first presets were chosen on the scenes below this index."""
 _STREAM = 0xED17
 Drawn = Literal["all", "other-length"]
 """Edits to draw from: all, or those whose caption has another number of words than the original."""
@@ -22,7 +22,7 @@ Drawn = Literal["all", "other-length"]
 
 @dataclass(frozen=True)
 class Trial:
-    """A scene and its edits, one of each type, of one caption."""
+    """A scene, its caption, and one edit of each type."""
 
     index: int
     scene: Scene

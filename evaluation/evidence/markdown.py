@@ -1,4 +1,4 @@
-"""Pages, tables and numbers in Markdown, written the same way everywhere."""
+"""Pages, tables and numbers in Markdown, in one format for all pages."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def markers(folders: Sequence[Path] = TESTS, root: Path = ROOT) -> Markers:
     found: dict[Kind, dict[str, set[str]]] = {kind: defaultdict(set) for kind in KINDS}
     for path in sorted(file for folder in folders for file in folder.rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
-        # Parsing a thousand files takes seconds, and most carry no marker.
+        # Parsing a thousand files takes seconds, and most have no marker.
         if not any(f"pytest.mark.{kind}" in text for kind in KINDS):
             continue
         for function in _functions(ast.parse(text)):

@@ -43,7 +43,7 @@ def index_page(evidence: Mapping[Path, str]) -> str:
 
 
 def outdated() -> list[Path]:
-    """Return the pages whose committed text is another, and files that no page generates."""
+    """Return the pages whose committed text differs, and files that belong to no page."""
     made = pages()
     stray = [path for path in EVIDENCE.iterdir() if path not in made]
     return stray + [path for path, text in made.items() if not _holds(path, text)]

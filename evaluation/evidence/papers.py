@@ -38,7 +38,7 @@ def rows(file: Path = PAGE) -> list[Row]:
 
 
 def page(text: str, covered: Covered) -> str:
-    """Return the page with its test column as the markers have it; nothing else changes."""
+    """Return the page with its test column from the markers; nothing else changes."""
     lines = text.splitlines()
     for at, cells in _table_lines(text):
         before = lines[at].rstrip().removesuffix("|").rstrip()

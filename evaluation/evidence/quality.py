@@ -108,12 +108,12 @@ def _captions(models: Figures) -> Iterator[list[str]]:
 
 def _edits(one: EditQuality) -> Iterator[list[str]]:
     found, kept = one.edits["all"], one.shares_kept["all"]
-    for ending, told, share in (
+    for ending, wording, share in (
         ("", "kept by the gate", figure(kept)),
         ("_unfiltered", "all that were made", "-"),
     ):
         figures = [found[f"{name}{ending}"] for name in ("success", "fidelity", "label")]
-        row = [f"`{one.preset}`", str(one.sources), told, share]
+        row = [f"`{one.preset}`", str(one.sources), wording, share]
         yield [*row, *map(figure, figures), str(figures[0].n)]
 
 

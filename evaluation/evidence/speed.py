@@ -51,10 +51,10 @@ def finding(report: EditorBenchmark) -> str:
     missed = [row.gate for row in judged if not row.met]
     opened = sum(row.value is None for row in report.rows)
     gates = ", ".join(f"{gate} ({missed.count(gate)})" for gate in dict.fromkeys(missed))
-    told = f"; missed are {gates}" if missed else ""
+    missing = f"; missed are {gates}" if missed else ""
     return (
         f"Compared with a plain reference implementation, the editor meets {len(judged) - len(missed)} of"
-        f" {len(judged)} targets{told}; {opened} further targets have not been measured."
+        f" {len(judged)} targets{missing}; {opened} further targets have not been measured."
     )
 
 

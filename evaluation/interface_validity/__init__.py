@@ -1,1 +1,1 @@
-"""Dataset interfaces held against rendered truth: results/interface-validity.json."""
+"""Dataset interfaces compared with rendered truth: results/interface-validity.json."""

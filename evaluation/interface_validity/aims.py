@@ -1,4 +1,4 @@
-"""What an interface's figures are to reach (the issue's list), and whether they do."""
+"""The targets for an interface's figures, and whether each is reached."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def aims(
     impact: ImpactFigures,
     batching: BatchingFigures,
 ) -> list[Aim]:
-    """Hold the figures against what was asked of them: by estimates, whose intervals stand beside."""
+    """Compare the figures with their targets; the estimate decides, and its interval is reported with it."""
     errors = confounding.mismatched
     no_worse = [
         name
@@ -45,7 +45,7 @@ def aims(
         Aim(
             name="token error, mismatched classes",
             aim=f"<= {MOST_TOKEN_ERROR}",
-            reached=_told(errors.token_error),
+            reached=_interval(errors.token_error),
             met=_at_most(errors.token_error, MOST_TOKEN_ERROR),
         ),
         Aim(
@@ -94,7 +94,7 @@ def _at_most(found: Estimate, most: float) -> bool | None:
 
 def _at_least(name: str, found: Estimate, least: float) -> Aim:
     met = None if found.estimate is None else found.estimate >= least
-    return Aim(name=name, aim=f">= {least}", reached=_told(found), met=met)
+    return Aim(name=name, aim=f">= {least}", reached=_interval(found), met=met)
 
 
 def _share(errors: ErrorFigures) -> float | None:
@@ -102,7 +102,7 @@ def _share(errors: ErrorFigures) -> float | None:
     return None if token is None or not name else token / name
 
 
-def _told(found: Estimate) -> str:
+def _interval(found: Estimate) -> str:
     if found.estimate is None:
         return "unknown"
     return f"{found.estimate:.3f} ({found.low:.3f} to {found.high:.3f}, n {found.n})"

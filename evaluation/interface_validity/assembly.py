@@ -1,4 +1,4 @@
-"""From the pieces of validated stretches to `results/interface-validity.json`."""
+"""Makes the report of the validated stretches: `results/interface-validity.json`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Features = Mapping[str, NDArray[np.floating]]
 
 @dataclass(frozen=True)
 class Pieces:
-    """All that a report is made of.
+    """Everything a report is made from.
 
     ``real_features`` are CLIP's (n, d) of real images that no token was learned from, by class,
     ``base_features`` those of each source's base images.
@@ -46,7 +46,7 @@ class Pieces:
 
 
 def report(pieces: Pieces, generator: np.random.Generator) -> InterfaceValidity:
-    """Make every figure."""
+    """Return the report with every figure."""
     layout = pieces.layout
     token, name = (placed(pieces.images, image_source, layout) for image_source in ("token", "class-name"))
     judged = {"token": verdicts(token), "class-name": verdicts(name)}
@@ -65,7 +65,7 @@ def report(pieces: Pieces, generator: np.random.Generator) -> InterfaceValidity:
         "token, unfiltered": impact_figures(token.answers(), pieces.truth, generator),
     }
     codes = pieces.fine_grained
-    # Draws of its own: with it or without, every other figure is the same.
+    # A generator of its own: the other figures are the same with or without this one.
     fine = None if codes is None else fine_grained_figures(codes, generator.spawn(1)[0])
     return InterfaceValidity(
         seeds=pieces.seeds,

@@ -1,4 +1,4 @@
-"""What learning and drawing in batches is worth: times as fast, and how far from one after another."""
+"""What batches gain in learning and drawing: the speed-up, and the difference from one call after another."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ class Lessons:
         self._seeds = count()
 
     def together(self) -> None:
-        """Learn all classes in one batch, by draws of their own: nothing is remembered."""
+        """Learn all classes in one batch, with a seed of its own, so that nothing is cached."""
         self.learned(self._store, next(self._seeds), [list(self._images)])
 
     def one_by_one(self) -> None:
-        """Learn each class in a call of its own."""
+        """Learn each class in a separate call."""
         self.learned(self._store, next(self._seeds), [[name] for name in self._images])
 
     def difference(self) -> Estimate:
-        """How far classes learned together are from those learned alone, by the same draws."""
+        """How far classes learned together are from those learned alone, with the same draws."""
         names = list(self._images)
         orders = {"together": [names], "alone": [[name] for name in names]}
-        # A store of each order's own, or the second would find what the first remembered.
+        # One store for each, or the second would find the first one's cached results.
         found = [
             self.learned(BlobStore(str(self._folder / name)), 0, order) for name, order in orders.items()
         ]
@@ -80,7 +80,7 @@ class Lessons:
     def learned(
         self, store: BlobStore, seed: int, groups: Sequence[Sequence[str]]
     ) -> dict[str, NDArray[np.floating]]:
-        """Learn the classes a call a group; returns each one's vectors (k, D) as they were computed."""
+        """Learn the classes, one call a group; return each class's vectors (k, D) as they were computed."""
         engine, vectors = EditorEngine(self._pipeline, self._suite, store), {}
         for group in groups:
             items = [self._item(store, name) for name in group]
@@ -88,7 +88,7 @@ class Lessons:
                 items=items, preset=self._preset, link_steps=self._preset.steps, seed=seed
             )
             for name, outcome in zip(group, engine.learn_tokens(request).outcomes, strict=True):
-                # The checkpoint's, as a bundle's are rounded to float32.
+                # From the checkpoint, as a bundle's vectors are rounded to float32.
                 vectors[name] = load(store.get(outcome.unwrap().checkpoint))["vectors"]
         return vectors
 
@@ -105,7 +105,7 @@ class Drawings:
         self._generation, self._names, self._seeds = suite.generation, names, count()
 
     def drawn(self, batch: int) -> None:
-        """Draw the images, so many a call."""
+        """Draw the images in calls of the given size."""
         preset, names, seed = self._generation, self._names, next(self._seeds)
         items = [
             GenerateItem(prompt=f"a photo of a {names[place % len(names)]}", seed=IMAGES * seed + place)
@@ -119,7 +119,7 @@ class Drawings:
 def batching_figures(
     suite: EditorSuite, weights: Path, folder: Path, scenes: Mapping[str, Sequence[Scene]]
 ) -> BatchingFigures:
-    """Measure what batches are worth on one thread; ``folder`` takes what is made on the way."""
+    """Measure what batches gain on one thread; ``folder`` receives the intermediate files."""
     folder.mkdir(parents=True, exist_ok=True)
     with _one_thread(), TemporaryDirectory(dir=folder) as work:
         published = Lessons(suite, weights, Path(work) / "published", scenes, batch=1)
@@ -136,8 +136,8 @@ def batching_figures(
 
 
 def times_as_fast(slow: Callable[[], object], fast: Callable[[], object], rounds: int) -> Estimate:
-    """How many times as fast the second is by wall clock, a mean over interleaved rounds."""
-    # Once unmeasured: the first call of a kind chooses kernels and encodes images.
+    """How many times as fast the second is in wall-clock time: the mean over interleaved rounds."""
+    # Warm up first: the first call of a kind chooses kernels and encodes images.
     slow()
     fast()
     laps = interleaved({"slow": slow, "fast": fast}, rounds)

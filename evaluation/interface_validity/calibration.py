@@ -1,4 +1,4 @@
-"""Shift thresholds by the paper's procedure (A.3), through the product, the oracle in the person's place."""
+"""Shift thresholds by the paper's procedure (A.3), through the product; the oracle replaces the person."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .world_shifts import BASE_PROMPT, WorldShift
 
 AUTHOR = "oracle"
 CLASSIFIER = "zoo-vit-long"
-"""A benchmark wants one; a threshold does not depend on it."""
+"""A benchmark needs a classifier; a threshold does not depend on it."""
 _TOKEN_STEPS, _TOKEN_IMAGES = 1, 2
 
 
@@ -39,7 +39,7 @@ def calibrated(client: Client, order: Order) -> dict[str, float | None]:
 
 
 def _interface(client: Client, order: Order) -> DatasetInterface:
-    # A benchmark is of an interface; its tokens are not asked for here, and need not be good.
+    # A benchmark needs an interface; its tokens are not used here, and need not be good.
     return client.dataset_interfaces.create(
         dataset=uploaded(client, order.scenes(LEARNED_FROM, _TOKEN_IMAGES)),
         steps=_TOKEN_STEPS,

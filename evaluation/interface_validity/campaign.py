@@ -1,4 +1,4 @@
-"""The pieces of an interface's validation in their order; each is made when first asked for, and kept."""
+"""The pieces of an interface's validation in order; each is made when first needed, and kept."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ from .runs import begin_benchmark, begin_interface, finished
 from .truth import Predict, Renderings, rendered, true_answers
 
 IMAGE_SOURCES: tuple[ImageSource, ...] = ("token", "class-name")
-_LEARNED_BESIDE = 6
-"""Images of each class that the figures of batches learn from."""
+_BATCHING_IMAGES = 6
+"""Images of each class for the measurement of batches."""
 
 _TOKENS = TypeAdapter(list[TokenItem])
 _ITEMS = TypeAdapter(list[ImageItem])
@@ -52,7 +52,7 @@ _SECONDS = TypeAdapter(float)
 
 
 class Campaign:
-    """One stretch's validation, asked of a stack's gateway."""
+    """The validation of one stretch, through a stack's gateway."""
 
     def __init__(self, order: Order, service: Service) -> None:
         self.order, self._service = order, service
@@ -65,7 +65,7 @@ class Campaign:
 
     @cached_property
     def truth(self) -> ModelAnswers:
-        """What the zoo answers to the dataset rendered as it is and under each shift."""
+        """The zoo's answers to the dataset rendered as it is and under each shift."""
         shifts = self.order.shifts
         path = self.order.folder / f"truth-{self.order.truth}-{len(shifts)}.npy"
         scenes = self.order.scenes(TRUTH_FROM, self.order.truth)
@@ -76,8 +76,8 @@ class Campaign:
 
     @cached_property
     def batching(self) -> BatchingFigures:
-        """What batches are worth; measured before a stack runs beside it."""
-        scenes = self.order.scenes(LEARNED_FROM, _LEARNED_BESIDE)
+        """What batches gain; measured before a stack runs on the same machine."""
+        scenes = self.order.scenes(LEARNED_FROM, _BATCHING_IMAGES)
         measure = partial(
             batching_figures, load_suite(SUITE).editor, SUITE_WEIGHTS, self.order.folder / "batching", scenes
         )
@@ -111,14 +111,14 @@ class Campaign:
 
     @cached_property
     def summary(self) -> ShiftBenchmarkSummary:
-        """What the gateway says of them, with the thresholds in force."""
+        """The gateway's summary of them, with the thresholds in force."""
         assert self.items
         with self._timed("summary"):
             return kept(self._benchmark / "summary.json", _SUMMARY, lambda: self._bench.summary())
 
     @property
     def images(self) -> list[Image]:
-        """Every generated image, with what the filter and the oracle say of it."""
+        """Every generated image, with the verdicts of the filter and the oracle."""
         return checked(images_of(self.items, self.seen, self.summary), self.summary)
 
     @cached_property
@@ -141,16 +141,16 @@ class Campaign:
 
     @cached_property
     def fine_grained(self) -> FineGrained:
-        """Buses under codes, learned from one word: a dataset of its own, apart from all else here."""
+        """Buses under codes, learned from one word: a separate dataset."""
         with self._timed("fine-grained"):
             return fine_grained(self.order, self._service)
 
     def real_features(self) -> dict[str, NDArray[np.float64]]:
-        """CLIP's features (n, d) of real images that no token was learned from, by class."""
+        """CLIP features (n, d) of real images that no token was learned from, by class."""
         return self._features("real", self._images("real"))
 
     def base_features(self) -> dict[ImageSource, dict[str, NDArray[np.float64]]]:
-        """CLIP's features of both sources' base images, by class."""
+        """CLIP features of both image sources' base images, by class."""
         return {
             image_source: self._features(image_source, self._images(image_source))
             for image_source in IMAGE_SOURCES

@@ -1,8 +1,8 @@
-"""How far accuracies estimated from generated images are from the truth, by how the class was called.
+"""How far accuracies estimated from generated images are from the truth, by how the prompt named the class.
 
-The paper's headline (DI, section 5): a class's name may mean other images than the dataset's, and what they
-cost is then taken for the shift's. A learned token is held against the name on the same classes, shifts,
-seeds and models, where true accuracies are known.
+The paper's headline (DI, section 5): a class's name may mean other images than the dataset's, and their cost
+is then attributed to the shift. A learned token is compared with the name on the same classes, shifts, seeds
+and models, where true accuracies are known.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from faultline_core.statistics.stratified import stratified_bootstrap
 from faultline_core.types import Estimate
 
 _SURE = 2.5
-"""So many standard deviations from 0 an error's sign is taken for known."""
+"""An error more than this many standard deviations from 0 has a known sign."""
 
 _TAIL = (1.0 + CONFIDENCE) / 2.0
 _NOTHING = Estimate(estimate=None, low=None, high=None, n=0)
@@ -51,7 +51,7 @@ class Confounding:
     """Absolute errors of estimated accuracies, averaged over models and cells.
 
     ``difference`` is the token's error less the class name's: below 0 the token is nearer to the truth. n
-    counts the source's images, for the difference the token's.
+    counts the image source's images; for the difference, the token's.
     """
 
     token_error: Estimate
@@ -62,10 +62,10 @@ class Confounding:
 
 @dataclass(frozen=True)
 class ImageSources:
-    """Answers of the same models to true images and to both sources' of the same shifts and classes.
+    """The same models' answers to true images and to both image sources', for the same shifts and classes.
 
-    Images of ``token`` and ``class_name`` in one place have one seed and are drawn together; the true
-    ones, of which there may be another number, are drawn apart.
+    Images of ``token`` and ``class_name`` at one position share a seed and are drawn together; the true
+    ones, whose number may differ, are drawn separately.
     """
 
     shifts: tuple[str, ...]
@@ -91,7 +91,7 @@ def confounding(
     least: int = LEAST_IMAGES,
     draws: int = DRAWS,
 ) -> Confounding:
-    """Hold both image sources against the truth, over the cells in which each has ``least`` images."""
+    """Compare both image sources with the truth, over the cells in which each has ``least`` images."""
     every = (image_sources.truth, image_sources.token, image_sources.class_name)
     counted = np.asarray(np.all([each.kept.sum(axis=2) >= max(1, least) for each in every], axis=0))
     if not counted.any():
@@ -123,8 +123,8 @@ def confounding(
 class _Error:
     """A mean absolute error, and by how much noise may have made it too high or too low (draws,).
 
-    Noise makes an absolute error of whatever truth: an error is raised by all of it where its sign is
-    not known, and by its share in that direction where it is.
+    Noise inflates an absolute error: by all of the noise where the error's sign is unknown, and by the
+    noise in the direction of the error where it is known.
     """
 
     mean: float
@@ -146,7 +146,7 @@ class _Error:
 def _errors(
     every: Sequence[ImageSourceAnswers], counted: Flags, generator: np.random.Generator, draws: int
 ) -> list[_Error]:
-    """The errors of the second and the third image source, by the first."""
+    """The errors of the second and the third image source against the first, the truth."""
     by_class = [_accuracies(every, number, generator, draws) for number in range(counted.shape[1])]
     cells = (3, len(counted), -1)
     means = np.stack([each.mean.reshape(cells) for each in by_class], axis=2)[:, counted]
@@ -158,10 +158,10 @@ def _errors(
 def _accuracies(
     every: Sequence[ImageSourceAnswers], number: int, generator: np.random.Generator, draws: int
 ) -> BootstrapResult:
-    """Accuracies (image sources * shifts, models) on one class, the true images apart from the others."""
+    """Accuracies (image sources * shifts, models) on one class; true images are drawn separately."""
     one = slice(number, number + 1)
     places, before = sum(each.kept.shape[2] for each in every[:2]), every[0].kept.shape[2]
-    # Side by side along the images: a draw of true ones says nothing of the others.
+    # Drawn separately along the images: true and generated ones do not correspond.
     spans = [slice(0, before), slice(before, places), slice(before, places)]
     values = np.zeros((3, len(every[0].kept), 1, places, every[0].values.shape[3]), dtype=np.float32)
     kept = np.zeros(values.shape[:4], dtype=np.bool_)

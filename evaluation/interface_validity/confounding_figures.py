@@ -20,7 +20,7 @@ def confounding_figures(
     mismatched: Collection[str],
     generator: np.random.Generator,
 ) -> ConfoundingFigures:
-    """Hold both image sources against the truth over all classes, the mismatched, the matched, and each.
+    """Compare both image sources with the truth: over all, mismatched and matched classes, and each class.
 
     Raises:
         ValueError: the three are not of the same conditions, classes and models.

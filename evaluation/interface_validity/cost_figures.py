@@ -1,4 +1,4 @@
-"""What tokens and images took: evaluations of the UNet and seconds, by token and by kept image."""
+"""The cost of tokens and images: evaluations of the UNet and seconds, by token and by kept image."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .images import ImageSource, Placed
 from .report import CostFigures, SpentFigures
 
 Booked = tuple[str, Cost]
-"""The group whose shared cost one of its items has, and what was booked on this item."""
+"""The group whose shared cost is booked on one of its items, and the cost booked on this item."""
 
 _NOTHING = Estimate(estimate=None, low=None, high=None, n=0)
 
@@ -25,10 +25,10 @@ def cost_figures(
     kept: Mapping[ImageSource, np.ndarray],
     generator: np.random.Generator,
 ) -> CostFigures:
-    """Average what was booked; ``kept`` flags each source's images as laid out.
+    """Average the booked costs; ``kept`` flags each image source's images in the table's layout.
 
-    A token's evaluations count forwards and backwards. Whole groups are drawn for intervals. What a kept
-    image took is what all took over those that were kept; its interval is wide enough for both.
+    A token's evaluations count forwards and backwards. Intervals resample whole groups. The cost of a kept
+    image is the cost of all images over the number kept; its interval covers the uncertainty of both.
     """
     spent = {image_source: _spent(_booked(each), generator) for image_source, each in images.items()}
     return CostFigures(
@@ -61,7 +61,7 @@ def _mean(values: Sequence[float], groups: Sequence[str], generator: np.random.G
     if not values:
         return _NOTHING
     if np.ptp(values) == 0.0:
-        # A count that is the same of all is no sample: it has no spread to be unsure of.
+        # A count equal for every unit has no spread: its interval is the count itself.
         return Estimate(estimate=values[0], low=values[0], high=values[0], n=len(values))
     table = np.array(values)
     return resampled(lambda rows: float(table[rows].mean()), groups, generator)

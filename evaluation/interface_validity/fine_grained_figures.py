@@ -1,4 +1,4 @@
-"""How well tokens tell codes apart that no generator has read, by the oracle."""
+"""How well tokens tell apart codes that no generator has read, by the oracle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Shows = Callable[[FineImage], bool]
 
 
 def fine_grained_figures(found: FineGrained, generator: np.random.Generator) -> FineGrainedFigures:
-    """Put the image sources side by side, with the token's lead over the word that it began as."""
+    """Compare the image sources, with the token's lead over the word that it started from."""
 
     def of(image_source: FineImageSource) -> FineImageSourceFigures:
         return _of_image_source([one for one in found.images if one.image_source == image_source], generator)

@@ -1,4 +1,4 @@
-"""Images of buses that go by codes: what was asked for, and what of it an image shows."""
+"""Images of buses under code names: what was requested, and what each image shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .images import Seen
 from .world_shifts import BY_NAME, WORLD_SHIFTS, WorldShift
 
 FineImageSource = Literal["token", "shared-word", "description"]
-"""Who says the code: its token, the word that all tokens began as, or the words that mean its buses."""
+"""How a prompt names the code: by its token, by the word all tokens started from, or by a description."""
 
 FINE_SHIFTS: tuple[WorldShift, ...] = tuple(
     shift for shift in WORLD_SHIFTS if shift.value in ("snow", "night", "sketch", "dog")
@@ -27,9 +27,9 @@ _CODES = {shown: code for code, shown in FINE_CLASSES.items()}
 
 @dataclass(frozen=True)
 class FineImage:
-    """One image of a code under a condition, the base included, and what the oracle sees in it.
+    """One image of a code under a condition (which may be the base), and what the oracle sees in it.
 
-    Images of one code, condition and seed start from the same noise, whatever their source.
+    Images of one code, condition and seed start from the same noise for every image source.
     """
 
     image_source: FineImageSource
@@ -55,12 +55,12 @@ class FineImage:
 
     @property
     def shows_shift(self) -> bool:
-        """Whether it shows its shift; a base image has none to lack."""
+        """Whether it shows its shift; true for a base image, which has none."""
         return self.shift == BASE or BY_NAME[self.shift].shown_by(self.seen)
 
     @property
     def shown(self) -> str:
-        """The code whose bus it shows, `ANOTHER_BUS` of no code, or `NO_BUS`."""
+        """The code whose bus it shows, `ANOTHER_BUS` for a bus of no code, or `NO_BUS`."""
         if not self.shows_object:
             return NO_BUS
         return _CODES.get((self.seen["kind"], self.seen["colour"]), ANOTHER_BUS)
@@ -73,14 +73,14 @@ class FineImage:
 
 @dataclass(frozen=True)
 class FineGrained:
-    """Images of every code by every image source; ``shares`` is how much of its lesson each token keeps."""
+    """Images of every code by every image source; ``shares``: how much of what it learned a token keeps."""
 
     images: Sequence[FineImage]
     shares: Mapping[str, Sequence[float]]
 
 
 def words_of(image_source: FineImageSource, code: str) -> str | None:
-    """What stands for a code in a prompt by this image source, None where its token does."""
+    """The words for a code in a prompt of this image source; None where its token stands there."""
     if image_source == "token":
         return None
     kind, colour = FINE_CLASSES[code]
@@ -92,9 +92,9 @@ def words_of(image_source: FineImageSource, code: str) -> str | None:
 
 
 def joined_fine_grained(given: Sequence[FineGrained | None]) -> FineGrained | None:
-    """Several stretches as one, those left out that have none; None where no stretch has any.
+    """Join the stretches that have such images; None if none has.
 
-    A seed comes of its stretch, so that no two stretches share one.
+    Seeds depend on the stretch, so no two stretches share one.
     """
     found = [one for one in given if one is not None]
     if not found:

@@ -42,11 +42,11 @@ from .world_shifts import BASE_PROMPT
 _TOKENS = TypeAdapter(list[TokenItem])
 _IMAGES = TypeAdapter(list[FineImage])
 _CONDITIONS = {BASE: BASE_PROMPT, **{shift.name: shift.text for shift in FINE_SHIFTS}}
-"""What is asked of the product for each condition."""
+"""The shift that the product is asked for, by condition."""
 
 
 def fine_grained(order: Order, service: Service) -> FineGrained:
-    """Learn a token of each code, draw all codes by every image source, and look at them.
+    """Learn a token of each code, draw all codes by every image source, and judge the images.
 
     Raises:
         RuntimeError: a code has no token.
@@ -62,7 +62,7 @@ def fine_grained(order: Order, service: Service) -> FineGrained:
 
 
 def begin_fine_interface(order: Order, service: Service) -> DatasetInterface:
-    """Begin to learn the codes, all of them from one shared word; asked again it is the same run."""
+    """Start learning the codes, all from one shared word; a repeated call returns the same run."""
     client = service.client()
     scenes = list(fine_grained_scenes(order.split, order.number, order.learned))
     name = f"{DATASET}fine-{scenes_key(scenes)}"
@@ -99,7 +99,7 @@ def _images_file(order: Order, code: str) -> str:
 
 
 def _drawn(order: Order, service: Service, folder: Path, code: str) -> list[FineImage]:
-    """All images of a code, those of one place from the same noise under every condition and source."""
+    """All images of a code; those of one position share their noise across conditions and image sources."""
     run_id = (folder / "interface.json").read_text(encoding="utf-8").strip('"')
     interface, look = service.client().dataset_interfaces.get(run_id), Oracle.load().attributes
     found: list[FineImage] = []
@@ -118,6 +118,6 @@ def _pixels(
     words = words_of(image_source, code)
     if words is None:
         return np.stack([decoded(one.image_bytes()) for one in by_token])
-    # The product's own way without a token says the class's name, and a code is no word.
+    # Without a token the product would say the class's name, and a code is no word.
     items = [GenerateItem(prompt=fill(one.prompt, words), seed=one.seed) for one in by_token]
     return service.draw(load_suite(SUITE).editor.generation.request(items))

@@ -1,4 +1,4 @@
-"""What either source's images show: class, shift and mismatch by the oracle, likeness by CLIP."""
+"""What each image source's images show: class, shift and mismatch by the oracle, similarity by CLIP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .report import ImageSourceComparison, ImageSourceFigures
 from .world_shifts import BY_NAME
 
 Features = Mapping[str, NDArray[np.floating]]
-"""CLIP's features (n, d) of images, by class."""
+"""CLIP features (n, d) of images, by class."""
 
 
 def image_source_comparison(
@@ -28,7 +28,7 @@ def image_source_comparison(
     made: Mapping[ImageSource, Features],
     generator: np.random.Generator,
 ) -> ImageSourceComparison:
-    """Put both image sources side by side; ``made`` are the features of each one's base images."""
+    """Compare both image sources; ``made`` are the features of each one's base images."""
     token, class_name = (
         _figures(
             [one for one in images if one.image_source == image_source], real, made[image_source], generator
@@ -46,7 +46,7 @@ def shows_class(one: Image) -> bool:
 
 
 def shows_shift(one: Image) -> bool:
-    """Whether the oracle sees the image's shift; a base image has none to lack."""
+    """Whether the oracle sees the image's shift; true for a base image, which has none."""
     return one.shift == BASE or BY_NAME[one.shift].shown_by(one.seen)
 
 

@@ -1,4 +1,4 @@
-"""What is known of generated images, and the tables that figures are made from."""
+"""What is known about generated images, and the tables that figures are computed from."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Seen = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Image:
-    """One generated image of a benchmark: what was asked, what CLIP, classifiers and oracle said.
+    """One generated image of a benchmark: its request, and the answers of CLIP, classifiers and oracle.
 
     ``shift`` is a condition's name, the base included. ``right`` says for each classifier whether its answer
-    is the class. ``has_object`` and ``has_shift`` are the filter's verdicts. What images of one ``group``
-    took together is booked on one of them.
+    is the class. ``has_object`` and ``has_shift`` are the filter's verdicts. The
+    shared cost of the images of one ``group`` is booked on one of them.
     """
 
     id: str
@@ -54,25 +54,25 @@ class Layout:
 
 @dataclass(frozen=True)
 class Placed:
-    """Images of one image source by condition, class and place (a seed of the class); None is a gap."""
+    """Images of one image source by condition, class and position (a seed of the class); None is a gap."""
 
     layout: Layout
     table: NDArray[np.object_]
 
     def values(self, of: Callable[[Image], float], missing: float = np.nan) -> NDArray[np.float64]:
-        """A number of each image, shaped as the table."""
+        """Return one number an image, in the table's shape."""
         flat = [missing if one is None else of(one) for one in self.table.ravel()]
         return np.array(flat, dtype=np.float64).reshape(self.table.shape)
 
     @property
     def made(self) -> NDArray[np.bool_]:
-        """Which images there are."""
+        """Whether there is an image at each position."""
         return np.array([one is not None for one in self.table.ravel()], dtype=np.bool_).reshape(
             self.table.shape
         )
 
     def answers(self, kept: NDArray[np.bool_] | None = None) -> ModelAnswers:
-        """What the models answered, with the images that a filter kept or with all."""
+        """The models' answers, on the images that a filter kept or on all."""
         right = np.stack(
             [self.values(partial(_is_right, model), 0.0) for model in self.layout.models],
             axis=-1,
@@ -92,10 +92,10 @@ def _is_right(model: str, one: Image) -> bool:
 
 
 def placed(images: Iterable[Image], image_source: ImageSource, layout: Layout) -> Placed:
-    """Lay the images of one image source out, seeds in rising order.
+    """Lay out the images of one image source, seeds in rising order.
 
     Raises:
-        ValueError: two images have one place.
+        ValueError: two images have the same position.
     """
     mine = [one for one in images if one.image_source == image_source]
     seeds = {name: sorted({one.seed for one in mine if one.class_name == name}) for name in layout.classes}
@@ -116,7 +116,7 @@ def placed(images: Iterable[Image], image_source: ImageSource, layout: Layout) -
 
 
 def simulated_answers(answers: ModelAnswers, classes: Collection[str] | None = None) -> ImageSourceAnswers:
-    """The answers under shifts, the base left out, of some classes."""
+    """The answers of some classes under the shifts, without the base."""
     wanted = [classes is None or name in classes for name in answers.classes]
     return ImageSourceAnswers(answers.values[1:, wanted], answers.kept[1:, wanted])
 

@@ -19,7 +19,7 @@ from .report import ImpactFigures, ShiftFigures
 def impact_figures(
     estimated: ModelAnswers, truth: ModelAnswers, generator: np.random.Generator
 ) -> ImpactFigures:
-    """Hold each shift's impact, drops and slope against the rendered ones, over the shifts that have both."""
+    """Compare each shift's impact, drops and slope with the rendered ones, over the shifts that have both."""
     pairs = {
         name: (mine, true)
         for name, mine, true in zip(
@@ -80,12 +80,12 @@ def _row(name: str, mine: ShiftEffect, true: ShiftEffect) -> ShiftFigures:
 
 
 def _holds(interval: Estimate, truth: Estimate) -> bool:
-    """Whether the interval contains the truth's estimate: rendered n is large, its own noise small."""
+    """Whether the interval contains the true estimate, whose own noise is small: many images are rendered."""
     if interval.low is None or interval.high is None or truth.estimate is None:
         return False
     return interval.low <= truth.estimate <= interval.high
 
 
 def _correlation(pairs: Floats, clusters: Sequence[str], generator: np.random.Generator) -> Estimate:
-    """Spearman's, with an interval over shifts: the drops of one shift stand or fall together."""
+    """Spearman's correlation, with an interval over shifts: the drops of one shift depend on each other."""
     return resampled(lambda rows: spearman(pairs[rows, 0], pairs[rows, 1]), clusters, generator)

@@ -1,4 +1,4 @@
-"""Several stretches of seeds as one: images, renderings and real ones side by side."""
+"""Joins several stretches of seeds: generated images, renderings and real images."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .fine_grained_images import joined_fine_grained
 
 
 def joined(given: Sequence[Pieces]) -> Pieces:
-    """Join stretches, each with a zoo, tokens and images of its own; places of seeds never meet.
+    """Join stretches, each with its own zoo, tokens and images; no two share the position of a seed.
 
-    A model of the joint table is an architecture and a length, trained once a stretch: accuracies average
-    over trainings. What batches are worth is the first's.
+    A model of the joint table is an architecture and a length, trained once per stretch: accuracies average
+    over trainings. The figures of batches are those of the first stretch.
 
     Raises:
-        ValueError: there is none, or they were laid out in different ways.
+        ValueError: there is no stretch, or their layouts differ.
     """
     if not given or len({one.layout for one in given}) > 1:
         raise ValueError("stretches of different layout cannot be joined")

@@ -12,7 +12,7 @@ from faultline_core.types import Estimate
 
 _NORMAL = 1.959964
 LEAST = 3
-"""Leaving one of two out leaves no pair."""
+"""The jackknife leaves one image out, and the rest must still hold a pair."""
 
 Vectors = NDArray[np.floating]
 
@@ -21,7 +21,7 @@ def kernel_distance(real: Vectors, made: Vectors) -> tuple[float, float]:
     """The unbiased squared MMD of features (n, d) and (m, d), and its standard error by the jackknife.
 
     The kernel is (1 + cos)^3: that of Binkowski et al. 2018 for features of length sqrt(d), which CLIP's
-    are not. It may come out below 0, around which equal sets lie.
+    are not. It may be below 0: its mean for equal distributions is 0.
 
     Raises:
         ValueError: there are fewer than three of either.

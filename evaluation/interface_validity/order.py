@@ -1,4 +1,4 @@
-"""What is validated of dataset interfaces: which seeds, how many images, by which classifiers."""
+"""What a validation of dataset interfaces covers: seeds, images and classifiers."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ REHEARSED_STEPS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """A stretch of a split's seeds, by how many images of each class; ``state`` keeps its pieces.
+    """A stretch of a split's seeds, with the numbers of images of each class; ``state`` keeps its pieces.
 
-    ``zoo`` is a folder of trained members, without which they are trained. A ``smoke`` run rehearses: its
-    zoo and tokens learn for a few steps. ``most_shifts`` takes the first shifts alone.
+    ``zoo`` is a folder of trained members; without it they are trained. A ``smoke`` run rehearses: its
+    zoo and tokens learn for a few steps. ``most_shifts`` limits the shifts to the first ones.
     """
 
     state: Path
@@ -50,43 +50,43 @@ class Order:
 
     @property
     def shifts(self) -> tuple[WorldShift, ...]:
-        """What is asked about."""
+        """The shifts that are validated."""
         return WORLD_SHIFTS[: self.most_shifts]
 
     @property
     def steps(self) -> int | None:
-        """How long tokens learn, None for as long as the suite says."""
+        """How many steps tokens learn; None for the suite's number."""
         return REHEARSED_STEPS if self.smoke else None
 
     @property
     def folder(self) -> Path:
-        """Where the pieces of this stretch lie."""
+        """The folder of this stretch's pieces."""
         return self.state / f"{self.split.name}-{self.number}"
 
     @property
     def stack(self) -> Path:
-        """Where this stretch's stack keeps its state: each has a zoo of its own under the same names."""
+        """The state folder of this stretch's stack: each stretch has its own zoo under the same names."""
         return self.folder / STACK
 
     @property
     def models(self) -> Path:
         """The folder that holds the zoo."""
-        # A rehearsal's classifiers must never pass for trained ones.
+        # A rehearsal's classifiers must never be taken for trained ones.
         made = f"zoo-{self.number}{'-smoke' if self.smoke else ''}"
         return self.zoo or self.state / made
 
     @property
     def specs(self) -> dict[str, Path]:
-        """The zoo's members as a benchmark asks for them, and where each lies."""
+        """The names of the zoo's members in a benchmark's request, and the folder of each."""
         return {f"local:{member.name}": self.models / member.name for member in zoo.MEMBERS}
 
     @property
     def layout(self) -> Layout:
-        """How tables are laid out."""
+        """The layout of tables."""
         return Layout((BASE, *(shift.name for shift in self.shifts)), CLASSES, tuple(self.specs))
 
     def train_zoo(self) -> None:
-        """Train the members that are missing, on images of classifiers' own seeds."""
+        """Train the members that are missing, on images whose seeds only classifiers use."""
         if self.zoo is not None:
             return
         given = ["--seed", str(1 + self.number), "--out", str(self.models)]
@@ -101,11 +101,11 @@ class Order:
         return found
 
     def interface_key(self) -> str:
-        """What names a dataset interface: all that its tokens depend on but the code."""
+        """The key of a dataset interface: everything its tokens depend on except the code."""
         return cache_key(learned=self.learned, steps=self.steps, **_suite())[:16]
 
     def benchmark_key(self) -> str:
-        """What names a shift benchmark, once the zoo is there."""
+        """The key of a shift benchmark; the zoo must be trained."""
         return cache_key(
             interface=self.interface_key(),
             images=self.images,

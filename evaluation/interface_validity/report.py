@@ -8,7 +8,7 @@ from faultline_core.types import Estimate
 
 
 class Part(BaseModel):
-    """A frozen part of the report that refuses what it does not know."""
+    """A frozen part of the report that refuses unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -22,7 +22,7 @@ class ErrorFigures(Part):
 
 
 class Cell(Part):
-    """A class under a shift: accuracies averaged over models, true and by either source."""
+    """A class under a shift: accuracies averaged over models, true and by image source."""
 
     shift: str
     class_name: str
@@ -44,8 +44,8 @@ class ConfoundingFigures(Part):
 class ImageSourceFigures(Part):
     """What images of one image source show: by the oracle, and in CLIP's space.
 
-    ``mismatch`` is the share of mismatched classes' images that show what the dataset shows of them.
-    ``kernel_distance`` is between base images and the class's real ones, a mean over classes.
+    ``mismatch`` is the share of mismatched classes' images that show the class as the dataset does.
+    ``kernel_distance`` is between base images and the class's real images, averaged over classes.
     """
 
     class_accuracy: Estimate
@@ -58,7 +58,7 @@ class ImageSourceFigures(Part):
 
 
 class ImageSourceComparison(Part):
-    """Either source's images, and the token's shift presence as a share of the class name's."""
+    """Both image sources' images, and the token's shift presence as a share of the class name's."""
 
     token: ImageSourceFigures
     class_name: ImageSourceFigures
@@ -90,7 +90,7 @@ class ImpactFigures(Part):
 
 
 class FilterFigures(Part):
-    """How far CLIP's filter keeps what the oracle calls good, and what it leaves of each condition."""
+    """How far CLIP's filter keeps what the oracle calls good, and how much of each condition it keeps."""
 
     before: Estimate
     precision: Estimate
@@ -100,14 +100,14 @@ class FilterFigures(Part):
 
 
 class SpentFigures(Part):
-    """What a unit took on average; n counts units."""
+    """The average cost of a unit; n counts units."""
 
     unet_evaluations: Estimate
     seconds: Estimate
 
 
 class CostFigures(Part):
-    """What a token, an image and a kept image took, the latter two by source."""
+    """The cost of a token, an image and a kept image, the latter two by image source."""
 
     token: SpentFigures
     image: dict[str, SpentFigures]
@@ -115,7 +115,7 @@ class CostFigures(Part):
 
 
 class BatchingFigures(Part):
-    """What batches are worth: how many times as fast they are, and how far from one after another.
+    """What batches gain: the speed-up, and the difference from one call after another.
 
     ``tokens`` is of eight classes at one sample a class and step, as published, ``tokens_by_preset`` at the
     suite's number of samples; ``generation`` is of 16 images; n counts rounds. ``tokens_difference`` is the
@@ -129,7 +129,7 @@ class BatchingFigures(Part):
 
 
 class Aim(Part):
-    """One figure of the issue's list, what it was to reach, and whether it did; None where it is unknown."""
+    """One figure, its target, and whether it was reached; None where that is unknown."""
 
     name: str
     aim: str
@@ -138,9 +138,9 @@ class Aim(Part):
 
 
 class FineImageSourceFigures(Part):
-    """What images of codes show by one image source: the code's bus, and its kind, colour and class each.
+    """What one image source's images of codes show: the code's bus, and separately its kind, colour, class.
 
-    ``confusion`` counts images by the code that was asked for, then by the one whose bus they show.
+    ``confusion`` counts images by the requested code, then by the code whose bus they show.
     """
 
     code: Estimate
@@ -154,10 +154,10 @@ class FineImageSourceFigures(Part):
 
 
 class FineGrainedFigures(Part):
-    """Six kinds of bus under codes, by their tokens, by the word that these began as, and described.
+    """Six kinds of bus under codes: by token, by the word that the tokens started from, and by description.
 
-    ``codes`` says what each stands for, ``shares`` how much of what it learned its token keeps, a stretch
-    each. ``above_shared_word`` is the token's share of images that show the code less the shared word's.
+    ``codes`` says what each stands for; ``shares`` how much of what it learned its token keeps, one number a
+    stretch. ``above_shared_word`` is the token's share of images that show the code less the shared word's.
     """
 
     codes: dict[str, str]
@@ -170,7 +170,7 @@ class FineGrainedFigures(Part):
 
 
 class InterfaceValidity(Part):
-    """Everything, for the images that the filter kept; ``unfiltered`` again for all that were made.
+    """Every figure, for the images that the filter kept; ``unfiltered`` repeats them for all images.
 
     ``fine_grained`` is of a dataset of its own, every image of it; None where it was not measured.
     """

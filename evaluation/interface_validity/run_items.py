@@ -19,7 +19,7 @@ def images_of(
 ) -> list[Image]:
     """Read the generated images of a run; ``seen`` is what the oracle sees in each, by item id.
 
-    Images of other image sources, and items that came to nothing, are left out. An answer is right where the
+    Images of other image sources, and items without a result, are left out. An answer is right where the
     true class has rank 1. ``summary`` has the thresholds in force.
     """
     image_sources = {image_source: image_source for image_source in get_args(ImageSource)}
@@ -44,15 +44,15 @@ def images_of(
 
 
 def checked(images: Sequence[Image], summary: ShiftBenchmarkSummary) -> list[Image]:
-    """The same images, if as many are kept of each image source and condition as the summary says.
+    """Return the images if the number kept of each image source and condition equals the summary's.
 
     Raises:
-        ValueError: they are not.
+        ValueError: it does not.
     """
     found = Counter((one.image_source, one.shift) for one in images if one.has_object and one.has_shift)
     for image_source in get_args(ImageSource):
-        told = summary.image_sources[image_source]
-        for shift, condition in {BASE: told.base, **told.shifts}.items():
+        summarised = summary.image_sources[image_source]
+        for shift, condition in {BASE: summarised.base, **summarised.shifts}.items():
             if found[image_source, shift] != condition.counts.kept:
                 kept = condition.counts.kept
                 raise ValueError(

@@ -23,7 +23,7 @@ _RUN_ID = TypeAdapter(str)
 
 
 def uploaded(client: Client, scenes: Mapping[str, Sequence[Scene]]) -> str:
-    """Make a dataset of scenes, once; returns its name."""
+    """Make a dataset of scenes if it does not exist; return its name."""
     flat = [scene for each in scenes.values() for scene in each]
     name = f"{DATASET}{scenes_key(flat)}"
     upload(client, name, flat)
@@ -31,9 +31,9 @@ def uploaded(client: Client, scenes: Mapping[str, Sequence[Scene]]) -> str:
 
 
 def finished(client: Client, path: Path, runs: RunResource[R], begin: Callable[[], R]) -> R:
-    """The run whose id lies at ``path``, begun if there is none, taken up and followed to its end.
+    """Start or resume the run whose id is stored at ``path``, and follow it to its end.
 
-    What earlier validations left under way is cancelled: it would share the machine.
+    Runs left open by earlier validations are cancelled: they would share the machine.
     """
     run_id = kept(path, _RUN_ID, lambda: begin().id)
     kinds: tuple[RunResource[Any], ...] = (client.dataset_interfaces, client.shift_benchmarks)
@@ -43,7 +43,7 @@ def finished(client: Client, path: Path, runs: RunResource[R], begin: Callable[[
 
 
 def begin_interface(client: Client, order: Order) -> DatasetInterface:
-    """Begin to learn a token of each class; asked again it is the same run."""
+    """Start learning a token of each class; a repeated call returns the same run."""
     return client.dataset_interfaces.create(
         dataset=uploaded(client, order.scenes(LEARNED_FROM, order.learned)),
         steps=order.steps,
@@ -53,7 +53,7 @@ def begin_interface(client: Client, order: Order) -> DatasetInterface:
 
 
 def begin_benchmark(client: Client, order: Order, interface: str) -> ShiftBenchmark:
-    """Begin the benchmark of both image sources, its thresholds by images that no token was learned from."""
+    """Start the benchmark of both image sources; its thresholds use images that no token was learned from."""
     return client.shift_benchmarks.create(
         interface=interface,
         base=BASE_PROMPT,
@@ -69,5 +69,5 @@ def begin_benchmark(client: Client, order: Order, interface: str) -> ShiftBenchm
 
 
 def words(shifts: Sequence[WorldShift]) -> list[str]:
-    """Shifts as a benchmark is asked for them."""
+    """Shifts in the form of a benchmark's request."""
     return [shift.text for shift in shifts]

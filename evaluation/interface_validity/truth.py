@@ -1,4 +1,4 @@
-"""Rendered truth: the user's dataset under each shift, and what the classifiers make of it."""
+"""Rendered truth: the user's dataset under each shift, and the classifiers' answers to it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Predict = Callable[[NDArray[np.uint8]], NDArray[np.floating]]
 
 
 def rendered(scenes: Mapping[str, Sequence[Scene]], shifts: Sequence[WorldShift]) -> Renderings:
-    """Render each class's scenes as they are and under each shift, nuisances kept.
+    """Render each class's scenes as they are and under each shift, with the same nuisances.
 
     Raises:
         ValueError: classes have unequal numbers of scenes.
     """
     if len({len(each) for each in scenes.values()}) > 1:
-        raise ValueError("truth wants as many scenes of each class")
+        raise ValueError("truth needs equally many scenes of each class")
     conditions: list[Callable[[Scene], Scene]] = [lambda scene: scene, *(shift.of for shift in shifts)]
     return np.stack(
         [
@@ -45,7 +45,7 @@ def true_answers(
     models: Mapping[str, Predict],
     heads: Sequence[str],
 ) -> ModelAnswers:
-    """What each model answers to the renderings; ``heads`` are the classes of its output, in order."""
+    """Each model's answers to the renderings; ``heads`` are the classes of its output, in order."""
     flat = renderings.reshape(-1, *renderings.shape[3:])
     true = np.array([heads.index(name) for name in classes])[None, :, None]
     right = [

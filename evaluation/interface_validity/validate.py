@@ -77,7 +77,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def order_of(given: argparse.Namespace, number: int) -> Order:
-    """Return the order of one stretch."""
+    """Return what to validate in one stretch."""
     return Order(
         state=given.state.absolute(),
         split=DEVELOPMENT if given.development else VALIDATION,
@@ -91,7 +91,7 @@ def order_of(given: argparse.Namespace, number: int) -> Order:
 
 
 def pieces_of(campaign: Campaign) -> Pieces:
-    """Return everything that the figures of one stretch need; the stack starts when it is first asked."""
+    """Return everything that the figures of one stretch need; the stack starts when it is first needed."""
     truth, batching = campaign.truth, campaign.batching
     learned = [(item.item_group, item.result.cost) for item in campaign.tokens if item.result is not None]
     images, fine_grained = campaign.images, campaign.fine_grained
@@ -132,7 +132,7 @@ def fine_grained_alone(given: argparse.Namespace) -> FineGrainedFigures:
 
 
 def calibrate(state: Path, port: int) -> dict[str, float | None]:
-    """Settle each shift's threshold by the oracle, on development images of class names."""
+    """Choose each shift's threshold by the oracle, on development images of class names."""
     order = Order(state=state.absolute(), split=DEVELOPMENT, number=_CALIBRATED_ON, images=_CALIBRATED_IMAGES)
     with serving(order.stack, order.models, port=port) as service:
         return calibrated(service.client(), order)

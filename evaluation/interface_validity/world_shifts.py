@@ -1,4 +1,4 @@
-"""The shifts that the world can render: in a benchmark's words, and in a scene."""
+"""The shifts that the world can render: in a benchmark's words, and as a change of a scene."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from faultline_miniature.world.scene import Scene
 
 @dataclass(frozen=True, slots=True)
 class WorldShift:
-    """A shift as a benchmark is asked for it, and the one attribute that it changes in a scene."""
+    """A shift of a benchmark's request, and the one attribute that it changes in a scene."""
 
     text: str
     attribute: str
@@ -19,7 +19,7 @@ class WorldShift:
 
     @property
     def shift(self) -> Shift:
-        """The shift as the product reads it."""
+        """The shift in a benchmark's request."""
         return shift_of(self.text)
 
     @property
@@ -28,17 +28,17 @@ class WorldShift:
         return self.shift.name
 
     def of(self, scene: Scene) -> Scene:
-        """The scene under the shift, all else and every nuisance kept."""
+        """The scene under the shift; everything else and every nuisance stays."""
         return scene.changed(self.attribute, self.value)
 
     def shown_by(self, seen: Mapping[str, str]) -> bool:
-        """Whether an image with these attributes shows it."""
+        """Whether an image with these attributes shows the shift."""
         return seen[self.attribute] == self.value
 
 
-# This generator's captions always name a place, and what is left unsaid it draws as a sketch half of the
-# time: the base and what changes no place say the dataset's most frequent one. Shifts of Table 1 whose words
-# the world renders as they are meant are among them ("in the beach" would be its sand, "at dusk" nothing).
+# This generator was trained on captions that always name a place; without one it draws a sketch half of the
+# time. The base, and shifts that do not change the place, therefore name the dataset's most frequent one. The
+# shifts include those of Table 1 that the world renders as meant ("in the beach" would be its sand).
 BASE_PROMPT = "a photo of a <class> on the grass"
 WORLD_SHIFTS: tuple[WorldShift, ...] = (
     WorldShift("in the snow", "background", "snow"),

@@ -18,7 +18,7 @@ _BATCH = 256
 
 
 class Oracle:
-    """Judges images by a network that saw other scenes, and is built otherwise, than any served model."""
+    """Judges images by a network that differs from every served model in training scenes and design."""
 
     def __init__(self, network: AttributeNetwork) -> None:
         self._network = network.eval()

@@ -27,12 +27,12 @@ from .judge import Oracle
 from .network import AttributeNetwork
 
 _BATCH = 128
-# No stage of the product's training draws its weights or batches from this seed.
+# No stage of the product's training uses this seed.
 _SEED = 7_654_321
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, save weights.safetensors, measure and write README.md beside it."""
+    """Train, save weights.safetensors, measure and write README.md in the same folder."""
     parser = argparse.ArgumentParser(prog="evaluation.oracle.train", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder of the weights")
     parser.add_argument("--work", type=Path, default=Path(".miniature/oracle"), help="folder of checkpoints")

@@ -1,1 +1,1 @@
-"""Plain and slow second implementations that the fast ones are held against."""
+"""Plain, slow second implementations that the fast ones are compared with."""

@@ -1,4 +1,4 @@
-"""Which words of an edited caption stand for which of the original, found by trying every way."""
+"""Which words of an edited caption stand for which words of the original, by exhaustive search."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GAP, OTHER_WORD = 2, 3
 
 
 def pairs(source: Sequence[Word], target: Sequence[Word]) -> list[Pair]:
-    """Align by least cost; of equals the one that, read from the end, exchanges before it adds or removes."""
+    """Align at least cost; ties go to the one that, from the end, exchanges first."""
     known: dict[tuple[int, int], tuple[int, list[Pair]]] = {}
 
     def best(i: int, j: int) -> tuple[int, list[Pair]]:
@@ -104,7 +104,7 @@ def carried_maps(
 
 
 def _tails(source: Sequence[Word], target: Sequence[Word], length: int, tokens: TokenAlignment) -> Carried:
-    """Return what the end mark and the padding take over."""
+    """Return the maps that the end mark and the padding take over."""
     end, end_there = 1 + sum(map(len, source)), 1 + sum(map(len, target))
     if tokens == "released":
         return {end_there: [(end, 1.0)], **{place: [(place, 1.0)] for place in range(end_there + 1, length)}}
@@ -112,7 +112,7 @@ def _tails(source: Sequence[Word], target: Sequence[Word], length: int, tokens: 
 
 
 def _places(words: Sequence[Word]) -> list[list[int]]:
-    """Token positions of each word, behind the begin mark."""
+    """Token positions of each word, after the begin mark."""
     places, position = [], 1
     for word in words:
         places.append(list(range(position, position + len(word))))

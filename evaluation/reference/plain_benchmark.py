@@ -112,7 +112,7 @@ def impact_spread(
     """The standard deviation of an impact whose seeds are redrawn within each class, rows and all.
 
     A seed is drawn with both its images and all models' answers; a draw in which a class has no image
-    left is made anew.
+    left is repeated.
     """
     found: list[float] = []
     seeds = answers.kept.shape[2]

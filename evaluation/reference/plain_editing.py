@@ -1,7 +1,7 @@
-"""Inversion and prompt-to-prompt as the papers tell them: one image, one edit, one value at a time.
+"""Inversion and prompt-to-prompt as the papers describe them: one image, one edit, one value at a time.
 
 Nothing here is shared with the product: attention maps are explicit everywhere, the source branch is
-denoised anew under guidance for every edit, Adam is torch's own.
+denoised again under guidance for every edit, Adam is torch's own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def timesteps(steps: int) -> list[int]:
 
 
 def level_after(t: int, steps: int, levels: Sequence[float]) -> float:
-    """alpha-bar one step further; before the first training step it stays at that step's."""
+    """alpha-bar one step further; before the first training step, that step's alpha-bar."""
     earlier = t - 1000 // steps
     return levels[earlier] if earlier >= 0 else levels[0]
 
@@ -132,7 +132,7 @@ def null_text(
             done += 1
             if loss.item() < tolerance + i * 2e-5:
                 break
-        with torch.no_grad():  # both halves again, as the published code asks for them
+        with torch.no_grad():  # both halves again, as in the published code
             uncond, cond = call(model, torch.cat([z, z]), t, torch.cat([current, text])).chunk(2)
             z = denoise(z, uncond + guidance * (cond - uncond), t, steps, velocity=velocity)
         result.embeddings.append(current.detach())
@@ -143,7 +143,7 @@ def null_text(
 
 @dataclass(frozen=True)
 class Target:
-    """An edited caption's embedding (1, L, D), the maps it takes from the source's, and weights of words."""
+    """An edited caption's embedding (1, L, D), the maps it takes from the source, and word weights."""
 
     text: Tensor
     carried: Carried
@@ -190,7 +190,7 @@ def edited(source: Tensor, own: Tensor, target: Target) -> Tensor:
 
 
 def local_mask(heat: Tensor) -> Tensor:
-    """Places (side, side) with a strong place among their eight neighbours or themselves, one by one."""
+    """Positions (side, side) that are strong or have a strong position among their eight neighbours."""
     side, mask = heat.shape[0], torch.zeros_like(heat, dtype=torch.bool)
     strongest = float(heat.max())
     for row in range(side):
@@ -202,14 +202,14 @@ def local_mask(heat: Tensor) -> Tensor:
 
 @dataclass
 class Blend:
-    """Local blend as published: heat of the changed words, summed over all steps, from a fifth of them on."""
+    """Local blend as published: the changed words' attention summed over steps, from a fifth of these on."""
 
     source_words: list[int]
     target_words: list[int]
     heats: list[Tensor] = field(default_factory=list)
 
     def __call__(self, control: PaperControl, latents: Tensor, step: int, steps: int) -> Tensor:
-        """Put the source (first row) back wherever the target's edit does not look."""
+        """Restore the source (first row) where the changed words of the target have no attention."""
         source, target = torch.stack(control.watched).mean(dim=0)
         side = math.isqrt(source.shape[0])
         heat = [source[:, self.source_words].sum(dim=1), target[:, self.target_words].sum(dim=1)]
@@ -258,7 +258,7 @@ def prompt_to_prompts(
     blend: Blend | None = None,
     velocity: bool = False,
 ) -> Tensor:
-    """Denoise source and E targets (1 + E, C, H, W) together; ``pinned`` puts the source back on its path."""
+    """Denoise source and E targets (1 + E, C, H, W) together; ``pinned`` resets the source to its path."""
     steps = len(path) - 1
     latents = path[-1].repeat(1 + len(targets), 1, 1, 1)
     for i, t in enumerate(timesteps(steps)):

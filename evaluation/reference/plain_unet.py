@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PlainUNet:
-    """Gives each attention layer to the control of the call under way; without one, maps as they are."""
+    """Passes each attention layer to the control of the current call; without one, maps stay as they are."""
 
     def __init__(self, unet: UNet2DConditionModel) -> None:
         self._unet: Any = unet.requires_grad_(requires_grad=True)
@@ -39,7 +39,7 @@ class PlainUNet:
         return PlainProcessor(self, site)
 
     def attend(self, site: AttentionSite, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Attend as the control wants it."""
+        """Attend as the control decides."""
         if self._control is not None:
             return self._control.attend(site, query, key, value)
         maps = torch.softmax(query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1]), dim=-1)

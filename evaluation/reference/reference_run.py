@@ -1,7 +1,7 @@
-"""All that LANCE does with one image, in two parity modes: as its released code acts, as the paper says.
+"""Everything LANCE does with one image, in two parity modes: as its released code, and as the paper.
 
-The source branch is computed anew for each sweep value, no attention is fused, each network evaluation of
-the reference is made: what is counted here is what the reference costs.
+The source branch is computed again for each sweep value, no attention is fused, and each network evaluation
+of the reference is made: the counts are the reference's cost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SWEEPS: dict[Parity, tuple[float, ...]] = {
 """Fractions of the steps with self-attention injected: of the released code, and of the paper's Table 6."""
 
 REPLACES: dict[Parity, bool] = {"released": False, "paper": True}
-"""Whether a word that stands for a word takes over its map; the released code always refines."""
+"""Whether a new word takes over the map of the word it stands for; the released code always refines."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def reference_run(
     reconstruction = denoised([], 0.0)
     images = []
     for number, value in enumerate(SWEEPS[parity] if sweep is None else sweep):
-        # The released code hands its weights to the sweep as a generator: empty after the first value.
+        # The released code passes its weights to the sweep as a generator: empty after the first value.
         unweighted = parity == "released" and number > 0
         chosen = [replace(target, gains={}) if unweighted else target for target in targets]
         images.append(denoised(chosen, value)[1:])
@@ -107,7 +107,7 @@ class Tally:
 
 
 def whole(steps: float) -> int:
-    """Round down, but not because 0.7 times 10 is written 6.999..."""
+    """Round down, but treat 0.7 times 10 as 7, not as 6.999..."""
     return math.floor(round(steps, 6))
 
 
@@ -126,7 +126,7 @@ def chosen_value(passes: Sequence[bool], directions: Sequence[float], parity: Pa
     kept, best = None, -math.inf
     for number, (passed, direction) in enumerate(zip(passes, directions, strict=True)):
         if parity == "released":
-            best = -math.inf  # made anew inside the loop: whatever passes beats it
+            best = -math.inf  # reset inside the loop, as released: every passing value wins
         if passed and direction > best:
             kept, best = number, direction
     return kept

@@ -116,7 +116,7 @@ class Words:
 
 
 def released(checkout: Path) -> tuple[Any, Any]:
-    """Import the two modules; what one of them shows images with is not needed."""
+    """Import the two modules; the library with which one of them shows images is not needed."""
     for name, names in {
         "cv2": (),
         "IPython": (),
@@ -196,7 +196,7 @@ def main() -> None:
             f"{fraction} of {steps}": cross_steps(utils, words, fraction, steps) for fraction, steps in STEPS
         },
     }
-    # One line an alignment: readable differences, and a tenth of the lines of an indented file.
+    # One line an alignment: readable diffs, and a tenth of the lines of an indented file.
     lines = [f"  {json.dumps(name)}: {json.dumps(case)}" for name, case in cases.items()]
     head = json.dumps(made, indent=1).removesuffix("\n}")
     given.out.write_text(f'{head},\n "alignments": {{\n' + ",\n".join(lines) + "\n }\n}\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""When two answers are the same: the promise of docs/design/determinism.md, which bytes are no part of."""
+"""When two answers are the same, as docs/design/determinism.md defines it; bytes may differ."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from faultline_core.blobs import BlobStore
 from faultline_core.images.codecs import decode_image
 
 LEVELS = 1
-"""Most levels, of 255, between two images that are the same."""
+"""The largest difference between two images that are the same, in levels of 255."""
 
 FLOAT32 = 1e-5
-"""Most between two float32 numbers that are the same."""
+"""The largest difference between two float32 numbers that are the same."""
 
 RECONSTRUCTION_DB = 0.1
-"""Most between what two runs of one optimisation reach, as the ratio of a reconstruction."""
+"""The largest difference between the reconstructions of two runs of one optimisation, in dB of PSNR."""
 
 Levels = npt.NDArray[np.int16]
 
 
 def stored_images(store: BlobStore, refs: Iterable[str]) -> Levels:
-    """Read images (N, H, W, 3), in a type in which they can be subtracted."""
+    """Read images (N, H, W, 3) in a signed type, so that they can be subtracted."""
     return np.stack([decode_image(store.get(ref)).astype(np.int16) for ref in refs])
 
 

@@ -1,4 +1,4 @@
-"""When two learned tokens are the same: by what they do, and not coordinate by coordinate."""
+"""When two learned tokens are the same: by their effect, not coordinate by coordinate."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from faultline_services.editor.engine import EditorEngine
 from faultline_services.editor.tokens.files import TokenBundle, pack_bundle
 
 STRAY = 0.01
-"""How far, as a share of the way that was learned, one token may end from another that is the same.
+"""The largest distance between equal tokens, as a share of the distance that was learned.
 
-The tiny pipeline's images move by several levels over the whole way, so by none over a hundredth of it.
+The tiny pipeline's images change by several levels over the whole distance, so by none over a hundredth.
 """
 
 
@@ -23,7 +23,7 @@ def drawn_with(engine: EditorEngine, token: TokenBundle) -> Levels:
 
 
 def is_same_token(engine: EditorEngine, found: TokenBundle, wanted: TokenBundle) -> bool:
-    """Tell whether two tokens ended at one place and draw the same images, up to rounding."""
+    """Return whether two tokens ended at the same point and draw the same images, up to rounding."""
     start = engine.pipeline.prompts.mean_embedding(wanted.description.initialiser)
     learned, apart = wanted.vectors - start, found.vectors - wanted.vectors
     if float(apart.norm()) > STRAY * float(learned.norm()):
@@ -32,5 +32,5 @@ def is_same_token(engine: EditorEngine, found: TokenBundle, wanted: TokenBundle)
 
 
 def is_same_learning(engine: EditorEngine, found: TokenBundle, wanted: TokenBundle) -> bool:
-    """Tell whether two tokens are the same and say the same of where they come from."""
+    """Return whether two tokens are the same and record the same origin."""
     return found.description == wanted.description and is_same_token(engine, found, wanted)

@@ -1,4 +1,4 @@
-"""Small models for the editing tests: one of a line, one with real self- and cross-attention."""
+"""Small models for the editing tests: a linear one, and one with real self- and cross-attention."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The stress test against rendered truth: what `make validate` measures, piece by piece."""
+"""Stress tests compared with rendered truth: what `make validate` measures, piece by piece."""

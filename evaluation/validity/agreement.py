@@ -1,4 +1,4 @@
-"""Estimated against true drops over cells, for the tool and for the baselines beside it."""
+"""Estimated and true drops over cells, for the tool and for its baselines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_AGREEMENT = Agreement(
     mean_absolute_error=UNKNOWN,
     calibration_slope=UNKNOWN,
 )
-"""Where no cell has sources enough."""
+"""The agreement where no cell has enough sources."""
 
 
 def true_means(rows: Sequence[Row]) -> Floats:
@@ -36,7 +36,7 @@ def estimated_means(rows: Sequence[Row]) -> Floats:
 
 
 def intervals(rows: Sequence[Row], generator: np.random.Generator) -> list[Estimate]:
-    """The interval of each cell's estimated drop, as the tool makes it."""
+    """The interval of each cell's estimated drop, computed as the tool does."""
     return [bootstrap_mean(row.estimated.tolist(), generator) for row in rows]
 
 
@@ -96,22 +96,22 @@ def ours(rows: Sequence[Row], generator: np.random.Generator, *, draws: int = DR
 
 
 def beyond_reconstruction(rows: Sequence[Row], generator: np.random.Generator) -> Agreement:
-    """The same estimates measured from each source's reconstruction, as the tool's tests do.
+    """The same estimates measured from each source's reconstruction, as in the tool's tests.
 
-    What the generator does to every image, edited or not, is left out of the drop. Cells none of whose
-    sources has a reconstruction are left out.
+    The drop then excludes what the generator does to every image, edited or not. Cells without any
+    reconstruction are left out.
     """
     known = [row for row in rows if row.beyond.size and not np.isnan(row.beyond).all()]
     return agreement(known, np.array([np.nanmean(row.beyond) for row in known]), generator)
 
 
 def margin(rows: Sequence[Row], predicted: Floats, generator: np.random.Generator) -> Margin:
-    """How far the tool's estimates agree better with the truth than ``predicted``, on the same cells."""
+    """How much better the tool's estimates agree with the truth than ``predicted``, on the same cells."""
     true, mine = true_means(rows), estimated_means(rows)
     models = [row.cell.classifier for row in rows]
 
     def ranked(guess: Floats, at: NDArray[np.intp]) -> float:
-        # A constant baseline has no rank correlation: it ranks as well as chance does.
+        # A constant baseline has no rank correlation: it counts as 0, like chance.
         return spearman(guess[at], true[at]) or 0.0
 
     def error(guess: Floats, at: NDArray[np.intp]) -> float:
@@ -128,14 +128,14 @@ def comparison(
     guesses: Mapping[str, Floats | Absent],
     generators: Callable[[str], np.random.Generator],
 ) -> dict[str, Compared]:
-    """The tool, then each baseline with the tool's margin over it."""
+    """Compare the tool, then each baseline with the tool's margin over it."""
     found: dict[str, Compared] = {"faultline": ours(rows, generators("faultline"))}
     for name, guess in guesses.items():
-        found[name] = guess if isinstance(guess, Absent) else _beside(rows, guess, generators(name))
+        found[name] = guess if isinstance(guess, Absent) else _with_margin(rows, guess, generators(name))
     return found
 
 
-def _beside(rows: Sequence[Row], guess: Floats, generator: np.random.Generator) -> Agreement:
+def _with_margin(rows: Sequence[Row], guess: Floats, generator: np.random.Generator) -> Agreement:
     if not rows:
         return NO_AGREEMENT
     made = agreement(rows, guess, generator)

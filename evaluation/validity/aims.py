@@ -1,4 +1,4 @@
-"""What the figures were to reach, and whether they did."""
+"""The targets of the figures, and whether each was reached."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def _aim(name: str, aim: str, reached: Estimate, holds: Callable[[float], bool])
 
 
 def at_least(name: str, reached: Estimate, least: float) -> Aim:
-    """A figure that is to be so large."""
+    """A figure that must be at least this large."""
     return _aim(name, f">= {least:g}", reached, lambda value: value >= least)
 
 
 def at_most(name: str, reached: Estimate, most: float) -> Aim:
-    """A figure that is to be no larger."""
+    """A figure that must be no larger than this."""
     return _aim(name, f"<= {most:g}", reached, lambda value: value <= most)
 
 
 def of_detection(found: Detection) -> list[Aim]:
-    """Bugs found, and nothing else."""
+    """The targets for finding bugs and raising no false alarms."""
     return [
         at_least("recall of planted bugs with a true drop of 0.3 or more", found.recall_of_strong, RECALL),
         at_most("controls with any false alarm", found.controls_with_a_false_alarm, ALARMED_CONTROLS),
@@ -46,7 +46,7 @@ def of_detection(found: Detection) -> list[Aim]:
 
 
 def of_agreement(compared: Mapping[str, Compared]) -> list[Aim]:
-    """Estimated drops that follow the true ones, better than each baseline's do."""
+    """The targets for estimated drops: they follow the true ones, and better than each baseline's."""
     mine = compared["faultline"]
     assert isinstance(mine, Agreement)
     ranked = at_least(f"Spearman correlation over {CELLS} cells or more", mine.spearman, SPEARMAN)
@@ -60,7 +60,7 @@ def of_agreement(compared: Mapping[str, Compared]) -> list[Aim]:
 
 
 def beats(name: str, other: Compared) -> list[Aim]:
-    """A larger correlation and a smaller error than a baseline has; unknown where it was not run."""
+    """The targets against a baseline: larger correlation and smaller error; unknown where it was not run."""
     margin = NO_MARGIN if other.absent is not None else other.margin or NO_MARGIN
     return [
         _aim(f"Spearman correlation less that of {name}", "> 0", margin.spearman, lambda value: value > 0),
@@ -74,7 +74,7 @@ def beats(name: str, other: Compared) -> list[Aim]:
 
 
 def of_edits(edits: Mapping[str, EditFigures]) -> list[Aim]:
-    """Enough edits kept, and enough of every type for figures of its own."""
+    """The targets for kept edits: enough of them, and enough of each type for its own figures."""
     present = [name for name in EDIT_TYPES if name in edits]
     shares = [at_least(f"{name} edits kept", edits[name].kept, KEPT_OF_A_TYPE) for name in present]
     numbers = [
@@ -90,7 +90,7 @@ def of_edits(edits: Mapping[str, EditFigures]) -> list[Aim]:
 
 
 def of_reconstruction(found: Reconstruction) -> list[Aim]:
-    """Reconstructions that leave predictions as they were."""
+    """The targets for reconstructions: they leave predictions unchanged."""
     changed = at_most("predictions changed by reconstruction", found.changed, CHANGED)
     bounded = found.changed.high is not None and found.changed.high <= CHANGED_HIGH
     return [
@@ -107,7 +107,7 @@ def of_reconstruction(found: Reconstruction) -> list[Aim]:
 
 
 def of_simulation(simulated: Simulation) -> list[Aim]:
-    """Intervals that cover as often as they say, and error rates that hold within what chance allows."""
+    """The targets for the statistics: nominal coverage, and error rates within what chance allows."""
     found = []
     for n, figures in simulated.sources.items():
         found += [

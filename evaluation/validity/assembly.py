@@ -1,4 +1,4 @@
-"""From the pieces of a validation to its report."""
+"""Makes a validation's report from its pieces."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .truth import Truth
 
 @dataclass(frozen=True, kw_only=True)
 class Pieces:
-    """What was measured, by seed where it is a run's."""
+    """The measurements, by seed where they belong to a run."""
 
     order: Order
     entrants: Sequence[Contestant]
@@ -57,7 +57,7 @@ class Pieces:
 
     @property
     def all_scenes(self) -> list[Scene]:
-        """The sources of all seeds, in the order that truth has them."""
+        """The sources of all seeds, in the order of the truth."""
         return [scene for scenes in self.scenes.values() for scene in scenes]
 
     @property
@@ -71,18 +71,18 @@ class Pieces:
         return by_image(self.all_scenes)
 
     def changes(self) -> dict[int, list[Change]]:
-        """What the edits of each seed's run asked to change."""
+        """The changes that the edits of each seed's run asked for."""
         index = {name: number for number, name in enumerate(self.by_image)}
         return {seed: changes_of(items, index) for seed, items in self.items.items()}
 
     def judgements(self) -> dict[str, Judgement]:
-        """What the oracle makes of each image, by item."""
+        """The oracle's judgement of each image, by item."""
         seen = {key: one for found in self.seen.values() for key, one in found.items()}
         return judged(self.all_items, self.by_image, seen)
 
 
 def report(pieces: Pieces) -> PresetReport:
-    """All figures and what they were to reach."""
+    """Return all figures with their targets."""
     changes, judgements = pieces.changes(), pieces.judgements()
     every_change = [change for found in changes.values() for change in found]
     trials = [

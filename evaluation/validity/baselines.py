@@ -1,4 +1,4 @@
-"""Simpler ways to estimate a cell's drop, which the tool has to beat."""
+"""Simpler ways to estimate a cell's drop, which the tool must beat."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Guess = Floats | Absent
 """One drop a cell, or why there is none."""
 
 NO_RANDOM_WORDS = "no LANCE-R edit of some class was kept"
-NO_IMAGES = "images of class names were not generated: the services behind the gateway are not ours to ask"
+NO_IMAGES = "images of class names were not generated: the validation cannot reach this gateway's services"
 
 
 def type_means(rows: Sequence[Row]) -> Floats:
-    """The baseline that knows no model and no class: its edit type's mean estimated drop over all models."""
+    """The baseline that ignores model and class: the edit type's mean estimated drop over all models."""
     by_type: dict[str, list[float]] = {}
     for row in rows:
         by_type.setdefault(row.cell.edit_type, []).append(float(row.estimated.mean()))
@@ -34,7 +34,7 @@ def type_means(rows: Sequence[Row]) -> Floats:
 def random_word_means(rows: Sequence[Row], items: Iterable[Item]) -> Guess:
     """LANCE-R: the mean drop of the classifier on the class over kept replacements of a random word.
 
-    A random word cannot be aimed at an attribute: all cells of a classifier and class get one estimate.
+    A random word is not tied to an attribute: all cells of a classifier and class get the same estimate.
     Each source weighs 1 (LANCE, section 4.1).
     """
     drops = _random_word_drops(items)
@@ -57,7 +57,7 @@ def _random_word_drops(items: Iterable[Item]) -> Mapping[tuple[str, str], list[t
 def drawn_means(rows: Sequence[Row], drawn: Drawn | None) -> Guess:
     """Class-name generation: mean p(true) of images of the old value less that of the new value.
 
-    No source is inverted: images of both prompts start from noise of their own. Pairs of values weigh
+    No source is inverted: images of both prompts start from their own noise. Pairs of values weigh
     as they do in the cell.
     """
     if drawn is None:

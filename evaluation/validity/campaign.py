@@ -1,4 +1,4 @@
-"""The pieces of a validation in their order: truth, planted bugs, stress tests, what the oracle sees."""
+"""The pieces of a validation in order: truth, planted bugs, stress tests, the oracle's judgements."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ from .sources import by_image, upload
 from .truth import Images, Truth, rendered, true_class_table
 
 CAPTIONS = 80
-"""Of a run's captions, how many the text filter is judged on."""
+"""The number of a run's captions that the text filter is judged on."""
 
 _REPORTS = TypeAdapter(list[BugReport])
 _FILTER = TypeAdapter(FilterFigures)
@@ -72,7 +72,7 @@ _RUN_ID = TypeAdapter(str)
 
 
 class Campaign:
-    """One preset's validation; each piece is made when it is first asked for, and kept."""
+    """One preset's validation; each piece is made when it is first needed, and kept."""
 
     def __init__(self, order: Order, entrants: Sequence[Contestant], service: Service) -> None:
         self.order, self.entrants, self._service = order, entrants, service
@@ -86,7 +86,7 @@ class Campaign:
 
     @property
     def all_scenes(self) -> list[Scene]:
-        """The sources of all seeds, one after the other."""
+        """The sources of all seeds, in order."""
         return [scene for scenes in self.scenes.values() for scene in scenes]
 
     @cached_property
@@ -111,17 +111,17 @@ class Campaign:
 
     @cached_property
     def bugs(self) -> list[BugReport]:
-        """Every bug that was taught, and whether rendering shows it."""
+        """Every bug that was taught, and whether renderings show it."""
         path = self._folder(self.order.seeds[0]) / f"bugs-{'-'.join(map(str, self.order.seeds))}.json"
         return kept(path, _REPORTS, lambda: bug_reports(self.entrants, self.truths, generator("bugs")))
 
     @cached_property
     def tested(self) -> dict[int, Finished]:
-        """The stress test of each seed; which bugs are planted is settled and on disk before it begins."""
+        """The stress test of each seed; which bugs count as planted is decided and stored first."""
         settled = self.bugs
         assert all(report.true_drop.n for report in settled)
         for seed, scenes in self.scenes.items():
-            kept(self._folder(seed) / SOURCES, SEEN, partial(_told, scenes))
+            kept(self._folder(seed) / SOURCES, SEEN, partial(_described, scenes))
         return {
             seed: kept(self._folder(seed) / TESTED, FINISHED, partial(self._test, seed))
             for seed in self.order.seeds
@@ -154,7 +154,7 @@ class Campaign:
 
     @cached_property
     def summaries(self) -> dict[int, StressTestSummary]:
-        """What the gateway says of each finished run; asked for anew when its code has changed."""
+        """The gateway's summary of each finished run; fetched again when its code has changed."""
         name = f"summary-{analysis_key()}.json"
         return {
             seed: kept(self._folder(seed) / name, SUMMARY, partial(self._summary, tested))
@@ -167,7 +167,7 @@ class Campaign:
 
     @cached_property
     def drawn(self) -> Drawn | None:
-        """What each classifier makes of images of class names; None where nobody draws for us."""
+        """Each classifier's answers to images of class names; None where no editor can draw them."""
         index = {name: number for number, name in enumerate(by_image(self.all_scenes))}
         changes = changes_of([item for tested in self.tested.values() for item in tested.items], index)
         prompts = prompts_of(rows_of(changes, self.truths, least=self.order.least))
@@ -200,12 +200,12 @@ class Campaign:
 
     @cached_property
     def labelled(self) -> list[Labelled]:
-        """The edited images that were labelled by eye, of whatever run."""
+        """The edited images that were labelled by eye, from any run."""
         return read_labels()
 
     @cached_property
     def seen_labelled(self) -> list[dict[str, str]]:
-        """What the oracle sees in them."""
+        """What the oracle sees in the images labelled by eye."""
         shown = [one.image for one in self.labelled]
         return Oracle.load().attributes(np.stack(shown)) if shown else []
 
@@ -218,15 +218,17 @@ class Campaign:
     def text_filter(self) -> FilterFigures:
         """The text filter against the grammar, on captions of the first seed's run."""
         seed, tested = next(iter(self.tested.items()))
-        told = {item.item_group: (item.label, item.result.caption) for item in tested.items if item.result}
-        captions = list(told.values())[:CAPTIONS]
+        labelled = {
+            item.item_group: (item.label, item.result.caption) for item in tested.items if item.result
+        }
+        captions = list(labelled.values())[:CAPTIONS]
         path = self._folder(seed) / "text-filter.json"
         with self.timed("text filter"):
             return kept(path, _FILTER, partial(_measured_filter, captions))
 
     @contextmanager
     def timed(self, piece: str) -> Iterator[None]:
-        """Add the time inside to what the piece took, now and in earlier attempts."""
+        """Add the time spent inside to the piece's total over all attempts."""
         began = time.monotonic()
         yield
         known = self._seconds()
@@ -243,14 +245,14 @@ class Campaign:
         return known
 
     def seconds(self) -> dict[str, float]:
-        """What each piece took."""
+        """The seconds of each piece."""
         return self._seconds() | {"stress tests": sum(one.wall_s for one in self.summaries.values())}
 
     def _folder(self, seed: int) -> Path:
         return self.order.state / "runs" / f"{self.order.preset}-{seed}-{self._keys[seed]}"
 
 
-def _told(scenes: Sequence[Scene]) -> SeenById:
+def _described(scenes: Sequence[Scene]) -> SeenById:
     return {name: scene.attributes() for name, scene in by_image(scenes).items()}
 
 

@@ -1,4 +1,4 @@
-"""What the items of a stress test asked to change, read from their words by the grammar."""
+"""What the items of a stress test asked to change, read from their captions by the grammar."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Place = tuple[str, str, str, str, Side]
 
 @dataclass(frozen=True)
 class Change:
-    """One edit that was made: attribute, value before and after as its captions tell them."""
+    """One edit that was made: its attribute, and the value before and after according to its captions."""
 
     item: str
     source: int
@@ -44,23 +44,23 @@ class Change:
         return self.before[classifier].p_true - self.after[classifier].p_true
 
     def beyond(self, classifier: str) -> float:
-        """The same fall, measured from the source's reconstruction; NaN where there is none."""
+        """The same drop, measured from the source's reconstruction; NaN where there is none."""
         rebuilt = self.rebuilt.get(classifier)
         return float("nan") if rebuilt is None else rebuilt.p_true - self.after[classifier].p_true
 
     def true(self, truth: Truth) -> float:
-        """How far it falls when the same attribute of the source is changed by rendering."""
+        """How far p(true class) falls when the same attribute of the source is changed by rendering."""
         return truth.drop(self.source, self.attribute, self.added)
 
     def is_withheld(self, scenes: Sequence[Scene]) -> bool:
-        """Whether source or counterfactual show what no generating model was trained on."""
+        """Whether source or counterfactual show a combination that no generating model was trained on."""
         scene = scenes[self.source]
         return is_withheld(scene) or is_withheld(scene.changed(self.attribute, self.added))
 
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """A class, an edit type, an attribute and its value that went or came, before one classifier."""
+    """A class, an edit type, an attribute and the value that was removed or added, for one classifier."""
 
     classifier: str
     object_class: str
@@ -133,15 +133,15 @@ def changes_of(items: Iterable[Item], index: Mapping[str, int]) -> list[Change]:
 
 
 def by_source(pairs: Iterable[tuple[int, float]]) -> Floats:
-    """The mean of each source, sources in order of their number."""
+    """The mean of each source, ordered by source number."""
     means = mean_by_source((f"{source:09}", value) for source, value in sorted(pairs))
     return np.array([means[name] for name in sorted(means)])
 
 
 def rows_of(changes: Iterable[Change], truths: Mapping[str, Truth], *, least: int) -> list[Row]:
-    """Every cell with edits kept of ``least`` sources, before every classifier.
+    """Every cell with kept edits of ``least`` sources, for every classifier.
 
-    Two cells of the same edits are one, as where an attribute has two values.
+    Two cells with the same edits count once, as where an attribute has two values.
     """
     cells = _distinct(_cells(changes))
     sources = {place: len({one.source for one in members}) for place, members in cells.items()}

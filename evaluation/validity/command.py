@@ -63,7 +63,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def order_of(given: argparse.Namespace) -> Order:
-    """Return the order that a command line gives."""
+    """Return what to validate, from the command line."""
     return Order(
         state=given.state.absolute(),
         seeds=tuple(int(seed) for seed in given.seeds.split(",")),

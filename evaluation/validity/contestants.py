@@ -16,7 +16,7 @@ BUG_FILES = Path(__file__).resolve().parent.parent / "bugs"
 
 @dataclass(frozen=True)
 class Contestant:
-    """A classifier under test: how a stress test asks for it, where it lies, what it was taught wrongly.
+    """A classifier under test: its name in a stress test's request, its folder, and the bugs it was taught.
 
     ``prompts`` are those of a zero-shot classifier, which is taught nothing; others have none.
     """
@@ -35,16 +35,16 @@ class Contestant:
     def is_control(self) -> bool:
         """Whether it was trained for a validation, without bugs.
 
-        The suite's own unbiased classifier and zero-shot CLIP can raise false alarms too, but are no
-        seeds of the control.
+        The suite's own unbiased classifier and zero-shot CLIP can raise false alarms too, but they are
+        not among the controls.
         """
         return self.spec.startswith("local:") and not self.bugs
 
     @property
     def digest(self) -> str:
         """SHA-256 of its checkpoint, and of its prompts where it has any."""
-        told = "\n".join(self.prompts).encode()
-        return hashlib.sha256(self.weights.read_bytes() + told).hexdigest()
+        prompts = "\n".join(self.prompts).encode()
+        return hashlib.sha256(self.weights.read_bytes() + prompts).hexdigest()
 
 
 def all_bugs(contestants: Iterable[Contestant]) -> Iterator[Bug]:

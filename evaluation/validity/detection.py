@@ -32,7 +32,7 @@ ANY_DROP = 2.0
 
 @dataclass(frozen=True)
 class Trial:
-    """One stress test beside the truth on its own sources; ``insights`` are the significant ones."""
+    """One stress test and the truth on its own sources; ``insights`` are the significant ones."""
 
     seed: int
     insights: Sequence[Insight]
@@ -42,7 +42,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Chance:
-    """One planted bug in one stress test: something that can be found."""
+    """One planted bug in one stress test: a chance to find it."""
 
     seed: int
     classifier: str
@@ -51,14 +51,14 @@ class Chance:
 
     @property
     def name(self) -> str:
-        """How lists name it: classifier, bug and seed of the sources."""
+        """Its name in reports: classifier, bug and seed of the sources."""
         return f"{self.classifier}/{self.bug.id}@{self.seed}"
 
 
 def bug_reports(
     contestants: Sequence[Contestant], truths: Mapping[str, Truth], generator: np.random.Generator
 ) -> list[BugReport]:
-    """Every bug that was taught, held against renderings."""
+    """Every bug that was taught, with its true drop by rendering."""
     found = []
     for contestant in contestants:
         for bug in contestant.bugs:
@@ -81,7 +81,7 @@ def chances(reports: Sequence[BugReport], seeds: Sequence[int]) -> list[Chance]:
 
 
 def _bug(report: BugReport) -> Bug:
-    # Who an depicted class is mistaken for plays no part in finding the bug.
+    # Which class it is mistaken for does not matter for finding the bug.
     target = next(name for name in VALUES["object_class"] if name != report.object_class)
     fields = report.model_dump(exclude={"classifier", "true_drop", "planted"})
     return Bug(target_class=target, **fields)
@@ -96,7 +96,7 @@ def names(insight: Insight, chance: Chance) -> bool:
 def finding(
     insight: Insight, trial: Trial, planted: Sequence[Chance], generator: np.random.Generator
 ) -> Finding:
-    """Hold one insight against the truth on the sources it speaks of."""
+    """Compare one insight with the truth on the sources it is about."""
     truth = trial.truths[insight.classifier]
     spoken_of = members(insight, trial.changes)
     drop = true_drop(by_source((one.source, one.true(truth)) for one in spoken_of), generator)
@@ -139,7 +139,7 @@ def recall_when_permuted(
     generator: np.random.Generator,
     draws: int = PERMUTATIONS,
 ) -> Estimate:
-    """Recall after the insights' classes were exchanged, none keeping its own."""
+    """Recall after the insights' classes were exchanged, so that none keeps its own."""
     said = {trial.seed: _said(trial.insights) for trial in trials}
     found = []
     for _ in range(draws if planted else 0):

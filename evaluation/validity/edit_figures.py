@@ -1,4 +1,4 @@
-"""Edits judged by the oracle: by type, seen and withheld apart, and the gate that keeps some of them."""
+"""Edits judged by the oracle: by type, by seen or withheld combinations, and before and after the gate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .truth import Truth
 def edit_figures(
     planned: Sequence[Item], judgements: Mapping[str, Judgement], generator: np.random.Generator
 ) -> EditFigures:
-    """Figures of some planned edits; what never became an image counts as planned and not kept."""
+    """Figures of some planned edits; an edit that never became an image counts as planned and not kept."""
     ended = [item for item in planned if item.state in ("done", "filtered")]
     made = [judgements[item.id] for item in ended if item.id in judgements]
 
@@ -61,7 +61,7 @@ def by_novelty(
     scenes: Mapping[str, Scene],
     generator: np.random.Generator,
 ) -> dict[str, EditFigures]:
-    """Figures of made edits between combinations the generating models saw in training, and of the rest."""
+    """Figures of made edits between combinations the generating models saw in training, and of others."""
     made = [item for item in items if item.kind == "edit" and item.id in judgements]
     withheld = [_touches_withheld(item, scenes[item.source_image]) for item in made]
     return {
@@ -110,8 +110,8 @@ def selection(
 ) -> dict[str, Selection]:
     """True drops before and after the gate: whether it keeps harmless edits rather than harmful ones.
 
-    ``unmade`` counts planned edits that never became an image or asked for something else than one
-    attribute, so that they have no true drop.
+    ``unmade`` counts planned edits without a true drop: they never became an image, or did not ask for
+    exactly one attribute.
     """
     true = over_models(truths)
     found: dict[str, Selection] = {}
@@ -132,7 +132,7 @@ def drops_apart(
     truths: Mapping[str, Truth],
     generator: np.random.Generator,
 ) -> dict[str, Apart]:
-    """Estimated and true drops of kept edits, averaged over classifiers, seen and withheld apart."""
+    """Estimated and true drops of kept edits, averaged over classifiers: seen and withheld combinations."""
     true = over_models(truths)
 
     def estimated(change: Change) -> float:

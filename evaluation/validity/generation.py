@@ -29,7 +29,7 @@ Draw = Callable[[GenerateRequest], Images]
 """The editor's text-to-image: one image a prompt and seed."""
 
 AT_ONCE = 2
-"""Requests at a time: the editor runs on two cores."""
+"""Concurrent requests: the editor runs on two cores."""
 
 IMAGES = 20
 STEPS = 8
@@ -40,8 +40,8 @@ GUIDANCE = 2.0
 def prompt_of(object_class: str, attribute: str, value: str) -> str:
     """The caption that names a class, one value of an attribute, and nothing else.
 
-    Values that captions do not spell out (a clear day, nobody beside it, plain) give the class's own
-    caption, a photo.
+    Values that captions do not mention (clear weather, no companion, plain) give the class's own caption,
+    a photo.
     """
     subject = phrase("kind", value if attribute == "kind" else "plain", object_class)
     if attribute == "colour":
@@ -66,7 +66,7 @@ def prompts_of(rows: Iterable[Row]) -> list[str]:
 
 
 def request_of(prompt: str) -> GenerateRequest:
-    """``IMAGES`` images of a prompt; no two prompts share a noise."""
+    """``IMAGES`` images of a prompt; no two prompts share their noise."""
     seeds = [int(cache_key(prompt=prompt, number=number)[:15], 16) for number in range(IMAGES)]
     items = [GenerateItem(prompt=prompt, seed=seed) for seed in seeds]
     return GenerateRequest(items=items, steps=STEPS, guidance=GUIDANCE)
@@ -84,13 +84,13 @@ def images_of(prompts: Sequence[str], folder: Path, draw: Draw) -> dict[str, Ima
     try:
         made = list(tqdm(pool.map(one, prompts), total=len(prompts), desc="class names"))
     finally:
-        # What is being drawn is kept; what was not begun is left to the next attempt.
+        # Images being drawn are finished and kept; those not started are left to the next attempt.
         pool.shutdown(cancel_futures=True)
     return dict(zip(prompts, made, strict=True))
 
 
 def drawn_by(entrants: Sequence[Contestant], images: Mapping[str, Images], folder: Path) -> Drawn:
-    """What each classifier makes of the images; kept in ``folder``."""
+    """Each classifier's answers to the images; kept in ``folder``."""
     prompts = sorted(images)
     if not prompts:
         return {one.spec: {} for one in entrants}

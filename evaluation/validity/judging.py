@@ -1,4 +1,4 @@
-"""What the oracle sees in generated images, held against what their captions asked for."""
+"""What the oracle sees in generated images, compared with what their captions asked for."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Judgement:
 
     @property
     def good(self) -> bool:
-        """The counterfactual that was asked for: right change, nothing else changed, class kept."""
+        """Whether it is the requested counterfactual: right change, nothing else changed, class kept."""
         return self.success and self.fidelity and self.label
 
 
@@ -55,7 +55,7 @@ def changed_attributes(caption: str, edited: str) -> dict[str, str]:
 
 
 class EditVerdict(NamedTuple):
-    """The right change, nothing else changed, class kept."""
+    """Whether the change is right, nothing else changed, and the class is kept."""
 
     success: bool
     fidelity: bool
@@ -63,7 +63,7 @@ class EditVerdict(NamedTuple):
 
 
 def verdict(caption: str, edited: str, truth: Mapping[str, str], seen: Seen) -> EditVerdict:
-    """Hold what was seen in an image against its captions and the ``truth`` about its source."""
+    """Compare what was seen in an image with its captions and the ``truth`` about its source."""
     changes = changed_attributes(caption, edited)
     others = {name: value for name, value in truth.items() if name not in changes}
     return EditVerdict(
@@ -74,7 +74,7 @@ def verdict(caption: str, edited: str, truth: Mapping[str, str], seen: Seen) -> 
 
 
 def judge(item: Item, scene: Scene, seen: Seen) -> Judgement:
-    """Hold what was seen in an image against what it was to show."""
+    """Compare what was seen in an image with what it should show."""
     assert item.result is not None
     caption, edited = item.result.caption, item.result.edited_caption or item.result.caption
     return Judgement(

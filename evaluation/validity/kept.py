@@ -1,4 +1,4 @@
-"""Finished pieces on disk: made once, read ever after."""
+"""Finished pieces on disk: each is made once and read afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ S = TypeVar("S", bound=np.generic)
 
 
 def kept(path: Path, kind: TypeAdapter[T], make: Callable[[], T]) -> T:
-    """Read a piece, or make it and keep it; what is half written is never read."""
+    """Read a piece, or make it and keep it; a half-written piece is never read."""
     if path.exists():
         return kind.validate_json(path.read_bytes())
     made = make()

@@ -68,7 +68,7 @@ def finished_run(state: Path, preset: str, seed: int) -> Path:
 
 
 def export(given: argparse.Namespace) -> None:
-    """Choose images; write them with what was asked, and sheets and a table that show only them."""
+    """Choose images; write them with what was asked, and sheets and a table that do not show it."""
     run = finished_run(given.state, given.preset, given.seed)
     items = FINISHED.validate_json((run / TESTED).read_bytes()).items
     scenes = SEEN.validate_json((run / SOURCES).read_bytes())

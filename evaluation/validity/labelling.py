@@ -23,8 +23,8 @@ _CAPTION = 16
 def chosen(items: Sequence[Item], count: int, generator: np.random.Generator) -> list[Item]:
     """``count`` edits that became images, in shuffled order: as many of each type, half of them dropped.
 
-    Where the gate dropped fewer of a type, kept ones fill up, and the other way round. No image
-    comes twice.
+    Where the gate dropped too few of a type, kept ones take their place, and the other way round. No
+    image occurs twice.
     """
     found: dict[str, Item] = {}
     for name, share in zip(EDIT_TYPES, _shares(count, len(EDIT_TYPES)), strict=True):
@@ -50,7 +50,7 @@ def _half_kept(items: Sequence[Item], count: int, generator: np.random.Generator
 
 
 def asked_of(item: Item, scene: Mapping[str, str]) -> Asked:
-    """What an edit was to show; ``scene`` is the truth about its source."""
+    """What an edit should show; ``scene`` is the truth about its source."""
     assert item.result is not None
     assert item.edit_type is not None
     return Asked(
@@ -87,7 +87,7 @@ def _sheet(images: Images, first: int) -> Image.Image:
 
 
 def blank_table(count: int) -> str:
-    """A table to fill in by number: what may be written, a header, a line an image."""
+    """A table to fill in by number: the allowed values, a header, and one line an image."""
     allowed = [f"# {name}: {' '.join([*VALUES[name], UNCLEAR])}" for name in ATTRIBUTES]
     lines = (f"{number}{',' * len(ATTRIBUTES)}" for number in range(1, count + 1))
     return "\n".join([*allowed, ",".join(["number", *ATTRIBUTES]), *lines]) + "\n"

@@ -1,7 +1,7 @@
 """Edited images labelled by eye: what was asked of them, what a person sees, and the images themselves.
 
-Three files lie in a folder, images in one order in all of them: `images.png` (ten images a row),
-`edited.json` (image to attribute to value, by eye) and `asked.json` (what the edit was to show).
+A folder holds three files, with images in the same order: `images.png` (ten images a row), `edited.json`
+(image to attribute to value, by eye) and `asked.json` (what each edit should show).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .truth import Images
 LABELS = Path(__file__).resolve().parent.parent / "labels"
 SHEET, ASKED, IMAGES = "edited.json", "asked.json", "images.png"
 UNCLEAR = "unclear"
-"""What a person writes who cannot tell: counted as no value at all."""
+"""What a person writes who cannot tell the value; it does not count as a value."""
 
 A_ROW = 10
 _TILE = (IMAGE_SIDE, IMAGE_SIDE, 3)
@@ -40,7 +40,7 @@ _SHEET = TypeAdapter(Sheet)
 
 
 class Asked(BaseModel):
-    """What an edited image was to show; its name is the SHA-256 of its bytes in the store."""
+    """What an edited image should show; its name is the SHA-256 of its bytes in the store."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -72,7 +72,7 @@ def write_labels(folder: Path, asked: Sequence[Asked], images: Images) -> None:
     """Write the images, what was asked of them, and a sheet without labels.
 
     Raises:
-        FileExistsError: there is a sheet already; somebody's labels may be on it.
+        FileExistsError: there is a sheet already, and it may hold labels.
     """
     if (folder / SHEET).exists():
         raise FileExistsError(f"{str(folder / SHEET)!r} exists: remove it if its labels are not wanted")
@@ -84,10 +84,10 @@ def write_labels(folder: Path, asked: Sequence[Asked], images: Images) -> None:
 
 
 def enter(table: Path, folder: Path = LABELS) -> None:
-    """Put a filled-in table, a line an image by number, onto the sheet.
+    """Copy a filled-in table, one line an image by number, into the sheet.
 
     Raises:
-        ValueError: a line has another number than the images of the folder, or is missing.
+        ValueError: the lines' numbers are not those of the folder's images.
     """
     lines = [line for line in table.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     rows = {row["number"]: row for row in csv.DictReader(lines)}
@@ -102,10 +102,10 @@ def enter(table: Path, folder: Path = LABELS) -> None:
 
 
 def read_labels(folder: Path = LABELS) -> list[Labelled]:
-    """The labelled images of a folder; none where there is no sheet, or nothing on it yet.
+    """The labelled images of a folder; none where there is no sheet, or it is still blank.
 
     Raises:
-        ValueError: an image is not the one that is named, or has no usable label.
+        ValueError: an image does not match its digest, or has no usable label.
     """
     if not (folder / SHEET).exists():
         return []
@@ -115,7 +115,7 @@ def read_labels(folder: Path = LABELS) -> list[Labelled]:
         return []
     grid = np.asarray(Image.open(folder / IMAGES).convert("RGB"))
     tiles = grid.reshape(-1, IMAGE_SIDE, A_ROW, IMAGE_SIDE, 3).swapaxes(1, 2).reshape(-1, *_TILE)
-    # The last row is filled up with nothing.
+    # The last row is padded.
     pairs = zip(asked, tiles[: len(asked)], strict=True)
     return [_labelled(number, one, tile, sheet) for number, (one, tile) in enumerate(pairs, 1)]
 

@@ -14,7 +14,7 @@ from faultline_miniature.world.wording import SPECIAL_MARKS, WORDS
 from .changes import Change
 
 UNSPOKEN: Mapping[str, str] = MappingProxyType({"companion": "none", "weather": "clear", "kind": "plain"})
-"""Values that captions do not spell out: silence about such an attribute means them."""
+"""Values that captions do not mention: a caption silent about such an attribute means this value."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Meaning:
         return same == (bug.object_class, bug.edit_type, bug.attribute) and value == bug.value
 
     def covers(self, change: Change) -> bool:
-        """Whether an edit is one of those the words speak of."""
+        """Whether the words describe an edit."""
         same = (self.object_class, self.edit_type, self.attribute)
         return (
             same == (change.object_class, change.edit_type, change.attribute)
@@ -46,8 +46,8 @@ class Meaning:
         )
 
 
-def told(words: str, object_class: str) -> dict[str, str]:
-    """Attribute values that words name, as they would in a caption of the class."""
+def named_values(words: str, object_class: str) -> dict[str, str]:
+    """Attribute values that the words name in a caption of the class."""
     spoken = tokens(words)
     found = dict(WORDS[word] for word in spoken if word in WORDS)
     if SPECIAL_MARKS.get(object_class) in spoken:
@@ -57,7 +57,7 @@ def told(words: str, object_class: str) -> dict[str, str]:
 
 def meanings(insight: Insight) -> list[Meaning]:
     """What an insight says, one meaning for each attribute of its type that its words name."""
-    removed, added = (told(words, insight.object_class) for words in (insight.removed, insight.added))
+    removed, added = (named_values(words, insight.object_class) for words in (insight.removed, insight.added))
     named = [name for name in EDIT_TYPES.get(insight.edit_type, ()) if name in removed or name in added]
     return [
         Meaning(
@@ -72,9 +72,9 @@ def meanings(insight: Insight) -> list[Meaning]:
 
 
 def members(insight: Insight, changes: Iterable[Change]) -> list[Change]:
-    """Kept edits that an insight speaks of: by its words, or all of its class and type without words.
+    """Kept edits that an insight is about: by its words, or all of its class and type if it has none.
 
-    A cluster of like changes lists its edits: its words are those of the one in its middle.
+    A cluster of similar changes lists its edits: its words are those of its central edit.
     """
     if insight.cluster_items:
         listed = set(insight.cluster_items)

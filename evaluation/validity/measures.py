@@ -28,7 +28,7 @@ def share(hits: Sequence[bool]) -> Estimate:
 
 
 def clustered_share(pairs: Iterable[tuple[str, bool]], generator: np.random.Generator) -> Estimate:
-    """A share of trials from (cluster, hit) of each, clusters resampled: trials of one may agree."""
+    """A share of trials, each (cluster, hit); clusters are resampled, as trials of one cluster may agree."""
     counts: dict[str, tuple[int, int]] = {}
     for cluster, hit in pairs:
         hits, n = counts.get(cluster, (0, 0))
@@ -45,7 +45,7 @@ def spearman(first: Floats, second: Floats) -> float | None:
 
 
 def slope(predicted: Floats, true: Floats) -> float | None:
-    """Least-squares slope of truth on prediction: 1 is calibrated, below 1 predictions are too wild."""
+    """Least-squares slope of truth on prediction: 1 is calibrated; below 1, predictions spread too widely."""
     if len(predicted) < 3 or np.ptp(predicted) == 0:
         return None
     return float(np.polyfit(predicted, true, 1)[0])
@@ -56,8 +56,8 @@ def resampled(
 ) -> Estimate:
     """A statistic of all rows with a percentile interval over clusters drawn with replacement; n counts rows.
 
-    Rows of one cluster stand or fall together. Where most draws leave the statistic undetermined,
-    it is reported as unknown.
+    Rows of one cluster are drawn together. Where the statistic is undetermined in most draws, it is
+    reported as unknown.
     """
     whole = statistic(np.arange(len(clusters)))
     if whole is None:

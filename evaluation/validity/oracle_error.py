@@ -18,13 +18,13 @@ from .report import CorrectedFigures
 MEASURES = EditVerdict._fields
 _TAILS = (0.025, 0.975)
 _LEAST_INFORMATION = 0.1
-"""Sensitivity and specificity that add up to hardly more than 1 say nothing: such a draw is left out."""
+"""A draw whose sensitivity and specificity add up to hardly more than 1 says nothing, and is left out."""
 
 
 def accuracy(pairs: Iterable[tuple[Seen, Mapping[str, str]]]) -> dict[str, Estimate]:
     """Share of right answers by attribute and for all at once, from (seen, true) of each image.
 
-    Where a person could not tell, the attribute does not count, and the image not for ``all``.
+    Where a person could not tell, the attribute does not count, and the image does not count for ``all``.
     """
     listed = list(pairs)
     found = {
@@ -41,8 +41,8 @@ def accuracy(pairs: Iterable[tuple[Seen, Mapping[str, str]]]) -> dict[str, Estim
 class ErrorRates:
     """How the oracle's verdict on one measure compares with that of the labels.
 
-    ``hits`` of ``true`` images that are right the oracle calls right, ``rejections`` of ``false``
-    images that are not, it does not.
+    Of the ``true`` images labelled right, the oracle calls ``hits`` right; of the ``false`` images
+    labelled wrong, it calls ``rejections`` wrong.
     """
 
     hits: int

@@ -1,4 +1,4 @@
-"""What to validate: seeds, sources, preset, classifiers, and what names each piece on disk."""
+"""What to validate: seeds, sources, preset and classifiers, and the key of each piece on disk."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from .sources import Habits, distribution_of, image_of, scenes_of
 from .truth import LEAST_SOURCES
 
 ABOUT, SOURCES, TESTED = "test.key", "sources.json", "tested.json"
-"""In the folder of a run: what was asked, of which scenes, and what came of it once it has finished."""
+"""The files in a run's folder: its question, its scenes, and its result once it has finished."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """The arguments of a validation; ``state`` is the folder that keeps its pieces.
 
-    ``least`` is how many sources a cell needs; ``again`` takes the newest finished runs of these sources,
-    preset and classifiers, whatever the suite has become since.
+    ``least`` is how many sources a cell needs; ``again`` uses the newest finished runs of these sources,
+    preset and classifiers, even if the suite has changed since.
     """
 
     state: Path
@@ -50,7 +50,7 @@ class Order:
     @property
     def models(self) -> Path:
         """The folder that the services find further classifiers in."""
-        # A rehearsal's classifiers must never pass for trained ones.
+        # A rehearsal's classifiers must never be taken for trained ones.
         made = "smoke" if self.smoke else f"{roster.STEPS}-steps"
         return self.classifiers or self.state / f"classifiers-{made}"
 
@@ -61,7 +61,7 @@ class Order:
 
 
 def contestants(order: Order) -> list[Contestant]:
-    """The suite's classifiers, zero-shot ones too, and further ones, trained where they are not there yet."""
+    """The suite's classifiers, zero-shot ones included, and further ones, which are trained if missing."""
     suite = [*roster.suite_classifiers(), *roster.zero_shot_classifiers()]
     if order.classifiers is not None:
         return [*suite, *roster.found_in(order.classifiers, order.bugs)]
@@ -72,18 +72,18 @@ def contestants(order: Order) -> list[Contestant]:
 
 
 def generator(figure: str) -> np.random.Generator:
-    """A generator of each figure's own: one figure more changes none of the others."""
+    """Return the figure's own generator, so that a new figure changes none of the others."""
     return np.random.default_rng(int(cache_key(figure=figure)[:16], 16))
 
 
 def scenes_key(scenes: Sequence[Scene]) -> str:
-    """What names sources: every scene, and the image of one, so that another renderer is another key."""
-    told = [scene.attributes() | {"nuisance": str(scene.nuisance)} for scene in scenes]
-    return cache_key(scenes=told, image=image_of(scenes[0]))[:16]
+    """The key of sources: every scene, and the image of one, so that another renderer gives another key."""
+    described = [scene.attributes() | {"nuisance": str(scene.nuisance)} for scene in scenes]
+    return cache_key(scenes=described, image=image_of(scenes[0]))[:16]
 
 
 def question_key(order: Order, scenes: Sequence[Scene], entrants: Iterable[Contestant]) -> str:
-    """What names the question of a stress test, whatever the suite that answers it."""
+    """The key of a stress test's question, independent of the suite that answers it."""
     return cache_key(
         scenes=scenes_key(scenes),
         preset=order.preset,
@@ -93,7 +93,7 @@ def question_key(order: Order, scenes: Sequence[Scene], entrants: Iterable[Conte
 
 
 def run_key(order: Order, scenes: Sequence[Scene], entrants: Iterable[Contestant]) -> str:
-    """What names a stress test: all that its figures depend on."""
+    """The key of a stress test: everything its figures depend on."""
     return cache_key(
         question=question_key(order, scenes, entrants),
         suite=load_suite(SUITE),
@@ -117,7 +117,7 @@ def newest_run(order: Order, seed: int, scenes: Sequence[Scene], entrants: Itera
 
 
 def analysis_key() -> str:
-    """What names the code that makes a summary of finished items: all of core and gateway."""
+    """The key of the code that makes a summary of finished items: all of core and gateway."""
     folders = [Path(package.__file__ or "").parent for package in (faultline_core, faultline_gateway)]
     code = {
         str(path.relative_to(folder.parent)): hashlib.sha256(path.read_bytes()).hexdigest()

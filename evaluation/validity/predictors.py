@@ -1,4 +1,4 @@
-"""What each contestant makes of images in this process, as the services would."""
+"""Each contestant's predictions for images, computed in this process as the services would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the reconstruction alone does: to predictions, and to what the oracle sees."""
+"""The effect of reconstruction alone on predictions and on what the oracle sees."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Outcome = tuple[str, bool, bool]
 
 
 def outcomes(items: Iterable[Item], classifier: str) -> list[Outcome]:
-    """What one classifier says of each reconstruction and its original."""
+    """One classifier's answers to each reconstruction and its original."""
     found = []
     for item in items:
         if item.kind == "reconstruction" and item.state == "done" and item.result is not None:

@@ -1,4 +1,4 @@
-"""`results/validity.json`: every figure with its interval and n, and what each was to reach."""
+"""`results/validity.json`: every figure with its interval and n, and the targets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Verdict = Literal["true", "false-alarm", "undecided"]
 
 
 class Part(BaseModel):
-    """A frozen part of the report that refuses what it does not know."""
+    """A frozen part of the report that refuses unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,7 +33,7 @@ class BugReport(Part):
 
 
 class Finding(Part):
-    """A significant insight beside rendered truth on the sources it speaks of.
+    """A significant insight compared with rendered truth on the sources it is about.
 
     ``false-alarm``: the true drop's upper bound is below 0.05. ``true``: it names a planted bug, or the
     lower bound is above 0.05.
@@ -79,9 +79,9 @@ class Margin(Part):
 
 
 class Agreement(Part):
-    """Estimated against true drops over cells; intervals resample classifiers, their cells together.
+    """Estimated and true drops over cells; intervals resample classifiers, each with all its cells.
 
-    ``margin`` is the tool's over a baseline: its own agreement has none.
+    ``margin`` is the tool's over a baseline; the tool's own agreement has none.
     """
 
     absent: None = None
@@ -94,7 +94,7 @@ class Agreement(Part):
 
 
 class Absent(Part):
-    """A baseline that the run does not hold, and why."""
+    """A baseline that was not run, and why."""
 
     absent: str
 
@@ -103,7 +103,7 @@ Compared = Annotated[Agreement | Absent, Field(union_mode="smart")]
 
 
 class EditFigures(Part):
-    """Edits of one kind judged by the oracle: those kept, and beside them all that were made."""
+    """Edits of one kind judged by the oracle: the kept ones, and all that were made."""
 
     kept: Estimate
     success: Estimate
@@ -116,7 +116,7 @@ class EditFigures(Part):
 
 
 class CorrectedFigures(Part):
-    """Figures of edits corrected for the oracle's error, kept ones and beside them all that were made."""
+    """Figures of edits corrected for the oracle's error: of kept edits, and of all that were made."""
 
     success: Estimate
     fidelity: Estimate
@@ -139,7 +139,7 @@ class OracleAccuracy(Part):
 
 
 class FilterFigures(Part):
-    """A filter against its judge: how many that it passes are good, how many good ones it passes."""
+    """A filter compared with its judge: how many that it passes are good, how many good ones it passes."""
 
     precision: Estimate
     recall: Estimate
@@ -162,7 +162,7 @@ class Apart(Part):
 
 
 class Reconstruction(Part):
-    """Predictions that a reconstruction changes between right and wrong, either way, and in balance."""
+    """Predictions that a reconstruction changes between right and wrong: in either direction, and net."""
 
     changed: Estimate
     net: Estimate
@@ -171,7 +171,7 @@ class Reconstruction(Part):
 
 
 class Aim(Part):
-    """What a figure was to reach, what it reached, and whether it did; None where it is unknown."""
+    """A figure's target, its value, and whether the target was reached; None where that is unknown."""
 
     name: str
     aim: str
@@ -220,7 +220,7 @@ class PresetReport(Part):
 
 
 class SimulatedFigures(Part):
-    """What the tool's statistics do on sources made by chance, whose truth is known."""
+    """The tool's statistics on simulated sources whose truth is known."""
 
     coverage: dict[str, Estimate]
     false_alarm: Estimate
@@ -239,7 +239,7 @@ class Simulation(Part):
 
 
 class Validity(Part):
-    """The report, by preset, and beside it the simulation with what it was to reach."""
+    """The report by preset, and the simulation with its targets."""
 
     presets: dict[str, PresetReport]
     simulation: Simulation | None = None

@@ -1,4 +1,4 @@
-"""Who is tested: the suite's classifiers and further ones, each with the bugs it was taught."""
+"""The classifiers under test: the suite's and further ones, each with the bugs it was taught."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ TRAINING_SEEDS = 3
 CONTROL_SEEDS = 5
 STEPS = 150
 """A third of the suite's training. Without bugs both lengths are right in .998 or more, but after the long
-one p(true class) is .9994 and most true drops are below .001: an order of cells no image could show."""
+one p(true class) is .9994 and most true drops are below .001: an order of cells that no image could show."""
 _FIRST_SEED = 100
-"""The suite's own trainings take the seeds below."""
+"""The suite's own trainings use the seeds below this one."""
 _DONE = "figures.json"
 _TAUGHT = "taught.json"
 _NAME = re.compile(r"(?P<file>.+)-seed(?P<seed>\d+)")
@@ -48,7 +48,7 @@ class Training:
         return finished and taught.read_bytes() == self.bugs.read_bytes()
 
     def run(self, work: Path, *, smoke: bool = False) -> None:
-        """Train it, going on from its checkpoint."""
+        """Train it, resuming from its checkpoint."""
         given = ["--bugs", self.bugs, "--seed", self.seed, "--out", self.folder, "--work", work]
         given += ["--steps", STEPS]
         train([str(argument) for argument in given] + (["--smoke"] if smoke else []))
@@ -73,7 +73,7 @@ def zero_shot_classifiers() -> list[Contestant]:
 
 
 def trainings(files: Sequence[Path], folder: Path) -> list[Training]:
-    """Each bug file at three seeds, one that plants nothing at five; every training has a seed of its own."""
+    """Each bug file at three seeds, a file without bugs at five; every training has its own seed."""
     found: list[Training] = []
     for file in sorted(files):
         first = _first_seed(file)
@@ -85,14 +85,14 @@ def trainings(files: Sequence[Path], folder: Path) -> list[Training]:
 
 
 def _first_seed(file: Path) -> int:
-    # A committed file keeps its seeds, whichever others are trained beside it.
+    # A committed file keeps its seeds, whichever others are trained as well.
     committed = [path.stem for path in sorted(BUG_FILES.glob("*.json"))]
     number = committed.index(file.stem) if file.stem in committed else len(committed)
     return _FIRST_SEED + 10 * number
 
 
 def train_missing(wanted: Iterable[Training], work: Path, *, smoke: bool = False) -> None:
-    """Train what is not there yet, one after the other."""
+    """Train the missing classifiers, one after another."""
     for training in wanted:
         if not training.is_done:
             training.run(work, smoke=smoke)
@@ -107,7 +107,7 @@ def found_in(folder: Path, bugs: Path | None) -> list[Contestant]:
     """A folder's classifiers: all with the bugs of one file, or each with those of the file it is named for.
 
     Raises:
-        ValueError: there is none, or nobody says what one of them was taught.
+        ValueError: there is none, or no file says what one of them was taught.
     """
     folders = sorted(path.parent for path in folder.glob(f"*/{WEIGHTS}"))
     if not folders:

@@ -1,4 +1,4 @@
-"""Runs through the SDK, taken up again where they were left: a stress test of all classifiers and others."""
+"""Runs through the SDK, which resume where they stopped: a stress test of all classifiers, and others."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ R = TypeVar("R", bound=AnyRun)
 
 @dataclass(frozen=True)
 class Finished:
-    """What a stress test came to."""
+    """The result of a stress test."""
 
     run_id: str
     items: list[Item]
 
 
 DATASET = "validity-"
-"""How the names of datasets begin that validations upload."""
+"""The prefix of the names of datasets that validations upload."""
 
 FINISHED = TypeAdapter(Finished)
 SUMMARY = TypeAdapter(StressTestSummary)
@@ -49,15 +49,15 @@ def watched(run: R) -> R:
 
 
 def take_up(runs: RunResource[R], run_id: str) -> R:
-    """A run begun earlier; a failed or cancelled one is resumed."""
+    """Return a run started earlier; a failed or cancelled one is resumed."""
     run = runs.get(run_id)
     return run.resume() if run.run.state in ("failed", "cancelled") else run
 
 
 def rest_others(runs: RunResource[Any], run_id: str) -> None:
-    """Cancel runs of a kind that earlier validations left under way: they would share the machine.
+    """Cancel runs of a kind that earlier validations left open: they would share the machine.
 
-    What they finished is kept, and the validation that began one takes it up again.
+    Their finished items are kept, and the validation that started one resumes it.
     """
     for other in runs.list():
         waits = other.state in ("queued", "in_progress")
@@ -68,7 +68,7 @@ def rest_others(runs: RunResource[Any], run_id: str) -> None:
 def start(
     client: Client, dataset: str, specs: Sequence[str], *, preset: str, edits: int, seed: int, key: str
 ) -> StressTest:
-    """Begin a run; asked twice under one ``key`` it is begun once."""
+    """Start a run; a repeated call under one ``key`` starts it once."""
     return client.stress_tests.create(
         dataset=dataset,
         classifiers=specs,
@@ -82,5 +82,5 @@ def start(
 
 
 def collected(run: StressTest) -> Finished:
-    """All items by cursor."""
+    """Collect all items by cursor."""
     return Finished(run.id, list(tqdm(run.items(), total=run.run.request_counts.total, desc="collect")))

@@ -1,7 +1,7 @@
 """The text filter as it is served, asked about what the served perturber proposes.
 
 A run names why a slot stayed empty, but not each proposal that was dropped: proposals are therefore drawn
-here anew, for the run's own captions, and judged by the core's own functions and the suite's thresholds.
+again here, for the run's own captions, and judged by the core's own functions and the suite's thresholds.
 """
 
 from __future__ import annotations

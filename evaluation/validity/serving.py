@@ -1,4 +1,4 @@
-"""The gateway that a validation asks, of a stack of its own or running already, and that stack's services."""
+"""The gateway that a validation uses, its own or one that is already running, and the services behind it."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from faultline_gateway.settings import GatewaySettings, settings_from
 from .truth import Images
 
 STACK = "stack"
-"""Where a validation's own stack keeps its state, below the validation's."""
+"""The state folder of a validation's own stack, below the validation's."""
 MODELS_FOLDER = "FAULTLINE_SERVICES_MODELS_FOLDER"
 PORT = 8180
-"""Beside a stack of `make up`, not on it; the services take the port after it."""
+"""Another port than that of `make up`, so that both can run; the services take the next one."""
 
 
 @dataclass(frozen=True)
 class ModelsStack(Stack):
-    """A stack whose services find further classifiers in a folder."""
+    """A stack whose services load further classifiers from a folder."""
 
     models: Path = Path()
 
     def environment(self) -> dict[str, str]:
-        """What every process of the stack is told."""
+        """The environment variables of every process of the stack."""
         return super().environment() | {MODELS_FOLDER: str(self.models.absolute())}
 
 
 class Service:
-    """A gateway to ask, started when it is first needed and stopped at the end."""
+    """A gateway, started when it is first needed and stopped at the end."""
 
     def __init__(self, state: Path, models: Path, url: str | None = None, port: int = PORT) -> None:
         self._stack = ModelsStack(state=state, port=port, services_port=port + 1, models=models)
@@ -54,7 +54,7 @@ class Service:
         """A client of a gateway that answers.
 
         Raises:
-            SystemExit: somebody else's gateway answers on the port.
+            SystemExit: another gateway answers on the port.
         """
         if self._client is None:
             if self._url is None:
@@ -66,14 +66,14 @@ class Service:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the stack is our own: behind another's gateway there is no editor for us to draw with."""
+        """Whether the validation started the stack: it cannot reach the editor behind another gateway."""
         return self._url is None
 
     def draw(self, request: GenerateRequest) -> Images:
         """Images of the editor's text-to-image, uint8 [N, H, W, 3], in the request's order.
 
         Raises:
-            FaultlineError: what the editor says of the request or of one of its prompts.
+            FaultlineError: the editor refuses the request or one of its prompts.
         """
         self.client()
         settings = settings_from(self._stack.environment())
@@ -82,12 +82,12 @@ class Service:
         return np.stack([decode_image(store.get(one.unwrap().image)) for one in answer.outcomes])
 
     def features(self, images: Sequence[BlobRef]) -> NDArray[np.float64]:
-        """CLIP's features (n, d) of images that the stack has stored, by its scorer."""
+        """CLIP features (n, d) of images that the stack has stored, from its scorer."""
         self.client()
         return asyncio.run(_embedded(settings_from(self._stack.environment()), images))
 
     def close(self) -> None:
-        """Stop the stack, also what a killed attempt of this validation had started."""
+        """Stop the stack, including processes left by a killed attempt of this validation."""
         if self._client is None:
             self._stack.stop_started()
             return
@@ -113,7 +113,7 @@ async def _embedded(settings: GatewaySettings, images: Sequence[BlobRef]) -> NDA
 
 @contextmanager
 def serving(state: Path, models: Path, url: str | None = None, port: int = PORT) -> Iterator[Service]:
-    """A service for the time of a validation; with a ``url`` one that runs already."""
+    """Yield a service for the time of a validation; with a ``url``, one that is already running."""
     service = Service(state, models, url, port)
     with ended_by_signals():
         try:

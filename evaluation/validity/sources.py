@@ -1,4 +1,4 @@
-"""The images that are tested on: validation scenes, a stretch of their own for each seed."""
+"""The images that classifiers are tested on: validation scenes, a separate stretch for each seed."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from faultline_miniature.world.seeds import VALIDATION, balanced_scenes
 
 STRETCH = 100_000
 FIRST = 1_000_000
-"""Indices below are for the figures of single models and for looking by hand."""
+"""Indices below this one are for the figures of single models and for inspection by hand."""
 
 Habits = Literal["as-trained", "dataset"]
-"""Whether classes show what leaning classifiers saw of them, or show every value alike."""
+"""Whether a class mostly shows the value it was trained on with a bug, or all values equally often."""
 
 _BATCH = 32
 
 
 def distribution_of(habits: Habits, bugs: Iterable[Bug]) -> Distribution:
-    """What the sources look like.
+    """The distribution that sources are drawn from.
 
     ``as-trained``: as a user's own test set resembles the training set, each class mostly shows the value
-    that some classifier leans on, so that a lean does not show before something is changed.
+    that some classifier leans on, so that the bug stays hidden until something is changed.
 
     Raises:
-        ValueError: two bugs want the same class to show different values.
+        ValueError: two bugs need the same class to show different values.
     """
     return DATASET if habits == "dataset" else as_trained(bugs)
 
 
 def scenes_of(seed: int, count: int, distribution: Distribution) -> list[Scene]:
-    """``count`` validation scenes, as many of each class, from the seed's own stretch.
+    """``count`` validation scenes, equally many of each class, from the seed's own stretch.
 
     Raises:
         ValueError: ``count`` is no multiple of the number of classes, or the seed has no stretch.
@@ -62,7 +62,7 @@ def _object_class(scene: Scene) -> str:
 def upload(
     client: Client, name: str, scenes: Sequence[Scene], label_of: Callable[[Scene], str] = _object_class
 ) -> None:
-    """Make the dataset of ``scenes`` and add them under their labels; doing so again changes nothing."""
+    """Create the dataset of ``scenes`` with their labels; repeating this changes nothing."""
     client.datasets.create(name=name)
     for start in tqdm(range(0, len(scenes), _BATCH), desc="upload"):
         batch = scenes[start : start + _BATCH]

@@ -1,4 +1,4 @@
-"""The text filter against the grammar: which proposed edits it should pass, and which it passes."""
+"""The text filter compared with the grammar: which proposed edits it should pass, and which it passes."""
 
 from __future__ import annotations
 

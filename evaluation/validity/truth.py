@@ -1,4 +1,4 @@
-"""Rendered truth: p(true class) of every source with exactly one attribute changed, every nuisance kept."""
+"""Rendered truth: p(true class) of every source with exactly one attribute changed and the same nuisances."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def true_class_table(scenes: Sequence[Scene], images: Images, predict: Predict) 
 
 @dataclass(frozen=True)
 class Truth:
-    """What one classifier makes of renderings: ``table`` [sources, columns] of p(true class)."""
+    """One classifier's answers to renderings: ``table`` [sources, columns] of p(true class)."""
 
     scenes: Sequence[Scene]
     table: Floats
@@ -89,9 +89,9 @@ class Truth:
         return self.original(source) - self.p(source, attribute, value)
 
     def bug_drops(self, bug: Bug) -> Floats:
-        """The fall that a bug causes on each source of its class: spared less harmed, one attribute apart.
+        """The drop that a bug causes on each source of its class: unharmed less harmed, one attribute apart.
 
-        All other values of the attribute stand on the other side, each weighing alike.
+        All other values of the attribute form the other side, with equal weights.
         """
         rows = [row for row, scene in enumerate(self.scenes) if scene.object_class == bug.object_class]
         values = VALUES[bug.attribute]

@@ -13,7 +13,7 @@ FILES = {"data/one.png": b"png", CARD: b"# Images\n"}
 
 
 def archive(files: Mapping[str, bytes] = FILES, *links: str) -> bytes:
-    """A tar of these files, and of links by these names to a file outside."""
+    """A tar of these files, and of links with these names to a file outside."""
     held = io.BytesIO()
     with tarfile.open(fileobj=held, mode="w") as tar:
         for name in links:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 Write = Callable[[str], str]
-"""From the text of a module with a function ``predict`` to its spec."""
+"""Maps the text of a module with a function ``predict`` to its spec."""
 
 LIGHT = """
 import numpy
@@ -21,18 +21,18 @@ def predict(images):
     light = images.mean(axis=(1, 2, 3)) / 255.0
     return numpy.stack([1 - light, light], axis=1)
 """
-"""How light an image is."""
+"""The mean lightness of an image."""
 
 _numbers = count()
 
 
 def writing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
-    """Put modules into ``folder``, where Python finds them until the test is over."""
+    """Write modules into ``folder``, which Python searches until the test ends."""
     monkeypatch.syspath_prepend(str(folder))
     names: list[str] = []
 
     def write(text: str) -> str:
-        # A name is imported once a process.
+        # Python imports a name only once per process.
         names.append(f"written_model_{next(_numbers)}")
         (folder / f"{names[-1]}.py").write_text(text, encoding="utf-8")
         return f"py:{names[-1]}:predict"

@@ -33,7 +33,7 @@ URL = "http://127.0.0.1:8080"
 
 
 class SharedStore(FakeStore):
-    """Puts what the fakes draw where the gateway and the worker read it."""
+    """Stores the fakes' images where the gateway and the worker read them."""
 
     def __init__(self, blobs: BlobStore) -> None:
         super().__init__()
@@ -46,13 +46,13 @@ class SharedStore(FakeStore):
 
 
 class FakeHealth:
-    """All services are well, except those named; so are their circuits."""
+    """All services are ready and their circuits closed, except those named."""
 
     def __init__(self) -> None:
         self.down: set[str] = set()
 
     async def services(self) -> list[ServiceState]:
-        """Say how each service is."""
+        """Return the state of each service."""
         circuits = self.circuits()
         return [
             ServiceState(service=name, ready=name not in self.down, circuit=circuits[name])
@@ -60,7 +60,7 @@ class FakeHealth:
         ]
 
     def circuits(self) -> Mapping[str, CircuitState]:
-        """Say whether each service is called."""
+        """Return the circuit state of each service."""
         return {name: "open" if name in self.down else "closed" for name in SERVICE_NAMES}
 
 
@@ -84,14 +84,14 @@ class FakeGateway:
         return added
 
     def source(self, label: str, number: int) -> dict[str, str]:
-        """The upload of an image that the fakes know."""
+        """Return the upload of an image that the fakes know."""
         shown = Shown(label, CAPTION.format(label=label))
         self.world.add(shown, number)
         content = base64.b64encode(image(shown, number)).decode()
         return {"filename": f"{label}-{number}.png", "label": label, "content_base64": content}
 
     def worker(self, services: Services | None = None, **changes: Any) -> Worker:
-        """A worker over the same ledger and store."""
+        """Return a worker over the same ledger and store."""
         planner = Planner(self.ledger, staged_methods(METHODS), lease_seconds=30.0, most_items=1_000_000)
         options: dict[str, Any] = {"concurrency": 2, "lease_seconds": 30.0, "planner": planner} | changes
         return Worker(
@@ -108,7 +108,7 @@ async def fake_gateway(
     suite: Suite | None = None,
     **settings: Any,
 ) -> AsyncIterator[FakeGateway]:
-    """Open a gateway over ``ports`` whose state lies in ``folder``; the ledger's time may be the test's."""
+    """Open a gateway over ``ports`` with its state in ``folder``; the test may set the ledger's clock."""
     store, health = BlobStore(f"memory://{folder}/store"), FakeHealth()
     ledger = new_ledger(folder, clock)
     world = FakeWorld(store=SharedStore(store))

@@ -14,7 +14,7 @@ from faultline_gateway.ledger import Done, Ledger
 
 
 def acknowledge(log: Path, line: str) -> None:
-    """Write down, outside the ledger, what the ledger has promised."""
+    """Log, outside the ledger, what the ledger has promised."""
     handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(handle, f"{line}\n".encode())
@@ -28,7 +28,7 @@ def acknowledged(log: Path) -> list[str]:
 
 
 def work(url: str, store_url: str, run_id: str, log: Path, lease_seconds: float) -> None:
-    """Lease, make, store and record until the run has ended; what is recorded is acknowledged in ``log``."""
+    """Lease, make, store and record until the run has ended; log each recorded result in ``log``."""
     ledger, store = Ledger(url), BlobStore(store_url)
     while ledger.run(run_id).state not in FINAL_RUN_STATES:
         group = ledger.lease_group(f"process-{os.getpid()}", seconds=lease_seconds)
@@ -42,7 +42,7 @@ def work(url: str, store_url: str, run_id: str, log: Path, lease_seconds: float)
 
 
 def submit(url: str, log: Path, runs: int) -> None:
-    """Create runs, each acknowledged in ``log`` once the ledger has it."""
+    """Create runs, and log each in ``log`` once the ledger has it."""
     ledger = Ledger(url)
     for _ in range(runs):
         acknowledge(log, create_run(ledger, sources=2, per_source=4))

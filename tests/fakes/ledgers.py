@@ -32,7 +32,7 @@ def _migrated() -> bytes:
 
 
 def migrated_file(folder: Path) -> str:
-    """The URL of an empty ledger in ``folder``; migrating once for all tests saves most of their time."""
+    """The URL of an empty ledger in ``folder``; migrating once for all tests saves most of the time."""
     (folder / "ledger.db").write_bytes(_migrated())
     return f"sqlite:///{folder / 'ledger.db'}"
 
@@ -44,17 +44,17 @@ def new_ledger(folder: Path, clock: Callable[[], float] = time.time) -> Ledger:
 
 @dataclass
 class Clock:
-    """Time as the test wants it, in seconds since the epoch."""
+    """A clock that the test sets, in seconds since the epoch."""
 
     now: float = 1_000_000.0
 
     def __call__(self) -> float:
-        """Tell the time."""
+        """Return the time."""
         return self.now
 
 
 def config() -> dict[str, Any]:
-    """A resolved configuration that the ledger can read again."""
+    """A resolved configuration that the ledger can read back."""
     resolved = StressTestConfig(
         request=StressTestCreate(dataset="demo", classifiers=["steady"], seed=0), suite="miniature",
         preset=EditorPreset(), gate=GateThresholds(), text=TextThresholds(), models={}, versions={},
@@ -64,7 +64,7 @@ def config() -> dict[str, Any]:
 
 
 def planned_items(sources: int = 3, per_source: int = 3) -> list[PlannedItem]:
-    """So many edits of so many sources."""
+    """The given number of edits of each of the given number of sources."""
     return [
         PlannedItem(
             item_key=f"key-{ordinal}", ordinal=ordinal, kind="edit", edit_type="object",
@@ -88,14 +88,14 @@ def done(image: str = IMAGE) -> Done:
 
 
 def lease(ledger: Ledger, *, worker: str = "worker", seconds: float = 30.0) -> LeasedGroup:
-    """The next group; there must be one."""
+    """Lease the next group; there must be one."""
     group = ledger.lease_group(worker, seconds=seconds)
     assert group is not None
     return group
 
 
 def finish_all(ledger: Ledger) -> None:
-    """Work off what can be leased, with good outcomes."""
+    """Lease and finish every available item, with good outcomes."""
     while (group := ledger.lease_group("worker", seconds=30.0)) is not None:
         for item in group.items:
             ledger.finish(item.id, item.fence, done())

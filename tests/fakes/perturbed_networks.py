@@ -31,7 +31,7 @@ class Perturbation:
         self._drawing = threading.Lock()
 
     def __call__(self, output: Any) -> Any:
-        """Return what a network may have come to elsewhere: tensors, or any structure that holds them."""
+        """Return what a network might compute on another processor: tensors, or a structure of them."""
         return tree_map(self._moved, output)
 
     def _moved(self, value: Any) -> Any:
@@ -44,12 +44,12 @@ class Perturbation:
             noise = torch.rand(exact.shape, generator=self._generator, dtype=torch.float64) * 2 - 1
             chance = torch.rand(exact.shape, generator=self._generator, dtype=torch.float64)
         moved = _rounded(exact + noise * size, value.dtype, chance).to(value.device)
-        # Added, so that the gradient passes.
+        # Added, so that gradients pass unchanged.
         return value + torch.where(moved.isfinite(), moved - value.detach(), 0)
 
 
 def _rounded(exact: Tensor, dtype: torch.dtype, chance: Tensor) -> Tensor:
-    """Round up or down with the chances that keep the mean: else half precision would hide all noise."""
+    """Round at random so that the mean is kept: otherwise half precision would hide all noise."""
     near = exact.to(dtype)
     towards = torch.where(exact > near, torch.inf, -torch.inf).to(dtype)
     far = torch.nextafter(near, towards)
@@ -59,7 +59,7 @@ def _rounded(exact: Tensor, dtype: torch.dtype, chance: Tensor) -> Tensor:
 
 @contextmanager
 def perturbed_networks(scale: float, seed: int = 0) -> Iterator[None]:
-    """Perturb the output of each outermost call of a network meanwhile, in every thread."""
+    """Perturb the output of each outermost call of a network inside the block, in every thread."""
     perturbation, plain, inside = Perturbation(scale, seed), nn.Module.__call__, threading.local()
 
     def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:

@@ -30,7 +30,7 @@ EDITS: dict[PerturbationType, tuple[str, tuple[str, ...]]] = {
     "domain": ("photo", ("painting", "sketch", "sculpture")),
     "placebo": ("on the grass", ("on the lawn",)),
 }
-"""What the fake perturber replaces by what."""
+"""The replacements of the fake perturber, by edit type."""
 
 
 def _good(value: T) -> Outcome[T]:
@@ -49,7 +49,7 @@ def _model(name: str) -> ModelIdentity:
 
 
 class FakeCaptioner:
-    """Captions an image with what it shows."""
+    """Captions an image by what it shows."""
 
     def __init__(self, world: FakeWorld) -> None:
         self.world = world
@@ -110,7 +110,7 @@ class FakePerturber:
 
 
 def _cost(calls: int, evaluations: int) -> Cost:
-    """Costs of an editor that waits once a call and forms a map in each evaluation."""
+    """The costs of an editor that waits once a call and computes one map in each evaluation."""
     return Cost(
         unet_calls=calls, unet_evaluations=evaluations, flops=1000 * evaluations,
         attention_map_bytes=8 * evaluations, host_syncs=calls,
@@ -190,7 +190,7 @@ class FakeEditor:
 
 
 class FakeScorer:
-    """Finds every edit good, the better the smaller self_replace; unequal words are unlike each other."""
+    """Finds every edit good, and better for a smaller self_replace; different words are dissimilar."""
 
     def __init__(self, world: FakeWorld) -> None:
         self.world = world
@@ -228,7 +228,7 @@ class FakeScorer:
         return scorer.EmbedResponse(outcomes=outcomes, model=_model(encoder))
 
     def vector(self, text: str) -> list[float]:
-        """A direction of its own for every text: in 256 dimensions, nearly orthogonal to all others."""
+        """A separate direction for every text: in 256 dimensions, nearly orthogonal to all others."""
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
         return [float(value) for value in np.random.default_rng(seed).standard_normal(256)]
 
@@ -239,7 +239,7 @@ class FakeScorer:
 
 
 class FakeClassifiers:
-    """``steady`` and ``timm:resnet18`` are always right; ``leaning`` loses its class where there is snow."""
+    """``steady`` and ``timm:resnet18`` are always right; ``leaning`` misses its class where there is snow."""
 
     def __init__(self, world: FakeWorld, classes: tuple[str, ...] = CLASSES) -> None:
         self.world = world
@@ -290,7 +290,7 @@ def fake_services(
     scorer: FakeScorer | None = None,
     classifiers: FakeClassifiers | None = None,
 ) -> Services:
-    """All five ports over one world; those given stand in for the default fakes."""
+    """All five ports over one world; the given ones replace the default fakes."""
     return Services(
         captioner=captioner or FakeCaptioner(world),
         perturber=perturber or FakePerturber(),

@@ -24,7 +24,7 @@ START_SECONDS = 60.0
 
 
 def free_port() -> int:
-    """A port on loopback that nobody listens on now."""
+    """A free port on loopback."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
@@ -32,31 +32,31 @@ def free_port() -> int:
 
 
 def postgres_binary(name: str) -> str | None:
-    """Where a program of PostgreSQL is, on the path or where Debian puts it."""
+    """Return the path of a PostgreSQL program, on PATH or in Debian's folder."""
     debian = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
     return shutil.which(name) or (str(debian[-1]) if debian else None)
 
 
 def server_user() -> str | None:
-    """PostgreSQL refuses to run as root, so root lends it another user's name."""
+    """PostgreSQL refuses to run as root, so root starts it as another user."""
     return "postgres" if os.geteuid() == 0 else None
 
 
 def can_run_postgres() -> bool:
-    """Whether there is a server and a user to run it as."""
+    """Whether the server is installed and there is a user to run it as."""
     users = {entry.pw_name for entry in pwd.getpwall()}
     return postgres_binary("initdb") is not None and server_user() in users | {None}
 
 
 class PostgresServer:
-    """A running server; each database it gives is new."""
+    """A running server; each database that it returns is new."""
 
     def __init__(self, port: int) -> None:
         self._address = f"postgresql://faultline@127.0.0.1:{port}"
         self._numbers = count()
 
     def url(self, database: str = "postgres") -> str:
-        """The URL of a database that is there."""
+        """The URL of an existing database."""
         return f"{self._address}/{database}"
 
     def run(self, statement: str) -> None:
@@ -95,7 +95,7 @@ def postgres() -> Iterator[PostgresServer]:
     ])  # fmt: skip
     command = [
         str(postgres_binary("postgres")), "-D", str(data), "-p", str(port), "-k", str(folder),
-        # No test takes the power away, and none needs the disk's word.
+        # No test cuts the power, so nothing needs to reach the disk.
         "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off",
     ]  # fmt: skip
     with (folder / "log").open("wb") as log:
@@ -105,7 +105,7 @@ def postgres() -> Iterator[PostgresServer]:
         _wait(opened.url(), server)
         yield opened
     finally:
-        # At once: what waits for a client that a test left behind would wait for ever.
+        # Immediate: an orderly stop would wait for ever for a client that a test left open.
         server.send_signal(signal.SIGINT)
         server.wait(timeout=30)
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The form that every refusal must have."""
+"""The form that every refusal must have: a problem document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
 
 
 def problem(answer: httpx.Response, status: int, code: str) -> Problem:
-    """The problem document of a refusal, after holding it against its promises."""
+    """Check the problem document of a refusal, and return it."""
     assert answer.headers["content-type"] == PROBLEM_MEDIA_TYPE
     found = Problem.model_validate_json(answer.content)
     assert (answer.status_code, found.status, found.code) == (status, status, code), found.detail

@@ -1,4 +1,4 @@
-"""Child processes that are killed when their test ends, at the latest."""
+"""Child processes that are killed when their test ends, if not earlier."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Start = Callable[..., ForkServerProcess]
 
 @contextmanager
 def child_processes() -> Iterator[Start]:
-    """Give a function that starts ``target(*arguments)`` in a process of its own."""
+    """Return a function that starts ``target(*arguments)`` in a separate process."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["fakes.ledger_worker", "fakes.staged_worker", "fakes.gateway_server"])
     with pytest.MonkeyPatch.context() as patch:
-        # The server of forks finds what it shall import beforehand only where the environment says so.
+        # The fork server finds the modules to preload only through the environment.
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         forkserver.ensure_running()
     started: list[ForkServerProcess] = []
@@ -44,7 +44,7 @@ def child_processes() -> Iterator[Start]:
 
 
 def look_until(holds: Callable[[], bool]) -> None:
-    """Look again and again until ``holds``; a test that hangs fails."""
+    """Poll until ``holds`` returns true; fail after a time limit."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not holds():
         assert time.monotonic() < deadline, "it takes too long"

@@ -29,7 +29,7 @@ class PublishedEditor:
     prediction: PredictionType
 
     def unet(self) -> UNet2DConditionModel:
-        """The denoiser, where the default device is."""
+        """The denoiser, on the default device."""
         return UNet2DConditionModel(
             sample_size=64,
             block_out_channels=(320, 640, 1280, 1280),
@@ -40,7 +40,7 @@ class PublishedEditor:
         )
 
     def text_encoder(self) -> CLIPTextModel:
-        """The text encoder, where the default device is."""
+        """The text encoder, on the default device."""
         return CLIPTextModel(
             CLIPTextConfig(
                 vocab_size=49408,

@@ -53,7 +53,7 @@ def recorded_config(
 
 
 class Benchmark:
-    """Items of a run, added one after the other; each is done unless ``changes`` say otherwise."""
+    """Items of a run, added one by one; each is done unless ``changes`` say otherwise."""
 
     def __init__(self, config: ShiftBenchmarkConfig) -> None:
         self.config = config
@@ -69,7 +69,7 @@ class Benchmark:
         to_shift: float = 0.3,
         **changes: Any,
     ) -> ImageItem:
-        """Add an image with what each model said, and its similarities."""
+        """Add an image with each model's answer, and its similarities."""
         item = ImageItem(
             id=f"run-1.{len(self.items)}", ordinal=len(self.items), kind="image", item_group=cell.item_group,
             source_image=IMAGE, label=cell.class_name(self.config), slot=slot, state="done",

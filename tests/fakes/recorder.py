@@ -1,4 +1,4 @@
-"""A recorder in memory, and the run and items that the ledger would make from its records."""
+"""A recorder in memory, with the run and items that the ledger would make from its records."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _of_stress_test(result: Provenance) -> ItemResult:
 
 
 def lease_all(config: StressTestConfig, planned: Sequence[PlannedItem]) -> list[LeasedGroup]:
-    """Lease every item, one group a source."""
+    """Lease every item, one group for each source."""
     sources = list(dict.fromkeys(item.item_group for item in planned))
     leased = [
         LeasedItem(

@@ -13,7 +13,7 @@ from faultline_core.types import EditType, ItemKind
 WIDTH = 4
 AFTER = {"steady": 0.9, "leaning": 0.9}
 ADJECTIVES = 10
-"""Fewer sources than a kernel distance takes."""
+"""Fewer sources than a kernel distance needs."""
 
 
 def vector(draws: np.random.Generator, shift: float) -> FeatureVector:
@@ -25,7 +25,7 @@ def vector(draws: np.random.Generator, shift: float) -> FeatureVector:
 def recorded(
     sources: int, *, nats: float = -2.0, clip: str = "clip@1", language_model: str = "llama@1"
 ) -> list[Item]:
-    """Reconstructions like their originals, edits far off, captions ever less likely."""
+    """Reconstructions near their originals, edits far from them, captions of falling likelihood."""
     draws, ledgered, items = np.random.default_rng(3), Ledgered(), []
     models = {"clip": clip, "language-model": language_model}
 

@@ -27,12 +27,12 @@ N = 12
 SOURCES: tuple[ImageSourceOrReal, ...] = ("token", "class-name", "photographs")
 SIDE = 48
 PHOTOGRAPH = (255, 0, 255)
-"""The colour of every image that nobody generated."""
+"""The colour of every image that was not generated."""
 
 
 @cache
 def reported_benchmark() -> Benchmark:
-    """Three classes under three shifts by three image sources; boats are not to be had at night."""
+    """Three classes under three shifts by three image sources; there are too few boats at night."""
     config = recorded_config(
         SHIFTS,
         CLASSES,
@@ -93,7 +93,7 @@ def reported_summary() -> ShiftBenchmarkSummary:
 
 
 def read_image(ref: str) -> bytes:
-    """A flat image of a colour of its own; photographs are all alike."""
+    """A flat image of its own colour; all photographs are equal."""
     photographs = {
         item.result.image
         for item in reported_benchmark().items

@@ -29,14 +29,14 @@ def fake_config(**changes: object) -> StressTestConfig:
 
 
 def prediction(p_true: float, label: str = "sled") -> PredictionPair:
-    """The true class beside one rival: rank 1 from 0.5 on, and 6 below 0.05."""
+    """The true class and one rival: rank 1 from 0.5 on, and rank 6 below 0.05."""
     ranked = sorted([(label, p_true), ("boat", 1.0 - p_true)], key=lambda pair: -pair[1])
     rank = 1 if p_true >= 0.5 else 2 if p_true >= 0.05 else 6
     return PredictionPair(p_true=p_true, rank_true=rank, top=ranked)
 
 
 class Ledgered:
-    """Builds the items of a finished run one after the other."""
+    """Builds the items of a finished run one by one."""
 
     def __init__(self, world: FakeWorld | None = None) -> None:
         self.world = world or FakeWorld()

@@ -58,5 +58,5 @@ def outcome(
 
 
 def states(record: FakeRecorder) -> Counter[str]:
-    """How many items ended in which state, the filtered ones by reason."""
+    """Count items by final state, and the filtered ones by reason."""
     return Counter(recorded.reason or recorded.state for recorded in record.outcomes.values())

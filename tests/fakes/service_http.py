@@ -21,7 +21,7 @@ Handler = (
     | Callable[[httpx.Request], Coroutine[None, None, httpx.Response]]
 )
 Lie = Callable[[bytes], httpx.Response]
-"""What is answered instead of a good answer's bytes."""
+"""The bytes that replace a good answer's bytes."""
 
 
 class Time:
@@ -32,17 +32,17 @@ class Time:
         self.pauses: list[float] = []
 
     def __call__(self) -> float:
-        """Tell the time in seconds."""
+        """Return the time in seconds."""
         return self.now
 
     async def sleep(self, seconds: float) -> None:
-        """Let so many seconds pass at once."""
+        """Let the given number of seconds pass at once."""
         self.pauses.append(seconds)
         self.now += seconds
 
 
 def caller_over(handler: Handler, time: Time | None = None, **settings: Any) -> ServiceCaller:
-    """A caller whose requests ``handler`` answers, with a minute's patience on a clock of its own."""
+    """A caller whose requests ``handler`` answers, with a minute's patience on its own clock."""
     time = time or Time()
     options = {"secret": "a-secret-of-some-length", "patience_seconds": 60.0} | settings
     return ServiceCaller(
@@ -52,7 +52,7 @@ def caller_over(handler: Handler, time: Time | None = None, **settings: Any) -> 
 
 
 def answering(*answers: httpx.Response | Exception) -> tuple[Handler, list[httpx.Request]]:
-    """Give the answers one after the other, the last one for ever."""
+    """Return the answers one by one, and repeat the last."""
     seen: list[httpx.Request] = []
 
     def handle(request: httpx.Request) -> httpx.Response:
@@ -72,7 +72,7 @@ def refusal(error: FaultlineError) -> httpx.Response:
 
 
 def served(services: Services, lies: Mapping[str, Lie] | None = None) -> Handler:
-    """Answer each address from its fake port; those in ``lies`` answer what the lie makes of it."""
+    """Answer each address from its fake port; a lie in ``lies`` changes the answer first."""
     routes = _routes(services)
 
     async def handle(request: httpx.Request) -> httpx.Response:

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class World:
-    """A probit model: an image is answered rightly where ability outweighs its difficulty.
+    """A probit model: an answer is right where ability exceeds the image's difficulty.
 
     Difficulty has a part of the class, of the seed, of the image and of the image to one model, so
     that images of one seed and answers to one image are alike.
@@ -53,7 +53,7 @@ class World:
     def answers(
         self, generator: np.random.Generator, images: int = 12, *, share_kept: float = 0.8
     ) -> ModelAnswers:
-        """Answers to images of which the filter keeps some, whatever they show."""
+        """Answers to images of which the filter keeps some, independent of what they show."""
         values = self.values(generator, images)
         kept = generator.uniform(size=values.shape[:3]) < share_kept
         return ModelAnswers(

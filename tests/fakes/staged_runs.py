@@ -33,7 +33,7 @@ def items_of_stage(keys: Iterable[str], per_source: int = 4) -> Iterator[Planned
 class FourStages:
     """The second stage confirms what the first one made, the third is empty, the fourth has ``many`` items.
 
-    ``asked`` are the stages that it was asked to plan.
+    ``asked`` lists the stages that it was asked to plan.
     """
 
     many: int = 6
@@ -41,7 +41,7 @@ class FourStages:
     item: type[RunItem[ItemResult]] = Item
 
     def next_stage(self, run: Run, results: Iterator[RunItem[ItemResult]]) -> StagePlan | None:
-        """Plan the stage from what is recorded."""
+        """Plan the stage from the recorded results."""
         self.asked.append(run.stage + 1)
         if run.stage == 1:
             made = [item.ordinal for item in results if item.state == "done"]
@@ -54,7 +54,7 @@ class FourStages:
 
 
 def create_staged_run(ledger: Ledger, *, sources: int = 2, per_source: int = 2) -> str:
-    """A run in stages; its first one has so many edits of so many sources."""
+    """A run in stages, with the number of sources of its first stage and of edits of each."""
     return ledger.create_run(
         kind=KIND, dataset="demo", config=config(), items=planned_items(sources, per_source),
         fingerprint="f" * 64, staged=True,
@@ -62,7 +62,7 @@ def create_staged_run(ledger: Ledger, *, sources: int = 2, per_source: int = 2) 
 
 
 def planner(ledger: Ledger, method: FourStages, *, lease_seconds: float = 30.0) -> Planner:
-    """Who plans stages of runs of the method."""
+    """Return what plans stages of the method's runs."""
     return Planner(ledger, {KIND: method}, lease_seconds=lease_seconds, most_items=MOST_ITEMS)
 
 
@@ -87,7 +87,7 @@ def stored_keys(url: str, run_id: str) -> list[tuple[int, str]]:
 
 
 def finish_all_but_the_last(url: str, run_id: str) -> None:
-    """Record good outcomes for a large stage at once: one by one they take minutes."""
+    """Record good outcomes for a large stage at once: one by one takes minutes."""
     database = Database(url)
     result = ItemResult(image=IMAGE, caption="a sled").model_dump(mode="json")
     with database.writing() as connection:
@@ -99,6 +99,6 @@ def finish_all_but_the_last(url: str, run_id: str) -> None:
         runs = schema.runs.c
         counters = {"done": runs.done + finished, "pending": runs.pending - finished}
         connection.execute(update(schema.runs).where(runs.id == run_id).values(counters))
-        # As the server does within a minute of such a change.
+        # The server does so within a minute of such a change.
         connection.execute(text("ANALYZE items"))
     database.close()

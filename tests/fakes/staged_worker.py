@@ -27,7 +27,7 @@ SMALL_CHUNK = 3
 
 
 class HaltingLedger(Ledger):
-    """A ledger whose process stands still at one boundary of one stage, once it has said so in ``log``.
+    """A ledger whose process halts at one boundary of one stage, after writing so to ``log``.
 
     ``chunk`` is the chunk in the middle of whose transaction it does.
     """
@@ -42,28 +42,28 @@ class HaltingLedger(Ledger):
         event.listen(self._database.engine, "commit", self._before_commit)
 
     def finish(self, item_id: str, fence: int, outcome: Outcome) -> None:
-        """Record the outcome; stand still where it was the stage's last one."""
+        """Record the outcome; halt after the stage's last one."""
         super().finish(item_id, fence, outcome)
         run = self.run(item_id.rpartition(".")[0])
         if run.state == "finalizing":
             self._halt_at("finalizing", run.stage + 1)
 
     def store_planned(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> None:
-        """Store the chunk; stand still before it is committed."""
+        """Store the chunk; halt before it is committed."""
         if self._is_at("within-a-chunk", leased.stage):
             self._armed = self._chunk == 0
             self._chunk -= 1
         super().store_planned(leased, items)
 
     def open_stage(self, leased: LeasedStage, n_items: int) -> None:
-        """Open the stage; stand still before, within or after it."""
+        """Open the stage; halt before, within or after the transaction."""
         self._halt_at("before-the-opening", leased.stage)
         self._armed = self._is_at("within-the-opening", leased.stage)
         super().open_stage(leased, n_items)
         self._halt_at("opened", leased.stage)
 
     def end_stages(self, leased: LeasedStage) -> None:
-        """End the run; stand still before it."""
+        """End the run; halt before it."""
         self._halt_at("before-the-end", leased.stage)
         super().end_stages(leased)
 
@@ -88,7 +88,7 @@ def work_in_stages(
 ) -> None:
     """Work until the run has ended or ``halt`` is reached: a boundary, its stage, its chunk."""
     if many < stages.CHUNK:
-        # So that a small stage has several chunks, too.
+        # Small, so that a small stage also has several chunks.
         stages.CHUNK = ledger_stages.CLEARED_AT_ONCE = SMALL_CHUNK
     boundary, stage, chunk = halt or (None, 0, 0)
     ledger = HaltingLedger(url, boundary, stage, log, chunk)

@@ -24,32 +24,32 @@ class FakeStore:
         return ref
 
     def get(self, ref: str) -> bytes:
-        """Return the bytes named ``ref``."""
+        """Return the bytes of ``ref``."""
         if ref not in self.blobs:
             raise ArtifactMissing(f"no artifact is stored as {ref!r}")
         return self.blobs[ref]
 
     def exists(self, ref: str) -> bool:
-        """Tell whether ``ref`` is kept."""
+        """Return whether ``ref`` is stored."""
         return ref in self.blobs
 
     def remember(self, kind: str, key: str, ref: str) -> None:
-        """Note that ``key`` gave ``ref``."""
+        """Store ``ref`` under the cache key ``key``."""
         self.noted[kind, key] = ref
 
     def recall(self, kind: str, key: str) -> str | None:
-        """Return what was noted for ``key``, if it is still kept."""
+        """Return the reference under ``key``, if it is still stored."""
         ref = self.noted.get((kind, key))
         return ref if ref in self.blobs else None
 
 
 def image(*names: object, size: int = 8) -> bytes:
-    """An image in our raw format that only its names decide."""
+    """An image in our raw format, determined by its names alone."""
     seed = int.from_bytes(hashlib.sha256(repr(names).encode()).digest()[:8])
     pixels = np.random.default_rng(seed).integers(0, 256, size=(size, size, 3), dtype=np.uint8)
     return encode_raw(pixels)
 
 
 def blank_image(size: int = 8) -> bytes:
-    """An image of one colour: what a broken editor answers."""
+    """An image of one colour, as from a broken editor."""
     return encode_raw(np.zeros((size, size, 3), dtype=np.uint8))

@@ -18,7 +18,7 @@ CAPTION = "a photo of a red {label} on the grass next to a dog"
 
 
 def fake_suite() -> Suite:
-    """The miniature suite with the fakes' own thresholds and presets: tuning the real ones moves no test."""
+    """The miniature suite with the fakes' thresholds and presets: tuning the real ones changes no test."""
     suite = load_suite("miniature")
     thresholds: dict[str, object] = {
         "gate": GateThresholds(),
@@ -55,7 +55,7 @@ class Shown:
 
 @dataclass
 class FakeWorld:
-    """Every image that exists in a test, by its digest."""
+    """Every image of a test, by its digest."""
 
     store: FakeStore = field(default_factory=FakeStore)
     shown: dict[str, Shown] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class FakeWorld:
         return ref
 
     def source(self, label: str, number: int, *, caption: str | None = None) -> Source:
-        """The numbered image of a class; ``caption`` is one the user brings along."""
+        """The numbered image of a class; ``caption`` is the user's own."""
         ref = self.add(Shown(label, CAPTION.format(label=label)), number)
         return Source(
             id=f"{label}-{number}", image=ref, label=label, filename=f"{label}/{number}.png",
@@ -75,7 +75,7 @@ class FakeWorld:
         )  # fmt: skip
 
     def sources(self, per_class: int, classes: tuple[str, ...] = CLASSES) -> list[Source]:
-        """So many images of each class."""
+        """The given number of images of each class."""
         return [self.source(label, number) for label in classes for number in range(per_class)]
 
 

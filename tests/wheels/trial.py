@@ -1,4 +1,4 @@
-"""``make wheels-test``: the two wheels in an empty environment, away from the clone, as a newcomer has them.
+"""``make wheels-test``: the two wheels in an empty environment, away from the clone, as a new user has them.
 
 python tests/wheels/trial.py DIST REQUIREMENTS_LOCK
 """
@@ -114,7 +114,7 @@ def free_port() -> int:
 
 
 def require(held: bool, complaint: str) -> None:
-    """End the trial where something does not hold."""
+    """End the trial if a condition does not hold."""
     if not held:
         raise SystemExit(complaint)
 

@@ -1,1 +1,1 @@
-"""Who takes part, one thin module each: what differs between them stays in there."""
+"""The contestants, one thin module each, holding what is special about it."""

@@ -1,4 +1,4 @@
-"""diffusers' own pipelines on the same weights: text-to-image, and its null-text inversion re-expressed."""
+"""diffusers' own pipelines on the same weights: text-to-image, and its null-text inversion written out."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pipeline(model: str = "editor") -> Any:
 def text_to_image(
     loaded: Any, prompts: Sequence[str], *, steps: int, guidance: float, batch: int
 ) -> list[Tensor]:
-    """Make one image a prompt, so many in a call."""
+    """Make one image a prompt, in batches of the given size."""
     made = []
     for start in range(0, len(prompts), batch):
         chosen = list(prompts[start : start + batch])

@@ -1,4 +1,4 @@
-"""The image gate of a stress test: which images of a sweep pass, asked once for each."""
+"""The image gate of a stress test: which images of a sweep pass; each image is judged once."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from faultline_services.scorer.engine import ScorerEngine
 
 
 class Judge:
-    """Remembers its verdicts, so that a timed repetition of equal images pays for none."""
+    """Remembers its verdicts, so that a timed repetition with equal images does not judge again."""
 
     def __init__(self, suite: str = "miniature") -> None:
-        # In memory: nothing to be cleaned up, and no disk in a timed repetition.
+        # In memory: nothing to clean up, and no disk access in a timed repetition.
         self._store = BlobStore(f"memory://benchmark-{uuid.uuid4().hex}")
         scorer = load_suite(suite).scorer
         self._thresholds: GateThresholds = scorer.gate

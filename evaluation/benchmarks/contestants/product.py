@@ -30,7 +30,7 @@ from faultline_services.editor.pipeline import Pipeline
 
 
 class Product:
-    """Each call works on a store of its own: nothing is remembered between repetitions."""
+    """Each call uses a new store, so nothing is cached between repetitions."""
 
     def __init__(self, suite: EditorSuite, pipeline: Pipeline) -> None:
         self._suite, self._pipeline = suite, pipeline
@@ -42,7 +42,7 @@ class Product:
             return engine.edit(EditRequest(items=_items(engine, work), preset=preset))
 
     def edit_lazily(self, work: Workload, preset: EditorPreset, judge: Judge) -> Cost:
-        """Try the sweep from its largest value down, each edit until one of its images passes the gate."""
+        """Try the sweep from its largest value down; each edit stops at its first image that passes."""
         with tempfile.TemporaryDirectory() as folder:
             engine, cost = self._engine(folder), Cost()
             trying = _items(engine, work)
@@ -60,7 +60,7 @@ class Product:
             return cost
 
     def reconstruct(self, work: Workload, preset: EditorPreset) -> ReconstructResponse:
-        """Invert all images and bring them back."""
+        """Invert and reconstruct all images."""
         with tempfile.TemporaryDirectory() as folder:
             engine = self._engine(folder)
             items = [

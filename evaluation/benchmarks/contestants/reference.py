@@ -1,4 +1,4 @@
-"""LANCE's images as its released code makes them, one after the other, weights requiring gradients."""
+"""Edits as LANCE's released code makes them: one image after another, with gradients for all weights."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Reference:
             sweep=preset.self_replace,
             injection_end=preset.injection_end,
         )
-        # It shows the image, its reconstruction, and at each sweep value the source again beside the edits.
+        # It shows the image, its reconstruction, and at each sweep value the source again next to the edits.
         source = made.reconstruction
         pipeline.codec.decode(torch.cat([source, source]))
         for images in made.images:

@@ -23,7 +23,7 @@ Model = Literal["sd14", "sd21", "sdxl"]
 
 ARCHITECTURES = Path(__file__).with_name("architectures")
 SHRUNK, SMALL_SIDE = 8, 8
-"""Channels are divided by so much, and latents have so many places a side, where only the code is tried."""
+"""Where only the code is tried: the divisor of channels, and the latents' positions a side."""
 
 
 class Architecture(BaseModel):
@@ -39,11 +39,11 @@ class Architecture(BaseModel):
 
     @classmethod
     def read(cls, model: Model) -> Architecture:
-        """Read the shapes by the model's name."""
+        """Return the shapes of a model by its name."""
         return cls.model_validate_json((ARCHITECTURES / f"{model}.json").read_text(encoding="utf-8"))
 
     def small(self) -> Architecture:
-        """The same layers with few channels, on few places."""
+        """Return the same layers with few channels and small latents."""
         parts = json.loads(self.model_dump_json())
         for part in (parts["unet"], parts["vae"]):
             part["block_out_channels"] = [width // SHRUNK for width in part["block_out_channels"]]
@@ -60,7 +60,7 @@ class Architecture(BaseModel):
 
 
 class PooledUNet(UNet2DConditionModel):  # type: ignore[misc]  # diffusers is not followed by mypy
-    """SDXL's, which also wants a pooled text embedding and image sizes: noughts here."""
+    """SDXL's, which also needs a pooled text embedding and image sizes; both are zeros here."""
 
     def forward(
         self,

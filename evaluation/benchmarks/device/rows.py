@@ -16,7 +16,7 @@ MEMORY = at_most(16.0)
 
 
 def open_rows() -> list[Row]:
-    """What only an accelerator can answer, without a value."""
+    """The rows that only an accelerator can measure, without a value."""
     return [
         row("E5", "share of the measured bf16 matrix peak, SD 1.4", [], at_least(0.5)),
         row("E5", "F/s, SD 1.4, bf16", [], at_least(600)),
@@ -38,7 +38,7 @@ def measured(model: Model, device: torch.device, *, small: bool) -> list[Row]:
     rows = [
         *_speed(model, networks, load),
         *_editing(model, networks, load),
-        *_beside(architecture, networks, load),
+        *_against_reference(architecture, networks, load),
     ]
     if not small and device.type == "cuda":
         return rows
@@ -75,17 +75,17 @@ def _editing(model: Model, networks: Networks, load: Load) -> list[Row]:
         torch.cuda.reset_peak_memory_stats(networks.device)
     inversions = {"null-text": throughput.null_text, "direct": throughput.direct}
     for name, invert in inversions.items():
-        for told, sweep in (("full sweep", SWEEP), ("largest value alone", SWEEP[-1:])):
+        for wording, sweep in (("full sweep", SWEEP), ("largest value alone", SWEEP[-1:])):
             rate = throughput.edits(networks, load, invert, sweep)
-            found.append(row("E4", f"edits a second, {name}, {told} ({shape})", rate))
+            found.append(row("E4", f"edits a second, {name}, {wording} ({shape})", rate))
     if networks.device.type == "cuda":
         used = torch.cuda.max_memory_allocated(networks.device) / 1e9
         found.append(row("E7", f"GB at most ({shape})", [used], MEMORY))
     return found
 
 
-def _beside(architecture: Architecture, networks: Networks, load: Load) -> list[Row]:
-    """Hold both ways against the reference on the same device, at fewer steps: ratios are the same."""
+def _against_reference(architecture: Architecture, networks: Networks, load: Load) -> list[Row]:
+    """Compare both modes with the reference on the same device, at fewer steps: the ratios are the same."""
     short = replace(load, edit_steps=load.oracle_steps)
     reference = throughput.reference_edits(architecture, networks, load)[0]
     exact = throughput.edits(networks, short, throughput.null_text, SWEEP)

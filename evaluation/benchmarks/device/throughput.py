@@ -105,7 +105,7 @@ def images(networks: Networks, load: Load) -> list[float]:
 
 
 def inversions(networks: Networks, load: Load, batch: int) -> list[float]:
-    """Images a second through null-text inversion, so many together."""
+    """Images a second through null-text inversion, in batches of the given size."""
     laps = seconds(lambda: null_text(networks, load, batch), networks.device, load.repetitions)
     return [batch / lap for lap in laps]
 
@@ -145,7 +145,7 @@ def edits(
 
 
 def swap(length: int) -> CrossEdit:
-    """One word of two for another."""
+    """Return an edit that exchanges one word of two."""
     source, target = (TokenizedPrompt((0, 5, word, 1), (None, 0, 1, None)) for word in (6, 7))
     return cross_edit(align(source, target), length, word_weight=2.0)
 

@@ -1,1 +1,1 @@
-"""A gate of the performance page each: it measures and gives rows."""
+"""The gates of the performance page, one module each: it measures and returns rows."""

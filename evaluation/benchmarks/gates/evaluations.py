@@ -1,4 +1,4 @@
-"""E2: evaluations and calls of a batch of images, full sweep and lazy, beside the reference's."""
+"""E2: evaluations and calls of a batch of images, full sweep and lazy, against the reference's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rows(bench: Bench) -> list[Row]:
         )
 
     def taken(cost: Cost, iterations: float, price: float) -> float:
-        """F at so many inner iterations an image; everything else as counted."""
+        """F at the given number of inner iterations an image; everything else as counted."""
         outside = cost.unet_evaluations - cost.unet_backward_evaluations
         return outside + price * iterations * sizes.images
 
@@ -43,14 +43,16 @@ def rows(bench: Bench) -> list[Row]:
         ("the same at guidance 7.5, where nearly nothing passes", strict, 3.0),
     )
     for name, cost, least in sweeps:
-        for iterations, told in ((inner, "measured J"), (long, f"J = {long:g}")):
+        for iterations, wording in ((inner, "measured J"), (long, f"J = {long:g}")):
             ratio = reference(iterations) / taken(cost, iterations, frozen)
             found.append(
-                row("E2", f"times fewer F, exact, {name}, {told} ({shape})", [ratio], at_least(least))
+                row("E2", f"times fewer F, exact, {name}, {wording} ({shape})", [ratio], at_least(least))
             )
         ratio = reference(long) / taken(cost, long, SD_INNER_ITERATION)
-        told = f"J = {long:g}, {SD_INNER_ITERATION} F an inner iteration as in SD 1.4"
-        found.append(row("E2", f"times fewer F, exact, {name}, {told} ({shape})", [ratio], at_least(least)))
+        wording = f"J = {long:g}, {SD_INNER_ITERATION} F an inner iteration as in SD 1.4"
+        found.append(
+            row("E2", f"times fewer F, exact, {name}, {wording} ({shape})", [ratio], at_least(least))
+        )
     found.append(
         row("E2", f"times fewer network calls, exact, full sweep ({shape})", [calls / full.unet_calls],
             at_least(4.5))

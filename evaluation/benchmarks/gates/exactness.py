@@ -1,4 +1,4 @@
-"""E1: latents, embeddings, iteration counts and chosen values, in float64 as the reference has them."""
+"""E1: latents, embeddings, iteration counts and chosen values equal the reference's in float64."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PARITIES: tuple[Parity, ...] = ("released", "paper")
 SOURCE = ((5,), (6,), (7,))
 """The words of a caption."""
 EDITED = (((5,), (9,), (7,)), ((5,), (9,), (6,), (7,)), ((5,), (7,), (5,)))
-"""The words of its edits: one word for another, one more, and one removed while another is repeated."""
+"""The words of its edits: one word exchanged, one added, and one removed while another is repeated."""
 SETTINGS: dict[Parity, tuple[TokenAlignment, WeightedWords, InjectionEnd]] = {
     "released": ("released", "released", "released"),
     "paper": ("words", "added", "exact"),
@@ -49,7 +49,7 @@ SETTINGS: dict[Parity, tuple[TokenAlignment, WeightedWords, InjectionEnd]] = {
 
 @dataclass(frozen=True)
 class Network:
-    """The same weights as the product and as the reference sees them, and the shapes they take."""
+    """The same weights in the product's and the reference's network, and the shapes of their inputs."""
 
     name: str
     fast: Denoiser
@@ -130,7 +130,7 @@ def _fast(network: Network, parity: Parity, steps: int) -> tuple[Inverted, Tenso
         end = SETTINGS[parity][2]
         return EditSettings(guidance=GUIDANCE, cross_replace=CROSS, self_replace=sweep, injection_end=end)
 
-    # The released code weighs words at its first sweep value only: that one is made on the way of the
+    # The released code weights words at its first sweep value only: that one is made on the path of the
     # inversion, the others afterwards.
     here = SWEEPS[parity][:1] if parity == "released" else SWEEPS[parity]
     made = null_text_edit(network.fast, table, clean, text, null, settings, tasks, knobs(here))
@@ -177,7 +177,7 @@ def _cross(alignment: Alignment, parity: Parity, weight: float) -> CrossEdit:
 
 
 def _choice(images: Tensor, parity: Parity) -> int | None:
-    """Choose by made-up scores that depend on every number of an image."""
+    """Choose by artificial scores that depend on every number of an image."""
     directions = [float((image * draw(*image.shape, seed=3)).mean()) for image in images]
     floor = sorted(directions)[len(directions) // 3]
     return chosen_value([score >= floor for score in directions], directions, parity)

@@ -27,7 +27,7 @@ from faultline_services.editor.unet.unet_denoiser import UNetDenoiser
 SIDE, LENGTH, WIDTH = 64, 77, 16
 """Latents of 512 pixels; tokens of CLIP."""
 LARGEST = 1023
-"""A map of 1024 positions beside 1024 is not to be seen."""
+"""No attention map of 1024 by 1024 positions or more may occur."""
 
 
 class LargestTail(WatchedOperators):

@@ -1,4 +1,4 @@
-"""E3: the fast path beside null-text: evaluations an edited caption, and how well images come back."""
+"""E3: the fast path against null-text: evaluations an edited caption, and PSNR of reconstructions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from faultline_core.contract.editor import EditorPreset
 
 
 def rows(bench: Bench) -> list[Row]:
-    """Hold the fast modes with a lazy sweep against null-text with a full one."""
+    """Compare the fast modes under a lazy sweep with null-text under a full one."""
     sizes = bench.sizes
     inner, baseline = _reconstructed(bench, bench.exact(sizes.steps))
     found = []
@@ -37,11 +37,11 @@ def _fewer(bench: Bench, mode: FastMode, inner: float) -> list[Row]:
     target = None if mode.fewer is None else at_least(mode.fewer)
     long = LONG_INNER * sizes.steps / 50
     found = []
-    for iterations, told in ((inner, f"measured J = {inner:g}"), (long, f"J = {long:g}")):
+    for iterations, wording in ((inner, f"measured J = {inner:g}"), (long, f"J = {long:g}")):
         reference = sizes.fast_images * reference_evaluations(
             steps=sizes.steps, inner=iterations, sweep=sweep, edits=sizes.fast_edits
         )
-        shape = f"{mode.name}, E={sizes.fast_edits}, S={sweep}, {told}"
+        shape = f"{mode.name}, E={sizes.fast_edits}, S={sweep}, {wording}"
         measure = f"times fewer F, lazy sweep, released rule ({shape})"
         found.append(row("E3", measure, [reference / lazy], target))
     return [one.model_copy(update={"n": sizes.fast_images}) for one in found]

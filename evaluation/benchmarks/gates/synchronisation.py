@@ -1,4 +1,4 @@
-"""E6: null-text across images: waits for the device an outer step, and calls saved by sharing them."""
+"""E6: null-text across images: how often an outer step waits for the device, and calls saved by batching."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from faultline_core.editing.denoiser import CountingDenoiser
 from faultline_core.editing.inversion.null_text import NullTextSettings, null_text_inversion
 
 WAITING = frozenset({"_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select"})
-"""Operators whose result decides shapes or values on the host: a device has to be waited for."""
+"""Operators whose result decides shapes or values on the host, so that the host waits for the device."""
 
 
 class WaitingOperators(WatchedOperators):
-    """Counts them, and indexing by truth values, which is `nonzero` in disguise."""
+    """Counts them, and indexing by truth values, which calls `nonzero`."""
 
     def __init__(self) -> None:
         super().__init__()

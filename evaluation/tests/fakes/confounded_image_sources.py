@@ -14,7 +14,7 @@ SHIFTS, CLASSES, MODELS = ("in the snow", "red"), ("plate", "boat"), 4
 def answers(
     accuracies: NDArray[np.float64], images: int, of_seed: NDArray[np.float64], draw: np.random.Generator
 ) -> ImageSourceAnswers:
-    """Answers (shifts, classes, images, models) whose difficulty has a part of the seed."""
+    """Answers (shifts, classes, images, models) whose difficulty depends in part on the seed."""
     shape = (*accuracies.shape[:2], images, accuracies.shape[2])
     margin = 0.6 * of_seed[..., None] + 0.8 * draw.normal(size=shape)
     values = margin < stats.norm.ppf(accuracies)[:, :, None]
@@ -30,7 +30,7 @@ def true_accuracies() -> NDArray[np.float64]:
 def image_sources(
     draw: np.random.Generator, *, token: float = 0.0, class_name: float = 0.3, images: int = 30
 ) -> ImageSources:
-    """Image sources whose true accuracies are lower than the truth by so much."""
+    """Image sources whose true accuracies are below the truth by the given errors."""
     truth, of_seed = true_accuracies(), draw.normal(size=(len(CLASSES), images))
     return ImageSources(
         shifts=SHIFTS,

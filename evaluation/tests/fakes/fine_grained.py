@@ -39,18 +39,18 @@ _UNSAID = {
 def fine_image(
     image_source: FineImageSource = "token", code: str = "f101", seed: int = 0, shift: str = BASE, **seen: str
 ) -> FineImage:
-    """A plain red bus on the grass, in which an oracle sees other values where told."""
+    """A plain red bus on the grass, in which an oracle sees the given ``values`` instead."""
     plain = {"object_class": "bus", **_UNSAID, "colour": "red"}
     return FineImage(image_source, code, shift, seed, plain | seen)
 
 
 def drawn(prompt: str, seed: int) -> NDArray[np.uint8]:
-    """What the prompt says, and a yellow bus on the grass where it says nothing."""
+    """The attributes that the prompt names; by default, a yellow bus on the grass."""
     return render(Scene(**{**_UNSAID, **parse(prompt)}, nuisance=seed))
 
 
 class BusGateway:
-    """Answers as the gateway does; what it was sent is in ``seen``.
+    """Answers like the gateway; its requests are in ``seen``.
 
     A token draws exactly what its code stands for. ``unlearned`` codes have none.
     """
@@ -79,7 +79,7 @@ class BusGateway:
         return ok(RunList(runs=[]).model_dump_json())
 
     def bodies(self, path_ends: str) -> list[dict[str, object]]:
-        """What was posted to paths that end so."""
+        """The bodies posted to paths with this ending."""
         posted = [one for one in self.seen if one.method == "POST" and one.url.path.endswith(path_ends)]
         return [json.loads(one.content) for one in posted]
 
@@ -108,7 +108,7 @@ class BusGateway:
 
 
 class BusService(Service):
-    """A service that starts nothing: it answers by a `BusGateway`, and remembers the prompts it draws."""
+    """A service that starts nothing: a `BusGateway` answers, and the prompts it draws are recorded."""
 
     def __init__(self, state: Path, gateway: BusGateway) -> None:
         super().__init__(state, state)
@@ -116,11 +116,11 @@ class BusService(Service):
         self._own, self.prompts = Client(http=http), list[str]()
 
     def client(self) -> Client:
-        """A client of the made-up gateway."""
+        """A client of the fake gateway."""
         return self._own
 
     def draw(self, request: GenerateRequest) -> NDArray[np.uint8]:
-        """What the prompts say."""
+        """Draw what the prompts say."""
         self.prompts += [item.prompt for item in request.items]
         return np.stack([drawn(item.prompt, item.seed) for item in request.items])
 

@@ -1,4 +1,4 @@
-"""A made-up benchmark of a dataset interface with known truth."""
+"""A synthetic benchmark of a dataset interface with known truth."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEEDS = 40
 
 
 def seen(class_name: str, shift: str = BASE, **values: str) -> dict[str, str]:
-    """What an oracle sees in a good image, with other ``values`` where told."""
+    """What an oracle sees in a good image, with the given ``values`` instead."""
     shown = {} if shift == BASE else {BY_NAME[shift].attribute: BY_NAME[shift].value}
     plain = {"object_class": class_name, "kind": "plain", "colour": "red", "background": "grass"}
     return plain | {"weather": "clear", "style": "photo", "companion": "none"} | shown | values
@@ -31,7 +31,7 @@ def image(
     seed: int = 0,
     **changes: object,
 ) -> Image:
-    """One image that shows what it was to show, and that every model gets right."""
+    """One image that shows what it should, and that every model gets right."""
     known: dict[str, object] = {
         "to_object": 0.6,
         "right": dict.fromkeys(LAYOUT.models, True),
@@ -50,11 +50,11 @@ def image(
 
 
 Accuracy = Callable[[str, str, int], float]
-"""The accuracy of a condition, a class and the model of this number."""
+"""The accuracy of the numbered model on a condition and a class."""
 
 
 def images(image_source: ImageSource, accuracy: Accuracy, seeds: Iterable[int] = range(SEEDS)) -> list[Image]:
-    """Images of which the models get shares right, as exactly as the number of seeds allows."""
+    """Images of which the models get the given shares right, as exactly as the number of seeds allows."""
     numbers = list(seeds)
     return [
         image(
@@ -74,7 +74,7 @@ def images(image_source: ImageSource, accuracy: Accuracy, seeds: Iterable[int] =
 
 
 def answers(accuracy: Accuracy, count: int = 200) -> ModelAnswers:
-    """The same as answers to renderings."""
+    """The same accuracies as answers to renderings."""
     shape = (len(LAYOUT.conditions), len(LAYOUT.classes), count)
     values = np.zeros((*shape, len(LAYOUT.models)), dtype=np.bool_)
     for place in np.ndindex(shape[0], shape[1], len(LAYOUT.models)):

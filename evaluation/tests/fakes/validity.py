@@ -44,7 +44,7 @@ def scene(object_class: str = "boat", nuisance: int = 0, **values: str) -> Scene
 
 
 def truth(scenes: Sequence[Scene], p: Mapping[tuple[str, str], float], *, otherwise: float = 0.9) -> Truth:
-    """A classifier whose p(true class) is as given for an attribute's value, and ``otherwise`` else."""
+    """A classifier with the given p(true class) for an attribute's value, and ``otherwise`` for others."""
     row = [p.get(column, otherwise) for column in COLUMNS]
     return Truth(scenes, np.array([row for _ in scenes]))
 
@@ -55,7 +55,7 @@ def prediction(p_true: float, *, right: bool = True) -> PredictionPair:
 
 
 def change(source: int = 0, *, drops: Mapping[str, float] | None = None, **changes: object) -> Change:
-    """A kept edit that takes a boat from the water onto the grass and lowers p(true class) by ``drops``."""
+    """A kept edit that moves a boat from the water onto the grass and lowers p(true class) by ``drops``."""
     drops = drops if drops is not None else {"model": 0.6}
     known: dict[str, object] = {
         "item": f"item-{source}",
@@ -83,7 +83,7 @@ def item(
     state: str = "done",
     p: tuple[Mapping[str, float], Mapping[str, float]] = ({}, {}),
 ) -> Item:
-    """An item whose captions tell ``before`` and ``after``; ``p`` is p(true class) before and after."""
+    """An item whose captions say ``before`` and ``after``; ``p`` is p(true class) before and after."""
     result = ItemResult(
         image=image,
         caption=caption(before),
@@ -133,7 +133,7 @@ def insight(
 def judgement(
     *, good: bool = True, kept: bool = True, source: str = "s", edit_type: str = "background"
 ) -> Judgement:
-    """A judgement of an edit that is right in everything, or wrong in what else changed."""
+    """A judgement of an edit that is right in everything, or that changed something else too."""
     return Judgement(
         source=source,
         edit_type=edit_type,
@@ -147,5 +147,5 @@ def judgement(
 
 
 def contestant(name: str, *bugs: Bug) -> Contestant:
-    """A classifier that lies nowhere."""
+    """A classifier without a folder."""
     return Contestant(name, Path(name), bugs)

@@ -1,10 +1,10 @@
 """Tiny random models, saved by the model libraries themselves in the formats the engines read."""
 
-# Before anything that imports torchvision, as the model libraries do.
+# Imported before torchvision, which the model libraries import.
 from faultline_core import torchvision_operators  # noqa: F401
 
 # isort: split
 import torch
 
-# Threads that wait for each other cost more than models of this size have to compute.
+# For models of this size, synchronising threads costs more than the computation.
 torch.set_num_threads(1)

@@ -27,7 +27,7 @@ def save_blip2(folder: Path) -> None:
     processor = Blip2Processor(images, tiny_tokenizer(closing=False), num_query_tokens=QUERIES)
     model = Blip2ForConditionalGeneration(_config(processor))
     randomised(model, spread=0.4)
-    # What is seen must sway the words, or captions would not depend on their images.
+    # Images must influence the words, or captions would not depend on them.
     randomised(model.vision_model, seed=1, spread=0.8)
     randomised(model.qformer, seed=2, spread=0.8)
     randomised(model.language_projection, seed=3, spread=1.0)

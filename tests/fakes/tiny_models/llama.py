@@ -36,7 +36,7 @@ def save_llama(folder: Path, *, positions: int = 64, width: int = 32) -> None:
 
 
 def _make_ends_likely(model: LlamaForCausalLM, end: int) -> None:
-    """Give about every fourth token to the end, or answers would never be finished."""
+    """Make about every fourth token the end, or answers would never finish."""
     with torch.no_grad():
         model.model.embed_tokens.weight[:, 0] = 2.0
         model.model.norm.weight[0] = 1.0

@@ -66,7 +66,7 @@ def exported(module: torch.nn.Module, file: Path, *, open_batch: bool) -> None:
     """Export a network for images of SIDE pixels, as users do."""
     axes = {"x": {0: "n"}, "y": {0: "n"}} if open_batch else None
     with warnings.catch_warnings():
-        # The exporter that needs no further package is called deprecated, by itself and within.
+        # The exporter that needs no further package warns of its deprecation, as do its parts.
         warnings.simplefilter("ignore")
         torch.onnx.export(
             module,

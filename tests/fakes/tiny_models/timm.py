@@ -39,7 +39,7 @@ def save_timm(
 ) -> None:
     """Save a random network with ``config.json``, ``model.safetensors`` and ``class_map.json``."""
     folder.mkdir(parents=True)
-    # Batch norm with all-random scales would explode; the library's own start is random enough below it.
+    # All-random scales make batch norm diverge; the library's own initial values are random enough.
     model = create_model(architecture, num_classes=len(classes))
     randomised(model.get_classifier(), seed=seed, spread=spread)
     tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}

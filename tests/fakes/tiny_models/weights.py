@@ -11,7 +11,7 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def randomised(model: Model, *, seed: int = 0, spread: float = 0.2) -> Model:
-    """Draw every floating parameter anew from ``seed``; all equal weights would hide mistakes."""
+    """Redraw every floating parameter from ``seed``; equal weights would hide mistakes."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():

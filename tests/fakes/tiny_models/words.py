@@ -15,7 +15,7 @@ WORDS = (
 
 
 def tiny_tokenizer(*, closing: bool = True) -> PreTrainedTokenizerFast:
-    """Return ``<bos> words <eos>``; without ``closing`` no end is put behind a text."""
+    """Return ``<bos> words <eos>``; without ``closing`` a text has no end mark."""
     ids = {word: index for index, word in enumerate((*SPECIAL, *WORDS))}
     tokenizer = Tokenizer(WordLevel(ids, unk_token="<unk>"))
     tokenizer.normalizer = normalizers.Lowercase()

@@ -18,7 +18,7 @@ from faultline_miniature.world.seeds import DEVELOPMENT, balanced_scenes
 
 
 class NotingDatasets(DemoDatasets):
-    """Datasets that note the commands that they would run."""
+    """Datasets that record the commands instead of running them."""
 
     def _run(self, failure: str, command: Sequence[str]) -> None:
         with (self.state / "told").open("a", encoding="utf-8") as told:

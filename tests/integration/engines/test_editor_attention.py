@@ -43,7 +43,7 @@ def words(*ids: int) -> TokenizedPrompt:
 
 
 class Recorder:
-    """Plain attention that writes down where it was asked."""
+    """Plain attention that records where it was called."""
 
     map_bytes = 0
 
@@ -102,7 +102,7 @@ def test_a_unet_without_attention_is_refused() -> None:
 
 
 class OtherRelease(torch.nn.Module):
-    """A UNet of a library release with other hooks: no known places, or places that take nothing."""
+    """A UNet of a library release with other hooks: no known places, or places that accept no processor."""
 
     def __init__(self, places: dict[str, object]) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ LARGE = 1024
 
 
 class FusedKernel(TorchFunctionMode):
-    """Fused attention on the meta device, where torch has none: it forms its answer and nothing else."""
+    """Fused attention on the meta device, where torch has none: it creates its result and no other tensor."""
 
     def __torch_function__(
         self,
@@ -61,7 +61,7 @@ class Maps(WatchedOperators):
 
 
 class Explicit:
-    """Attention as a textbook has it."""
+    """Attention as in a textbook."""
 
     map_bytes = 0
 

@@ -93,7 +93,7 @@ def test_an_image_is_inverted_once(engine: EditorEngine, store: BlobStore) -> No
     item = EditItem(image=image, caption=CAPTION, edited_caption=EDITS[0])
     second = engine.edit(EditRequest(items=[item], preset=other_guidance))
     assert first.cost.unet_evaluations == 4
-    # Four target steps of two halves, three source rows for as long as anything is carried over.
+    # Four target steps of two halves, three source rows while attention is injected.
     made = second.cost.model_copy(update={"seconds": 0.0, "attention_map_bytes": 0, "flops": 0})
     assert made == Cost(unet_calls=4, unet_evaluations=8 + 3, vae_passes=1)
 

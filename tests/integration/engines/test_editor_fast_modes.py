@@ -56,7 +56,7 @@ def restored(engine: EditorEngine, preset: EditorPreset, one: EditItem) -> NDArr
 def test_with_drawn_noise_an_unchanged_caption_gives_the_reconstruction(engine: EditorEngine) -> None:
     one = item(engine, 1, CAPTION)
     assert np.abs(edited(engine, VIRTUAL, one) - restored(engine, VIRTUAL, one)).max() <= 1
-    # An image passes the autoencoder but no step, and so does the computation of its path.
+    # An image passes through the autoencoder but no step, and so does the computation of its path.
     assert np.abs(restored(engine, FEW, one) - restored(engine, VIRTUAL, one)).max() <= 1
 
 

@@ -77,6 +77,6 @@ def test_counted_flops_match_the_loaded_network() -> None:
 def test_counted_flops_follow_the_input_shape() -> None:
     unet = tiny_unet()
     small, large = (evaluation_flops(unet, (4, side, side), (6, 16)) for side in (8, 16))
-    # Four times the positions: convolutions grow as they do, self-attention with their square.
+    # Four times the positions: convolutions grow in proportion, self-attention with the square.
     assert 4 * small.forward < large.forward < 16 * small.forward
     assert evaluation_flops(unet, (4, 8, 8), (12, 16)).forward > small.forward

@@ -139,7 +139,7 @@ def test_a_retried_embedding_equals_the_one_of_float32(
     for each in (engine, half, full):
         reconstruct(each)
     wanted = embedding(full, 1)
-    # Half precision differs from float32 about a thousand times as much as another float32 run does.
+    # Half precision differs from float32 about a thousand times as much as a second float32 run.
     assert float((embedding(engine, 1) - wanted).norm()) < float((embedding(half, 1) - wanted).norm()) / 10
 
 

@@ -56,12 +56,12 @@ def test_edits_made_during_inversion_cost_fewer_evaluations(engine: EditorEngine
     together = engine.edit(request)
     after = engine.edit(request)
     assert np.abs(pixels(engine, together) - pixels(engine, after)).max() <= 1
-    # One path until the first value lets go, two from then on, both halves of four edits.
+    # One path until the first value's injection ends, two from then on, both halves of four edits.
     targets = 4 * 2 * (1 + 3 * 2)
     inversions = 2 * STEPS * (3 + INNER)
     assert together.cost.unet_evaluations == inversions + targets
     assert together.cost.unet_backward_evaluations == 2 * STEPS * INNER
-    # An inversion made before has its sources evaluated again, for the three steps that look at them.
+    # After a stored inversion the sources are evaluated again, for the three steps that read them.
     assert after.cost.unet_evaluations == targets + 2 * 3
 
 

@@ -82,7 +82,7 @@ def test_lost_state_is_made_again_with_the_same_result(bench: Bench, lost: str) 
     assert levels_apart(bench.images(again), known) <= LEVELS
     evaluations = {"sweep-fork": 16 + 6, "inversion": 8 + 2 * 4 + 2}
     assert again.cost.unet_evaluations == evaluations[lost]
-    # Cached again.
+    # The forks are stored again.
     assert bench.edit(0.25).cost.unet_evaluations == 2 * 6 + 4
 
 

@@ -37,9 +37,9 @@ def listed(models: Path) -> ClassifierDescription:
 def network(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     """A network as torch exports it, and the number of its parameters in torch."""
     folder = tmp_path_factory.mktemp("exported")
-    # Without batch norms, which an export folds into the weights before them.
+    # Without batch norms, which an export folds into the preceding weights.
     save_timm(folder / "torch", CLASSES, architecture="test_convnext")
-    # Learned, in that no two tensors are equal: the exporter keeps one of such a pair.
+    # No two tensors may be equal: the exporter keeps only one of such a pair.
     module = randomised(load_folder(folder / "torch", "torch").module, seed=0, spread=0.2)
     exported(module, folder / "made.onnx", open_batch=True)
     return folder / "made.onnx", sum(parameter.numel() for parameter in module.parameters())

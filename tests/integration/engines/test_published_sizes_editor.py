@@ -78,7 +78,7 @@ def test_a_textual_inversion_step_has_the_published_shapes(published: PublishedE
     output = denoiser(latents, torch.empty(2, dtype=torch.int64, device="meta"), leaf)
     assert output.shape == latents.shape
     (gradient,) = torch.autograd.grad(output, leaf, latents)
-    # The optimiser's step lies between what is asked for first and second.
+    # The optimiser's step comes between the first and the second evaluation.
     answers = [Answer(latents[row : row + 1], (), gradient[row : row + 1], (0.5,)) for row in range(2)]
     assert [each.text.shape for each in walk.send(answers)] == [(1, 77, published.text_width)] * 2
     walk.close()

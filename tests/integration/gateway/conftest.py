@@ -19,7 +19,7 @@ DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    """One server for all tests; each takes a database of its own."""
+    """One server for all tests; each test has its own database."""
     if not can_run_postgres():
         pytest.skip("no PostgreSQL server is installed; as root `make system` installs Debian's")
     with postgres() as server:
@@ -41,7 +41,7 @@ def name() -> str:
 
 @pytest.fixture
 def clock() -> Clock:
-    """Time that stands still until it is moved."""
+    """A clock that stands still until the test moves it."""
     return Clock()
 
 

@@ -22,7 +22,7 @@ BILLION = 10**9
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FakeGateway]:
-    """One gateway for all: that none of these requests leaves a trace is what is tested."""
+    """One gateway for all tests: they check that none of these requests leaves a trace."""
     async with fake_gateway(tmp_path_factory.mktemp("gateway")) as opened:
         await opened.upload("demo", 1)
         yield opened

@@ -21,14 +21,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 class NotedStore(BlobStore):
-    """A store in memory that tells what was put into it."""
+    """A store in memory that records what was put into it."""
 
     def __init__(self) -> None:
         super().__init__(f"memory://{uuid.uuid4().hex}")
         self.blobs: set[bytes] = set()
 
     def put(self, data: bytes) -> str:
-        """Store and note ``data``."""
+        """Store and record ``data``."""
         self.blobs.add(data)
         return super().put(data)
 

@@ -26,7 +26,7 @@ PART = b'--x\r\ncontent-disposition: form-data; name="sources"; filename="a.png"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FakeGateway]:
-    """One gateway for all: none of these requests leaves a trace in it."""
+    """One gateway for all tests: none of their requests leaves a trace in it."""
     async with fake_gateway(tmp_path_factory.mktemp("gateway")) as opened:
         await opened.http.post("/v1/datasets", json={"name": "demo"})
         yield opened

@@ -21,7 +21,7 @@ JSON = {"content-type": "application/json"}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FakeGateway]:
-    """One gateway for all: that none of these requests leaves a trace is what is tested."""
+    """One gateway for all tests: they check that none of these requests leaves a trace."""
     async with fake_gateway(tmp_path_factory.mktemp("gateway")) as opened:
         await opened.upload("demo", 1)
         yield opened
@@ -44,7 +44,7 @@ BODIES: dict[str, bytes] = {
 async def test_a_request_in_invalid_json_is_refused_and_not_stored(gateway: FakeGateway, kind: str) -> None:
     before = gateway.ledger.run_list()
     found = problem(await gateway.http.post(ROOT, content=BODIES[kind], headers=JSON), 422, "invalid-request")
-    # Refused by the reader: no validator has seen a key of it.
+    # Refused by the parser, before any validator sees a key.
     assert found.errors == []
     assert gateway.ledger.run_list() == before
 
@@ -112,7 +112,7 @@ async def test_an_unknown_address_is_not_found_and_never_redirected(
     gateway: FakeGateway, method: str, path: str
 ) -> None:
     before = gateway.ledger.run_list()
-    # As it was written: a client that tidies the path up first would try another address.
+    # Sent as written: a client that normalises the path would request another address.
     url = gateway.http.base_url.copy_with(raw_path=path.encode())
     answer = await gateway.http.request(method, url, json=BODY if method == "POST" else None)
     problem(answer, 404, "not-found")

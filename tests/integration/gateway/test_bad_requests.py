@@ -29,7 +29,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FakeGateway]:
-    """One gateway for all: that none of these requests leaves a trace is what is tested."""
+    """One gateway for all tests: they check that none of these requests leaves a trace."""
     async with fake_gateway(tmp_path_factory.mktemp("gateway")) as opened:
         await opened.upload("demo", 1)
         yield opened
@@ -69,7 +69,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fak
 async def test_an_unknown_address_returns_a_problem(
     gateway: FakeGateway, method: str, path: str, status: int, code: str
 ) -> None:
-    # A run that is not there is said before what else is wrong.
+    # A missing run is reported before other errors.
     path = path.replace("{run}", create_run(gateway.ledger))
     problem(await gateway.http.request(method, path), status, code)
 
@@ -121,6 +121,7 @@ async def test_an_impossible_stress_test_is_refused_and_not_stored(
     assert gateway.ledger.run_list() == before
 
 
+@pytest.mark.fault("B51")
 async def test_a_body_over_the_limit_is_refused_with_or_without_content_length(tmp_path: Path) -> None:
     async def unannounced() -> AsyncIterator[bytes]:
         for _ in range(3):

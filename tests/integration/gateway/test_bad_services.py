@@ -68,7 +68,7 @@ async def one_sled(gateway: FakeGateway) -> None:
 
 
 async def run_to_its_end(gateway: FakeGateway, services: Services, clock: Clock, **changes: Any) -> Ended:
-    """Create the run, let a worker try it until nothing is pending, and read it as a user would."""
+    """Create the run, let a worker try it until no item is pending, and read it as a user would."""
     run = (await gateway.http.post(ROOT, json=BODY | changes)).json()["id"]
     for _ in range(MAX_ATTEMPTS):
         await gateway.worker(services).work_off()
@@ -223,7 +223,7 @@ async def test_a_service_that_recovers_loses_no_items(tmp_path: Path) -> None:
 
 
 class OneBadImage(FakeCaptioner):
-    """Cannot read one of the images, as a service that decodes more strictly than the gateway would not."""
+    """Cannot read one of the images, like a service that decodes more strictly than the gateway."""
 
     bad = ""
 
@@ -281,7 +281,7 @@ class Refusing(FakeClassifiers):
         raise self.error
 
     async def list_classifiers(self) -> ClassifierList:
-        """List no classifier, so that each is tried on an image; raise if the service is away."""
+        """List no classifier, so that each is tried on an image; raise if the service is down."""
         if isinstance(self.error, BackendUnavailable):
             raise self.error
         return ClassifierList(classifiers=[])

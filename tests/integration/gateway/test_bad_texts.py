@@ -32,7 +32,7 @@ OVERLONG = PromptTooLong("80 tokens; 77 are read")
 
 
 async def add(gateway: FakeGateway, name: str, *sources: dict[str, Any]) -> dict[str, Any]:
-    # As JSON may be written: half a character has no UTF-8.
+    # Escaped as JSON allows: half a surrogate pair has no UTF-8.
     content = json.dumps({"sources": sources})
     headers = {"content-type": "application/json"}
     answer = await gateway.http.post(f"/v1/datasets/{name}/sources", content=content, headers=headers)
@@ -189,7 +189,7 @@ async def test_classes_that_are_not_plain_names_are_refused_and_not_stored(
 @pytest.mark.fault("B40")
 async def test_a_dataset_with_confusable_classes_is_not_tested(gateway: FakeGateway, name: str) -> None:
     await gateway.http.post("/v1/datasets", json={"name": name})
-    # As two uploads at once may leave it: neither saw the other's label.
+    # Two simultaneous uploads may leave this: neither saw the other's label.
     for number, label in enumerate(("sled", "Sled")):
         image = gateway.store.put(f"image {number}".encode())
         source = NewSource(image=image, label=label, filename="a.png", caption=None, width=8, height=8)
@@ -202,12 +202,12 @@ async def test_a_dataset_with_confusable_classes_is_not_tested(gateway: FakeGate
 
 
 class ShortSighted(FakeEditor):
-    """Reads fewer tokens than one of the captions has."""
+    """An editor that reads fewer tokens than one of the captions has."""
 
     too_long = ""
 
     async def reconstruct(self, request: ReconstructRequest) -> ReconstructResponse:
-        """Refuse the long caption, reconstruct under the others."""
+        """Refuse the long caption, reconstruct with the others."""
         answer = await super().reconstruct(request)
         return refusing(answer, [item.caption == self.too_long for item in request.items], OVERLONG)
 

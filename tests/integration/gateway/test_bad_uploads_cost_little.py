@@ -20,13 +20,13 @@ from fakes.processes import look_until
 from faultline_core.errors import error_classes
 
 MOST_SECONDS, MOST_BYTES = 2.0, 50 * 2**20
-"""Of processor and not of the clock: what else the machine does must not decide."""
+"""Processor time, not wall clock: other load on the machine must not decide."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class Served:
-    """A gateway in a process of its own, with an empty dataset."""
+    """A gateway in a separate process, with an empty dataset."""
 
     process: subprocess.Popen[bytes]
     http: httpx.Client
@@ -44,16 +44,16 @@ class Served:
         return (int(fields[11]) + int(fields[12])) / TICKS
 
     def peak(self) -> int:
-        """The most bytes that it had in memory since the peak was forgotten."""
+        """The peak memory in bytes since the last reset."""
         (line,) = (line for line in self._about("status").splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024
 
     def forget_peak(self) -> None:
-        """Let the peak be what it has now."""
+        """Reset the peak to the current memory."""
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5", encoding="ascii")
 
     def stored(self) -> list[Path]:
-        """What lies in its store."""
+        """The files in its store."""
         return [path for path in (self.folder / "store").rglob("*") if path.is_file()]
 
     def _about(self, name: str) -> str:
@@ -76,7 +76,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         try:
             look_until(lambda: _answers(http))
             http.post("/v1/datasets", json={"name": "demo", "classes": ["sled"]})
-            # What is loaded and allocated at the first image is no cost of the bad ones.
+            # The first image loads libraries and allocates memory: no cost of the bad ones.
             assert found.send(IMAGE).json()["added"] == 1
             yield found
         finally:

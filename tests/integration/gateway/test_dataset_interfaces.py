@@ -60,7 +60,7 @@ def watched(gateway: FakeGateway) -> FakeEditor:
 
 
 class RecordingEditor(FakeEditor):
-    """Keeps what it was asked to learn; a class that is named ``broken`` fails, alone."""
+    """Records its requests; only the class in ``broken`` fails."""
 
     def __init__(self, world: FakeWorld, broken: str = "") -> None:
         super().__init__(world)
@@ -99,7 +99,7 @@ async def test_classes_are_learned_in_links_and_validated(gateway: FakeGateway) 
 
 async def test_the_smallest_equally_good_interpolation_weight_is_kept(gateway: FakeGateway) -> None:
     class Telling(FakeScorer):
-        """Sees every real image at its class's own corner, and drawn ones where their token puts them."""
+        """Embeds every real image at its class's own axis, and generated ones where their token puts them."""
 
         async def embed_images(self, request: EmbedImagesRequest) -> EmbedResponse:
             answer = await super().embed_images(request)
@@ -110,7 +110,7 @@ async def test_the_smallest_equally_good_interpolation_weight_is_kept(gateway: F
         place = [0.0] * 256
         name, _, share = shown.caption.partition("@") if "@" in shown.caption else (shown.label, "", "")
         place[CLASSES.index(name)] = 1.0
-        # The boat has something to learn, the kite drifts to the plate.
+        # The boat gains by learning, the kite drifts to the plate.
         if name == "boat":
             place[100] = 1.0 - float(share or 1.0)
         if name == "kite":
@@ -118,7 +118,7 @@ async def test_the_smallest_equally_good_interpolation_weight_is_kept(gateway: F
         return Embedding(vector=place)
 
     class Drawing(RecordingEditor):
-        """Draws what a token is, from the table of those it has offered."""
+        """Draws what a token stands for, from the table of tokens it has offered."""
 
         async def generate(self, request: GenerateRequest) -> GenerateResponse:
             answer = await super().generate(request)
@@ -161,7 +161,7 @@ async def test_items_and_results_match_the_schema_of_their_kind(gateway: FakeGat
     ]
     lines = (await gateway.http.get(f"{ROOT}/{run.id}/results")).text.splitlines()
     assert TokenItem.model_validate_json(lines[0]) == page.items[0]
-    # Nor is it any other kind's.
+    # Nor is it a run of any other kind.
     assert (await gateway.http.get(f"/v1/stress-tests/{run.id}")).status_code == 404
     assert (await gateway.http.get("/v1/stress-tests")).json()["runs"] == []
     assert (await gateway.http.get(ROOT)).json()["runs"][0]["id"] == run.id
@@ -253,7 +253,7 @@ async def test_finished_classes_of_a_cancelled_interface_are_usable(gateway: Fak
     refused = await gateway.http.post(f"{ROOT}/{run.id}:generate", json=ASKED | {"class_name": many[9]})
     assert refused.status_code == 422
     assert "not learned a token" in refused.json()["detail"]
-    # Taken up again, the rest is learned and nothing of the finished ones is.
+    # Resumed, it learns the rest and none of the finished classes again.
     await gateway.http.post(f"{ROOT}/{run.id}:resume")
     editor = RecordingEditor(gateway.world)
     await gateway.worker(fake_services(gateway.world, editor=editor)).work_off()
@@ -284,7 +284,7 @@ async def test_any_shift_is_generated_from_its_text(gateway: FakeGateway) -> Non
     assert (plain.images[0].prompt, plain.images[0].shift) == ("A photo of a <class>", "base")
     assert (named.images[0].prompt, named.images[0].token) == ("A photo of a sled", None)
     assert empty.images[0].prompt == "a sketch of an empty sled"
-    # Seeds are of class and place, whatever the shift and however many are asked for.
+    # Seeds depend on class and position only, not on the shift or the number of images.
     assert [each.seed for each in snowy.images][:2] == [each.seed for each in plain.images]
     assert len({each.seed for each in snowy.images}) == 3
 
@@ -350,7 +350,7 @@ async def test_a_missing_dataset_is_reported_by_its_pointer(gateway: FakeGateway
 async def test_class_names_without_words_are_refused(gateway: FakeGateway, name: str) -> None:
     await gateway.http.post("/v1/datasets", json={"name": "odd", "classes": ["sled", name]})
     answer = await gateway.http.post(ROOT, json=BODY | {"dataset": "odd"})
-    # Some are no label either, and are refused where they first come in.
+    # Some are not valid labels either, and are refused at upload.
     assert answer.status_code in (404, 422), answer.text
     assert (await gateway.http.get(ROOT)).json()["runs"] == []
 

@@ -15,7 +15,7 @@ BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background
 
 
 class RecordingEditor(FakeEditor):
-    """Records the presets it was asked to edit with."""
+    """Records the presets of its requests."""
 
     def __init__(self, world: FakeWorld) -> None:
         super().__init__(world)

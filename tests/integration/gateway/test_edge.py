@@ -18,7 +18,7 @@ KEYS = ("a-key-of-enough-characters", "another-key-of-some-length")
 
 
 async def nothing_more() -> Message:
-    """A connection on which nothing comes."""
+    """A connection on which nothing arrives."""
     return {"type": "http.disconnect"}
 
 

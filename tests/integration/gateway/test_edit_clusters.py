@@ -24,7 +24,7 @@ def near(axis: int, draws: np.random.Generator) -> FeatureVector:
 
 
 def says(item: Item, added: str, features: FeatureVector | None, weights: str = "clip@1") -> Item:
-    """The same item, its edit putting ``added`` to the end of the caption."""
+    """The same item, with an edit that appends ``added`` to the caption."""
     assert item.result is not None
     words = None if features is None else WordFeatures(added=features)
     update = {
@@ -38,7 +38,7 @@ def says(item: Item, added: str, features: FeatureVector | None, weights: str = 
 
 
 def open_vocabulary(*, recorded: bool = True, weights: str = "clip@1") -> list[Item]:
-    """30 sources, each with a water word of its own, which harms, and some other word, which does not."""
+    """30 sources, each with its own harmful water word and with another, harmless word."""
     draws = np.random.default_rng(5)
     ledgered, items = Ledgered(), []
     for index in range(30):

@@ -42,14 +42,14 @@ def write(store: FakeStore, made: list[Record], target: Path, layout: ExportLayo
 
 
 def load(tmp_path: Path, *named: str, **told: Any) -> datasets.Dataset:
-    """The only split of what Hugging Face's library finds."""
+    """The only split that Hugging Face's library finds."""
     loaded = datasets.load_dataset(*named, cache_dir=str(tmp_path / "cache"), **told)
     assert list(loaded) == ["train"]
     return loaded["train"]
 
 
 def assert_same(loaded: datasets.Dataset, store: FakeStore, made: list[Record]) -> None:
-    """Every row as it was given and every pixel as it was scored, in the order of the records."""
+    """Check that every row and every scored pixel is read back, in the order of the records."""
     assert [{name: row[name] for name in row if name != "image"} for row in loaded] == rows_of(made)
     for row, pixels in zip(loaded, scored(store, made), strict=True):
         assert row["image"].mode == "RGB"
@@ -87,7 +87,7 @@ def test_hugging_face_s_webdataset_reads_the_tars(store: FakeStore, tmp_path: Pa
         np.testing.assert_array_equal(np.asarray(row["png"]), pixels)
 
 
-# The library leaves the closing of its files to the garbage collector.
+# The library closes its files only on garbage collection.
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_webdataset_reads_the_tars(store: FakeStore, tmp_path: Path) -> None:
     made = records(store)

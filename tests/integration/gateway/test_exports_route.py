@@ -50,7 +50,7 @@ def made(gateway: FakeGateway, run: str, *states: str) -> list[Item]:
 
 
 def left_in(folder: Path) -> list[Path]:
-    """What stands in a folder."""
+    """The files of a folder."""
     return list(folder.iterdir())
 
 

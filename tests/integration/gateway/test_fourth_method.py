@@ -33,14 +33,14 @@ def copied(folder: Path) -> Path:
 
 
 def insert(path: Path, after: str, text: str) -> None:
-    """Put ``text`` behind the first match of a pattern, which must be there."""
+    """Insert ``text`` after the first match of a pattern, which must exist."""
     changed, n = re.subn(after, lambda found: found[0] + text, path.read_text(encoding="utf-8"), count=1)
     assert n == 1, f"{path} has no {after!r}"
     path.write_text(changed, encoding="utf-8")
 
 
 def add_method(tree: Path) -> None:
-    """Name the made-up method in the closed lists and the table, and add its one route."""
+    """Add the made-up method to the closed lists and the table, and add its one route."""
     insert(tree / TYPES, r"RunKind = Literal\[", '"confidence-survey", ')
     insert(tree / TYPES, r"ItemKind = Literal\[", '"survey", ')
     imported = "\nfrom fakes.confidence_survey.method import CONFIDENCE_SURVEY"
@@ -61,7 +61,7 @@ def differences(tree: Path) -> tuple[list[str], list[str]]:
 
 
 def tell(tree: Path, folder: Path) -> dict[str, Any]:
-    """Let a process that imports the copy go through a survey."""
+    """Run a survey in a process that imports the copy."""
     folders = [*(tree / package.split("/")[0] for package in PACKAGES), ROOT / "clients", ROOT / "tests"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders))}
     command = [sys.executable, "-m", "fakes.confidence_survey.story", str(folder)]
@@ -83,7 +83,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def told(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the gateway answered to a survey."""
+    """The gateway's answers about a survey."""
     return tell(tree, tmp_path_factory.mktemp("gateway"))
 
 

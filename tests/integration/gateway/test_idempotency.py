@@ -20,20 +20,20 @@ BODY = DatasetCreate(name="demo", classes=["sled", "boat"])
 
 
 class Done(BaseModel):
-    """What the work answers."""
+    """The result of the work."""
 
     times: int
 
 
 class Work:
-    """Counts how often it is done; ``troubles`` come first, one a call."""
+    """Counts how often it is done; the first calls raise ``troubles``, one each."""
 
     def __init__(self, *troubles: BaseException) -> None:
         self.times = 0
         self._troubles = list(troubles)
 
     def __call__(self) -> Done:
-        """Do it once more."""
+        """Raise the next trouble, or count the call."""
         self.times += 1
         if self._troubles:
             raise self._troubles.pop(0)

@@ -13,7 +13,7 @@ CLASSIFIERS = ["steady", "leaning"]
 
 
 async def finished(gateway: FakeGateway, run: AsyncStressTest) -> AsyncStressTest:
-    """The run after a worker has done what is planned."""
+    """The run after a worker has done all planned items."""
     await gateway.worker().work_off()
     return await run.wait()
 

@@ -26,7 +26,7 @@ def sqlite_url(folder: Path) -> str:
 
 @pytest.fixture
 def other(url: str) -> Iterator[Database]:
-    """The same database as another process has it."""
+    """The same database, opened as by another process."""
     opened = Database(url)
     yield opened
     opened.close()

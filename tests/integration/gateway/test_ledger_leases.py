@@ -177,7 +177,7 @@ def test_an_item_that_finally_succeeds_keeps_no_failure(ledger: Ledger, clock: C
 
 @pytest.mark.fault("F32")
 def test_an_item_that_kills_its_workers_does_not_affect_others(ledger: Ledger, clock: Clock) -> None:
-    """The poison is item 1 of three: a worker that takes it never comes back."""
+    """The poison is item 1 of three: a worker that leases it never returns."""
     run_id = create_run(ledger, sources=1, per_source=3)
     for _ in range(10):
         group = ledger.lease_group("victim", seconds=30)

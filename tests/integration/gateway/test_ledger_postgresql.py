@@ -89,7 +89,7 @@ def test_a_value_too_long_for_its_column_is_refused(url: str) -> None:
 
 
 def test_a_lease_locks_one_run_at_a_time(url: str, opened: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two that held one run each and wanted the other's would wait for each other."""
+    """Two workers that each held one run and waited for the other's would deadlock."""
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
     ledger, rival = Ledger(url), Ledger(url)
     taken, free = create_run(ledger, sources=1), create_run(ledger, sources=1)

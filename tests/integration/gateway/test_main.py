@@ -147,10 +147,10 @@ def test_two_workers_on_one_machine_have_different_names(
     made: list[str] = []
 
     class Named(Worker):
-        """A worker that tells its name and does nothing."""
+        """A worker that records its name and does nothing."""
 
         async def work(self, stop: asyncio.Event) -> None:
-            """Note the name."""
+            """Record the name."""
             made.append(self._name)
 
     monkeypatch.setattr(command, "Worker", Named)

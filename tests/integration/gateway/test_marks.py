@@ -59,7 +59,7 @@ async def finished(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fi
 
 
 def notes(content: bytes) -> dict[str, str]:
-    """What a PNG says of itself, as Pillow and not our own reader finds it."""
+    """The metadata of a PNG, as Pillow reads it, not our own reader."""
     with Image.open(io.BytesIO(content)) as image:
         assert isinstance(image, PngImagePlugin.PngImageFile)
         return {str(key): str(value) for key, value in image.text.items()}

@@ -23,7 +23,7 @@ TEXT = base64.b64encode(IMAGE).decode()
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FakeGateway]:
-    """One gateway for all: each test has a dataset of its own."""
+    """One gateway for all tests: each has its own dataset."""
     async with fake_gateway(tmp_path_factory.mktemp("gateway")) as opened:
         yield opened
 

@@ -44,7 +44,7 @@ class Finished:
     run: Run
 
     async def get(self, path: str = "", **options: Any) -> httpx.Response:
-        """Ask for something of the run."""
+        """Get a resource of the run."""
         return await self.gateway.http.get(f"{ROOT}/{self.run.id}{path}", **options)
 
 

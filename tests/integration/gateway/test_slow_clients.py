@@ -22,7 +22,7 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that takes longer than headers may."""
+    """An application that takes longer than the timeout for headers."""
     await asyncio.sleep(3 * slow_clients.HEADER_SECONDS)
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
     await send({"type": "http.response.body", "body": b"hello"})
@@ -66,7 +66,7 @@ async def test_late_headers_time_out(sent: bytes) -> None:
 
 
 class Line(asyncio.Transport):
-    """A connection that remembers what was written and whether it was closed."""
+    """A connection that records what was written and whether it was closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,21 +74,21 @@ class Line(asyncio.Transport):
         self.closed = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Remember."""
+        """Record ``data``."""
         self.written += bytes(data)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close."""
         self.closed = True
 
     def is_closing(self) -> bool:
-        """Whether somebody has."""
+        """Whether it is closing."""
         return self.closed
 
 
 @pytest.mark.fault("B22")
 async def test_further_bytes_do_not_extend_the_timeout() -> None:
-    # Over a bare line: a socket that is closed with bytes unread may take the answer with it.
+    # Over a fake transport: a socket that is closed with unread bytes may lose the answer.
     protocol, line = uvicorn_protocol()(), Line()
     protocol.connection_made(line)
     protocol.data_received(REQUEST[:-2] + b"x: ")

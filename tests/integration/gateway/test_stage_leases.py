@@ -156,7 +156,7 @@ def test_repeated_planner_deaths_fail_the_run_with_a_code(ledger: Ledger, clock:
 
 
 class Broken(FourStages):
-    """Raises for its second stage, as often as it has errors to raise."""
+    """Raises its errors, one each time its second stage is planned."""
 
     def __init__(self, *errors: Exception) -> None:
         super().__init__(many=1)
@@ -171,10 +171,10 @@ class Broken(FourStages):
 
 
 class BrokenHalfway(Broken):
-    """Raises when half of the second stage is stored."""
+    """Raises after half of the second stage is stored."""
 
     def next_stage(self, run: Run, results: Iterator[RunItem[Any]]) -> StagePlan | None:
-        """Give a plan that breaks in the middle."""
+        """Return a plan whose items raise midway."""
         if run.stage == 1 and self.errors:
             return StagePlan(self._half())
         return super().next_stage(run, results)
@@ -234,7 +234,7 @@ async def test_a_retry_waits_a_little(ledger: Ledger, clock: Clock, run_id: str)
 
 
 class Repeating(FourStages):
-    """Plans items that the run has already."""
+    """Plans items that the run already has."""
 
     def next_stage(self, run: Run, results: Iterator[RunItem[Any]]) -> StagePlan | None:
         """Plan one new and one old item."""
@@ -260,7 +260,7 @@ async def test_a_plan_beyond_the_quota_fails_the_run_by_name(ledger: Ledger, run
 
 
 class Slow(FourStages):
-    """Plans only when the test lets it go on."""
+    """Plans only when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__(many=1)

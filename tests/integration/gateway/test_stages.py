@@ -16,7 +16,7 @@ from faultline_gateway.runs.progress import event_stream, wait_for_end
 
 
 def leased_stage(ledger: Ledger) -> LeasedStage:
-    """The lease of the stage that waits; there must be one."""
+    """Lease the planning of the waiting stage; there must be one."""
     leased = ledger.lease_stage([KIND], seconds=30.0)
     assert leased is not None
     return leased

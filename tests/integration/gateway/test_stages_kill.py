@@ -42,27 +42,27 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture
 def watched(url: str) -> Iterator[Ledger]:
-    """The ledger as somebody else reads it while the processes work."""
+    """The ledger as another reader sees it while the processes work."""
     opened = Ledger(url)
     yield opened
     opened.close()
 
 
 def keys(many: int) -> list[tuple[int, str]]:
-    """Stage and key of every item of a run that nothing has disturbed."""
+    """Stage and key of every item of a run without a kill."""
     first = [(1, f"key-{number}") for number in range(FIRST)]
     confirmed = [(2, f"confirm-{number}") for number in range(FIRST)]
     return [*first, *confirmed, *((4, f"many-{number}") for number in range(many))]
 
 
 def add_up(ledger: Ledger, run_id: str, many: int) -> None:
-    """The total counts opened stages alone, and is the sum of the rest: a run whose is not cannot be read."""
+    """The total counts only opened stages and is the sum of the other counts: other runs cannot be read."""
     run = ledger.run(run_id)
     assert run.request_counts.total == {1: FIRST, 2: 2 * FIRST, 3: 2 * FIRST, 4: 2 * FIRST + many}[run.stage]
 
 
 def watch_until(ledger: Ledger, run_id: str, many: int, holds: Callable[[], bool]) -> None:
-    """Hold the totals to what the stages say at every look, and the items to the totals at the last."""
+    """Check the totals against the stages at every reading, and the items against the totals at the last."""
 
     def look() -> bool:
         add_up(ledger, run_id, many)
@@ -98,17 +98,17 @@ def test_kills_at_every_stage_boundary_lose_and_repeat_nothing(
 
 
 class Watching(FourStages):
-    """Counts how many items it is ever given at once."""
+    """Counts the largest number of items in memory at once."""
 
     read = 0
     most_alive = 0
 
     def next_stage(self, run: Run, results: Iterator[RunItem[ItemResult]]) -> StagePlan | None:
-        """Read everything, with a look at what is still in memory now and then."""
+        """Read everything, and check from time to time what is still in memory."""
         for _ in results:
             self.read += 1
             if self.read % 10_000 == 0:
-                # Not isinstance, which asks lazy objects of other libraries for their class.
+                # Not isinstance, which would load lazy objects of other libraries.
                 alive = sum(issubclass(type(thing), RunItem) for thing in gc.get_objects())
                 self.most_alive = max(self.most_alive, alive)
         return None

@@ -24,7 +24,7 @@ READERS = 2
 
 
 class Counting(StressTest):
-    """Sums up as ever and notes for which run."""
+    """Summarises, and records the run."""
 
     def __init__(self) -> None:
         self.made: list[str] = []
@@ -32,7 +32,7 @@ class Counting(StressTest):
     def summarize(
         self, run: Run, items: Iterable[Item], view: None, context: RunContext
     ) -> StressTestSummary:
-        """Sum the run up."""
+        """Summarise the run."""
         self.made.append(run.id)
         return super().summarize(run, items, view, context)
 

@@ -24,7 +24,7 @@ ORIENTATION, GPS, MAKE = 0x0112, 0x8825, 0x010F
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FakeGateway]:
-    """One gateway for all: each upload makes a dataset of its own."""
+    """One gateway for all tests: each upload creates its own dataset."""
     async with fake_gateway(tmp_path_factory.mktemp("gateway")) as opened:
         yield opened
 

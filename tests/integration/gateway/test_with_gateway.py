@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class BlockingTransport(httpx.BaseTransport):
-    """Carries a blocking client's requests into an ASGI application on a loop that stands still meanwhile."""
+    """Passes a blocking client's requests to an ASGI application on a loop that does not run meanwhile."""
 
     def __init__(
         self, http: httpx.AsyncClient, run: Callable[[Coroutine[Any, Any, httpx.Response]], Any]
@@ -55,7 +55,7 @@ class Journey:
         self.asyncio = AsyncClient(http=gateway.http)
 
     def work_off(self) -> None:
-        """Let a worker do what is planned."""
+        """Let a worker do all planned items."""
         self.run(self.gateway.worker().work_off())
 
     def listed(self, found: AsyncIterator[T]) -> list[T]:

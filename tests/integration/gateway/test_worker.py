@@ -200,7 +200,7 @@ async def test_items_left_open_by_a_method_are_released(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def nothing(*arguments: object, **options: object) -> None:
-        raise LeaseLost("somebody else has it")
+        raise LeaseLost("another worker has it")
 
     run_id = await created(gateway)
     monkeypatch.setattr(StressTest, "process", nothing)

@@ -100,7 +100,7 @@ async def test_permanent_errors_are_not_retried() -> None:
 
     def record() -> None:
         asked[0] += 1
-        raise LeaseLost("somebody else has it")
+        raise LeaseLost("another worker has it")
 
     with pytest.raises(LeaseLost):
         await retry_ledger(record)
@@ -122,7 +122,7 @@ async def test_a_lease_survives_a_brief_failure_to_renew_it(
         return renew(ledger, group, seconds)
 
     class Slow(FakeCaptioner):
-        """Answers once the lease has been renewed after all."""
+        """Answers once the lease has been renewed."""
 
         async def caption(self, request: CaptionRequest) -> CaptionResponse:
             """Wait, then caption."""
@@ -182,7 +182,7 @@ async def test_a_failing_source_does_not_affect_other_sources(gateway: FakeGatew
     poisoned = gateway.ledger.sources("demo")[0].image
 
     class Poisoned(FakeEditor):
-        """Fails on one source as only a defect fails."""
+        """Fails on one source with an unexpected error."""
 
         async def edit(self, request: EditRequest) -> EditResponse:
             """Edit all but the poisoned one."""

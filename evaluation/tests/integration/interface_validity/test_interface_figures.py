@@ -34,7 +34,7 @@ def true_accuracy(shift: str, name: str, model: int) -> float:
 
 
 def by_the_name(shift: str, name: str, model: int) -> float:
-    """As the truth, but for the mismatched plate."""
+    """The truth's accuracies, except for the mismatched plate."""
     return true_accuracy(shift, name, model) - (0.2 if name == "plate" else 0.0)
 
 
@@ -203,7 +203,7 @@ def test_batching_is_reported_as_a_speedup_and_the_largest_difference() -> None:
         turns.append("slow")
 
     found = times_as_fast(slow, lambda: turns.append("fast"), 3)
-    # Once unmeasured, then in turns.
+    # One warm-up call each, then alternately.
     assert turns == ["slow", "fast"] * 4
     assert found.n == 3
     assert found.estimate is not None

@@ -45,7 +45,7 @@ def test_every_source_generates_every_code_from_the_same_seeds(tmp_path: Path) -
     assert {(one.image_source, one.seed) for one in found.images} == {
         (image_source, seed) for image_source in get_args(FineImageSource) for seed in (0, 1)
     }
-    # Its token draws what a code stands for, the shared word a yellow bus whatever the code.
+    # The token draws what a code stands for; the shared word draws a yellow bus for every code.
     figures = fine_grained_figures(found, generator())
     assert (figures.token.code.estimate or 0.0) > 0.9
     assert (figures.token.shift_presence.estimate or 0.0) > 0.9
@@ -83,7 +83,7 @@ def test_only_missing_images_are_requested_again(tmp_path: Path) -> None:
 def test_an_error_names_the_code_without_a_token(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="'f202' has no token: no image can be read"):
         fine_grained(order_in(tmp_path), BusService(tmp_path, BusGateway(unlearned="f202")))
-    # It is asked again next time: what is not whole is not kept.
+    # It is requested again next time: incomplete results are not kept.
     assert not list(tmp_path.glob("development-0/fine-grained-*/tokens.json"))
 
 

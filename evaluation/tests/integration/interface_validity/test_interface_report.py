@@ -91,7 +91,7 @@ def test_aims_are_compared_with_the_figures() -> None:
     assert found["token error, mismatched classes"].met
     assert found["token error as a share of the class name's, mismatched classes"].met
     assert found["shift presence as a share of the class name's"].met
-    # One matched class and two shifts: fewer than asked for, and too few for an order.
+    # One matched class and two shifts: fewer than required, and too few for a rank correlation.
     assert found["matched classes whose token is no worse by more than 0.03"].met is False
     assert found["rank correlation of impacts"].met is None
     assert found["eight classes in one batch, times as fast as one by one"].met
@@ -184,7 +184,7 @@ def result() -> dict[str, object]:
 
 
 def image_item(**changes: object) -> ImageItem:
-    """The item that it is the result of, with other values in its result."""
+    """The item with this image as its result, with the given values instead."""
     return ImageItem.model_validate(
         {
             "id": "i-1", "ordinal": 0, "kind": "image", "item_group": "s", "source_image": "b" * 64,
@@ -194,7 +194,7 @@ def image_item(**changes: object) -> ImageItem:
 
 
 def summary(threshold: ThresholdInForce | None = None, kept: int = 9) -> ShiftBenchmarkSummary:
-    """Figures of both image sources; of class names in the snow so many images are kept, and no others."""
+    """Figures of both image sources; only images of class names in the snow are kept, this many."""
     known = {} if threshold is None else {"threshold": threshold}
     base = an_image_source().base.model_copy(update={"counts": counts(0, no_object=1)})
     none = an_image_source(base=base, shifts={SNOW: a_shift(SNOW, None, counts=counts(0, no_object=1))})

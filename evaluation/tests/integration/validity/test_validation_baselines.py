@@ -32,7 +32,7 @@ BOAT_ROW = Row(
 
 
 def replaced(before: float, after: float, *, source: int, state: str = "done", label: str = "boat") -> Item:
-    """A random word of a caption replaced, before one classifier."""
+    """An edit that replaces a random word of a caption, for one classifier."""
     shown = scene(label, nuisance=source)
     made = item(shown, None, edit_type=None, p=({"model": before}, {"model": after}), state=state)
     return made.model_copy(update={"kind": "lance-r"})
@@ -40,7 +40,7 @@ def replaced(before: float, after: float, *, source: int, state: str = "done", l
 
 @contextmanager
 def taking_all_for_boats(_: Contestant) -> Iterator[Predict]:
-    """A classifier that gives 0.8 to boat and 0.1 to tram, whatever it sees."""
+    """A classifier that gives 0.8 to boat and 0.1 to tram for every image."""
 
     def predict(images: Images) -> Floats:
         odds = np.zeros((len(images), len(CLASSES)))

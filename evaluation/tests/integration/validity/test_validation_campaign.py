@@ -26,11 +26,11 @@ from faultline_core.contract.stress_tests import StressTestSummary
 
 
 class Asked(Exception):
-    """Somebody wants the gateway."""
+    """Raised when the gateway is used."""
 
 
 class Silent(Service):
-    """A service that must not be asked yet."""
+    """A service that must not be used yet."""
 
     def client(self) -> Client:
         """Refuse."""
@@ -38,13 +38,13 @@ class Silent(Service):
 
 
 class Certain:
-    """A classifier that takes everything for a boat."""
+    """A classifier that answers boat for every image."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Answer 0.9 for boat, whatever is shown."""
+        """Answer 0.9 for boat, for every image."""
         odds = torch.full((len(images), len(CLASSES)), 0.1 / (len(CLASSES) - 1))
         odds[:, CLASSES.index("boat")] = 0.9
         return odds
@@ -68,7 +68,7 @@ def again(first: Campaign) -> Campaign:
 
 
 def refuse(*_: object) -> Finished:
-    """Run a stress test that has run already."""
+    """Return a stress test that has already run."""
     raise Asked
 
 

@@ -29,7 +29,7 @@ SHOWN = np.stack([render(one) for one in AFTER])
 
 
 def edits(count: int, edit_type: EditType = "background", *, dropped: int = 0) -> list[Item]:
-    """Edits with images of their own, the first ``dropped`` refused by the gate."""
+    """Edits with separate images; the gate dropped the first ``dropped``."""
     return [
         item(
             BEFORE[0],
@@ -61,7 +61,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def filled(folder: Path, *, first: str | None = None, count: int = len(AFTER)) -> Path:
-    """A table with what the images show, ``first`` as the class of the first one."""
+    """A table of what the images show, with ``first`` as the class of the first image."""
     table = folder.parent / "table.csv"
     rows = [one.attributes() for one in AFTER[:count]]
     rows[0]["object_class"] = first or rows[0]["object_class"]
@@ -150,7 +150,7 @@ def test_labels_are_not_overwritten(folder: Path) -> None:
 
 
 def finished_run(state: Path, scenes: list[Scene]) -> None:
-    """A run whose edits took boats from the water, as a validation leaves it."""
+    """A run whose edits moved boats from the water, as a validation leaves it."""
     store = BlobStore(str(state / "stack" / "store"))
     made = [
         item(before, after, image=store.put(encode_raw(image)), name=str(at)).model_copy(

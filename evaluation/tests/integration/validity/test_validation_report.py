@@ -50,7 +50,7 @@ def _sandy(source: Scene) -> Scene:
 
 
 def pieces(tmp_path: Path) -> Pieces:
-    """Twenty boats taken from the water, before a classifier that minds and one that does not."""
+    """Twenty boats moved from the water, for a classifier that is affected and one that is not."""
     entrants: list[Contestant] = [contestant("leaning", BOAT_BY_ITS_WATER), contestant("local:control")]
     before, after = {"leaning": 0.9, "local:control": 0.9}, {"leaning": 0.3, "local:control": 0.9}
     items = [

@@ -30,7 +30,7 @@ def folder_of(root: Path, *names: str) -> Path:
 
 
 def trained_by(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """What trainings are asked for; each leaves its figures."""
+    """The trainings that are requested; each writes its figures."""
     asked: list[list[str]] = []
 
     def train(given: list[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.interface_validity.filter_agreement import filter_agreement
+from evaluation.interface_validity.filter_figures import filter_agreement
 
 
 def test_a_filter_is_judged_by_precision_and_recall() -> None:

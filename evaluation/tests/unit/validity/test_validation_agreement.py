@@ -21,7 +21,7 @@ def rng_of(_: str) -> np.random.Generator:
 
 
 def rows(estimated: Sequence[float], true: Sequence[float], models: int = 2, types: int = 2) -> list[Row]:
-    """One cell a level; cells go round models and edit types; every source agrees with its cell."""
+    """One cell a level, alternating between models and edit types; every source agrees with its cell."""
     return [
         Row(
             Cell(f"model-{at % models}", "boat", f"type-{at % types}", "background", str(at), "removed"),

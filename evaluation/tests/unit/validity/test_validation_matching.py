@@ -6,7 +6,7 @@ import pytest
 
 from evaluation.tests.fakes.validity import BOAT_BY_ITS_WATER, change, insight
 from evaluation.validity.contestants import BUG_FILES
-from evaluation.validity.matching import meanings, members, told
+from evaluation.validity.matching import meanings, members, named_values
 from faultline_miniature.training.bugs import Bug, read_bugs
 from faultline_miniature.world.grammar import phrase
 
@@ -56,8 +56,8 @@ def test_empty_words_mean_the_unmentioned_default_value() -> None:
 
 
 def test_the_special_kind_is_recognised_by_the_mark_of_its_class() -> None:
-    assert told("of food", "plate") == {"kind": "special"}
-    assert told("of food", "kite") == {}
+    assert named_values("of food", "plate") == {"kind": "special"}
+    assert named_values("of food", "kite") == {}
 
 
 def test_words_without_a_value_have_no_meaning() -> None:

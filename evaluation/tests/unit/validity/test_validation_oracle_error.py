@@ -20,7 +20,7 @@ def rng() -> np.random.Generator:
 
 
 def labelled(seen: dict[str, str]) -> Labelled:
-    """A boat that was to be taken onto the sand, and what a person sees."""
+    """A boat that should be moved onto the sand, and what a person sees."""
     asked = Asked(
         image="a" * 64,
         edit_type="background",

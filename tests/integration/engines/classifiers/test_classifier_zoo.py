@@ -101,6 +101,7 @@ def test_an_unreachable_hub_is_reported(monkeypatch: pytest.MonkeyPatch) -> None
         timm_zoo.hub_weights("timm/net")
 
 
+@pytest.mark.fault("B42")
 def test_a_repository_without_safetensors_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = httpx.Response(404, request=httpx.Request("GET", "https://hub.test/net"))
     refused = HfHubHTTPError("no such file", response=answer)

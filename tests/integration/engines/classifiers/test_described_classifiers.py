@@ -66,7 +66,7 @@ def test_a_zoo_network_is_described_without_fetching_weights(name: str, root: Pa
 
 def test_a_name_without_a_tag_uses_timm_s_default_tag(root: Path, store: BlobStore) -> None:
     found = described("timm:resnet50", root, store)
-    # As timm's results list it.
+    # The name as timm's table of results has it.
     assert (found.architecture, found.training, found.resolution) == ("resnet50", "a1_in1k", 224)
     assert found.parameters == 25_557_032
 

@@ -64,6 +64,7 @@ def test_a_cached_model_is_found_without_a_download(
     assert asked[0]["allow_patterns"] == ["*.safetensors", "*.json", "*.txt", "*.model"]
 
 
+@pytest.mark.fault("B42")
 @pytest.mark.parametrize("error", [LocalEntryNotFoundError("none"), HFValidationError("no name of the hub")])
 def test_a_missing_model_is_unknown(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -85,7 +86,7 @@ def test_a_path_is_not_a_model_name_and_the_hub_is_not_queried(
     assert not asked
 
 
-@pytest.mark.fault("T15")
+@pytest.mark.fault("B42", "T15")
 def test_a_folder_of_pickles_is_refused(folder: Path) -> None:
     require_safetensors(folder)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
@@ -139,6 +140,7 @@ def add_configuration(folder: Path) -> None:
     (folder / "generation_config.json").write_bytes(b"{}")
 
 
+@pytest.mark.fault("F29")
 @pytest.mark.parametrize(
     "change", [change_weights, change_vocabulary, rename_configuration, add_configuration]
 )

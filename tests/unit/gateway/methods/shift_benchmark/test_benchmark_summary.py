@@ -314,6 +314,7 @@ def test_a_shift_limited_to_some_classes_leaves_other_shifts_unchanged() -> None
     assert effect.impact.estimate == pytest.approx(1.0)
 
 
+@pytest.mark.fault("F29")
 def test_images_measured_with_different_weights_are_noted() -> None:
     made = benchmark()
     result = made.items[0].result
