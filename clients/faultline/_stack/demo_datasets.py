@@ -25,13 +25,19 @@ class DemoDatasets:
     programs: Programs
     environment: Mapping[str, str]
 
-    def register_demo(self, name: str, per_class: int) -> None:
-        """Render what the suite's classifiers are at home in, and register it without captions.
+    def register_demo(self, name: str, per_class: int, classes: Sequence[str] = ()) -> None:
+        """Render images like those the suite's classifiers were trained on; register them without captions.
+
+        Args:
+            name: name of the dataset.
+            per_class: images of each class.
+            classes: classes to render; empty for all.
 
         Raises:
             BackendUnavailable: the images could not be rendered or registered.
         """
-        self._register(name, HELD_OUT, "--per-class", str(per_class))
+        chosen = ("--classes", ",".join(classes)) if classes else ()
+        self._register(name, HELD_OUT, "--per-class", str(per_class), *chosen)
 
     def register_user(self, name: str, per_class: int) -> None:
         """Render classes that look unlike what their names suggest, and register them.

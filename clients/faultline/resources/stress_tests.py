@@ -41,16 +41,14 @@ class _Creating(RunVerbs[H]):
 
         Args:
             dataset: the dataset's name.
-            classifiers: what to test; a ``py:module:function``, a `Classifier` and any other callable are
-                served by this client until it is closed.
+            classifiers: what to test; callables are served while this client is open.
             edit_types: the kinds of edits to plan.
             max_edits_per_image: edits planned per image; 0 makes only the ``interventions``.
             interventions: your own edits. ``"husky=>schnauzer,poodle"`` replaces a word, once per word after
                 the arrow; ``"=>in the snow"`` appends; ``"in the rain=>"`` removes.
             lance_r_edits_per_image: edits of the random baseline LANCE-R per image.
             preset: a preset of the suite; the suite's default when omitted.
-            selection: ``"paper"`` generates and compares every value of the sweep; ``"released"`` keeps the
-                largest value that passes and skips most others.
+            selection: ``"paper"`` compares the whole sweep, ``"released"`` the largest that passes.
             limit: use at most this many images.
             refused_words: words that no edit may add.
             exclude: images to skip, as ``"cat/3.png"``.

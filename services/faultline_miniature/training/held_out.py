@@ -14,6 +14,7 @@ from pathlib import Path
 from faultline_miniature.training.bugs import SUITE_BUGS, as_trained, read_bugs
 from faultline_miniature.world import Distribution
 from faultline_miniature.world.dataset import write_image_folder
+from faultline_miniature.world.scene import VALUES
 from faultline_miniature.world.seeds import DEVELOPMENT, balanced_scenes
 
 
@@ -28,8 +29,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--per-class", type=int, default=6)
+    parser.add_argument(
+        "--classes",
+        type=lambda names: names.split(","),
+        default=list(VALUES["object_class"]),
+        help="classes to render, separated by commas (default: all)",
+    )
     given = parser.parse_args(arguments)
-    write_image_folder(given.out, balanced_scenes(DEVELOPMENT, held_out(), given.per_class))
+    if unknown := set(given.classes) - set(VALUES["object_class"]):
+        known = ", ".join(VALUES["object_class"])
+        parser.error(f"the world has no class {sorted(unknown)[0]!r}; it has {known}")
+    scenes = balanced_scenes(DEVELOPMENT, held_out(), given.per_class)
+    write_image_folder(given.out, (scene for scene in scenes if scene.object_class in given.classes))
 
 
 if __name__ == "__main__":

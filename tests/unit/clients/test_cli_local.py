@@ -18,10 +18,11 @@ from fakes.interface_answers import an_interface_summary, interface_answer
 from fakes.sdk import a_summary, ok, run_answer, summary_answer
 from fakes.stack_programs import FakeGateway
 from faultline._cli import stack as commands
-from faultline._cli.demo import DEMOS, Method
+from faultline._cli.demo import CLASSES, DATASET, DEMOS, PER_CLASS, Method
 from faultline._cli.exit_code import ExitCode
 from faultline._stack import Process, Stack
 from faultline._stack import programs as programs_module
+from faultline._stack.demo_datasets import DemoDatasets
 from faultline._stack.record import Record, write_record
 from faultline_core.types import RunState
 
@@ -161,13 +162,21 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize(("state", "code"), [("completed", ExitCode.PASSED), ("failed", ExitCode.INCOMPLETE)])
 def test_the_demo_writes_figures_and_report_and_tells_where(
-    state: RunState, code: ExitCode, temporary: list[str], play: Play, tmp_path: Path
+    state: RunState,
+    code: ExitCode,
+    temporary: list[str],
+    play: Play,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     script = play(run_answer(), run_answer(state), summary_answer(a_summary()), ok("<html>"))
+    rendered: list[tuple[object, ...]] = []
+    monkeypatch.setattr(DemoDatasets, "register_demo", lambda _, *given: rendered.append(given))
     ended = run("demo", "--out", "deep/out")
     assert (ended.exit_code, temporary) == (code, ["started", "stopped"])
     asked = json.loads(script.seen[0].content)
-    assert (asked["dataset"], len(asked["classifiers"]), asked["seed"]) == ("demo", 4, 0)
+    assert (asked["dataset"], len(asked["classifiers"]), asked["seed"]) == (DATASET, 4, 0)
+    assert rendered == [(DATASET, PER_CLASS, CLASSES)]
     assert (tmp_path / "deep/out/report.html").read_text(encoding="utf-8") == "<html>"
     assert json.loads((tmp_path / "deep/out/summary.json").read_text(encoding="utf-8"))
     assert (tmp_path / "deep/out/report.html").as_uri() in ended.stdout
