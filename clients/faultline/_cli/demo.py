@@ -24,9 +24,10 @@ from faultline_core.errors import InvalidRequest
 
 # One without a planted bug: the accuracy that it loses is lost to generator and editing, not to the change.
 CLASSIFIERS = ("unbiased-resnet", "leaning-resnet", "leaning-vit", "leaning-convnext")
-DATASET, CLASSES, PER_CLASS = "demo-three-classes", ("bus", "plate", "sled"), 24
-"""Each class hides a planted bug. The screen takes 8 images of it and keeps 16: a change that flips every
-answer needs 7 of them, 0.5^7 < 0.05 / 6, and most of the 16 show what the change is about."""
+DATASET, CLASSES, PER_CLASS, OTHERS = "demo-findings", ("bus", "plate", "sled"), 24, 4
+"""Each of the three classes hides a planted bug. The screen takes 8 of its images and 16 are kept: a change
+that flips every answer is proven by 7 of them, 0.5^7 < 0.05 / 6. With 4 images of every other class, all
+screened, some 40 images rule out a loss above 10 points where nothing is wrong."""
 
 EDITS_PER_IMAGE = 5
 SEED = 0
@@ -80,8 +81,8 @@ def demo(
 
 def prepare(stack: Stack) -> None:
     """Render and register the images to test on, unless an earlier demo did."""
-    stack.tell("preparing images of three classes")
-    stack.datasets().register_demo(DATASET, PER_CLASS, CLASSES)
+    stack.tell("preparing the demo's images")
+    stack.datasets().register_demo(DATASET, PER_CLASS, CLASSES, OTHERS)
 
 
 def stress_test(url: str, out: Path) -> ExitCode:

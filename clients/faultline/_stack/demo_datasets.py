@@ -25,18 +25,19 @@ class DemoDatasets:
     programs: Programs
     environment: Mapping[str, str]
 
-    def register_demo(self, name: str, per_class: int, classes: Sequence[str] = ()) -> None:
+    def register_demo(self, name: str, per_class: int, classes: Sequence[str] = (), others: int = 0) -> None:
         """Render images like those the suite's classifiers were trained on; register them without captions.
 
         Args:
             name: name of the dataset.
             per_class: images of each class.
             classes: classes to render; empty for all.
+            others: images of each class that is not among ``classes``.
 
         Raises:
             BackendUnavailable: the images could not be rendered or registered.
         """
-        chosen = ("--classes", ",".join(classes)) if classes else ()
+        chosen = ("--classes", ",".join(classes), "--others", str(others)) if classes else ()
         self._register(name, HELD_OUT, "--per-class", str(per_class), *chosen)
 
     def register_user(self, name: str, per_class: int) -> None:

@@ -7,14 +7,14 @@ classifiers lean on. So accuracy on it is high and does not show what happens if
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
 from faultline_miniature.training.bugs import SUITE_BUGS, as_trained, read_bugs
 from faultline_miniature.world import Distribution
 from faultline_miniature.world.dataset import write_image_folder
-from faultline_miniature.world.scene import VALUES
+from faultline_miniature.world.scene import VALUES, Scene
 from faultline_miniature.world.seeds import DEVELOPMENT, balanced_scenes
 
 
@@ -33,14 +33,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--classes",
         type=lambda names: names.split(","),
         default=list(VALUES["object_class"]),
-        help="classes to render, separated by commas (default: all)",
+        help="classes to render PER_CLASS images of, separated by commas (default: all)",
     )
+    parser.add_argument("--others", type=int, default=0, help="images of each other class")
     given = parser.parse_args(arguments)
     if unknown := set(given.classes) - set(VALUES["object_class"]):
         known = ", ".join(VALUES["object_class"])
         parser.error(f"the world has no class {sorted(unknown)[0]!r}; it has {known}")
-    scenes = balanced_scenes(DEVELOPMENT, held_out(), given.per_class)
-    write_image_folder(given.out, (scene for scene in scenes if scene.object_class in given.classes))
+    write_image_folder(given.out, _scenes(given.classes, given.per_class, given.others))
+
+
+def _scenes(classes: Collection[str], per_class: int, others: int) -> Iterator[Scene]:
+    """The first scenes of each class: ``per_class`` of ``classes``, ``others`` of every other."""
+    left = {name: per_class if name in classes else others for name in VALUES["object_class"]}
+    for scene in balanced_scenes(DEVELOPMENT, held_out(), max(left.values())):
+        if left[scene.object_class]:
+            left[scene.object_class] -= 1
+            yield scene
 
 
 if __name__ == "__main__":

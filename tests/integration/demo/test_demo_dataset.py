@@ -91,3 +91,18 @@ def test_installed_commands_render_and_register_the_dataset(tmp_path: Path) -> N
     ledger.close()
     assert "8 classes" in (tmp_path / "datasets.log").read_text(encoding="utf-8")
     assert [path.name for path in (tmp_path / "datasets").iterdir()] == ["user"]
+
+
+def test_some_classes_can_have_more_images_than_others(tmp_path: Path) -> None:
+    main([str(tmp_path), "--classes", "bus,sled", "--per-class", "3", "--others", "1"])
+    counts = {
+        folder.name: len(list(folder.glob("*.png"))) for folder in tmp_path.iterdir() if folder.is_dir()
+    }
+    assert counts == dict.fromkeys(VALUES["object_class"], 1) | {"bus": 3, "sled": 3}
+
+
+def test_a_class_that_the_world_lacks_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([str(tmp_path / "out"), "--classes", "bus,unicorn"])
+    assert "the world has no class 'unicorn'" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

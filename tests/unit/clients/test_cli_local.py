@@ -18,7 +18,7 @@ from fakes.interface_answers import an_interface_summary, interface_answer
 from fakes.sdk import a_summary, ok, run_answer, summary_answer
 from fakes.stack_programs import FakeGateway
 from faultline._cli import stack as commands
-from faultline._cli.demo import CLASSES, DATASET, DEMOS, PER_CLASS, Method
+from faultline._cli.demo import CLASSES, DATASET, DEMOS, OTHERS, PER_CLASS, Method
 from faultline._cli.exit_code import ExitCode
 from faultline._stack import Process, Stack
 from faultline._stack import programs as programs_module
@@ -176,7 +176,7 @@ def test_the_demo_writes_figures_and_report_and_tells_where(
     assert (ended.exit_code, temporary) == (code, ["started", "stopped"])
     asked = json.loads(script.seen[0].content)
     assert (asked["dataset"], len(asked["classifiers"]), asked["seed"]) == (DATASET, 4, 0)
-    assert rendered == [(DATASET, PER_CLASS, CLASSES)]
+    assert rendered == [(DATASET, PER_CLASS, CLASSES, OTHERS)]
     assert (tmp_path / "deep/out/report.html").read_text(encoding="utf-8") == "<html>"
     assert json.loads((tmp_path / "deep/out/summary.json").read_text(encoding="utf-8"))
     assert (tmp_path / "deep/out/report.html").as_uri() in ended.stdout

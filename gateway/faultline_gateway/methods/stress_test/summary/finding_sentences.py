@@ -42,6 +42,8 @@ def finding_sentence(
         frame = f"{classifier} on {objects} {{}}: {images} cannot tell whether it loses them."
     elif taken_for is None:
         frame = f"{classifier} is less sure of {objects} {{}}: {images}{untested}."
+    elif 2 * flipped < of:
+        frame = f"{classifier} is less sure of {objects} {{}}: {flipped} of {images} turn wrong{untested}."
     else:
         others = plural(taken_for)
         frame = f"{classifier} takes {objects} for {others} {{}}: {flipped} of {images}{untested}."

@@ -33,6 +33,11 @@ def test_a_change_that_turns_no_answer_costs_sureness() -> None:
     assert said == "resnet50 is less sure of plates once “food” is gone: 15 images."
 
 
+def test_a_change_that_turns_few_answers_does_not_say_that_they_are_mistaken() -> None:
+    said = sentence("breaks", taken_for="kite", flipped=1, of=9)
+    assert said == "resnet50 is less sure of plates once “food” is gone: 1 of 9 images turn wrong."
+
+
 def test_what_holds_names_the_loss_that_is_ruled_out() -> None:
     assert (
         sentence("holds")
