@@ -88,8 +88,12 @@ class Contrast:
 
     @cached_property
     def least_p(self) -> float:
-        """The least p that any outcome of these edits and placebos could have: one over all labellings."""
-        return max(math.exp(-self.evidence * self.n), 1.0 / (FLIPS + 1))
+        """The least p that any outcome of these edits and placebos could have: one over all labellings.
+
+        A p by random draws never falls below 1 / (draws + 1), but that says nothing of the images: with it, a
+        family of thousands would have no member.
+        """
+        return math.exp(-self.evidence * self.n)
 
     @cached_property
     def evidence(self) -> float:

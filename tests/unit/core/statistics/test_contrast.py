@@ -9,6 +9,7 @@ import pytest
 
 from faultline_core.statistics.bootstrap import Floats
 from faultline_core.statistics.contrast import Contrast, sources_needed
+from faultline_core.statistics.p_values import rejectable
 
 
 def generator(seed: int = 0) -> np.random.Generator:
@@ -155,3 +156,11 @@ def test_too_few_sources_have_no_detectable_drop(n: int, level: float) -> None:
 
 def test_a_detectable_drop_above_one_is_unknown() -> None:
     assert single(np.array([1.0, -1.0] * 5)).detectable(0.01) is None
+
+
+def test_a_family_of_thousands_has_members() -> None:
+    """19 classifiers and hundreds of changes each: no member may be lost to the number of random draws."""
+    found = Contrast.between(np.full(20, 0.1), np.arange(20), np.full(20, 0.9))
+    assert found is not None
+    assert found.least_p == pytest.approx(2.0**-20)
+    assert rejectable([found.least_p] * 3000, 0.10).all()
