@@ -42,8 +42,7 @@ class _Creating(RunVerbs[H]):
 
         Args:
             interface: the dataset interface's run id.
-            classifiers: what to test; a ``py:module:function``, a `Classifier` and any other callable are
-                served by this client until it is closed.
+            classifiers: what to test; callables are served while this client is open.
             shifts: the paper's catalogue, or words, names of the catalogue, prompts with ``<class>``.
             classes, class_shifts: the classes to test (default: all), and further shifts of single ones.
             base: the prompt without a shift; default: "a photo of a <class>".

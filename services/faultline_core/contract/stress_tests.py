@@ -241,7 +241,9 @@ class StressTestSummary(ResponseBody):
         default=[], description="What the run shows about each classifier, worst first."
     )
     findings: list[Finding] = Field(
-        default=[], description="Changes that make a classifier answer wrongly, the most certain first."
+        default=[],
+        description="Changes that make a classifier answer wrongly, the most certain first; empty for a run "
+        "of one stage, whose insights take their place.",
     )
     confirmation: ConfirmationSummary | None = Field(
         default=None,

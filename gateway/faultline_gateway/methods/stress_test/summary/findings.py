@@ -20,6 +20,7 @@ from faultline_core.stress_test.confirmation import (
     confirm,
     is_futile,
 )
+from faultline_core.stress_test.insights import LEAST_SOURCES
 from faultline_core.stress_test.screening import LEAST_LOSS, LEVEL, rank_candidates
 from faultline_core.types import FINAL_RUN_STATES, Estimate
 from faultline_gateway.methods.stress_test.fresh_pairs import (
@@ -34,9 +35,6 @@ from faultline_gateway.methods.stress_test.screen import ScreenedGroup, Suspicio
 from faultline_gateway.methods.stress_test.stages import LOOK_STAGE
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
-
-LEAST_SOURCES = 3
-"""Sources that a suspicion takes; fewer may be an accident of one image."""
 
 _SUREST_FIRST: Mapping[FindingState, int] = {
     "breaks": 0,

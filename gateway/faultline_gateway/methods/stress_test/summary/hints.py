@@ -9,15 +9,10 @@ from statistics import fmean, median_low
 from faultline_core.contract.findings import Finding, FindingPair, FindingState, Screened
 from faultline_core.contract.stress_tests import Insight
 from faultline_core.statistics.bootstrap import mean_by_source
-from faultline_core.stress_test.insights import Pattern, group_by_words
+from faultline_core.stress_test.insights import LEAST_SOURCES, Pattern, group_by_words
+from faultline_core.stress_test.screening import LEAST_LOSS
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence, Shot, best
 from faultline_gateway.methods.stress_test.summary.sentences import finding_sentence
-
-LEAST_SUSPECTED = 0.05
-"""The fall of p(true class) beyond the controls that a suspicion must exceed."""
-
-LEAST_SOURCES = 3
-"""A suspicion rests on at least this many source images."""
 
 MOST_FLIP = 0.5
 """A change that makes more than this share of the answers wrong is suspected without an interval: with
@@ -57,10 +52,10 @@ def state_of(insight: Insight, screened: Screened, flipped: int) -> FindingState
     """How sure an insight is that makes ``flipped`` answers wrong: shown, suspected, or neither."""
     if insight.significant:
         return "breaks"
-    if screened.loss <= LEAST_SUSPECTED or screened.n_sources < LEAST_SOURCES:
+    if screened.loss <= LEAST_LOSS or screened.n_sources < LEAST_SOURCES:
         return "cannot-tell"
     beyond = insight.beyond_controls
-    clear = beyond is not None and beyond.low is not None and beyond.low > LEAST_SUSPECTED
+    clear = beyond is not None and beyond.low is not None and beyond.low > LEAST_LOSS
     most = flipped >= LEAST_SOURCES and flipped > MOST_FLIP * screened.n_sources
     return "suspected" if clear or most else "cannot-tell"
 
