@@ -67,10 +67,10 @@ class PerturberSuite(_SuitePart):
 class EditorSuite(_SuitePart):
     """Weights of a Stable Diffusion model and the presets for them.
 
-    A run that names no preset uses ``default_preset``; ``redraw`` names the preset that makes several draws of
-    one image, and must draw its noise. ``preview_decoder`` is a small autoencoder of the same
-    latents (an ``AutoencoderTiny``, such as TAESD); presets with ``preview`` choose by its images. Class
-    tokens are learned with the settings ``textual_inversion`` and the prompts ``token_prompts``, in calls of
+    A run that names no preset uses ``default_preset``; ``redraw`` names the preset that makes several draws
+    of one image, and must draw its noise. ``preview_decoder`` is a small autoencoder of the same latents (an
+    ``AutoencoderTiny``, such as TAESD); presets with ``preview`` choose by its images. Class tokens are
+    learned with the settings ``textual_inversion`` and the prompts ``token_prompts``, in calls of
     ``token_link_steps`` steps (some seconds each), and images are generated with ``generation``.
     """
 

@@ -43,7 +43,7 @@ class Instruction(ResponseBody):
 
 
 ConfirmationScope = Literal["class", "images"]
-"""What a test speaks of. ``class``: fresh images, each with one pair, stand for all of their class. ``images``:
+"""What a test speaks of. ``class``: fresh images with one pair each stand for all of their class. ``images``:
 several pairs of each image, made from noise of their own, so the test speaks of these images."""
 
 
