@@ -73,7 +73,9 @@ class FindingHistory(ResponseBody):
         description="The finding as all its ended runs tell it; its test is the joined one. The pairs of the "
         "screen are not among its pairs, since they chose it, unless there are no others."
     )
-    runs: list[ProofRun] = Field(description="The run and its children that prove this finding, oldest first.")
+    runs: list[ProofRun] = Field(
+        description="The run and its children that prove this finding, oldest first."
+    )
     pairs: list[ProofPair] = Field(
         description="The pairs of all its ended runs, in planned order; none of the screen."
     )

@@ -110,8 +110,8 @@ def _mean(losses: NDArray[np.float64]) -> Estimate:
 def more_pairs(losses: ArrayLike, evidence: Evidence) -> int | None:
     """Return how many pairs like those so far would decide the finding with a chance of about 0.8.
 
-    The logarithm of the evidence is taken to grow as a sum of independent terms, as it would with the pairs so
-    far and two imagined ones. A decided finding needs none; None if it is not foreseen in 1,000 pairs.
+    The logarithm of the evidence is taken to grow as a sum of independent terms, drawn from the pairs so far
+    and two imagined ones. A decided finding needs none; None if it is not foreseen in 1,000 pairs.
 
     Args:
         losses: the losses of all pairs (n,), in [-1, 1].
@@ -130,7 +130,8 @@ def more_pairs(losses: ArrayLike, evidence: Evidence) -> int | None:
 
 def _until(values: NDArray[np.float64], factor: float) -> int | None:
     """The pairs that multiply the evidence by ``factor``: n g - z s sqrt(n) = log(factor)."""
-    grown = np.log1p(next_bet([]) * values) if values.size == len(_IMAGINED) else _growth(values)
+    # At the bet that follows from all of them.
+    grown = np.log1p(next_bet([float(value) for value in values]) * values)
     mean, spread, missing = float(grown.mean()), float(grown.std()), math.log(max(factor, 1.0))
     if mean <= 0.0:
         return None
@@ -138,8 +139,3 @@ def _until(values: NDArray[np.float64], factor: float) -> int | None:
     root = (reach + math.sqrt(reach**2 + 4.0 * mean * missing)) / (2.0 * mean)
     number = max(1, math.ceil(root**2))
     return number if number <= _MOST_PAIRS else None
-
-
-def _growth(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The growth of the evidence's logarithm with each value, at the bet that follows from all of them."""
-    return np.asarray(np.log1p(next_bet([float(value) for value in values]) * values))

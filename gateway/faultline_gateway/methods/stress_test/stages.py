@@ -140,7 +140,7 @@ def _more(
     each: ChosenChange, groups: Groups, fresh: _Fresh, seen: Sequence[Observation], placebos: Placebos
 ) -> Wanted:
     whole = len([edit for edit in each.edits if edit.done and edit.source in placebos])
-    wordings = _wordings(each, groups)
+    wordings = wordings_of(each, groups)
     used = {edit.source for edit in each.edits}
     spent = {item.source for item in seen if item.kind == "placebo" and item.stage > 1} - placebos.keys()
     applicable = [
@@ -152,13 +152,26 @@ def _more(
     return Wanted(each.slot, each.change, each.classifiers, applicable, number)
 
 
-def _wordings(each: ChosenChange, groups: Groups) -> list[Wording]:
+def wordings_of(each: ChosenChange, groups: Groups) -> list[Wording]:
     """The wordings of the screen; those of the look where the screen's edits were tried again since."""
     known = groups.get((each.classifiers[0], each.change))
     if known is not None:
         return known.wordings
     used = [edit.instruction.wording for edit in each.edits if edit.instruction and edit.instruction.wording]
     return list({(wording.removed, wording.added): wording for wording in used}.values())
+
+
+def pairs_on_captioned(
+    config: StressTestConfig,
+    change: Change,
+    wordings: Sequence[Wording],
+    seen: Sequence[Observation],
+    number: int,
+) -> Iterator[PlannedItem]:
+    """Yield the items of up to ``number`` pairs of one change, on images that have nothing but a caption."""
+    applicable = _Fresh(config, seen).applicable(change, wordings)
+    wanted = Wanted(0, change, tuple(config.request.classifiers), applicable, number)
+    return _items(config, list(_in_turns([wanted], seen, 2 * number)), seen)
 
 
 def _sources_for(pairs: int, share: float) -> int:
