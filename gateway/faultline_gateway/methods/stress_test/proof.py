@@ -218,7 +218,8 @@ def _left(
 ) -> LeftImages:
     """The images that neither the finding's run nor its children made a pair of, without those left out."""
     seen = [each for run in runs for each in observe(context.ledger.items_of(run.id, Item))]
-    captions = {each.source: each.caption for each in seen if each.done and each.caption}
+    own = (each for each in seen if each.done and each.label == proof.finding.object_class)
+    captions = {each.source: each.caption for each in own if each.caption}
     out = set(config.excluded)
     sources = [each for each in context.ledger.sources(dataset.name) if each.id not in out]
     return left_images(sources, proof, seed=seed, used=seen, captions=captions)

@@ -26,18 +26,19 @@ class LeftImages:
     """The images of a class that no run has made a pair of for the finding.
 
     ``applicable`` have a caption that the change applies to, ``unread`` have none yet, of the ``others`` the
-    caption does not say what would be changed. Each keeps the drawn order.
+    caption does not say what would be changed. Each keeps the drawn order. ``share`` of the images of this
+    class can be expected to fit, by all captions so far.
     """
 
     applicable: Sequence[Source]
     unread: Sequence[Source]
     others: int
+    share: float
 
     def to_read(self, images: int) -> list[Source]:
         """The images whose captions a run of so many pairs needs, those that surely fit first."""
         certain = list(self.applicable[:images])
-        share = (len(self.applicable) + 1) / (len(self.applicable) + self.others + 2)
-        number = min(MOST_FRESH, math.ceil((images - len(certain)) / share))
+        number = min(MOST_FRESH, math.ceil((images - len(certain)) / self.share))
         return certain + list(self.unread[:number])
 
 
@@ -56,7 +57,7 @@ def left_images(
         proof: the finding.
         seed: draws their order.
         used: the items of the runs so far; a caption alone uses up no image.
-        captions: the captions that earlier runs wrote, by source.
+        captions: the captions that earlier runs wrote for images of the class, by source.
     """
     spent = {key for each in used if each.kind != "caption" for key in (each.source, each.image)}
     label = proof.finding.object_class
@@ -69,7 +70,9 @@ def left_images(
             unread.append(source)
         elif applies(proof.wordings, caption, label):
             applicable.append(source.model_copy(update={"caption": caption}))
-    return LeftImages(applicable, unread, len(left) - len(applicable) - len(unread))
+    fitting = sum(applies(proof.wordings, caption, label) for caption in captions.values())
+    share = (fitting + 1) / (len(captions) + 2)
+    return LeftImages(applicable, unread, len(left) - len(applicable) - len(unread), share)
 
 
 def applies(wordings: Iterable[Wording], caption: str, label: str) -> bool:
