@@ -80,7 +80,7 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
     ) -> StressTest:
         """Start a child run that makes more pairs for one finding; this run stays as it is.
 
-        You may look at the answer and ask for more as often as you like: that is allowed for in what proves it.
+        You may look at the answer and ask for more as often as you like: what proves it allows for that.
 
         Args:
             finding: one of the run's findings, or its number from 1.

@@ -27,9 +27,7 @@ MoreImages = Annotated[
         "default: the run's dataset.",
     ),
 ]
-ProofSeed = Annotated[
-    int | None, typer.Option("--seed", metavar="N", help="Default: follows from the run's.")
-]
+ProofSeed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Default: set by the run.")]
 
 EXAMPLES = examples(
     "faultline prove --finding 1",

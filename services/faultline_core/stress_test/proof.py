@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,15 +38,36 @@ _MOST_PAIRS = 1000
 class Evidence:
     """What the pairs of several runs show of one change.
 
-    ``e_values`` are those of the runs, in order; ``e_value`` is their product. ``absence`` is the evidence
-    against a loss of ``MARGIN`` or more. ``family`` is the number of findings that one could have asked
-    about. ``loss`` is the mean loss with a 95 % interval that, like the evidence, is valid at any stop.
+    ``runs`` are the losses of each run's pairs in planned order (n,); ``family`` is the number of findings
+    that one could have asked about.
     """
 
-    e_values: Sequence[float]
-    absence: float
+    runs: Sequence[NDArray[np.float64]]
     family: int
-    loss: Estimate
+
+    @cached_property
+    def losses(self) -> NDArray[np.float64]:
+        """The losses of all pairs (n,)."""
+        return np.concatenate([*self.runs, np.empty(0)])
+
+    @cached_property
+    def e_values(self) -> list[float]:
+        """The evidence of each run's pairs alone."""
+        return [e_value(losses) for losses in self.runs]
+
+    @cached_property
+    def absence(self) -> float:
+        """The evidence that the mean loss is below ``MARGIN``."""
+        return min(math.prod(e_value(MARGIN - losses) for losses in self.runs), _MOST_EVIDENCE)
+
+    @cached_property
+    def loss(self) -> Estimate:
+        """The mean loss with a 95 % interval by betting, which is valid at any stop, unlike a bootstrap's."""
+        if not self.losses.size:
+            return Estimate(estimate=None, low=None, high=None, n=0)
+        low, high = betting_interval(self.losses, _BOUNDS)
+        mean = self._mean
+        return Estimate(estimate=mean, low=min(low, mean), high=max(high, mean), n=self.losses.size)
 
     @property
     def e_value(self) -> float:
@@ -60,7 +82,7 @@ class Evidence:
     @property
     def proven(self) -> bool:
         """Whether the loss is shown, and large enough to be worth a finding."""
-        return self.e_value >= self.needed and (self.loss.estimate or 0.0) >= LEAST_LOSS
+        return self.e_value >= self.needed and self._mean >= LEAST_LOSS
 
     @property
     def absent(self) -> bool:
@@ -80,6 +102,10 @@ class Evidence:
         """The p-value after Bonferroni's correction over the family."""
         return min(1.0, self.family * self.p)
 
+    @property
+    def _mean(self) -> float:
+        return float(np.clip(self.losses.mean(), *_BOUNDS)) if self.losses.size else 0.0
+
 
 def join(runs: Sequence[ArrayLike], family: int) -> Evidence:
     """Join the pairs of several runs.
@@ -88,38 +114,18 @@ def join(runs: Sequence[ArrayLike], family: int) -> Evidence:
         runs: the losses of each run's pairs in planned order (n,), in [-1, 1], each pair in one run only.
         family: the number of findings that one could have asked about, at least 1.
     """
-    columns = [np.asarray(each, dtype=np.float64) for each in runs]
-    losses = np.concatenate([*columns, np.empty(0)])
-    return Evidence(
-        e_values=[e_value(column) for column in columns],
-        absence=min(math.prod(e_value(MARGIN - column) for column in columns), _MOST_EVIDENCE),
-        family=family,
-        loss=_mean(losses),
-    )
+    return Evidence([np.asarray(each, dtype=np.float64) for each in runs], family)
 
 
-def _mean(losses: NDArray[np.float64]) -> Estimate:
-    """The mean with the interval by betting, which is valid at any stop, unlike the bootstrap's."""
-    if not losses.size:
-        return Estimate(estimate=None, low=None, high=None, n=0)
-    low, high = betting_interval(losses, _BOUNDS)
-    mean = float(np.clip(losses.mean(), *_BOUNDS))
-    return Estimate(estimate=mean, low=min(low, mean), high=max(high, mean), n=losses.size)
-
-
-def more_pairs(losses: ArrayLike, evidence: Evidence) -> int | None:
+def more_pairs(evidence: Evidence) -> int | None:
     """Return how many pairs like those so far would decide the finding with a chance of about 0.8.
 
     The logarithm of the evidence is taken to grow as a sum of independent terms, drawn from the pairs so far
     and two imagined ones. A decided finding needs none; None if it is not foreseen in 1,000 pairs.
-
-    Args:
-        losses: the losses of all pairs (n,), in [-1, 1].
-        evidence: what they show so far.
     """
     if evidence.proven or evidence.absent:
         return 0
-    known = np.concatenate([np.asarray(losses, dtype=np.float64), _IMAGINED])
+    known = np.concatenate([evidence.losses, _IMAGINED])
     wanted = (
         (known, evidence.needed / evidence.e_value),
         (MARGIN - known, 1.0 / (LEVEL * evidence.absence)),

@@ -57,7 +57,7 @@ class JoinedFinding:
     @property
     def images_needed(self) -> int | None:
         """How many more images would probably decide it, by the share of images that gave a pair so far."""
-        number = more_pairs([pair.loss for pair in self.pairs], self.evidence)
+        number = more_pairs(self.evidence)
         if not number:
             # By its own test the run may not have told what the evidence of its pairs would.
             return number if self.is_decided or number is None else 1
