@@ -17,7 +17,8 @@ class ProofCreate(RequestBody):
         default=20,
         ge=1,
         le=100,
-        description="Number of images to make a pair of; fewer if fewer are left.",
+        description="Number of images to make a pair of; fewer if fewer are left. If none is left, so many "
+        "pairs are drawn of a few images at hand, from noise of their own.",
     )
     dataset: Name | None = Field(
         default=None,
@@ -36,7 +37,12 @@ class Proof(ResponseBody):
     finding: Finding = Field(description="The finding as the run told it, without its pairs.")
     change: SuspectedChange = Field(description="The change to make; an empty side is left open.")
     wordings: list[Wording] = Field(description="The words by which captions show the change.")
-    images: int = Field(description="Number of images to make a pair of.")
+    images: int = Field(description="Number of pairs to make, each of an image of its own unless `drawn`.")
+    drawn: bool = Field(
+        default=False,
+        description="Whether no image was left without a pair, so that a few of those at hand are drawn "
+        "again, several times each.",
+    )
     family: int = Field(
         description="Number of findings of the run that one could have asked about; the evidence must hold "
         "for all of them."

@@ -39,11 +39,13 @@ class Evidence:
     """What the pairs of several runs show of one change.
 
     ``runs`` are the losses of each run's pairs in planned order (n,); ``family`` is the number of findings
-    that one could have asked about.
+    that one could have asked about. ``broad`` tells whether enough of the images lose, where some have
+    several pairs.
     """
 
     runs: Sequence[NDArray[np.float64]]
     family: int
+    broad: bool = True
 
     @cached_property
     def losses(self) -> NDArray[np.float64]:
@@ -81,8 +83,8 @@ class Evidence:
 
     @property
     def proven(self) -> bool:
-        """Whether the loss is shown, and large enough to be worth a finding."""
-        return self.e_value >= self.needed and self._mean >= LEAST_LOSS
+        """Whether the loss is shown, large enough to be worth a finding, and not of one odd image."""
+        return self.e_value >= self.needed and self._mean >= LEAST_LOSS and self.broad
 
     @property
     def absent(self) -> bool:
@@ -107,14 +109,15 @@ class Evidence:
         return float(np.clip(self.losses.mean(), *_BOUNDS)) if self.losses.size else 0.0
 
 
-def join(runs: Sequence[ArrayLike], family: int) -> Evidence:
+def join(runs: Sequence[ArrayLike], family: int, *, broad: bool = True) -> Evidence:
     """Join the pairs of several runs.
 
     Args:
         runs: the losses of each run's pairs in planned order (n,), in [-1, 1], each pair in one run only.
         family: the number of findings that one could have asked about, at least 1.
+        broad: whether enough of the images lose, where some have several pairs.
     """
-    return Evidence([np.asarray(each, dtype=np.float64) for each in runs], family)
+    return Evidence([np.asarray(each, dtype=np.float64) for each in runs], family, broad)
 
 
 def more_pairs(evidence: Evidence) -> int | None:

@@ -28,6 +28,7 @@ from faultline_gateway.methods.stress_test.proof_stages import (
     config_of_child,
     first_stage,
     left_images,
+    must_draw,
 )
 from faultline_gateway.methods.stress_test.report.findings import findings_of
 from faultline_gateway.methods.stress_test.screen import Suspicion, screened_groups
@@ -104,7 +105,8 @@ async def plan_proof(run_id: str, number: int, create: ProofCreate, context: Run
     seed = (config.request.seed + len(runs)) % _SEEDS if create.seed is None else create.seed
     left = await asyncio.to_thread(_left, proof, dataset, seed, config, runs, context)
     without_pairs = proof.finding.model_copy(update={"pairs": []})
-    chosen = proof.model_copy(update={"finding": without_pairs, "images": create.images})
+    asked = {"finding": without_pairs, "images": create.images, "drawn": must_draw(left, config)}
+    chosen = proof.model_copy(update=asked)
     child = config_of_child(
         config, chosen, dataset=dataset.name, dataset_digest=dataset.digest, seed=seed, versions=VERSIONS
     )

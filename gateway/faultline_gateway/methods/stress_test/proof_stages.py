@@ -11,11 +11,13 @@ from faultline_core.contract.datasets import Source
 from faultline_core.contract.proofs import Proof
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import StressTestConfig
+from faultline_core.stress_test.confirmation import LEAST_REDRAWN
+from faultline_gateway.methods.stress_test.captioned import MOST_REDRAWN, CaptionedSources
 from faultline_gateway.methods.stress_test.division import MOST_FRESH, in_drawn_order
 from faultline_gateway.methods.stress_test.interventions import reworded
 from faultline_gateway.methods.stress_test.items import plan_captions
 from faultline_gateway.methods.stress_test.observations import Observation, observe
-from faultline_gateway.methods.stress_test.stages import pairs_on_captioned
+from faultline_gateway.methods.stress_test.shots import Wanted, in_turns, planned_items
 from faultline_gateway.methods.stress_test.summary.joined_runs import change_of
 from faultline_gateway.runs.items import PlannedItem
 from faultline_gateway.runs.stages import StagePlan
@@ -27,13 +29,15 @@ class LeftImages:
 
     ``applicable`` have a caption that the change applies to, ``unread`` have none yet, of the ``others`` the
     caption does not say what would be changed. Each keeps the drawn order. ``share`` of the images of this
-    class can be expected to fit, by all captions so far.
+    class can be expected to fit, by all captions so far. ``spent`` are the images with a pair that the change
+    applies to: they can be drawn again.
     """
 
     applicable: Sequence[Source]
     unread: Sequence[Source]
     others: int
     share: float
+    spent: Sequence[Source]
 
     def to_read(self, images: int) -> list[Source]:
         """The images whose captions a run of so many pairs needs, those that surely fit first."""
@@ -59,20 +63,23 @@ def left_images(
         used: the items of the runs so far; a caption alone uses up no image.
         captions: the captions that earlier runs wrote for images of the class, by source.
     """
-    spent = {key for each in used if each.kind != "caption" for key in (each.source, each.image)}
+    with_pair = {key for each in used if each.kind != "caption" for key in (each.source, each.image)}
     label = proof.finding.object_class
-    left = [each for each in sources if each.label == label and not {each.id, each.image} & spent]
     applicable: list[Source] = []
     unread: list[Source] = []
-    for source in in_drawn_order(left, seed):
+    spent: list[Source] = []
+    others = 0
+    for source in in_drawn_order([each for each in sources if each.label == label], seed):
+        is_spent = bool({source.id, source.image} & with_pair)
         caption = source.caption or captions.get(source.id)
         if caption is None:
-            unread.append(source)
+            unread += [] if is_spent else [source]
         elif applies(proof.wordings, caption, label):
-            applicable.append(source.model_copy(update={"caption": caption}))
+            (spent if is_spent else applicable).append(source.model_copy(update={"caption": caption}))
+        else:
+            others += not is_spent
     fitting = sum(applies(proof.wordings, caption, label) for caption in captions.values())
-    share = (fitting + 1) / (len(captions) + 2)
-    return LeftImages(applicable, unread, len(left) - len(applicable) - len(unread), share)
+    return LeftImages(applicable, unread, others, (fitting + 1) / (len(captions) + 2), spent)
 
 
 def applies(wordings: Iterable[Wording], caption: str, label: str) -> bool:
@@ -82,7 +89,15 @@ def applies(wordings: Iterable[Wording], caption: str, label: str) -> bool:
 
 def first_stage(config: StressTestConfig, left: LeftImages, images: int) -> list[PlannedItem]:
     """Plan a caption for each image that may be needed; a known one costs no call of the captioner."""
-    return plan_captions(config, left.to_read(images), first=0)
+    proof = config.proof
+    again = proof is not None and proof.drawn
+    return plan_captions(config, left.spent[:MOST_REDRAWN] if again else left.to_read(images), first=0)
+
+
+def must_draw(left: LeftImages, config: StressTestConfig) -> bool:
+    """Whether no image is left, and some that have a pair can be drawn again."""
+    can = config.redraw is not None and len(left.spent) >= LEAST_REDRAWN
+    return can and not left.applicable and not left.unread
 
 
 def next_stage(run: Run, config: StressTestConfig, results: Iterable[Item]) -> StagePlan | None:
@@ -90,9 +105,13 @@ def next_stage(run: Run, config: StressTestConfig, results: Iterable[Item]) -> S
     proof = config.proof
     if proof is None or run.stage > 1:
         return None
-    seen = observe(results)
-    items = list(pairs_on_captioned(config, change_of(proof), proof.wordings, seen, proof.images))
-    return StagePlan(items) if items else None
+    seen, change = observe(results), change_of(proof)
+    sources = CaptionedSources(config, seen)
+    find = sources.redrawn if proof.drawn else sources.fresh
+    showings = find(change, proof.wordings)[: proof.images]
+    wanted = Wanted(0, change, tuple(config.request.classifiers), showings)
+    shots = list(in_turns([wanted], seen, 2 * len(showings)))
+    return StagePlan(planned_items(config, shots, seen)) if shots else None
 
 
 def config_of_child(

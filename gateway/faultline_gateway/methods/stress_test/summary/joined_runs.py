@@ -8,11 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
+from faultline_core.contract.confirmation import ConfirmationScope
 from faultline_core.contract.findings import Confirmed, Finding, FindingState
 from faultline_core.contract.proofs import Proof, ProofPair, ProofRun
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import NotFound
+from faultline_core.stress_test.confirmation import PairColumns
 from faultline_core.stress_test.proof import Evidence, join, more_pairs
 from faultline_core.stress_test.screening import Change
 from faultline_core.types import FINAL_RUN_STATES
@@ -47,7 +49,19 @@ class JoinedFinding:
     @cached_property
     def evidence(self) -> Evidence:
         """What all pairs show together."""
-        return join([each.losses for each in self.runs], self.proof.family)
+        name, pairs = self.proof.finding.classifier, self.pairs
+        columns = PairColumns.of(
+            [pair.edit.source for pair in pairs],
+            [pair.placebo.after[name].p_true for pair in pairs],
+            [pair.edit.after[name].p_true for pair in pairs],
+            redrawn=self.scope == "images",
+        )
+        return join([each.losses for each in self.runs], self.proof.family, broad=columns.is_broad)
+
+    @property
+    def scope(self) -> ConfirmationScope:
+        """Whether the pairs speak of the class, or of the images that some are drawn of."""
+        return "images" if any(pair.edit.place[1] is not None for pair in self.pairs) else "class"
 
     @property
     def pairs(self) -> list[FreshPair]:
@@ -73,10 +87,12 @@ class JoinedFinding:
     def state(self) -> FindingState:
         """How sure the finding is; until a child run adds pairs, as its own run told it.
 
-        What that run confirmed stays so: its test keeps its own level.
+        What that run confirmed stays so, since its test keeps its own level, unless it spoke of a few images
+        and the joined pairs speak of the class.
         """
-        told = self.proof.finding.state
-        if not self._extended or told == "breaks":
+        told, tested = self.proof.finding.state, self.proof.finding.confirmed
+        wider = tested is not None and (tested.scope, self.scope) == ("images", "class")
+        if not self._extended or (told == "breaks" and not wider):
             return told
         if self.evidence.proven:
             return "breaks"
@@ -143,6 +159,7 @@ class JoinedFinding:
         for each in self.runs:
             dropped.update(each.dropped)
         return Confirmed(
+            scope=self.scope,
             n_sources=len({pair.edit.source for pair in self.pairs}),
             n_pairs=len(self.pairs),
             loss=self.evidence.loss,
@@ -190,19 +207,33 @@ def proving_runs(proof: Proof, ledger: RunLedger, *, until: Run | None = None) -
 def joined_finding(proof: Proof, ledger: RunLedger, runs: Sequence[Run]) -> JoinedFinding:
     """Join the pairs that the ended ``runs`` have of the finding.
 
-    An image counts in the first run that made a pair of it: two runs that began at once may share some.
+    An image counts in the first run that made a pair of it: two runs that began at once may share some. What
+    the finding's own run drew of a few images speaks of these alone, so it counts if the others drew too.
     """
-    known: set[str] = set()
+    known: set[tuple[object, ...]] = set()
     found: list[RunPairs] = []
     for run in runs:
         each = _pairs_of(run, ledger.items_of(run.id, Item), proof)
-        fresh = [pair for pair in each.pairs if pair.edit.source not in known]
-        known |= {pair.edit.source for pair in each.pairs}
-        dropped = dict(each.dropped)
-        if len(fresh) < len(each.pairs):
-            dropped["image-used-before"] = len(each.pairs) - len(fresh)
-        found.append(RunPairs(run, each.planned, dropped, fresh))
+        seed = StressTestConfig.model_validate(run.resolved_config).request.seed
+        # The noise of a draw depends on the run's seed, the source and the draw alone.
+        keys = [(*pair.edit.place, seed if _is_drawn(pair) else None) for pair in each.pairs]
+        fresh = [pair for pair, key in zip(each.pairs, keys, strict=True) if key not in known]
+        known |= set(keys)
+        found.append(_kept(each, fresh, "image-used-before"))
+    children = [pair for each in found if each.run.id != proof.parent for pair in each.pairs]
+    if children and not any(map(_is_drawn, children)):
+        found = [_kept(each, [pair for pair in each.pairs if not _is_drawn(pair)], "drawn") for each in found]
     return JoinedFinding(proof, found)
+
+
+def _is_drawn(pair: FreshPair) -> bool:
+    return pair.edit.place[1] is not None
+
+
+def _kept(each: RunPairs, pairs: Sequence[FreshPair], reason: str) -> RunPairs:
+    """The run with some of its pairs; the others are dropped for a reason."""
+    left_out = {reason: len(each.pairs) - len(pairs)} if len(pairs) < len(each.pairs) else {}
+    return RunPairs(each.run, each.planned, {**each.dropped, **left_out}, pairs)
 
 
 def _same(one: Proof, other: Proof) -> bool:
