@@ -153,8 +153,7 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Nothing needs to be done: an ended run has no further cost.",
     ),
     "run-not-ended": Explanation(
-        "The request continues or deletes a run that has not ended, or proves a finding that another run is "
-        "still proving.",
+        "The request proves a finding of a run that has not ended, or one that another run is still proving.",
         "Wait until the named run has ended, or cancel it.",
     ),
     "run-not-resumable": Explanation(

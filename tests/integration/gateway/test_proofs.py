@@ -27,9 +27,9 @@ SOME_EVIDENCE, ENOUGH = 5, 12
 """Images that do not prove what the fakes do, and more than those that do."""
 
 
-async def filled(gateway: FakeGateway, **changes: object) -> str:
-    """The id of an ended run of one stage, which leaves 15 images of each class."""
-    await gateway.upload("demo", PER_CLASS, CLASSES)
+async def filled(gateway: FakeGateway, per_class: int = PER_CLASS, **changes: object) -> str:
+    """The id of an ended run of one stage on five images of each class."""
+    await gateway.upload("demo", per_class, CLASSES)
     answer = await gateway.http.post("/v1/stress-tests", json=BODY | changes)
     assert answer.status_code == 202, answer.text
     await gateway.worker().work_off()
@@ -193,13 +193,13 @@ async def class_of(gateway: FakeGateway, run_id: str, number: int) -> str:
 
 
 async def test_images_of_another_dataset_count_as_well_but_no_image_twice(gateway: FakeGateway) -> None:
-    run_id = await filled(gateway, limit=None)
+    run_id = await filled(gateway, per_class=5)
     label = await class_of(gateway, run_id, 1)
-    await gateway.upload("same", PER_CLASS, (label,))
+    await gateway.upload("same", 5, (label,))
     answer = await prove(gateway, run_id, dataset="same", images=3)
     assert (answer.status_code, answer.json()["code"]) == (422, "dataset-empty")
 
-    await gateway.upload("more", PER_CLASS + 4, (label,))
+    await gateway.upload("more", 9, (label,))
     child = await proven(gateway, run_id, dataset="more", images=20)
     run = await read(gateway, child)
     assert run["dataset"] == "more"
@@ -295,7 +295,7 @@ async def test_a_child_outlives_its_run(gateway: FakeGateway) -> None:
 
 async def test_where_no_image_is_left_those_at_hand_are_drawn_again(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path, suite=fake_suite(redraw="virtual")) as gateway:
-        run_id = await filled(gateway, limit=None)
+        run_id = await filled(gateway, per_class=5)
         child = await proven(gateway, run_id, images=12)
         assert (await read(gateway, child))["resolved_config"]["proof"]["drawn"] is True
         joined = await read(gateway, run_id, "/findings/1")
