@@ -127,6 +127,9 @@ async def test_the_verdict_of_a_child_is_the_joined_finding(gateway: FakeGateway
     assert f"finding 1 of run {run_id[:8]}" in summary["verdict"]
     report = await gateway.http.get(f"/v1/stress-tests/{child}/report")
     assert f"faultline prove {run_id[:8]} --finding 1 --images 7" in report.text
+    assert "for all 4 findings together" in report.text
+    assert 'id="trust"' not in report.text, "a child has no screen whose controls could be judged"
+    assert 'id="trust"' in (await gateway.http.get(f"/v1/stress-tests/{run_id}/report")).text
     assert (await gateway.http.get(f"/v1/stress-tests/{child}/export")).status_code == 200
 
 
