@@ -143,6 +143,24 @@ async def test_a_child_can_be_asked_to_go_on_like_its_run(gateway: FakeGateway) 
     assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
 
 
+async def test_the_pairs_of_the_run_s_own_confirmation_count_and_new_images_are_found(
+    gateway: FakeGateway,
+) -> None:
+    run_id = await filled(gateway, limit=None, confirm=True, confirm_share=0.5)
+    told = await read(gateway, run_id, "/findings/1")
+    assert (told["told"]["state"], told["told"]["confirmed"]["n_pairs"]) == ("breaks", 10)
+    assert (told["runs"][0]["pairs"], told["family"]) == (10, 2)
+    assert told["runs"][0]["e_value"] > 1.0
+    await gateway.upload("demo", PER_CLASS + 4, (told["told"]["object_class"],))
+    child = await proven(gateway, run_id, images=6)
+    joined = await read(gateway, run_id, "/findings/1")
+    assert [each["pairs"] for each in joined["runs"]] == [10, 4]
+    assert {pair["run_id"] for pair in joined["pairs"]} == {run_id, child}
+    assert joined["e_value"] == pytest.approx(told["e_value"] * joined["runs"][1]["e_value"])
+    assert (joined["finding"]["state"], joined["finding"]["of"]) == ("breaks", 14)
+    assert joined["told"] == told["told"]
+
+
 async def test_known_captions_are_not_written_again(gateway: FakeGateway) -> None:
     run_id = await filled(gateway)
     first = await items(gateway, await proven(gateway, run_id, images=SOME_EVIDENCE))
