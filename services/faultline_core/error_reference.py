@@ -152,6 +152,10 @@ EXPLANATIONS: dict[str, Explanation] = {
         "The run has already ended.",
         "Nothing needs to be done: an ended run has no further cost.",
     ),
+    "run-not-ended": Explanation(
+        "The request proves a finding of a run that has not ended, or one that another run is still proving.",
+        "Wait until the named run has ended, or cancel it.",
+    ),
     "run-not-resumable": Explanation(
         "The run has not ended, or has no failed or cancelled items.",
         "Wait until it has ended. To repeat finished work, start a new run.",

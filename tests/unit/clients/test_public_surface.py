@@ -50,7 +50,7 @@ ERRORS = [
     "InternalError", "InvalidRequest", "LeaseLost", "MethodNotAllowed", "ModelFormatRefused", "NotFound",
     "NumericalFailure", "PayloadTooLarge", "PolicyRefused", "PromptTooLong", "QuotaExceeded",
     "RateLimited", "RequestError", "RequestTimeout", "ResourceExhausted", "RunNotCancellable",
-    "RunNotResumable", "StorageError", "StorageFull", "Unauthorized", "UnknownDataset",
+    "RunNotEnded", "RunNotResumable", "StorageError", "StorageFull", "Unauthorized", "UnknownDataset",
     "UnknownEditType", "UnknownModel", "UnsupportedMedia",
 ]  # fmt: skip
 
