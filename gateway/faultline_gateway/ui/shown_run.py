@@ -105,7 +105,8 @@ class ShownRun:
         if self.has_ended or started is None or self.ended_items < _LEAST_ENDED or not counts.pending:
             return ""
         spent = (self.now - started).total_seconds()
-        return f"about {duration(max(1.0, spent / self.ended_items * counts.pending))} left in this phase"
+        seconds = spent / self.ended_items * counts.pending
+        return "less than a minute left" if seconds < 60 else f"about {duration(seconds)} left in this phase"
 
     @property
     def age(self) -> str:
