@@ -58,7 +58,8 @@ def served_gateway(folder: Path, **settings: Any) -> Iterator[ServedGateway]:
             )  # fmt: skip
             server = uvicorn.Server(config)
             serving = asyncio.create_task(server.serve())
-            while not server.started:
+            # Uvicorn has no event for it.
+            while not server.started:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             port = server.servers[0].sockets[0].getsockname()[1]
             opened.update(

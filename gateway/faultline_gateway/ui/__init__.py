@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from faultline_gateway.ui import actions, finding_page, image_files, item_pages, login, run_list, run_page
-from faultline_gateway.ui import static_files
+from faultline_gateway.ui import (
+    actions,
+    finding_page,
+    image_files,
+    item_pages,
+    login,
+    run_list,
+    run_page,
+    static_files,
+)
 from faultline_gateway.ui.page_route import unknown_page
 
 __all__ = ["PAGES"]

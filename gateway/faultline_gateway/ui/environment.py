@@ -20,7 +20,7 @@ PAGE_POLICY = _POLICY.format(styles="'self'", images="'self'")
 """What a page may do: load scripts, styles and images from here, and send forms here."""
 
 REPORT_PAGE_POLICY = _POLICY.format(styles="'self' 'unsafe-inline'", images="'self' data:")
-"""The same for a page with a report in it: its bars have lengths of their own, and its images are inside it."""
+"""The same for a page with a report in it: its bars have lengths of their own, its images are inside."""
 
 SENT_WITH_PAGES = {
     # Not "no-referrer": with that, browsers send "null" as the origin of our own forms.
@@ -30,9 +30,7 @@ SENT_WITH_PAGES = {
 }
 
 TEMPLATES = REPORT_TEMPLATES.overlay(
-    loader=ChoiceLoader(
-        [PackageLoader("faultline_gateway.ui"), PackageLoader("faultline_gateway.reports")]
-    )
+    loader=ChoiceLoader([PackageLoader("faultline_gateway.ui"), PackageLoader("faultline_gateway.reports")])
 )
 TEMPLATES.globals = {**REPORT_TEMPLATES.globals, "static": static_addresses()}
 

@@ -23,7 +23,9 @@ async def _form_of(request: Request) -> dict[str, str]:
             errors="strict",
         )
     except ValueError as error:
-        raise InvalidRequest("the form is not urlencoded UTF-8 of at most 20 fields; send it again") from error
+        raise InvalidRequest(
+            "the form is not urlencoded UTF-8 of at most 20 fields; send it again"
+        ) from error
     return dict(sent)
 
 

@@ -108,7 +108,13 @@ def list_items(
     run = context.ledger.run(run_id)
     filters = {"kind": kind, "state": state, "label": label}
     found = context.ledger.item_page(
-        run_id, METHODS[run.kind].item, kind=kind, state=state, label=label, after=after, limit=ITEMS_OF_A_PAGE
+        run_id,
+        METHODS[run.kind].item,
+        kind=kind,
+        state=state,
+        label=label,
+        after=after,
+        limit=ITEMS_OF_A_PAGE,
     )
     return page(
         request,

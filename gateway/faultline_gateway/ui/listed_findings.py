@@ -12,7 +12,9 @@ from faultline_gateway.routes.context import GatewayContext
 from faultline_gateway.runs.summaries import summary_of
 
 
-def listed_findings(run: Run, context: GatewayContext, summary: StressTestSummary | None = None) -> list[Finding]:
+def listed_findings(
+    run: Run, context: GatewayContext, summary: StressTestSummary | None = None
+) -> list[Finding]:
     """The findings of a run as its report numbers them; of the ``summary`` given, or of the current one."""
     if run.kind != STRESS_TEST.kind:
         return []

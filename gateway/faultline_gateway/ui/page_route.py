@@ -40,7 +40,7 @@ class PageRoute(APIRoute):
 
 
 def error_page(request: Request, error: FaultlineError) -> Response:
-    """Answer an error as a page; a part of a page that polls is replaced by its sentence, and polls no more."""
+    """Answer an error as a page; a part that polls is replaced by the error's sentence, and polls no more."""
     if error.status >= 500:
         _logger.warning("request %s: %s: %s", request_id_of(request), error.code, error.detail)
     template = "error_part.html.j2" if "hx-request" in request.headers else "error.html.j2"

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 _FINDING = re.compile(
-    r'(<article class="card finding" id="finding-(\d+)">(?:(?!</article>).)*?)(</div>\s*</article>)', re.DOTALL
+    r'(<article class="card finding" id="finding-(\d+)">(?:(?!</article>).)*?)(</div>\s*</article>)',
+    re.DOTALL,
 )
 
 
@@ -24,5 +25,7 @@ def report_body(document: str, run_id: str) -> str:
     )
     item = re.escape(run_id)
     return re.sub(
-        rf"<code>({item}\.\d+)</code>", rf'<a class="at" href="{address}/items/\1"><code>\1</code></a>', linked
+        rf"<code>({item}\.\d+)</code>",
+        rf'<a class="at" href="{address}/items/\1"><code>\1</code></a>',
+        linked,
     )

@@ -13,7 +13,7 @@ from faultline_gateway.routes.every_run import OfKind
 from faultline_gateway.routes.runs import OfDataset, OfState
 from faultline_gateway.ui.environment import page
 from faultline_gateway.ui.page_route import PageRoute
-from faultline_gateway.ui.page_state import PageState, Pages
+from faultline_gateway.ui.page_state import Pages, PageState
 from faultline_gateway.ui.shown_run import KINDS, ShownRun
 
 router = APIRouter(route_class=PageRoute)

@@ -18,7 +18,7 @@ from faultline_gateway.ui.environment import REPORT_PAGE_POLICY, SENT_WITH_PAGES
 from faultline_gateway.ui.headlines import VIEWS, headline_of
 from faultline_gateway.ui.listed_findings import listed_findings
 from faultline_gateway.ui.page_route import PageRoute
-from faultline_gateway.ui.page_state import PageState, Pages
+from faultline_gateway.ui.page_state import Pages, PageState
 from faultline_gateway.ui.report_body import report_body
 from faultline_gateway.ui.shown_pairs import ShownPair, finding_pair, newest_pairs
 from faultline_gateway.ui.shown_run import ShownRun

@@ -50,8 +50,9 @@ async def test_a_page_of_another_origin_changes_nothing(tmp_path: Path, headers:
         run_id = await run_of(gateway)
         one = f"/v1/stress-tests/{run_id}"
         asked = [
-            ("POST", f"{one}:cancel"), ("POST", f"{one}:resume"), ("POST", "/v1/stress-tests"), ("DELETE", one),
-            ("PATCH", one), ("POST", f"/ui/runs/{run_id}/cancel"), ("POST", f"/ui/runs/{run_id}/delete"),
+            ("POST", f"{one}:cancel"), ("POST", f"{one}:resume"), ("POST", "/v1/stress-tests"),
+            ("DELETE", one), ("PATCH", one), ("POST", f"/ui/runs/{run_id}/cancel"),
+            ("POST", f"/ui/runs/{run_id}/delete"),
         ]  # fmt: skip
         for method, path in asked:
             answer = await gateway.http.request(method, path, headers=headers)
@@ -102,7 +103,9 @@ async def test_a_session_changes_things_only_for_our_own_origin(tmp_path: Path) 
         await signed_in(gateway)
         path = f"/ui/runs/{run_id}/cancel"
         problem(await gateway.http.post(path), 403, "foreign-origin")
-        problem(await gateway.http.post(path, headers={"origin": "https://evil.example"}), 403, "foreign-origin")
+        problem(
+            await gateway.http.post(path, headers={"origin": "https://evil.example"}), 403, "foreign-origin"
+        )
         assert (await gateway.http.post(path, headers=OWN)).status_code == 303
         assert gateway.ledger.run(run_id).state == "cancelled"
 
@@ -114,7 +117,9 @@ async def test_a_wrong_key_opens_nothing(tmp_path: Path) -> None:
             assert answer.status_code == 401
             assert "set-cookie" not in answer.headers
         problem(
-            await gateway.http.post("/ui/login", data={"key": KEY}, headers={"origin": "https://evil.example"}),
+            await gateway.http.post(
+                "/ui/login", data={"key": KEY}, headers={"origin": "https://evil.example"}
+            ),
             403,
             "foreign-origin",
         )
@@ -137,7 +142,8 @@ async def test_the_cookie_is_hidden_strict_and_not_the_key(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "goal", ["https://evil.example", "//evil.example", "/ui\\@evil.example", "/v1/runs", "/uix", "/ui/../x//y"]
+    "goal",
+    ["https://evil.example", "//evil.example", "/ui\\@evil.example", "/v1/runs", "/uix", "/ui/../x//y"],
 )
 async def test_the_login_leads_to_no_other_site(tmp_path: Path, goal: str) -> None:
     async with fake_gateway(tmp_path, api_keys=[KEY]) as gateway:
@@ -154,7 +160,9 @@ def test_a_session_ends_and_cannot_be_forged() -> None:
     assert sessions.is_valid(session)
     end, number, signature = session.split(".")
     longer = f"{int(end) + 1}.{number}.{signature}"
-    assert [sessions.is_valid(each) for each in (longer, session[:-1], "", "..", "x.y.z", "ü.1.2")] == [False] * 6
+    assert [sessions.is_valid(each) for each in (longer, session[:-1], "", "..", "x.y.z", "ü.1.2")] == [
+        False
+    ] * 6
     assert not Sessions([b"another-key-of-some-length"]).is_valid(session)
     now[0] += LIFETIME_SECONDS + 1
     assert not sessions.is_valid(session)
@@ -170,10 +178,16 @@ async def test_forms_are_read_by_pages_alone(tmp_path: Path) -> None:
         renamed = await gateway.http.post(path, content="name=n%C3%A4chtlich", headers=FORM)
         assert renamed.status_code == 303
         assert gateway.ledger.run(run_id).name == "nächtlich"
-        for content, status in ((b"name=%FF", 422), (b"&".join([b"a=b"] * 21), 422), (b"name=" + 121 * b"a", 422)):
+        for content, status in (
+            (b"name=%FF", 422),
+            (b"&".join([b"a=b"] * 21), 422),
+            (b"name=" + 121 * b"a", 422),
+        ):
             assert (await gateway.http.post(path, content=content, headers=FORM)).status_code == status
         problem(
-            await gateway.http.post(path, content=b"name=" + 10_000 * b"a", headers=FORM), 413, "payload-too-large"
+            await gateway.http.post(path, content=b"name=" + 10_000 * b"a", headers=FORM),
+            413,
+            "payload-too-large",
         )
         assert gateway.ledger.run(run_id).name == "nächtlich"
 
