@@ -19,6 +19,7 @@ def static_content() -> dict[str, tuple[bytes, str]]:
     own = files("faultline_gateway.ui").joinpath("static")
     return {
         "htmx.min.js": (own.joinpath("htmx.min.js").read_bytes(), "text/javascript"),
+        "icon.svg": (own.joinpath("icon.svg").read_bytes(), "image/svg+xml"),
         "report.js": (SCRIPT.encode(), "text/javascript"),
         "pages.css": (b"\n".join([*styles, own.joinpath("pages.css").read_bytes()]), "text/css"),
     }

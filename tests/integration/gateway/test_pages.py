@@ -113,9 +113,9 @@ async def test_what_polls_gets_its_part_alone_and_the_whole_page_in_the_end(site
 async def test_a_run_that_has_ended_shows_its_report_with_links_to_what_is_behind_it(site: Site) -> None:
     html = await site.page(f"/ui/runs/{site.ended}")
     report = await site.gateway.http.get(f"/v1/stress-tests/{site.ended}/report")
-    assert text_of(report.text.partition("<main>")[2].partition("</main>")[0])[:2000] in text_of(html).replace(
-        "All images of this finding ", ""
-    )
+    assert text_of(report.text.partition("<main>")[2].partition("</main>")[0])[:2000] in text_of(
+        html
+    ).replace("All images of this finding ", "")
     assert html.count("<main>") == 1
     for number in (1, 2):
         assert f'href="/ui/runs/{site.ended}/findings/{number}"' in html

@@ -105,7 +105,7 @@ def test_from_the_first_address_through_a_run_to_its_finding(tab: Tab, served: S
     assert not tab.value("window.isTheSamePage")
     click(tab, f"a[href='/ui/runs/{run_id}/findings/1']")
     assert tab.value(says("Fresh pairs"))
-    assert tab.value("document.querySelectorAll('#pairs article').length") == 10
+    assert tab.value("document.querySelectorAll('article img, #figures img').length") == 30
     click(tab, "#pairs article a")
     assert tab.value(says("How it was made"))
     assert until(tab, "[...document.images].every((each) => each.complete && each.naturalWidth > 0)")
@@ -166,7 +166,9 @@ def test_images_come_early(tab: Tab, served: ServedGateway, ended: str, mode: st
 def test_no_page_scrolls_sideways_or_breaks_its_own_policy(
     tab: Tab, served: ServedGateway, ended: str
 ) -> None:
-    watch = "window.broken = []; addEventListener('securitypolicyviolation', (e) => broken.push(e.blockedURI))"
+    watch = (
+        "window.broken = []; addEventListener('securitypolicyviolation', (e) => broken.push(e.blockedURI))"
+    )
     script = tab.ask("Page.addScriptToEvaluateOnNewDocument", source=watch)["identifier"]
     for name, path in paths(ended).items():
         for width in (320, 390, 1300):

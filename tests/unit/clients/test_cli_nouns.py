@@ -183,7 +183,9 @@ def test_completion_can_be_installed() -> None:
     assert "--install-completion" in run("--help").stdout
 
 
-@pytest.mark.parametrize(("words", "name"), [(["before the retraining"], "before the retraining"), ([], None)])
+@pytest.mark.parametrize(
+    ("words", "name"), [(["before the retraining"], "before the retraining"), ([], None)]
+)
 def test_a_run_is_named(play: Play, words: list[str], name: str | None) -> None:
     body = json.loads(a_run("completed", 3, RUN_ID).model_dump_json()) | {"name": name}
     script = play(ok(body), ok(body))

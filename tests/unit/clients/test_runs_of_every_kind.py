@@ -107,7 +107,10 @@ def test_a_run_is_deleted_and_named_under_its_own_kind(kind: str) -> None:
     body = json.loads(pages()[1].content)["runs"][0]
     session = Session(kind, ABSENT, ok(body), httpx.Response(204))
     session(lambda client: client.runs.delete(SECOND))
-    assert (session.seen[-1].method, session.seen[-1].url.path) == ("DELETE", f"/v1/dataset-interfaces/{SECOND}")
+    assert (session.seen[-1].method, session.seen[-1].url.path) == (
+        "DELETE",
+        f"/v1/dataset-interfaces/{SECOND}",
+    )
 
 
 @pytest.mark.parametrize("name", ["before the retraining", None])
