@@ -36,6 +36,11 @@ class _Handle(Generic[AnyItem, Summary]):
         return self.run.id
 
     @property
+    def parent(self) -> str | None:
+        """The id of the ended run that this one continues, such as the one whose finding it proves."""
+        return self.run.parent
+
+    @property
     def ended(self) -> bool:
         """Whether the run had ended when it was last fetched."""
         return self.run.state in FINAL_RUN_STATES

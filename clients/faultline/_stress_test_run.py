@@ -1,16 +1,18 @@
-"""A stress test by its id: a run whose insights can be applied to the whole dataset."""
+"""A stress test by its id: its findings can be proven, and its insights applied to the whole dataset."""
 
 from __future__ import annotations
 
 from itertools import takewhile
 from typing import Any
 
+from faultline._calls import Call, idempotency_headers, reading
 from faultline._exported_runs import AsyncExportedRun, ExportedRun
 from faultline._frames import data_frame
-from faultline._run_calls import RunCalls
+from faultline._run_calls import FIGURES_TIMEOUT_S, RunCalls
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.interventions import Intervention
-from faultline_core.contract.runs import Item
+from faultline_core.contract.proofs import FindingHistory, ProofCreate
+from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import Insight, StressTestCreate, StressTestSummary
 from faultline_core.errors import InvalidRequest
 from faultline_core.text.caption_diff import words
@@ -26,10 +28,76 @@ _MOST_UNCHANGED = 4
 """Unchanged words between changed ones that may still belong to one phrase."""
 
 
+def prove_call(
+    run_id: str, finding: Finding | int, images: int, dataset: str | None, seed: int | None, key: str | None
+) -> Call[Run]:
+    """``POST /v1/stress-tests/{id}/findings/{number}:prove``; the key makes it safe to send again."""
+    asked = {"images": images, "dataset": dataset, "seed": seed}
+    return Call(
+        method="POST",
+        path=STRESS_TESTS.path(run_id, f"/findings/{_number(finding)}:prove"),
+        body=ProofCreate.model_validate({name: value for name, value in asked.items() if value is not None}),
+        parse=reading(Run),
+        headers=idempotency_headers(key),
+        # The gateway sums the run up first.
+        timeout=FIGURES_TIMEOUT_S,
+    )
+
+
+def finding_call(run_id: str, finding: Finding | int) -> Call[FindingHistory]:
+    """``GET /v1/stress-tests/{id}/findings/{number}``."""
+    return STRESS_TESTS.read(run_id, f"/findings/{_number(finding)}", FindingHistory)
+
+
+def _number(finding: Finding | int) -> int:
+    return finding.number if isinstance(finding, Finding) else finding
+
+
 class StressTest(ExportedRun[Item, StressTestSummary]):
     """A stress test, followed by blocking calls."""
 
     _calls = STRESS_TESTS
+
+    def finding(self, finding: Finding | int) -> FindingHistory:
+        """Return a finding as this run and all runs that prove it tell it together.
+
+        Args:
+            finding: one of the run's findings, or its number from 1.
+
+        Raises:
+            NotFound: the run has no such finding.
+        """
+        return self._sender.send(finding_call(self.id, finding))
+
+    def prove(
+        self,
+        finding: Finding | int,
+        images: int = 20,
+        *,
+        dataset: str | None = None,
+        seed: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> StressTest:
+        """Start a child run that makes more pairs for one finding; this run stays as it is.
+
+        You may look at the answer and ask for more as often as you like: what proves it allows for that.
+
+        Args:
+            finding: one of the run's findings, or its number from 1.
+            images: the number of images to make a pair of, at most 100.
+            dataset: where to take them from; default: the run's dataset.
+            seed: default: one that follows from the run's own.
+            idempotency_key: makes a repeated call return the first run.
+
+        A classifier ``py:...`` must still be served by this client.
+
+        Raises:
+            NotFound: the run has no such finding.
+            RunNotEnded: the run, or an earlier proof of this finding, has not ended.
+            DatasetEmpty: no image of the class is left.
+        """
+        call = prove_call(self.id, finding, images, dataset, seed, idempotency_key)
+        return StressTest(self._sender, self._sender.send(call))
 
     def findings(self) -> list[Finding]:
         """Return the changes that cost a classifier its answers, the surest first."""
@@ -63,6 +131,23 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
     """A stress test, followed by awaitable calls."""
 
     _calls = STRESS_TESTS
+
+    async def finding(self, finding: Finding | int) -> FindingHistory:
+        """Return a finding as all its runs tell it; as `StressTest.finding`."""
+        return await self._sender.send(finding_call(self.id, finding))
+
+    async def prove(
+        self,
+        finding: Finding | int,
+        images: int = 20,
+        *,
+        dataset: str | None = None,
+        seed: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> AsyncStressTest:
+        """Start a child run that makes more pairs for one finding; as `StressTest.prove`."""
+        call = prove_call(self.id, finding, images, dataset, seed, idempotency_key)
+        return AsyncStressTest(self._sender, await self._sender.send(call))
 
     async def findings(self) -> list[Finding]:
         """Return the changes that cost a classifier its answers; as `StressTest.findings`."""

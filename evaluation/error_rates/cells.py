@@ -15,6 +15,7 @@ from faultline_core.types import Estimate
 from .benchmarks import confounded, slope_rates
 from .intervals import beyond_placebo, mean_change, plain_share
 from .placebo_tests import any_lost_accuracy, changes_of_words, false_alarms, few_placebos, power
+from .proofs import ANSWERS, false_proofs, proofs_of_a_loss
 from .world import Noise
 
 Draw = Callable[[int, Generator], Estimate | tuple[Estimate, float]]
@@ -167,4 +168,13 @@ CELLS: Mapping[str, Cell] = {
         for n in (8, 10, 20, 39, 40, 100)
     },
     **_benchmark_cells(),
+    **{
+        f"any false proof of 24 findings, each asked for up to 5 times, {answers}": alarms(
+            "proofs", partial(false_proofs, answers)
+        )
+        for answers in ANSWERS
+    },
+    "proofs of a loss in 60 % of the images, by at most 5 child runs of 20 images": Cell(
+        "proofs", proofs_of_a_loss, 0.8, most=False
+    ),
 }

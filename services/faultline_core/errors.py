@@ -24,6 +24,7 @@ FaultlineError
 │  ├─ IdempotencyConflict        idempotency-conflict   422  same key, other body
 │  ├─ IdempotencyInFlight        idempotency-in-flight  409  same key, first call still running
 │  ├─ RunNotCancellable          run-not-cancellable    409
+│  ├─ RunNotEnded                run-not-ended          409  wait for it, or cancel it
 │  ├─ RunNotResumable            run-not-resumable      409
 │  ├─ RunNotDeletable            run-not-deletable      409  it has not ended, or its evidence is needed
 │  └─ ForeignOrigin              foreign-origin         403  a change that another site's page asks for
@@ -244,6 +245,14 @@ class RunNotCancellable(RequestError):
     code = "run-not-cancellable"
     status = 409
     title = "The run can no longer be cancelled"
+
+
+class RunNotEnded(RequestError):
+    """Only an ended run can be continued by another."""
+
+    code = "run-not-ended"
+    status = 409
+    title = "The run has not ended"
 
 
 class RunNotResumable(RequestError):

@@ -6,8 +6,9 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from faultline._python_function.model import AnyClassifier
-from faultline._stress_test_run import STRESS_TESTS, AsyncStressTest, StressTest
+from faultline._stress_test_run import STRESS_TESTS, AsyncStressTest, StressTest, prove_call
 from faultline.resources.runs import AsyncRunResource, H, RunResource, RunVerbs
+from faultline_core.contract.findings import Finding
 from faultline_core.contract.interventions import Intervention, interventions_of
 from faultline_core.contract.stress_tests import Insight, StressTestCreate
 from faultline_core.types import EDIT_TYPES, EditType, Selection
@@ -84,6 +85,19 @@ class StressTests(_Creating[StressTest], RunResource[StressTest]):
 
     _handle = StressTest
 
+    def prove(
+        self,
+        run_id: str,
+        *,
+        finding: Finding | int,
+        images: int = 20,
+        dataset: str | None = None,
+        seed: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> StressTest:
+        """Start a child run that makes more pairs for one finding of a run; as `StressTest.prove`."""
+        return self._take(prove_call(run_id, finding, images, dataset, seed, idempotency_key))
+
     def apply(self, run_id: str, insight: Insight | int, *, seed: int | None = None) -> StressTest:
         """Apply an insight of a run to its whole dataset; as `StressTest.apply`."""
         return self.get(run_id).apply(insight, seed=seed)
@@ -93,6 +107,19 @@ class AsyncStressTests(_Creating[Coroutine[Any, Any, AsyncStressTest]], AsyncRun
     """``/v1/stress-tests``."""
 
     _handle = AsyncStressTest
+
+    async def prove(
+        self,
+        run_id: str,
+        *,
+        finding: Finding | int,
+        images: int = 20,
+        dataset: str | None = None,
+        seed: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> AsyncStressTest:
+        """Start a child run that makes more pairs for one finding of a run; as `StressTest.prove`."""
+        return await self._take(prove_call(run_id, finding, images, dataset, seed, idempotency_key))
 
     async def apply(self, run_id: str, insight: Insight | int, *, seed: int | None = None) -> AsyncStressTest:
         """Apply an insight of a run to its whole dataset, as `AsyncStressTest.apply`."""

@@ -144,6 +144,12 @@ class Runs(LedgerPart):
         cursor = cursors.write(page[-1]["created_at"], page[-1]["id"]) if more else None
         return RunList(runs=[rows.run(row) for row in page], after=cursor)
 
+    def children(self, run_id: str) -> list[Run]:
+        """Return the runs that continue a run, oldest first; none if it does not exist."""
+        query = select(schema.runs).where(_runs.parent == run_id).order_by(_runs.created_at, _runs.id)
+        with self._database.reading() as connection:
+            return [rows.run(row) for row in connection.execute(query).mappings()]
+
     def item_page(
         self,
         run_id: str,

@@ -1,14 +1,18 @@
-"""``/v1/stress-tests``: create them, sum them up, report; other routes are those of every run."""
+"""``/v1/stress-tests``: create them, prove findings, sum up, report; other routes are those of every run."""
 
 from __future__ import annotations
 
-from fastapi import Response
+from typing import Annotated
+
+from fastapi import Path, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 
+from faultline_core.contract.proofs import FindingHistory, ProofCreate
 from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from faultline_gateway.exports.method import ExportChoice
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
+from faultline_gateway.methods.stress_test.proof import finding_history, start_proof
 from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
 from faultline_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
 from faultline_gateway.routes.reports import report_response
@@ -18,6 +22,8 @@ from faultline_gateway.runs.summaries import summary_of
 
 router = run_router(STRESS_TEST)
 
+FindingNumber = Annotated[int, Path(ge=1, description="Number of the finding in the run, from 1.")]
+
 
 @router.post("", status_code=202)
 async def create_stress_test(
@@ -25,6 +31,25 @@ async def create_stress_test(
 ) -> Run:
     """Create a stress test; the run is durable before the answer, and a worker takes it up."""
     return accepted(await submit(STRESS_TEST, body, context, key), router, response)
+
+
+@router.post("/{run_id}/findings/{number}:prove", status_code=202)
+async def prove_finding(
+    run_id: RunId,
+    number: FindingNumber,
+    body: ProofCreate,
+    context: Context,
+    response: Response,
+    key: IdempotencyKey = None,
+) -> Run:
+    """Create a child run that makes more pairs for one finding; the run itself is never reopened."""
+    return accepted(await start_proof(run_id, number, body, context, key), router, response)
+
+
+@router.get("/{run_id}/findings/{number}")
+def get_finding(run_id: RunId, number: FindingNumber, context: Context) -> FindingHistory:
+    """Return a finding as its run tells it, and as all runs that prove it tell it together."""
+    return finding_history(run_id, number, context)
 
 
 @router.get("/{run_id}/summary")

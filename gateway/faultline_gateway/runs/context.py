@@ -44,6 +44,7 @@ class RunLedger(Protocol):
         fingerprint: str,
         idempotency_key: str | None = None,
         staged: bool = False,
+        parent: str | None = None,
     ) -> str:
         """Make a run and all its items durable together and return the run's id."""
         ...
@@ -54,6 +55,10 @@ class RunLedger(Protocol):
 
     def run(self, run_id: str, kind: RunKind | None = None) -> Run:
         """Return a run, of this kind if one is named; raises `NotFound`."""
+        ...
+
+    def children(self, run_id: str) -> list[Run]:
+        """Return the runs that continue a run, oldest first."""
         ...
 
     def items_of(self, run_id: str, shape: type[AnyItem], *, from_ordinal: int = 0) -> Iterator[AnyItem]:

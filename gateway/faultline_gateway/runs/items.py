@@ -51,12 +51,14 @@ class Plan:
     """A run as a method planned it, before it is stored: its resolved configuration and all its items.
 
     ``staged``: whether the method, if it has stages, is asked for more once these items have ended.
+    ``parent``: the ended run that this one continues, if any.
     """
 
     dataset: str
     config: BaseModel
     items: Sequence[PlannedItem]
     staged: bool = True
+    parent: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import BaseModel
@@ -12,6 +13,7 @@ from faultline_core.contract.datasets import Dataset
 from faultline_core.contract.runs import Run
 from faultline_core.errors import QuotaExceeded, UnknownDataset
 from faultline_gateway.runs.context import RunContext, RunLedger
+from faultline_gateway.runs.items import Plan
 from faultline_gateway.runs.method import CreateT, Method
 from faultline_gateway.runs.stages import StagedMethod
 
@@ -19,11 +21,23 @@ from faultline_gateway.runs.stages import StagedMethod
 async def submit(
     method: Method[CreateT, Any, Any, Any], create: CreateT, context: RunContext, key: str | None
 ) -> Run:
+    """Plan a run as its method does and store it; as `submit_planned`."""
+    return await submit_planned(method, create, lambda: method.plan(create, context), context, key)
+
+
+async def submit_planned(
+    method: Method[Any, Any, Any, Any],
+    request: BaseModel,
+    plan: Callable[[], Awaitable[Plan]],
+    context: RunContext,
+    key: str | None,
+) -> Run:
     """Plan a run and store it with all its items; a key that made a run before returns that run.
 
     Args:
         method: The method of the run.
-        create: The request.
+        request: All that tells this request from others of the same key.
+        plan: Plans the run.
         context: The context for planning.
         key: The idempotency key of the request, if it has one.
 
@@ -32,19 +46,20 @@ async def submit(
         RequestError: the method cannot plan it.
     """
     # Looked up before planning: a repeated request must not depend on services that are down by now.
-    seal = fingerprint(create)
+    seal = fingerprint(request)
     run_id = None if key is None else await asyncio.to_thread(context.ledger.run_for_key, key, seal)
     if run_id is None:
-        plan = await method.plan(create, context)
+        made = await plan()
         run_id = await asyncio.to_thread(
             context.ledger.create_run,
             kind=method.kind,
-            dataset=plan.dataset,
-            config=plan.config.model_dump(mode="json"),
-            items=plan.items,
+            dataset=made.dataset,
+            config=made.config.model_dump(mode="json"),
+            items=made.items,
             fingerprint=seal,
             idempotency_key=key,
-            staged=plan.staged and isinstance(method, StagedMethod),
+            staged=made.staged and isinstance(method, StagedMethod),
+            parent=made.parent,
         )
     return await asyncio.to_thread(context.ledger.run, run_id)
 

@@ -9,6 +9,7 @@ from faultline_core.contract.confirmation import ConfirmationPlan, ConfirmationS
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.findings import ClassifierVerdict, Finding
 from faultline_core.contract.interventions import Intervention
+from faultline_core.contract.proofs import Proof
 from faultline_core.contract.realism import PerplexitySummary, RealismSummary
 from faultline_core.contract.stress_test_figures import (
     AccuracyRow,
@@ -220,9 +221,18 @@ class StressTestConfig(ResponseBody):
         description="CLIP cosine from which a generated image is dropped as objectionable, or null "
         "where nothing is checked.",
     )
+    redraw: EditorPreset | None = Field(
+        default=None,
+        description="Settings of the editor for several draws of one source image, or null where the suite "
+        "has none: they draw the noise from a seed.",
+    )
     confirmation: ConfirmationPlan | None = Field(
         default=None,
         description="How the source images are divided, or null where the request does not confirm.",
+    )
+    proof: Proof | None = Field(
+        default=None,
+        description="The finding of another run that this run is to prove, or null where it searches itself.",
     )
 
 

@@ -51,7 +51,8 @@ ERRORS = [
     "ModelFormatRefused", "NotFound",
     "NumericalFailure", "PayloadTooLarge", "PolicyRefused", "PromptTooLong", "QuotaExceeded",
     "RateLimited", "RequestError", "RequestTimeout", "ResourceExhausted", "RunNotCancellable",
-    "RunNotDeletable", "RunNotResumable", "StorageError", "StorageFull", "Unauthorized", "UnknownDataset",
+    "RunNotDeletable", "RunNotEnded", "RunNotResumable", "StorageError", "StorageFull", "Unauthorized",
+    "UnknownDataset",
     "UnknownEditType", "UnknownModel", "UnsupportedMedia",
 ]  # fmt: skip
 
