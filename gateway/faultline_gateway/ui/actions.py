@@ -46,7 +46,7 @@ def rename(run_id: str, context: Context, form: Form) -> Response:
 def ask_to_delete(request: Request, run_id: str, context: Context) -> Response:
     """Ask whether a run is really to be deleted."""
     shown = ShownRun(context.ledger.run(run_id), context.ledger.now())
-    children = context.ledger.run_list(parent=run_id, limit=10).runs
+    children = context.ledger.children(run_id)
     return page(request, "delete.html.j2", shown=shown, children=children)
 
 

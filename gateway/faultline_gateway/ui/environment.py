@@ -22,6 +22,14 @@ PAGE_POLICY = _POLICY.format(styles="'self'", images="'self'")
 REPORT_PAGE_POLICY = _POLICY.format(styles="'self' 'unsafe-inline'", images="'self' data:")
 """The same for a page with a report in it: its bars have lengths of their own, its images are inside."""
 
+
+def evidence(value: float) -> str:
+    """An e-value in words that fit a table: digits as far as they mean something."""
+    if value >= 1000:
+        return f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+
+
 SENT_WITH_PAGES = {
     # Not "no-referrer": with that, browsers send "null" as the origin of our own forms.
     "referrer-policy": "same-origin",
@@ -32,6 +40,7 @@ SENT_WITH_PAGES = {
 TEMPLATES = REPORT_TEMPLATES.overlay(
     loader=ChoiceLoader([PackageLoader("faultline_gateway.ui"), PackageLoader("faultline_gateway.reports")])
 )
+TEMPLATES.filters = {**REPORT_TEMPLATES.filters, "evidence": evidence}
 TEMPLATES.globals = {**REPORT_TEMPLATES.globals, "static": static_addresses()}
 
 

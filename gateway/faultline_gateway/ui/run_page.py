@@ -35,7 +35,7 @@ def show_run(request: Request, run_id: str, context: Context, pages: Pages) -> R
     """Show a run: its progress and first suspicions while it goes, its report when it has ended."""
     run = context.ledger.run(run_id)
     shown = ShownRun(run, context.ledger.now())
-    about: dict[str, Any] = {"shown": shown, "children": context.ledger.run_list(parent=run_id).runs}
+    about: dict[str, Any] = {"shown": shown, "children": context.ledger.children(run_id)}
     if not shown.has_ended:
         live = _live(run, context, pages)
         return page(request, "run_live.html.j2", **about, **live)
@@ -75,7 +75,7 @@ def _live(run: Run, context: GatewayContext, pages: PageState) -> dict[str, Any]
     if isinstance(summary, StressTestSummary):
         worth = [one for one in listed_findings(run, context, summary) if one.state in WORTH_SHOWING]
         found = [
-            (finding, finding_pair(run.id, finding, finding.pairs[0], context) if finding.pairs else None)
+            (finding, finding_pair(finding, finding.pairs[0], context) if finding.pairs else None)
             for finding in worth[:SHOWN_SUSPICIONS]
         ]
     return {

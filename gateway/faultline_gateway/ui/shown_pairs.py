@@ -48,19 +48,22 @@ class ShownPair:
     loss: str = ""
 
 
+def run_of(item_id: str) -> str:
+    """The id of the run that an item belongs to; the pairs of a finding may come from several runs."""
+    return item_id.rpartition(".")[0]
+
+
 def item_address(item_id: str) -> str:
-    """The address of an item's page; an id begins with that of its run."""
-    return f"/ui/runs/{item_id.partition('.')[0]}/items/{item_id}"
+    """The address of an item's page."""
+    return f"/ui/runs/{run_of(item_id)}/items/{item_id}"
 
 
-def finding_pair(
-    run_id: str, finding: Finding, pair: FindingPair, context: GatewayContext
-) -> ShownPair | None:
+def finding_pair(finding: Finding, pair: FindingPair, context: GatewayContext) -> ShownPair | None:
     """A pair of a finding with its control, or None if its item is gone or has no answer."""
-    edit = _result(run_id, pair.edit, context)
+    edit = _result(pair.edit, context)
     if edit is None or finding.classifier not in edit[1].predictions:
         return None
-    control = None if pair.control is None else _result(run_id, pair.control, context)
+    control = None if pair.control is None else _result(pair.control, context)
     shown = pair_of(*edit, finding.classifier, control=control)
     return ShownPair(**vars(shown) | {"loss": signed(-pair.loss, 2)})
 
@@ -99,9 +102,9 @@ def _change(result: ItemResult, name: str) -> float:
     return result.predictions[name].p_true - (0.0 if before is None else before.p_true)
 
 
-def _result(run_id: str, item_id: str, context: GatewayContext) -> tuple[Item, ItemResult] | None:
+def _result(item_id: str, context: GatewayContext) -> tuple[Item, ItemResult] | None:
     try:
-        item = context.ledger.item(run_id, item_id, Item)
+        item = context.ledger.item(run_of(item_id), item_id, Item)
     except NotFound:
         return None
     return None if item.result is None else (item, item.result)

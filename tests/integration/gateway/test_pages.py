@@ -135,6 +135,42 @@ async def test_a_finding_shows_its_figures_and_every_pair_with_its_control(site:
             assert f"/items/{pair['control']}" in html
 
 
+async def test_a_suspicion_is_proven_by_a_form_and_a_form_sent_twice_is_one_request(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        await gateway.upload("demo", 20, ("sled", "boat"))
+        run_id = await created(gateway, limit=10, confirm=False)
+        path = f"/ui/runs/{run_id}/findings/1"
+        early = await gateway.http.post(f"{path}/prove", data={"images": "12"})
+        assert early.status_code in (404, 409)
+        await gateway.worker().work_off()
+        html = (await gateway.http.get(path)).text
+        assert "? suspected" in html
+        key = re.search(r'name="key" value="([0-9a-f]+)"', html)
+        assert key is not None
+        for images in ("0", "101", "", "many", "1.5"):
+            refused = await gateway.http.post(f"{path}/prove", data={"images": images})
+            assert (refused.status_code, "number of images" in refused.text) == (422, True)
+        for _ in range(2):
+            answer = await gateway.http.post(f"{path}/prove", data={"images": "12", "key": key[1]})
+            assert (answer.status_code, answer.headers["location"]) == (303, path)
+        [child] = gateway.ledger.children(run_id)
+        assert "Making more images of it" in (await gateway.http.get(path)).text
+        part = await gateway.http.get(f"{path}/proof", headers={"hx-request": "true"})
+        assert part.text.lstrip().startswith('<div id="proof"')
+        await gateway.worker().work_off()
+        ended = await gateway.http.get(f"{path}/proof", headers={"hx-request": "true"})
+        assert (ended.status_code, ended.headers["hx-refresh"]) == (204, "true")
+        proven = (await gateway.http.get(path)).text
+        told = (await gateway.http.get(f"/v1/stress-tests/{run_id}/findings/1")).json()
+        assert told["finding"]["state"] == "breaks"
+        assert told["finding"]["sentence"] in text_of(proven)
+        assert "Evidence of 2 runs" in text_of(proven)
+        assert f"/ui/runs/{child.id}/items/{child.id}." in proven
+        assert 'class="prove"' not in proven
+        assert (await gateway.http.get(f"/ui/runs/{child.id}/findings/1")).status_code == 200
+        assert f"/ui/runs/{run_id}" in (await gateway.http.get(f"/ui/runs/{child.id}")).text
+
+
 async def test_an_item_shows_where_it_comes_from(site: Site) -> None:
     html = await site.page(f"/ui/runs/{site.ended}/items/{site.ended}.0")
     said = text_of(html)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,6 +81,12 @@ def click(tab: Tab, selector: str) -> None:
     until(tab, f"performance.timeOrigin !== {before} && document.readyState === 'complete'")
 
 
+def every_image_is_shown(tab: Tab) -> None:
+    """Scroll through the page, in a way, and wait for its images."""
+    tab.value("[...document.images].forEach((each) => { each.loading = 'eager' })")
+    until(tab, "[...document.images].every((each) => each.complete && each.naturalWidth > 0)")
+
+
 def says(words: str) -> str:
     """An expression: whether the page says so."""
     return f"(document.body?.innerText ?? '').includes({words!r})"
@@ -108,7 +113,24 @@ def test_from_the_first_address_through_a_run_to_its_finding(tab: Tab, served: S
     assert tab.value("document.querySelectorAll('article img, #figures img').length") == 30
     click(tab, "#pairs article a")
     assert tab.value(says("How it was made"))
-    assert until(tab, "[...document.images].every((each) => each.complete && each.naturalWidth > 0)")
+    every_image_is_shown(tab)
+
+
+def test_a_suspicion_is_proven_on_more_images(tab: Tab, served: ServedGateway) -> None:
+    run_id = created(served, limit=10, confirm=False)
+    served.work()
+    tab.open(f"{served.address}/ui/runs/{run_id}", 1300, 1000)
+    # A run of one stage folds its hints.
+    tab.value("document.querySelectorAll('details').forEach((each) => { each.open = true })")
+    click(tab, f"a[href='/ui/runs/{run_id}/findings/1']")
+    assert tab.value(says("? suspected"))
+    tab.value("document.querySelector('input[name=images]').value = 12")
+    click(tab, ".prove button")
+    assert tab.value(says("Making more images of it"))
+    served.work()
+    until(tab, says("✗ breaks"))
+    assert tab.value(says("Evidence of 2 runs"))
+    every_image_is_shown(tab)
 
 
 def test_a_user_cancels_names_and_deletes_a_run(tab: Tab, served: ServedGateway) -> None:
