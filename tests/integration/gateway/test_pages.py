@@ -1,4 +1,4 @@
-"""The pages as a browser without script gets them: every page complete, every link alive, nothing elsewhere."""
+"""The pages as a browser without script gets them: each complete, every link alive, nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -203,7 +203,8 @@ async def test_every_link_of_every_page_works_and_none_leads_elsewhere(site: Sit
 
 async def test_an_unknown_address_is_answered_by_a_page(site: Site) -> None:
     for path in (
-        "/ui/nothing", "/ui/runs/none", f"/ui/runs/{site.ended}/findings/99", f"/ui/runs/{site.ended}/items/x",
+        "/ui/nothing", "/ui/runs/none", f"/ui/runs/{site.ended}/findings/99",
+        f"/ui/runs/{site.ended}/items/x",
         "/ui/runs/none/findings/1", "/ui/static/none.js", "/ui/images/" + 64 * "0" + ".webp",
     ):  # fmt: skip
         assert "All runs" in text_of(await site.page(path, 404))
