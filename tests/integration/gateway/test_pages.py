@@ -37,8 +37,9 @@ class Site:
     going: str
     waiting: str
 
-    async def page(self, path: str, status: int = 200, **headers: str) -> str:
-        """The HTML of a page."""
+    async def page(self, path: str, status: int = 200, *, part: bool = False) -> str:
+        """The HTML of a page, or of the part that its script asks for."""
+        headers = {"hx-request": "true"} if part else {}
         answer = await self.gateway.http.get(path, headers=headers)
         assert answer.status_code == status, (path, answer.text)
         assert answer.headers["content-type"].startswith("text/html")
@@ -100,10 +101,10 @@ async def test_a_run_that_goes_shows_progress_suspicions_and_new_images(site: Si
 
 
 async def test_what_polls_gets_its_part_alone_and_the_whole_page_in_the_end(site: Site) -> None:
-    part = await site.page(f"/ui/runs/{site.going}/live", **{"hx-request": "true"})
+    part = await site.page(f"/ui/runs/{site.going}/live", part=True)
     assert part.lstrip().startswith('<div id="live" hx-get="/ui/runs/')
     assert "<html" not in part
-    table = await site.page("/ui?kind=stress-test", **{"hx-request": "true"})
+    table = await site.page("/ui?kind=stress-test", part=True)
     assert 'hx-get="/ui?kind=stress-test"' in table
     assert "<html" not in table
     ended = await site.gateway.http.get(f"/ui/runs/{site.ended}/live", headers={"hx-request": "true"})
@@ -223,7 +224,7 @@ async def test_a_run_deleted_while_its_page_is_open_says_so(site: Site) -> None:
     answer = await site.gateway.http.post(f"/ui/runs/{run_id}/delete")
     assert (answer.status_code, answer.headers["location"]) == (303, "/ui?deleted=true")
     assert "The run was deleted." in text_of(await site.page("/ui?deleted=true"))
-    part = await site.page(live, 404, **{"hx-request": "true"})
+    part = await site.page(live, 404, part=True)
     assert "was deleted" in part
     assert "hx-get" not in part
     assert "was deleted" in text_of(await site.page(f"/ui/runs/{run_id}", 404))

@@ -110,7 +110,7 @@ def test_a_run_that_is_watched_is_summed_up_now_and_then(monkeypatch: pytest.Mon
         return a_summary(steady=figure())
 
     monkeypatch.setattr(live_figures, "summary_for", summary_for)
-    monkeypatch.setattr(live_figures.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("faultline_gateway.ui.live_figures.time.monotonic", lambda: now[0])
     live, context = LiveFigures(), object()
 
     def of(done: int) -> Any:
