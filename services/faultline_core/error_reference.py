@@ -160,6 +160,11 @@ EXPLANATIONS: dict[str, Explanation] = {
         "The run has not ended, or it was started to prove a finding of a run that still exists.",
         "Cancel it first, or delete the run whose finding it belongs to.",
     ),
+    "run-not-ended": Explanation(
+        "The request continues a run that has not ended, or proves a finding that another run is "
+        "still proving.",
+        "Wait until the named run has ended, or cancel it.",
+    ),
     "run-not-resumable": Explanation(
         "The run has not ended, or has no failed or cancelled items.",
         "Wait until it has ended. To repeat finished work, start a new run.",

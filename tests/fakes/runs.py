@@ -42,7 +42,7 @@ async def stress_test(
     **changes: object,
 ) -> tuple[list[PlannedItem], FakeRecorder]:
     """Plan, lease and process all; return the plan and what was recorded."""
-    config, items = await planned(sources, services, **changes)
+    config, items = await planned(sources, services, redraw=None, **changes)
     record = record or FakeRecorder()
     for group in lease_all(config, items):
         await process(group, services=services, record=record, store=world.store)

@@ -11,9 +11,9 @@ from faultline_core.contract.confirmation import ConfirmationScope, Wording
 from faultline_core.types import Estimate
 
 FindingState = Literal["breaks", "suspected", "holds", "cannot-tell", "test-unfit"]
-"""``breaks``: shown on images that the screen did not use. ``suspected``: seen in the screen, not tested.
-``holds``: a loss above the margin is ruled out. ``cannot-tell``: neither. ``test-unfit``: the controls alone
-change so much that nothing can be said of the classifier."""
+"""``breaks``: shown on images, or draws of images, that the screen did not use. ``suspected``: seen in the
+screen, not tested. ``holds``: a loss above the margin is ruled out. ``cannot-tell``: neither. ``test-unfit``:
+the controls alone change so much that nothing can be said of the classifier."""
 
 
 class Screened(ResponseBody):
@@ -50,6 +50,11 @@ class Confirmed(ResponseBody):
     dropped: dict[str, int] = Field(default={}, description="Number of planned pairs left out, by reason.")
     stopped: bool = Field(
         description="Whether the test ended for futility after its first pairs; its p-value is then 1."
+    )
+    e_value: float | None = Field(
+        default=None,
+        description="Evidence of all runs that prove the finding, valid whenever one stops; `p` is its "
+        "inverse. Null for the test of one run.",
     )
     p: float = Field(description="One-sided p-value by sign flips over pairs; 1 where the test was stopped.")
     p_adjusted: float = Field(description="The p-value after Holm's correction over all tested changes.")

@@ -13,12 +13,13 @@ from sqlalchemy import text
 
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ports import FakeEditor, fake_services
+from fakes.world import fake_suite
 from faultline_core.contract.editor import EditRequest, EditResponse
 from faultline_core.errors import InternalError
 
 BODY = {
     "dataset": "demo", "classifiers": ["steady", "leaning"], "edit_types": ["background"],
-    "max_edits_per_image": 1, "lance_r_edits_per_image": 0, "limit": 10, "confirm": False, "seed": 3,
+    "max_edits_per_image": 3, "lance_r_edits_per_image": 0, "limit": 10, "confirm": False, "seed": 3,
 }  # fmt: skip
 CLASSES = ("sled", "boat")
 PER_CLASS = 20
@@ -140,18 +141,15 @@ async def test_a_child_can_be_asked_to_go_on_like_its_run(gateway: FakeGateway) 
 
 
 async def test_known_captions_are_not_written_again(gateway: FakeGateway) -> None:
-    run_id = await filled(gateway, limit=None, confirm=True, confirm_share=0.5)
-    wrote = gateway.services.captioner.calls["caption"]  # type: ignore[attr-defined]
-    finding = (await read(gateway, run_id, "/findings/1"))["told"]
-    used = {item["item_group"] for item in await items(gateway, run_id) if item["kind"] != "caption"}
-    captioned = {
-        item["item_group"]
-        for item in await items(gateway, run_id)
-        if item["kind"] == "caption" and item["label"] == finding["object_class"]
+    run_id = await filled(gateway)
+    first = await items(gateway, await proven(gateway, run_id, images=SOME_EVIDENCE))
+    spare = {item["item_group"] for item in first} - {
+        item["item_group"] for item in first if item["kind"] != "caption"
     }
-    if not captioned - used:
-        pytest.skip("the run has used every image that it kept")
-    await proven(gateway, run_id, images=len(captioned - used))
+    assert spare
+    wrote = gateway.services.captioner.calls["caption"]  # type: ignore[attr-defined]
+    second = await items(gateway, await proven(gateway, run_id, images=len(spare)))
+    assert {item["item_group"] for item in second} == spare
     assert gateway.services.captioner.calls["caption"] == wrote  # type: ignore[attr-defined]
 
 
@@ -171,7 +169,8 @@ async def test_a_repeated_key_is_one_child_and_another_request_is_refused(gatewa
 async def test_what_cannot_be_proven_is_said_before_it_starts(gateway: FakeGateway) -> None:
     run_id = await filled(gateway)
     await gateway.upload("boats", 3, ("boat",))
-    number = next(n for n in (1, 2) if await class_of(gateway, run_id, n) == "sled")
+    number = 1 if await class_of(gateway, run_id, 1) == "sled" else 2
+    assert await class_of(gateway, run_id, number) == "sled"
     refused = {
         "no finding": await prove(gateway, run_id, 9),
         "no run": await prove(gateway, "f" * 32, 1),
@@ -198,9 +197,7 @@ async def test_images_of_another_dataset_count_as_well_but_no_image_twice(gatewa
     label = await class_of(gateway, run_id, 1)
     await gateway.upload("same", PER_CLASS, (label,))
     answer = await prove(gateway, run_id, dataset="same", images=3)
-    drawn = answer.json()["resolved_config"]["proof"]["drawn"] if answer.status_code == 202 else None
-    assert drawn in (True, None), "all these images are known to the run"
-    await gateway.worker().work_off()
+    assert (answer.status_code, answer.json()["code"]) == (422, "dataset-empty")
 
     await gateway.upload("more", PER_CLASS + 4, (label,))
     child = await proven(gateway, run_id, dataset="more", images=20)
@@ -296,11 +293,21 @@ async def test_a_child_outlives_its_run(gateway: FakeGateway) -> None:
     assert (await prove(gateway, child)).status_code == 404
 
 
-async def test_where_no_image_is_left_those_at_hand_are_drawn_again(gateway: FakeGateway) -> None:
-    run_id = await filled(gateway, limit=None)
-    child = await proven(gateway, run_id, images=12)
-    assert (await read(gateway, child))["resolved_config"]["proof"]["drawn"] is True
-    joined = await read(gateway, run_id, "/findings/1")
-    assert (joined["finding"]["state"], joined["finding"]["confirmed"]["scope"]) == ("breaks", "images")
-    assert len(joined["pairs"]) == 12
-    assert len({pair["source"] for pair in joined["pairs"]}) < 12
+async def test_where_no_image_is_left_those_at_hand_are_drawn_again(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path, suite=fake_suite(redraw="virtual")) as gateway:
+        run_id = await filled(gateway, limit=None)
+        child = await proven(gateway, run_id, images=12)
+        assert (await read(gateway, child))["resolved_config"]["proof"]["drawn"] is True
+        joined = await read(gateway, run_id, "/findings/1")
+        assert joined["finding"]["confirmed"]["scope"] == "images"
+        places = [(pair["source"], pair["edit"]) for pair in joined["pairs"]]
+        assert (len(places), len({source for source, _ in places})) == (12, 5)
+        evidence = joined["e_value"]
+
+        again = await proven(gateway, run_id, images=4, seed=3 + 1)
+        runs = (await read(gateway, run_id, "/findings/1"))["runs"]
+        assert [each["pairs"] for each in runs] == [0, 12, 0], "the same noise is no new evidence"
+        assert runs[2]["dropped"] == {"image-used-before": 4}
+        assert (await read(gateway, again, "/summary"))["findings"][0]["of"] == 12
+        await proven(gateway, run_id, images=4)
+        assert (await read(gateway, run_id, "/findings/1"))["e_value"] > evidence

@@ -91,10 +91,9 @@ async def plan_proof(run_id: str, number: int, create: ProofCreate, context: Run
         UnknownModel: the classifier does not exist any more.
         QuotaExceeded: the run would have more items than a run may.
     """
+    _require_ended([await asyncio.to_thread(context.ledger.run, run_id, STRESS_TEST.kind)])
     parent, proof, runs = await asyncio.to_thread(_known, run_id, number, context)
-    for run in runs:
-        if run.state not in FINAL_RUN_STATES:
-            raise RunNotEnded(f"run {run.id!r} is {run.state}; wait for its end, or cancel it")
+    _require_ended(runs)
     config = StressTestConfig.model_validate(parent.resolved_config)
     if config.suite != context.suite.name:
         raise InvalidRequest(
@@ -152,6 +151,9 @@ def _known(run_id: str, number: int, context: RunContext) -> tuple[Run, Proof, l
         if own.finding.number != number:
             raise NotFound(f"run {run_id!r} proves finding {own.finding.number} alone")
         parent = context.ledger.run(own.parent, STRESS_TEST.kind)
+        # With its pairs, unless items that were tried again since have changed the run's findings.
+        found = (each for each in _listed(parent.id, context) if _words(each) == _words(own.finding))
+        own = own.model_copy(update={"finding": next(found, own.finding)})
         return parent, own, proving_runs(own, context.ledger)
     findings = _listed(run.id, context)
     if not 1 <= number <= len(findings):
@@ -168,6 +170,16 @@ def _known(run_id: str, number: int, context: RunContext) -> tuple[Run, Proof, l
         family=len(findings),
     )
     return run, proof, proving_runs(proof, context.ledger)
+
+
+def _require_ended(runs: Sequence[Run]) -> None:
+    for run in runs:
+        if run.state not in FINAL_RUN_STATES:
+            raise RunNotEnded(f"run {run.id!r} is {run.state}; wait for its end, or cancel it")
+
+
+def _words(finding: Finding) -> tuple[str, ...]:
+    return finding.classifier, finding.object_class, finding.edit_type, finding.removed, finding.added
 
 
 def _listed(run_id: str, context: RunContext) -> list[Finding]:
@@ -191,8 +203,7 @@ def _change(told: Finding, run: Run, seen: Sequence[Observation]) -> tuple[Chang
         group = groups.get((classifier, change))
         words = (change.removed, change.added) if group is None else (group.removed, group.added)
         said = (classifier, change.object_class, change.edit_type, *words)
-        wanted = (told.classifier, told.object_class, told.edit_type, told.removed, told.added)
-        if said == wanted and wordings:
+        if said == _words(told) and wordings:
             return change, wordings
     raise InvalidRequest(
         f"finding {told.number} of run {run.id!r} is about various words, not about one change"

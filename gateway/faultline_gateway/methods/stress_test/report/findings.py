@@ -184,6 +184,13 @@ def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
     stopped = " The test stopped early: its first pairs showed too little." if tested.stopped else ""
     lost = ", ".join(f"{number} {reason}" for reason, number in tested.dropped.items())
     left_out = f" (left out: {lost})" if lost else ""
+    if tested.e_value is not None:
+        return [
+            f"Pairs of all runs that prove this finding, each with a control of its own: a loss of "
+            f"{in_words(tested.loss)}, {p_in_words(tested.p_adjusted)} for all {tested.family_size} findings "
+            "together, which holds however often one looks and goes on.",
+            f"{tested.loss.n} of {tested.planned} planned pairs were kept{left_out}.",
+        ]
     return [
         f"Tested on images that the search did not use, each with a control of its own: a loss of "
         f"{in_words(tested.loss)}, {p_in_words(tested.p)}, {p_in_words(tested.p_adjusted)} after Holm's "

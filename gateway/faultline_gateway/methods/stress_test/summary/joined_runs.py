@@ -166,6 +166,7 @@ class JoinedFinding:
             planned=sum(each.planned for each in self.runs),
             dropped=dict(sorted(dropped.items())),
             stopped=False,
+            e_value=self.evidence.e_value,
             p=self.evidence.p,
             p_adjusted=self.evidence.p_adjusted,
             family_size=self.proof.family,
