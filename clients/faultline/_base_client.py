@@ -50,6 +50,11 @@ class BaseClient(ABC, Generic[H]):
         self._functions = LocalFunctions()
         self._timeout: float | None = None
 
+    @property
+    def address(self) -> str:
+        """The gateway's address, without a slash at its end."""
+        return str(self._http.base_url).rstrip("/")
+
     def with_options(self, *, timeout: float | None = None, max_retries: int | None = None) -> Self:
         """Return a client with other settings that shares this one's connections.
 

@@ -60,6 +60,11 @@ class RunHandle(_Handle[AnyItem, Summary]):
         super().__init__(run)
         self._sender = sender
 
+    @property
+    def page(self) -> str:
+        """The address of the run's page, for a browser."""
+        return f"{self._sender.address}/ui/runs/{self.id}"
+
     def refresh(self) -> Self:
         """Fetch the run's current state."""
         self.run = self._sender.send(self._calls.get(self.id))
@@ -165,6 +170,19 @@ class RunHandle(_Handle[AnyItem, Summary]):
         self.run = self._sender.send(self._calls.resume(self.id))
         return self
 
+    def rename(self, name: str | None) -> Self:
+        """Give the run a name for listings and pages, or take it away; its id stays."""
+        self.run = self._sender.send(self._calls.rename(self.id, name))
+        return self
+
+    def delete(self) -> None:
+        """Delete the run, which must have ended; images stay in the store.
+
+        Raises:
+            RunNotDeletable: it has not ended, or it is part of the evidence of a run that exists.
+        """
+        self._sender.send(self._calls.delete(self.id))
+
 
 AnyRun = RunHandle[Any, Any]
 """A run of any kind."""
@@ -176,6 +194,11 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
     def __init__(self, sender: AsyncSender, run: Run) -> None:
         super().__init__(run)
         self._sender = sender
+
+    @property
+    def page(self) -> str:
+        """The address of the run's page, for a browser."""
+        return f"{self._sender.address}/ui/runs/{self.id}"
 
     async def refresh(self) -> Self:
         """Fetch the run's current state."""
@@ -265,6 +288,15 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
         """Retry the failed and cancelled items."""
         self.run = await self._sender.send(self._calls.resume(self.id))
         return self
+
+    async def rename(self, name: str | None) -> Self:
+        """Give the run a name for listings and pages, or take it away; its id stays."""
+        self.run = await self._sender.send(self._calls.rename(self.id, name))
+        return self
+
+    async def delete(self) -> None:
+        """Delete the run, which must have ended; as `RunHandle.delete`."""
+        await self._sender.send(self._calls.delete(self.id))
 
 
 @contextmanager

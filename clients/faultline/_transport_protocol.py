@@ -19,6 +19,11 @@ T = TypeVar("T")
 class Sender(Protocol):
     """The blocking client."""
 
+    @property
+    def address(self) -> str:
+        """The gateway's address, without a slash at its end."""
+        ...
+
     def send(self, call: Call[T]) -> T:
         """Send the call and parse the response."""
         ...
@@ -34,6 +39,11 @@ class Sender(Protocol):
 
 class AsyncSender(Protocol):
     """The asyncio client."""
+
+    @property
+    def address(self) -> str:
+        """The gateway's address, without a slash at its end."""
+        ...
 
     async def send(self, call: Call[T]) -> T:
         """Send the call and parse the response."""

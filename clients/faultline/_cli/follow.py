@@ -61,6 +61,7 @@ def create_and_follow(
         return
     # Before anything else: a lost connection to this terminal must not lose the run.
     print_note(f"run {run.id}")
+    print_note(f"watch: {run.page}")
     raise typer.Exit(run_to_end(run, render, output, judge=judge, serves_function=serves_function))
 
 

@@ -126,18 +126,24 @@ def prompts_text(summary: ShiftBenchmarkSummary) -> str:
 
 
 def runs_text(runs: Iterable[Run]) -> str:
-    """One run per row: id, kind, state, ended items of all, start (UTC) and dataset."""
+    """One run per row: id, kind, state, ended items of all, start (UTC), dataset and name, if any has one."""
+    listed = list(runs)
+    is_named = any(run.name for run in listed)
     rows = [
-        (run.id, run.kind, run.state, _progress(run), f"{run.created_at:%Y-%m-%d %H:%M}", run.dataset)
-        for run in runs
+        (
+            *(run.id, run.kind, run.state, _progress(run), f"{run.created_at:%Y-%m-%d %H:%M}", run.dataset),
+            *([run.name or ""] if is_named else []),
+        )
+        for run in listed
     ]
-    header = ("run", "kind", "state", "items", "created (UTC)", "dataset")
+    header = ("run", "kind", "state", "items", "created (UTC)", "dataset", *(["name"] if is_named else []))
     return str(Table(header, rows, whole=frozenset({"run"})))
 
 
 def run_text(run: Run) -> str:
     """A run's id, kind, state and dataset, then its times and why it failed."""
     lines = [
+        *([] if run.name is None else [run.name]),
         f"run {run.id}: {run.kind} of {run.dataset}, {run.state}, {_progress(run)} items",
         f"created {run.created_at:%Y-%m-%d %H:%M} UTC"
         + ("" if run.ended_at is None else f", ended {run.ended_at:%Y-%m-%d %H:%M} UTC"),

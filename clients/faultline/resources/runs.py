@@ -141,6 +141,16 @@ class Runs:
                 continue
         raise _absent(run)
 
+    def delete(self, run: str) -> None:
+        """Delete an ended run, named as for `get`; images stay in the store.
+
+        Raises:
+            NotFound: there is no such run.
+            InvalidRequest: several ids begin like this.
+            RunNotDeletable: it has not ended, or it is part of the evidence of a run that exists.
+        """
+        self.get(run).delete()
+
     def _handle(self, run: Run) -> OneRun:
         return _HANDLES[run.kind](self._sender, run)
 
@@ -178,6 +188,10 @@ class AsyncRuns:
             except NotFound:
                 continue
         raise _absent(run)
+
+    async def delete(self, run: str) -> None:
+        """Delete an ended run; as `Runs.delete`."""
+        await (await self.get(run)).delete()
 
     def _handle(self, run: Run) -> OneAsyncRun:
         return _ASYNC_HANDLES[run.kind](self._sender, run)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from faultline_gateway.ledger.audit import Audit
 from faultline_gateway.ledger.database import Database
 from faultline_gateway.ledger.datasets import Datasets, NewSource
+from faultline_gateway.ledger.deletions import Deletions
 from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
 from faultline_gateway.ledger.leases import MAX_ATTEMPTS, Done, Failed, Filtered, Leases, Outcome
 from faultline_gateway.ledger.runs import Runs
@@ -19,7 +20,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Ledger(Datasets, Runs, Leases, Stages, ShiftDecisions, IdempotencyKeys, Audit):
+class Ledger(Datasets, Runs, Deletions, Leases, Stages, ShiftDecisions, IdempotencyKeys, Audit):
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 
     ``url`` is an SQLAlchemy URL (``sqlite:///path`` or ``postgresql://...``); the schema is migrated to

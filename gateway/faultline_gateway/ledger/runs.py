@@ -11,7 +11,15 @@ from sqlalchemy.exc import IntegrityError
 
 from faultline_core.contract.runs import AnyItem, Item, PageOfItems, Run, RunEvent, RunList
 from faultline_core.errors import IdempotencyConflict, NotFound, RunNotCancellable, RunNotResumable
-from faultline_core.types import FINAL_ITEM_STATES, FINAL_RUN_STATES, Cost, RunKind
+from faultline_core.types import (
+    FINAL_ITEM_STATES,
+    FINAL_RUN_STATES,
+    Cost,
+    ItemKind,
+    ItemState,
+    RunKind,
+    RunState,
+)
 from faultline_gateway.ledger import cursors, rows, schema
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.transitions import ACTIVE_STATES, end, end_state, move, record
@@ -108,12 +116,23 @@ class Runs(LedgerPart):
             raise NotFound(f"run {run_id!r} is a {found.kind}, not a {kind}; ask for it under its own kind")
         return found
 
-    def run_list(self, *, kind: RunKind | None = None, after: str | None = None, limit: int = 50) -> RunList:
-        """Return a page of runs, newest first, of all kinds or of one."""
+    def run_list(
+        self,
+        *,
+        kind: RunKind | None = None,
+        state: RunState | None = None,
+        dataset: str | None = None,
+        parent: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> RunList:
+        """Return a page of runs, newest first: all, or those of a kind, state, dataset or parent."""
         # One row more than requested shows whether there is a next page.
         query = select(schema.runs).order_by(_runs.created_at.desc(), _runs.id.desc()).limit(limit + 1)
-        if kind is not None:
-            query = query.where(_runs.kind == kind)
+        wanted = ((_runs.kind, kind), (_runs.state, state), (_runs.dataset, dataset), (_runs.parent, parent))
+        for column, value in wanted:
+            if value is not None:
+                query = query.where(column == value)
         if after is not None:
             created_at, run_id = cursors.read_pair(after)
             older = (_runs.created_at == created_at) & (_runs.id < run_id)
@@ -132,15 +151,26 @@ class Runs(LedgerPart):
             return [rows.run(row) for row in connection.execute(query).mappings()]
 
     def item_page(
-        self, run_id: str, shape: type[AnyItem], *, after: str | None = None, limit: int = 100
+        self,
+        run_id: str,
+        shape: type[AnyItem],
+        *,
+        kind: ItemKind | None = None,
+        state: ItemState | None = None,
+        label: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
     ) -> PageOfItems[AnyItem]:
         """Return a page of items in ordinal order; pages never repeat or skip while the run goes on.
 
-        ``shape`` is the item of runs of this kind.
+        ``shape`` is the item of runs of this kind; items may be of a kind, state or class alone.
         """
         since = -1 if after is None else cursors.read_ordinal(after, run_id)
         # A keyset, never an offset: changes of earlier items cannot shift later pages.
         query = select(schema.items).where(_items.run_id == run_id, _items.ordinal > since)
+        for column, value in ((_items.kind, kind), (_items.state, state), (_items.label, label)):
+            if value is not None:
+                query = query.where(column == value)
         with self._database.reading() as connection:
             opened = _items.stage <= _run_row(connection, run_id)["stage"]
             query = query.where(opened).order_by(_items.ordinal).limit(limit + 1)
@@ -148,6 +178,31 @@ class Runs(LedgerPart):
         page = [rows.item(row, shape) for row in found[:limit]]
         more = cursors.write(run_id, page[-1].ordinal) if len(found) > limit else None
         return PageOfItems[shape](items=page, after=more)  # type: ignore[valid-type]  # known at run time only
+
+    def item(self, run_id: str, item_id: str, shape: type[AnyItem]) -> AnyItem:
+        """Return one item of a run, in the shape of the run's kind.
+
+        Raises:
+            NotFound: the run does not exist or has no such item.
+        """
+        query = select(schema.items).where(_items.run_id == run_id, _items.id == item_id)
+        with self._database.reading() as connection:
+            opened = _items.stage <= _run_row(connection, run_id)["stage"]
+            row = rows.first(connection, query.where(opened))
+        if row is None:
+            raise NotFound(f"run {run_id!r} has no item {item_id!r}; list its items to find it")
+        return rows.item(row, shape)
+
+    def newest_items(self, run_id: str, shape: type[AnyItem], *, kind: ItemKind, limit: int) -> list[AnyItem]:
+        """Return finished items of a kind, those planned last first."""
+        query = select(schema.items).where(
+            _items.run_id == run_id, _items.kind == kind, _items.state == "done"
+        )
+        with self._database.reading() as connection:
+            opened = _items.stage <= _run_row(connection, run_id)["stage"]
+            query = query.where(opened).order_by(_items.ordinal.desc()).limit(limit)
+            found = connection.execute(query).mappings().all()
+        return [rows.item(row, shape) for row in found]
 
     def items(self, run_id: str, *, from_ordinal: int = 0, chunk: int = 500) -> Iterator[Item]:
         """Yield every item of a stress test in ordinal order, read in chunks."""
@@ -185,6 +240,13 @@ class Runs(LedgerPart):
         if row is None:
             raise NotFound(f"run {run_id!r} has no event yet; ask for its state")
         return _event(row)
+
+    def rename(self, run_id: str, name: str | None) -> Run:
+        """Give a run a name, or take it away; raises `NotFound`."""
+        with self._database.writing() as connection:
+            rows.locked_run(connection, run_id)
+            connection.execute(update(schema.runs).where(_runs.id == run_id).values(name=name))
+        return self.run(run_id)
 
     def run_cancelled(self, run_id: str) -> bool:
         """Return whether the run is cancelled or being cancelled."""
@@ -245,9 +307,12 @@ class Runs(LedgerPart):
             return len(connection.execute(select(_runs.id).where(_runs.state.in_(ACTIVE_STATES))).all())
 
     def total_cost(self) -> Cost:
-        """Return the cost of the recorded items of all runs."""
+        """Return the cost of the recorded items of all runs, deleted ones too."""
+        noted: list[Any] = []
         with self._database.reading() as connection:
-            noted = connection.execute(select(_runs.cost).where(_runs.cost.is_not(None))).scalars().all()
+            for table in (schema.runs, schema.deleted_runs):
+                costs = select(table.c.cost).where(table.c.cost.is_not(None))
+                noted += connection.execute(costs).scalars().all()
         return sum((Cost.model_validate(cost) for cost in noted), Cost())
 
     def _new_run(self, run_id: str, total: int, staged: bool) -> dict[str, Any]:
@@ -263,7 +328,7 @@ class Runs(LedgerPart):
 def _run_row(connection: Connection, run_id: str) -> RowMapping:
     row = rows.first(connection, select(schema.runs).where(_runs.id == run_id))
     if row is None:
-        raise NotFound(f"no run has the id {run_id!r}; list the runs to find it")
+        raise rows.absent(connection, run_id)
     return row
 
 

@@ -100,6 +100,7 @@ runs = Table(
     Column("cancelled", Integer, nullable=False),
     Column("cost", JSON(none_as_null=True)),
     Column("parent", Line(64)),
+    Column("name", Line(120)),
     Column("staged", Boolean, nullable=False, server_default=false()),
     Column("stage", Integer, nullable=False, server_default="1"),
     Column("planning_fence", Integer, nullable=False, server_default="0"),
@@ -182,6 +183,16 @@ shift_decisions = Table(
     sqlite_autoincrement=True,
 )
 """Rows are only added: the newest of a shift is in force, the others are its history."""
+
+deleted_runs = Table(
+    "deleted_runs",
+    metadata,
+    Column("id", Line(64), primary_key=True),
+    Column("kind", Line(32), nullable=False),
+    Column("deleted_at", Float, nullable=False),
+    Column("cost", JSON(none_as_null=True)),
+)
+"""What is left of a run: why its address answers no more, and what it cost."""
 
 idempotency_keys = Table(
     "idempotency_keys",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -165,7 +166,9 @@ def test_the_id_of_a_run_is_printed_before_the_run_is_followed(
     monkeypatch.setattr(follow, "follow_progress", lost)
     play(run_answer())
     shown = stress_test()
-    assert shown.stderr.splitlines()[0] == "run run-1"
+    first, second = shown.stderr.splitlines()[:2]
+    assert first == "run run-1"
+    assert re.fullmatch(r"watch: http://[a-z0-9.:]+/ui/runs/run-1", second)
     assert shown.stdout == ""
 
 

@@ -46,11 +46,13 @@ PUBLIC = [
 ERRORS = [
     "ArtifactCorrupt", "ArtifactMissing", "AttentionNotHooked", "BackendError", "BackendUnavailable",
     "BadBackendOutput", "Cancelled", "ClassMapMismatch", "DatasetEmpty", "DeadlineExceeded",
-    "FaultlineError", "IdempotencyConflict", "IdempotencyInFlight", "ImageTooLarge", "ImageUndecodable",
-    "InternalError", "InvalidRequest", "LeaseLost", "MethodNotAllowed", "ModelFormatRefused", "NotFound",
+    "FaultlineError", "ForeignOrigin", "IdempotencyConflict", "IdempotencyInFlight", "ImageTooLarge",
+    "ImageUndecodable", "InternalError", "InvalidRequest", "LeaseLost", "MethodNotAllowed",
+    "ModelFormatRefused", "NotFound",
     "NumericalFailure", "PayloadTooLarge", "PolicyRefused", "PromptTooLong", "QuotaExceeded",
     "RateLimited", "RequestError", "RequestTimeout", "ResourceExhausted", "RunNotCancellable",
-    "RunNotEnded", "RunNotResumable", "StorageError", "StorageFull", "Unauthorized", "UnknownDataset",
+    "RunNotDeletable", "RunNotEnded", "RunNotResumable", "StorageError", "StorageFull", "Unauthorized",
+    "UnknownDataset",
     "UnknownEditType", "UnknownModel", "UnsupportedMedia",
 ]  # fmt: skip
 
