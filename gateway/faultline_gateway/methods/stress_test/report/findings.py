@@ -10,6 +10,7 @@ from faultline_core.contract.findings import Finding, FindingPair
 from faultline_core.contract.runs import Item, ItemResult, PredictionPair
 from faultline_core.contract.stress_tests import Insight, StressTestSummary
 from faultline_gateway.methods.stress_test.report.captions import Segment, mark
+from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence, best
 from faultline_gateway.methods.stress_test.summary.hints import as_findings
 from faultline_gateway.methods.stress_test.summary.sentences import in_words, p_in_words
@@ -104,7 +105,7 @@ def findings_of(summary: StressTestSummary, items: Sequence[Item]) -> list[Findi
     if summary.findings:
         return summary.findings
     seen = [Evidence.of(items, classifier) for classifier in summary.models]
-    found = as_findings(summary.insights, seen)
+    found = as_findings(summary.insights, seen, LanceEstimator(summary.seed))
     return [finding.model_copy(update={"number": number}) for number, finding in enumerate(found, start=1)]
 
 

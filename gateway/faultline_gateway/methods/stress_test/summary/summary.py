@@ -48,7 +48,7 @@ def summarize(run: Run, items: Sequence[Item], groups: Mapping[str, str] | None 
     findings, confirmation = find(run, items, config, estimator)
     # A run of one stage has insights, which its own test may show; its hints are not listed as findings.
     if confirmation is None or config.confirmation is None or config.confirmation.reason:
-        findings, judged = [], as_findings(insights, seen)
+        findings, judged = [], as_findings(insights, seen, estimator)
     else:
         judged = findings
     verdicts = classifier_verdicts(models, judged)

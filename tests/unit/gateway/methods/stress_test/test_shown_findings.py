@@ -20,6 +20,7 @@ from faultline_gateway.methods.stress_test.report.findings import Rate, rates
 from faultline_gateway.methods.stress_test.report.report import render
 from faultline_gateway.methods.stress_test.report.tables import class_rows, kind_rows, model_rows
 from faultline_gateway.methods.stress_test.report.trust import trust
+from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence
 from faultline_gateway.methods.stress_test.summary.headline import verdict_text
 from faultline_gateway.methods.stress_test.summary.hints import as_findings
@@ -108,7 +109,7 @@ def test_a_hint_of_similar_changes_shows_all_of_them() -> None:
     made = summarize(recorded_run(fake_config(), ledgered.items), ledgered.items)
     members = [item.id for item in ledgered.items if item.kind == "edit"]
     cluster = made.insights[0].model_copy(update={"cluster_size": 2, "cluster_items": members[:2]})
-    [finding] = as_findings([cluster], [Evidence.of(ledgered.items, "leaning")])
+    [finding] = as_findings([cluster], [Evidence.of(ledgered.items, "leaning")], LanceEstimator(0))
     assert sorted(pair.edit for pair in finding.pairs) == sorted(members[:2])
 
 
@@ -209,9 +210,7 @@ def test_the_first_screen_is_handed_on_as_markdown() -> None:
     finding = confirmed(ledgered)
     made = report_md(with_findings(ledgered, finding), [finding])
     assert made.startswith("# 1 of 2 models breaks when one thing in the image changes.\n")
-    assert (
-        "| leaning | ✗ breaks | takes “sled” for “boat” when “grass” becomes “snow”: 4 of 4 images." in made
-    )
+    assert "| leaning | ✗ breaks | takes sleds for boats once “grass” becomes “snow”: 4 of 4 images." in made
     assert "1. ✗ breaks: leaning takes" in made
     evil = a_finding(sentence="<script>|*")
     assert "\\<script\\>\\|\\*" in report_md(with_findings(ledgered, evil), [evil])
