@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from faultline_core.commands import SHORT_ID, next_command
 from faultline_core.contract.findings import Finding, FindingPair
 from faultline_core.contract.runs import Item, ItemResult, PredictionPair
 from faultline_core.contract.stress_tests import Insight, StressTestSummary
@@ -77,6 +78,14 @@ class Rate:
 
 
 @dataclass(frozen=True)
+class NextStep:
+    """A command, and what it is for."""
+
+    title: str
+    command: str
+
+
+@dataclass(frozen=True)
 class ShownFinding:
     """A finding with its images; ``anchor`` is its place in the page."""
 
@@ -87,7 +96,7 @@ class ShownFinding:
     pairs: list[ShownPair]
     confidence: str
     certainty: list[str]
-    command: str | None
+    next_step: NextStep | None
     rates: Mapping[str, Rate]
 
     @property
@@ -127,7 +136,7 @@ def _shown(finding: Finding, summary: StressTestSummary, made: Made, album: Albu
         pairs=[_pair(finding, pair, made, album, summary.run_id) for pair in known[:SHOWN_PAIRS]],
         confidence=_confidence(finding, known, made),
         certainty=_certainty(finding, summary.insights),
-        command=_command(finding, summary),
+        next_step=_next_step(finding, summary),
         rates=rates(summary.models, known, made),
     )
 
@@ -193,12 +202,16 @@ def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
     ]
 
 
-def _command(finding: Finding, summary: StressTestSummary) -> str | None:
-    """The command that makes the same change in every image, as far as one exists."""
+def _next_step(finding: Finding, summary: StressTestSummary) -> NextStep | None:
+    """What would settle the finding, or else show it in every image, as far as a command does."""
+    prove = next_command(summary.run_id, finding)
+    if prove is not None:
+        return NextStep("Next", prove)
     same = _insight(finding, summary.insights)
     if same is None:
         return None
-    return f"faultline apply {summary.run_id} --insight {summary.insights.index(same) + 1}"
+    number = summary.insights.index(same) + 1
+    return NextStep("Next, in every image", f"faultline apply {summary.run_id[:SHORT_ID]} --insight {number}")
 
 
 def _insight(finding: Finding, insights: Sequence[Insight]) -> Insight | None:

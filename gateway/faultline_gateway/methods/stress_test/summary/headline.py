@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from faultline_core.contract.findings import ClassifierVerdict, Finding, FindingState
 from faultline_core.contract.stress_tests import Insight, InterventionSummary
+from faultline_gateway.methods.stress_test.summary.measured import SUSPECTED, precision_in_words
 from faultline_gateway.methods.stress_test.summary.verdict import STATES
 
 _MOST_CHOSEN = 8
@@ -28,6 +29,8 @@ def verdict_text(
     if verdicts:
         lines = [headline(verdicts), *(verdict.sentence for verdict in verdicts)]
         lines.append(what_was_tested(findings, insights))
+        if any(verdict.state == "suspected" for verdict in verdicts):
+            lines += filter(None, [precision_in_words(SUSPECTED)])
     elif not any(summary.kept for summary in interventions):
         return (
             f"No verdict: no edit of {counts['planned']} planned items survived with its control, "

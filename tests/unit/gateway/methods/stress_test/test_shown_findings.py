@@ -15,11 +15,13 @@ from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_core.types import Estimate
 from faultline_gateway.methods.stress_test.report.downloads import findings_csv, report_md
 from faultline_gateway.methods.stress_test.report.findings import Rate, rates
 from faultline_gateway.methods.stress_test.report.report import render
 from faultline_gateway.methods.stress_test.report.tables import class_rows, kind_rows, model_rows
 from faultline_gateway.methods.stress_test.report.trust import trust
+from faultline_gateway.methods.stress_test.summary import headline
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence
 from faultline_gateway.methods.stress_test.summary.headline import verdict_text
@@ -214,6 +216,50 @@ def test_the_first_screen_is_handed_on_as_markdown() -> None:
     assert "1. ✗ breaks: leaning takes" in made
     evil = a_finding(sentence="<script>|*")
     assert "\\<script\\>\\|\\*" in report_md(with_findings(ledgered, evil), [evil])
+
+
+@pytest.mark.parametrize(
+    ("state", "number", "removed", "proves"),
+    [
+        ("suspected", 2, "grass", True),
+        ("cannot-tell", 2, "grass", True),
+        ("breaks", 2, "grass", False),
+        ("holds", 2, "grass", False),
+        # Nobody can test a change without words.
+        ("suspected", 2, "", False),
+    ],
+)
+def test_an_open_finding_names_the_command_that_settles_it(
+    state: str, number: int, removed: str, proves: bool
+) -> None:
+    ledgered = shaken()
+    known = [a_pair(edit, placebo) for edit, placebo in pairs(ledgered)]
+    added = "snow" if removed else ""
+    finding = a_finding(state=state, number=number, removed=removed, added=added, pairs=known)
+    made = with_findings(ledgered, finding)
+    command = f"faultline prove {made.run_id[:8]} --finding 2 --images 20"
+    assert (f"Next: <code>{command}</code>" in page(ledgered, finding)) is proves
+    if state == "suspected":
+        assert (f"Next: `{command}`" in report_md(made, [finding])) is proves
+
+
+def test_a_run_that_goes_on_with_another_names_it() -> None:
+    ledgered = shaken()
+    run = recorded_run(fake_config(), ledgered.items).model_copy(update={"parent": "0123456789abcdef"})
+    summary = summarize(run, ledgered.items)
+    assert "continues run 01234567" in text_of(render(summary, run, ledgered.items, ledgered.world.store.get))
+    assert "continues run" not in text_of(page(ledgered))
+
+
+def test_suspicions_are_told_with_their_measured_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledgered = shaken()
+    assert "In validation" not in page(ledgered, a_finding())
+    measured = Estimate(estimate=0.84, low=0.72, high=0.92, n=57)
+    monkeypatch.setattr(headline, "SUSPECTED", measured)
+    said = "In validation 48 of 57 such suspicions were true bugs (84 %, 95 % interval 72 to 92 %)."
+    assert said in text_of(page(ledgered, a_finding()))
+    assert said in report_md(with_findings(ledgered, a_finding()), [a_finding()])
+    assert said not in text_of(page(ledgered, confirmed(ledgered)))
 
 
 def test_a_run_without_verdicts_has_its_lines_in_markdown() -> None:
