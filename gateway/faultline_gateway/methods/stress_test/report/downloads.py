@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from faultline_core.commands import next_command
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_gateway.methods.stress_test.report.findings import BADGES
 from faultline_gateway.methods.stress_test.report.tables import model_rows
+from faultline_gateway.reports.states import BADGES
 
 _COLUMNS = (
     "number", "state", "classifier", "class", "edit_type", "removed", "added", "taken_for", "flipped", "of",

@@ -17,22 +17,13 @@ from faultline_gateway.methods.stress_test.summary.hints import as_findings
 from faultline_gateway.methods.stress_test.summary.sentences import in_words, p_in_words
 from faultline_gateway.reports.images import Album, Inline
 from faultline_gateway.reports.numbers import percent, signed
+from faultline_gateway.reports.states import BADGES
 
 SHOWN_FINDINGS = 9
 """Findings with images; the others are listed in words."""
 
 SHOWN_PAIRS = 6
 """Image pairs of one finding; the rates cover all of them."""
-
-BADGES = {
-    "breaks": "✗ breaks",
-    "suspected": "? suspected",
-    "test-unfit": "⚠ test unfit",
-    "cannot-tell": "– can't tell",
-    "holds": "✓ holds",
-    "hint": "· hint",
-}
-"""State → its icon and word; a state is never told by colour alone."""
 
 
 @dataclass(frozen=True)
