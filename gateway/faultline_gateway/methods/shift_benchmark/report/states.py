@@ -35,5 +35,5 @@ def note_of(shift: ShiftSummary) -> str:
         return "the generator alone costs more"
     # Nothing that holds could have come from the generator.
     if shift.confounding == "cannot-tell" and state_of(shift) == "breaks":
-        return "can't tell whether the generator alone costs more"
+        return "the generator alone may cost as much"
     return ""

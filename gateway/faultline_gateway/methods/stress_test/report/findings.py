@@ -202,7 +202,10 @@ def _next_step(finding: Finding, summary: StressTestSummary) -> NextStep | None:
     if same is None:
         return None
     number = summary.insights.index(same) + 1
-    return NextStep("Next, in every image", f"faultline apply {summary.run_id[:SHORT_ID]} --insight {number}")
+    return NextStep(
+        "Next, make this change in every image",
+        f"faultline apply {summary.run_id[:SHORT_ID]} --insight {number}",
+    )
 
 
 def _insight(finding: Finding, insights: Sequence[Insight]) -> Insight | None:

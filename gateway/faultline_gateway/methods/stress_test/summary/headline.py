@@ -99,10 +99,10 @@ def what_was_tested(findings: Sequence[Finding], insights: Sequence[Insight]) ->
         return f"{shown} of {len(tested)} changes were proven on images that the search did not use."
     if any(insight.significant for insight in insights):
         shown = sum(insight.significant for insight in insights)
-        return f"{shown} change{'s were' if shown != 1 else ' was'} shown to hurt beyond the controls."
+        return f"{shown} change{'s were' if shown != 1 else ' was'} shown to hurt more than redrawing alone."
     family = max((insight.family_size for insight in insights), default=0)
     if family:
-        return f"None of {family} tested changes of words was shown to hurt beyond the controls."
+        return f"None of {family} tested changes of words was shown to hurt more than redrawing alone."
     if insights:
         largest = max(insight.n_sources for insight in insights)
         needed = min((insight.sources_needed for insight in insights if insight.sources_needed), default=None)
