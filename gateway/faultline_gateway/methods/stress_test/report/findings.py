@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from faultline_core.commands import SHORT_ID, next_command
-from faultline_core.contract.findings import Finding, FindingPair
+from faultline_core.contract.findings import Confirmed, Finding, FindingPair
 from faultline_core.contract.runs import Item, ItemResult, PredictionPair
 from faultline_core.contract.stress_tests import Insight, StressTestSummary
 from faultline_gateway.methods.stress_test.report.captions import Segment, mark
@@ -186,11 +186,22 @@ def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
     lost = ", ".join(f"{number} {reason}" for reason, number in tested.dropped.items())
     left_out = f" (left out: {lost})" if lost else ""
     return [
-        f"Tested on images that the search did not use, each with a control of its own: a loss of "
-        f"{in_words(tested.loss)}, {p_in_words(tested.p)}, {p_in_words(tested.p_adjusted)} after Holm's "
-        f"correction over {tested.family_size} changes.{stopped}",
-        f"{tested.loss.n} of {tested.planned} planned pairs were kept{left_out}.",
+        f"{_tested_on(tested)}: a loss of {in_words(tested.loss)}, {p_in_words(tested.p)}, "
+        f"{p_in_words(tested.p_adjusted)} after Holm's correction over {tested.family_size} changes.{stopped}",
+        # Older versions counted pairs by the loss alone.
+        f"{tested.n_pairs or tested.loss.n} of {tested.planned} planned pairs were kept{left_out}.",
     ]
+
+
+def _tested_on(tested: Confirmed) -> str:
+    """Which images a test is about, as the start of a sentence."""
+    if tested.scope == "class":
+        return "Tested on images that the search did not use, each with a control of its own"
+    images = "1 image" if tested.n_sources == 1 else f"{tested.n_sources} images"
+    return (
+        f"Tested on {images}, each edited and redrawn several times from other noise, as too few others were "
+        "left; of other images it says nothing"
+    )
 
 
 def _next_step(finding: Finding, summary: StressTestSummary) -> NextStep | None:

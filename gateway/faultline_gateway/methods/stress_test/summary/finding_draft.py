@@ -96,7 +96,10 @@ class Draft:
     def _drawn(self) -> int | None:
         """The images that a test speaks of alone, or None where it speaks of their class."""
         tested = self.confirmed
-        return tested.n_sources if tested is not None and tested.scope == "images" else None
+        # Where no pair of the test was kept, the finding shows what the screen saw.
+        if tested is None or tested.scope == "class" or not tested.n_sources:
+            return None
+        return tested.n_sources
 
     def _from_median(self, pair: Pair) -> tuple[float, str]:
         return abs(pair.loss - float(np.median([each.loss for each in self.pairs]))), pair.edit.id

@@ -95,8 +95,8 @@ def what_was_tested(findings: Sequence[Finding], insights: Sequence[Insight]) ->
     """What was tested: the second line of the report."""
     tested = [finding for finding in findings if finding.confirmed is not None]
     if tested:
-        shown = sum(finding.state == "breaks" for finding in tested)
-        return f"{shown} of {len(tested)} changes were proven on images that the search did not use."
+        scopes = [one.confirmed.scope for one in tested if one.confirmed and one.state == "breaks"]
+        return f"{len(scopes)} of {len(tested)} changes were proven{_proven_on(scopes)}."
     if any(insight.significant for insight in insights):
         shown = sum(insight.significant for insight in insights)
         return f"{shown} change{'s were' if shown != 1 else ' was'} shown to hurt more than redrawing alone."
@@ -109,3 +109,12 @@ def what_was_tested(findings: Sequence[Finding], insights: Sequence[Insight]) ->
         takes = f", a test takes {needed}" if needed else ""
         return f"No change of words could be tested: the largest group has {largest} sources{takes}."
     return "No change of words lowers p(true class) on three or more sources of a class."
+
+
+def _proven_on(scopes: Sequence[str]) -> str:
+    """On which images the changes were proven."""
+    redrawn = scopes.count("images")
+    if not redrawn:
+        return " on images that the search did not use"
+    alone = "on a few images that were redrawn"
+    return f" {alone}" if redrawn == len(scopes) else f", {redrawn} of them {alone}"

@@ -75,6 +75,18 @@ def test_a_confirmed_finding_opens_the_report_with_its_pairs_and_its_test() -> N
     assert html.index('class="photo"') < html.index("How sure is this?")
 
 
+def test_what_is_proven_on_redrawn_images_says_nothing_of_others() -> None:
+    ledgered = shaken()
+    few = a_confirmation(scope="images", n_sources=4, n_pairs=18)
+    redrawn = confirmed(ledgered).model_copy(update={"confirmed": few})
+    text = text_of(page(ledgered, redrawn))
+    assert "1 of 1 changes were proven on a few images that were redrawn." in text
+    assert "Tested on 4 images, each edited and redrawn several times from other noise" in text
+    assert "18 of 14 planned pairs were kept" in text
+    both = text_of(page(ledgered, redrawn, confirmed(ledgered, number=2)))
+    assert "2 of 2 changes were proven, 1 of them on a few images that were redrawn." in both
+
+
 def test_a_test_that_stopped_says_so() -> None:
     ledgered = shaken()
     finding = a_finding(state="cannot-tell", confirmed=a_confirmation(stopped=True, dropped={}))
