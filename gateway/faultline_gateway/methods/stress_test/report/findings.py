@@ -185,9 +185,10 @@ def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
     stopped = " The test stopped early: its first pairs showed too little." if tested.stopped else ""
     lost = ", ".join(f"{number} {reason}" for reason, number in tested.dropped.items())
     left_out = f" (left out: {lost})" if lost else ""
+    corrected = f"{p_in_words(tested.p_adjusted)} after Holm's correction over {tested.family_size} changes"
     return [
-        f"{_tested_on(tested)}: a loss of {in_words(tested.loss)}, {p_in_words(tested.p)}, "
-        f"{p_in_words(tested.p_adjusted)} after Holm's correction over {tested.family_size} changes.{stopped}",
+        f"{_tested_on(tested)}: a loss of {in_words(tested.loss)}, {p_in_words(tested.p)}, {corrected}."
+        f"{stopped}",
         # Older versions counted pairs by the loss alone.
         f"{tested.n_pairs or tested.loss.n} of {tested.planned} planned pairs were kept{left_out}.",
     ]
