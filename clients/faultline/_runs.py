@@ -11,7 +11,7 @@ from typing import Any, Generic, Self
 from httpx_sse import EventSource
 
 from faultline._calls import Call
-from faultline._files import open_page, write_text
+from faultline._files import open_page, save_page
 from faultline._frames import data_frame
 from faultline._paging import pages, pages_async
 from faultline._progress import PROGRESS_SLICE_S, ProgressLine
@@ -137,12 +137,15 @@ class RunHandle(_Handle[AnyItem, Summary]):
         return self._sender.send(self._calls.report(self.id))
 
     def save_report(self, path: str | Path) -> Path:
-        """Write the report to a file and return its path.
+        """Write the report to an HTML file, or into a folder as ``report.html``; return the file's path.
+
+        What the report holds for download is written beside it: of a stress test its first screen as
+        Markdown, and its findings as CSV.
 
         Raises:
-            InvalidRequest: the file cannot be written.
+            InvalidRequest: a file cannot be written.
         """
-        return write_text(Path(path), self.report())
+        return save_page(Path(path), self.report())
 
     def open(self) -> Path:
         """Show the report in the browser; return the temporary file that holds it."""
@@ -265,7 +268,7 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
 
     async def save_report(self, path: str | Path) -> Path:
         """Write the report to a file; as `RunHandle.save_report`."""
-        return write_text(Path(path), await self.report())
+        return save_page(Path(path), await self.report())
 
     async def open(self) -> Path:
         """Show the report in the browser; as `RunHandle.open`."""

@@ -181,10 +181,17 @@ def test_the_report_is_written(play: Play, tmp_path: Path) -> None:
 
 def test_a_report_path_that_cannot_be_written_is_rejected_before_the_run(play: Play, tmp_path: Path) -> None:
     script = play()
-    for path in (tmp_path, tmp_path / "absent" / "report.html"):
-        shown = stress_test("--report", str(path))
-        assert shown.exit_code == ExitCode.USAGE
+    shown = stress_test("--report", str(tmp_path / "absent" / "report.html"))
+    assert shown.exit_code == ExitCode.USAGE
     assert script.seen == []
+
+
+def test_a_report_may_go_to_a_folder(play: Play, tmp_path: Path) -> None:
+    play(*ended(SMALL), httpx.Response(200, text="<html>é</html>"))
+    shown = stress_test("--report", str(tmp_path))
+    assert shown.exit_code == 0
+    assert f"report written to {tmp_path / 'report.html'}" in shown.stderr
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == "<html>é</html>"
 
 
 def test_a_report_that_cannot_be_saved_after_the_run_costs_no_figures(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import builtins
 import importlib
 import json
@@ -55,6 +56,36 @@ def test_a_terminal_shows_one_line_that_is_rewritten(
     shown = capsys.readouterr().err
     assert shown.count("\n") == 1
     assert shown.count("\r") == 2
+
+
+def held(name: str, text: str) -> str:
+    data = base64.b64encode(text.encode()).decode("ascii")
+    return f'<a class="at" download="{name}" href="data:text/plain;charset=utf-8;base64,{data}">{name}</a>'
+
+
+PAGE = f"<html>{held('findings.csv', 'number,é')} · {held('report.md', '# Ü')}{held('../evil.md', 'no')}"
+
+
+@pytest.mark.parametrize(
+    ("path", "beside"),
+    [
+        ("night.html", {"night.html", "night.md", "night.findings.csv"}),
+        (".", {"report.html", "report.md", "findings.csv"}),
+        ("night.txt", {"night.txt"}),
+    ],
+)
+def test_what_a_report_holds_is_written_beside_it(
+    kind: str, tmp_path: Path, path: str, beside: set[str]
+) -> None:
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    session, run = followed(kind, httpx.Response(200, text=PAGE))
+    saved = session(lambda _: run.save_report(folder / path))
+    assert {each.name for each in folder.iterdir()} == beside
+    assert {each.name for each in tmp_path.iterdir()} == {"saved"}
+    assert saved.read_text(encoding="utf-8") == PAGE
+    written = {each.suffix: each.read_text(encoding="utf-8") for each in folder.iterdir()}
+    assert (written.get(".csv", "number,é"), written.get(".md", "# Ü")) == ("number,é", "# Ü")
 
 
 def test_waiting_is_silent_unless_asked(kind: str, capsys: Any) -> None:
