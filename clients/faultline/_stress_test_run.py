@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -55,7 +56,7 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
         found, example = insight_of(summary, insight), None
         if needs_example(found):
             example = next((item for item in self.items() if item.id == found.example_item), None)
-        body = insight_request(summary, found, example, seed)
+        body = insight_request(summary, found, example, seed, self._sender.functions_named)
         return StressTest(self._sender, self._sender.send(STRESS_TESTS.create(body, None)))
 
 
@@ -80,7 +81,7 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
             example = await anext(
                 (item async for item in self.items() if item.id == found.example_item), None
             )
-        body = insight_request(summary, found, example, seed)
+        body = insight_request(summary, found, example, seed, self._sender.functions_named)
         return AsyncStressTest(self._sender, await self._sender.send(STRESS_TESTS.create(body, None)))
 
 
@@ -106,7 +107,11 @@ def needs_example(insight: Insight) -> bool:
 
 
 def insight_request(
-    summary: StressTestSummary, insight: Insight, example: Item | None, seed: int | None
+    summary: StressTestSummary,
+    insight: Insight,
+    example: Item | None,
+    seed: int | None,
+    functions_named: Callable[[Sequence[str]], dict[str, str]] = lambda names: {},
 ) -> StressTestCreate:
     """Build the request for a stress test that makes this edit alone.
 
@@ -115,6 +120,7 @@ def insight_request(
         insight: the edit to apply.
         example: the insight's example item, where `needs_example`.
         seed: default: the run's seed plus one.
+        functions_named: finds the addresses of the classifiers that are functions.
 
     Raises:
         InvalidRequest: the words cannot be read from the example.
@@ -128,12 +134,14 @@ def insight_request(
     else:
         chosen = _change(example.result.caption, example.result.edited_caption)
     request = summary.config["request"]
+    functions = functions_named(request["classifiers"])
     return StressTestCreate.model_validate(
         {name: request[name] for name in _KEPT if name in request}
         | {
             "interventions": [chosen.model_dump()],
             "max_edits_per_image": 0,
             "lance_r_edits_per_image": 0,
+            **({"functions": functions} if functions else {}),
             "seed": (summary.seed + 1) % _SEEDS if seed is None else seed,
         }
     )

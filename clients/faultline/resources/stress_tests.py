@@ -62,7 +62,7 @@ class _Creating(RunVerbs[H]):
         """
         body = StressTestCreate(
             dataset=dataset,
-            classifiers=self._serve_functions(classifiers),
+            **self._named(classifiers),
             edit_types=list(edit_types),
             max_edits_per_image=max_edits_per_image,
             interventions=interventions_of(interventions),

@@ -16,7 +16,8 @@ from faultline_core.errors import (
     Unauthorized,
     UnsupportedMedia,
 )
-from faultline_gateway.settings import GatewaySettings, is_loopback
+from faultline_core.types import is_loopback
+from faultline_gateway.settings import GatewaySettings
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 BODY_SECONDS = 120.0

@@ -146,6 +146,7 @@ class Leases(LedgerPart):
             config=run["config"],
             item_group=found["item_group"],
             items=leased,
+            functions=run["functions"] or {},
         )
 
     def _lease(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -44,6 +44,7 @@ class RunLedger(Protocol):
         fingerprint: str,
         idempotency_key: str | None = None,
         staged: bool = False,
+        functions: Mapping[str, str] | None = None,
     ) -> str:
         """Make a run and all its items durable together and return the run's id."""
         ...
@@ -91,3 +92,4 @@ class RunContext:
     suite: Suite
     cache: RunCache
     max_items_per_run: int
+    functions_allowed: bool = False

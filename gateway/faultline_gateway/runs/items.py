@@ -6,7 +6,7 @@ Plain dataclasses and a Protocol, so that methods do not depend on the database,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pydantic import BaseModel
@@ -64,7 +64,8 @@ class LeasedGroup:
     """All leased items of one group of one run. In a stress test they share a source image's caption and
     inversion.
 
-    ``config`` is the run's stored configuration, for the method of this ``kind`` to read.
+    ``config`` is the run's stored configuration, for the method of this ``kind`` to read; ``functions`` are
+    the addresses of those of its classifiers that the caller's program serves, by name.
     """
 
     run_id: str
@@ -72,6 +73,8 @@ class LeasedGroup:
     config: Mapping[str, Any]
     item_group: str
     items: Sequence[LeasedItem]
+    # Not shown: an address holds a secret.
+    functions: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

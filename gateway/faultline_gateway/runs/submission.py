@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
 
 from faultline_core.blobs import digest
+from faultline_core.contract.classifiers import ClassifiersUnderTest
 from faultline_core.contract.datasets import Dataset
 from faultline_core.contract.runs import Run
-from faultline_core.errors import QuotaExceeded, UnknownDataset
+from faultline_core.errors import InvalidRequest, QuotaExceeded, UnknownDataset
 from faultline_gateway.runs.context import RunContext, RunLedger
 from faultline_gateway.runs.method import CreateT, Method
 from faultline_gateway.runs.stages import StagedMethod
+from faultline_gateway.services.functions import with_functions
 
 
 async def submit(
@@ -29,13 +32,16 @@ async def submit(
 
     Raises:
         IdempotencyConflict: the key was used with another body.
+        InvalidRequest: it names functions of the caller's program, and this gateway calls none.
         RequestError: the method cannot plan it.
     """
     # Looked up before planning: a repeated request must not depend on services that are down by now.
     seal = fingerprint(create)
+    create, functions = without_functions(create, context)
     run_id = None if key is None else await asyncio.to_thread(context.ledger.run_for_key, key, seal)
     if run_id is None:
-        plan = await method.plan(create, context)
+        services = with_functions(context.services, functions)
+        plan = await method.plan(create, replace(context, services=services))
         run_id = await asyncio.to_thread(
             context.ledger.create_run,
             kind=method.kind,
@@ -45,8 +51,28 @@ async def submit(
             fingerprint=seal,
             idempotency_key=key,
             staged=plan.staged and isinstance(method, StagedMethod),
+            functions=functions,
         )
     return await asyncio.to_thread(context.ledger.run, run_id)
+
+
+def without_functions(create: CreateT, context: RunContext) -> tuple[CreateT, dict[str, str]]:
+    """Part a request from the addresses of its functions, which no plan, report or answer may hold.
+
+    Raises:
+        InvalidRequest: this gateway calls no functions of its callers' programs.
+    """
+    if not isinstance(create, ClassifiersUnderTest) or not create.functions:
+        return create, {}
+    if not context.functions_allowed:
+        named = ", ".join(map(repr, create.functions))
+        raise InvalidRequest(
+            f"{named}: this gateway calls no functions of its callers' programs, because it does not listen "
+            "on loopback alone, wants API keys, or has its services elsewhere; serve the model where the "
+            "services reach it as oip:<url>, or set FAULTLINE_ALLOW_FUNCTIONS=true",
+            pointer="/functions",
+        )
+    return create.model_copy(update={"functions": {}}), dict(create.functions)
 
 
 def fingerprint(body: BaseModel) -> str:

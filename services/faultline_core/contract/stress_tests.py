@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from faultline_core.contract.base import RequestBody, ResponseBody, require_distinct
+from faultline_core.contract.classifiers import ClassifiersUnderTest
 from faultline_core.contract.confirmation import ConfirmationPlan, ConfirmationSummary
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.findings import ClassifierVerdict, Finding
@@ -64,7 +65,7 @@ RefusedWord = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^\w+([
 """A single word: a phrase would never match a word of a caption."""
 
 
-class StressTestCreate(RequestBody):
+class StressTestCreate(ClassifiersUnderTest):
     """``POST /v1/stress-tests``: a dataset, the classifiers to test and the changes to make."""
 
     dataset: Name = Field(description="Name of the dataset.")
