@@ -13,12 +13,14 @@ from httpx_sse import EventSource
 from faultline._calls import Call
 from faultline._files import open_page, write_text
 from faultline._frames import data_frame
+from faultline._notebook import framed, progress
 from faultline._paging import pages, pages_async
 from faultline._progress import PROGRESS_SLICE_S, ProgressLine
-from faultline._run_calls import WAIT_SLICE_S, AnyItem, RunCalls, Summary, image_call
+from faultline._run_calls import FIRST_SCREEN, WAIT_SLICE_S, AnyItem, RunCalls, Summary, image_call
 from faultline._run_streams import EventStream, Results
 from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.runs import Run, RunEvent
+from faultline_core.errors import FaultlineError
 from faultline_core.types import FINAL_RUN_STATES
 
 
@@ -44,6 +46,9 @@ class _Handle(Generic[AnyItem, Summary]):
         slice_s = PROGRESS_SLICE_S if progress else WAIT_SLICE_S
         return self._calls.waits(self.id, timeout, slice_s=slice_s)
 
+    def _repr_html_(self) -> str:
+        return progress(self.run)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(id={self.run.id!r}, state={self.run.state!r})"
 
@@ -54,6 +59,16 @@ class RunHandle(_Handle[AnyItem, Summary]):
     def __init__(self, sender: Sender, run: Run) -> None:
         super().__init__(run)
         self._sender = sender
+
+    def _repr_html_(self) -> str:
+        """Return the first screen of the report; of a run that is going, how far it is."""
+        try:
+            if not self.refresh().ended:
+                return progress(self.run)
+            return framed(self._sender.send(self._calls.report(self.id, FIRST_SCREEN)), self.run)
+        except FaultlineError:
+            # A notebook shows what is known: an error would hide the value of the cell.
+            return progress(self.run)
 
     def refresh(self) -> Self:
         """Fetch the run's current state."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from faultline._exported_runs import AsyncExportedRun, ExportedRun
 from faultline._frames import data_frame
+from faultline._notebook import Findings
 from faultline._run_calls import RunCalls
-from faultline_core.contract.findings import Finding
 from faultline_core.contract.interventions import Intervention
 from faultline_core.contract.runs import Item
 from faultline_core.contract.stress_tests import Insight, StressTestCreate, StressTestSummary
@@ -32,9 +32,9 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
 
     _calls = STRESS_TESTS
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> Findings:
         """Return the changes that cost a classifier its answers, the surest first."""
-        return self.summary().findings
+        return Findings(self.summary().findings)
 
     def findings_to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame`` with one row per finding; raises as `to_pandas`."""
@@ -65,9 +65,9 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
 
     _calls = STRESS_TESTS
 
-    async def findings(self) -> list[Finding]:
+    async def findings(self) -> Findings:
         """Return the changes that cost a classifier its answers; as `StressTest.findings`."""
-        return (await self.summary()).findings
+        return Findings((await self.summary()).findings)
 
     async def findings_to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame`` with one row per finding; raises as `to_pandas`."""

@@ -83,6 +83,15 @@ class Runs(LedgerPart):
             return known
         return run_id
 
+    def functions(self, run_id: str) -> dict[str, str]:
+        """Return the addresses of the classifiers that the caller's program serves, by name.
+
+        Raises:
+            NotFound: the run does not exist.
+        """
+        with self._database.reading() as connection:
+            return dict(_run_row(connection, run_id)["functions"] or {})
+
     def run_for_key(self, idempotency_key: str, fingerprint: str) -> str | None:
         """Return the run that this key made, or None.
 

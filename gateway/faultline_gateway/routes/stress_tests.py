@@ -11,7 +11,7 @@ from faultline_gateway.exports.method import ExportChoice
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
 from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
 from faultline_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
-from faultline_gateway.routes.reports import report_response
+from faultline_gateway.routes.reports import Part, report_response
 from faultline_gateway.routes.runs import accepted, run_router
 from faultline_gateway.runs.submission import submit
 from faultline_gateway.runs.summaries import summary_of
@@ -34,9 +34,9 @@ def summarize_stress_test(run_id: RunId, context: Context) -> StressTestSummary:
 
 
 @router.get("/{run_id}/report", response_class=HTMLResponse)
-def report_stress_test(run_id: RunId, context: Context) -> HTMLResponse:
+def report_stress_test(run_id: RunId, context: Context, part: Part = "whole") -> HTMLResponse:
     """Return the report as one self-contained HTML document."""
-    return report_response(STRESS_TEST, run_id, context)
+    return report_response(STRESS_TEST, run_id, context, part=part)
 
 
 @router.get("/{run_id}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)
