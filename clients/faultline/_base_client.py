@@ -9,15 +9,17 @@ import platform
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import httpx
 
 from faultline._python_function.local_functions import LocalFunctions, NamedClassifiers
-from faultline._python_function.model import AnyClassifier
 from faultline._retries import RetryPolicy
 from faultline._version import __version__
 from faultline_core.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from faultline._python_function.model import AnyClassifier
 
 H = TypeVar("H", bound=httpx.Client | httpx.AsyncClient)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import httpx
 
 from faultline._calls import Call
 from faultline._python_function.local_functions import NamedClassifiers
-from faultline._python_function.model import AnyClassifier
+
+if TYPE_CHECKING:
+    from faultline._python_function.model import AnyClassifier
 
 T = TypeVar("T")
 

@@ -6,15 +6,20 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import httpx
 
-from faultline._python_function.function import PREFIX, PythonFunction
-from faultline._python_function.model import AnyClassifier, ModelObject
-from faultline._python_function.probabilities import ServedFunction
-from faultline._python_function.server import FunctionServer
 from faultline_core.errors import InvalidRequest
 from faultline_core.types import is_loopback
+
+if TYPE_CHECKING:
+    # What serves a function is imported with the first one: most programs name their classifiers.
+    from faultline._python_function.model import AnyClassifier
+    from faultline._python_function.probabilities import ServedFunction
+    from faultline._python_function.server import FunctionServer
+
+PREFIX = "py:"
 
 _FUNCTION = re.compile(r"oip:(http://127\.0\.0\.1:\d+/[0-9a-f]{32,}/v2/models/([^/]+)/versions/[^/]+)")
 
@@ -44,7 +49,10 @@ class LocalFunctions:
         """
         if isinstance(classifiers, str):
             raise InvalidRequest(f"classifiers must be a list, such as [{classifiers!r}]")
-        return [self._served(each, gateway) for each in classifiers]
+        return [
+            each if isinstance(each, str) and not each.startswith(PREFIX) else self._served(each, gateway)
+            for each in classifiers
+        ]
 
     def name_functions(self, specs: Sequence[str]) -> NamedClassifiers:
         """Give each served function among ``specs`` the name that reports call it, each name once."""
@@ -74,17 +82,20 @@ class LocalFunctions:
             self._servers.pop().close()
 
     def _served(self, classifier: AnyClassifier, gateway: httpx.URL) -> str:
+        from faultline._python_function.function import PythonFunction
+        from faultline._python_function.model import ModelObject
+
         if not isinstance(classifier, str):
             _require_here(f"{classifier!r} is an object in this program", gateway)
             return self._serve(ModelObject(classifier)).spec
-        if not classifier.startswith(PREFIX):
-            return classifier
         _require_here(f"{classifier!r} is a function on this machine", gateway)
         if classifier not in self._by_spec:
             self._by_spec[classifier] = self._serve(PythonFunction(classifier))
         return self._by_spec[classifier].spec
 
     def _serve(self, function: ServedFunction) -> FunctionServer:
+        from faultline._python_function.server import FunctionServer
+
         self._servers.append(FunctionServer(function))
         return self._servers[-1]
 
