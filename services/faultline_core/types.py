@@ -151,7 +151,7 @@ _SI_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 class Estimate(BaseModel):
     """A figure with its 95 % confidence interval and the number of units behind it."""
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     estimate: float | None = Field(description="The figure, or null if there are too few units.")
     low: float | None = Field(description="Lower end of the 95 % interval, or null if there is no figure.")
@@ -184,7 +184,7 @@ def format_si(amount: int, unit: str) -> str:
 class Cost(BaseModel):
     """The cost of a result; counts are exact, seconds depend on the machine."""
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     unet_calls: int = Field(default=0, description="Number of batches that went through the UNet.")
     unet_evaluations: int = Field(

@@ -58,35 +58,3 @@ def test_the_sdk_imports_about_as_fast_as_the_libraries_it_stands_on(program: st
     pairs = [(processor_seconds(program), processor_seconds(LIBRARIES)) for _ in range(5)]
     own, libraries = (min(column) for column in zip(*pairs, strict=True))
     assert own <= most * libraries, f"{own:.3f} s for {program!r}, {libraries:.3f} s for {LIBRARIES!r}"
-
-
-THREADS = """
-import sys, threading
-from faultline_core.contract.runs import Item, PageOfItems
-from faultline_core.contract.stress_tests import StressTestCreate
-sys.setswitchinterval(1e-6)
-together, failures = threading.Barrier(8), []
-def use():
-    together.wait()
-    try:
-        assert StressTestCreate(dataset="d", classifiers=["a"], seed=1).seed == 1
-        assert PageOfItems[Item].model_validate_json('{"items": [], "next": null}').items == []
-    except Exception as error:
-        failures.append(error)
-users = [threading.Thread(target=use) for _ in range(8)]
-for user in users: user.start()
-for user in users: user.join()
-assert not failures, failures
-"""
-
-
-def test_threads_may_use_a_body_for_the_first_time_together() -> None:
-    # Its validator is built then, and not at import.
-    done = subprocess.run(
-        [sys.executable, "-c", THREADS],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr

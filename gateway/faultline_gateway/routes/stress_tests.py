@@ -6,8 +6,10 @@ from fastapi import Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from faultline_core.contract.runs import Run
+from faultline_core.contract.stress_test_estimates import StressTestEstimate
 from faultline_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from faultline_gateway.exports.method import ExportChoice
+from faultline_gateway.methods.stress_test.estimate import estimate
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
 from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
 from faultline_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
@@ -25,6 +27,12 @@ async def create_stress_test(
 ) -> Run:
     """Create a stress test; the run is durable before the answer, and a worker takes it up."""
     return accepted(await submit(STRESS_TEST, body, context, key), router, response)
+
+
+@router.post(":estimate")
+async def estimate_stress_test(body: StressTestCreate, context: Context) -> StressTestEstimate:
+    """Say what a stress test would take and could prove; nothing is created, and no service is called."""
+    return await estimate(body, context)
 
 
 @router.get("/{run_id}/summary")

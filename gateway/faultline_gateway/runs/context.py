@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.datasets import Dataset, Source
-from faultline_core.contract.runs import AnyItem, Run, RunEvent
+from faultline_core.contract.runs import AnyItem, Run, RunEvent, RunList
 from faultline_core.contract.shift_thresholds import ShiftThresholdDecision
 from faultline_core.shift_benchmark.shift_thresholds import ShiftDecision
 from faultline_core.suite import Suite
@@ -51,6 +51,10 @@ class RunLedger(Protocol):
 
     def run_for_key(self, idempotency_key: str, fingerprint: str) -> str | None:
         """Return the run that this key made, or None; raises `IdempotencyConflict`."""
+        ...
+
+    def run_list(self, *, kind: RunKind | None = None, after: str | None = None, limit: int = 50) -> RunList:
+        """Return a page of runs, of this kind if one is named, newest first."""
         ...
 
     def run(self, run_id: str, kind: RunKind | None = None) -> Run:

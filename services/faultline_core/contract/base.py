@@ -36,19 +36,16 @@ def require_distinct(values: Iterable[str]) -> None:
         raise ValueError(f"{twice[0]!r} is listed twice; list each value once")
 
 
-# Validators are built when a body is first used: a program that imports the SDK uses few of some 200 bodies.
-
-
 class RequestBody(BaseModel):
     """The body of a request; unknown fields are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ResponseBody(BaseModel):
     """The body of a response; a reader ignores unknown fields, which a newer version may send."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
 
 class FieldProblem(ResponseBody):
