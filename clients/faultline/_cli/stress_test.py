@@ -72,14 +72,16 @@ InsightNumber = Annotated[
 ]
 Confirm = Annotated[
     bool,
-    typer.Option("--confirm/--no-confirm", help="Keep images to test on them what the screen suspects."),
+    typer.Option(
+        "--confirm/--no-confirm", metavar="", help="Keep images to test on them what the screen suspects."
+    ),
 ]
 ConfirmShare = Annotated[
     float, typer.Option(metavar="SHARE", help="The share of each class's images to keep, from 0 to 1.")
 ]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Say what it takes and can prove, and start nothing."),
+    typer.Option("--dry-run", metavar="", help="Say what it takes and can prove, and start nothing."),
 ]
 NewSeed = Annotated[int | None, typer.Option(metavar="N", help="Default: the run's seed plus one.")]
 
