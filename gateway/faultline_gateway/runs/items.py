@@ -15,6 +15,9 @@ from faultline_core.contract.runs import Provenance
 from faultline_core.errors import FaultlineError
 from faultline_core.types import EditType, ItemKind, RunKind
 
+MAX_ATTEMPTS = 3
+"""How often an item is leased, unless it ends before."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedItem:

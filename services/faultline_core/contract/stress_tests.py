@@ -23,6 +23,7 @@ from faultline_core.contract.stress_test_figures import (
     ModelSummary,
     SweepSummary,
     Tested,
+    Unanswered,
 )
 from faultline_core.types import (
     EDIT_TYPES,
@@ -56,6 +57,7 @@ __all__ = [
     "SweepSummary",
     "Tested",
     "TextThresholds",
+    "Unanswered",
 ]
 
 SourceName = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -300,10 +302,14 @@ class StressTestSummary(ResponseBody):
         default=None, description="How the self_replace sweep was chosen from, or null if there was no sweep."
     )
 
+    unanswered: list[Unanswered] = Field(
+        default=[], description="The classifiers that failed on images, the most often first."
+    )
+
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
         hints = (insight.sentence for insight in self.insights[:10])
-        paid = [f"items: {counts}", f"cost: {self.cost}"]
+        paid = [*map(str, self.unanswered), f"items: {counts}", f"cost: {self.cost}"]
         return "\n".join([self.verdict, "", *self._accuracy(), *paid, *hints])
 
     def _accuracy(self) -> list[str]:

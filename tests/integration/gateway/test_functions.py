@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import html
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,50 @@ async def test_a_child_run_keeps_its_parent_s_functions(gateway: FakeGateway) ->
     )
     assert gateway.ledger.functions(child) == {"mine": ADDRESS}
     assert SECRET not in gateway.ledger.run(child).model_dump_json()
+
+
+def failing(how: str) -> Callable[[NDArray[np.uint8]], NDArray[np.float64]]:
+    """A model that works on the grey images of its trial, and fails on the images of the run."""
+
+    def answer(images: NDArray[np.uint8]) -> NDArray[np.float64]:
+        found = red(images)
+        bad = (images != images[:, :1, :1]).any(axis=(1, 2, 3))
+        if how == "raises" and bad.any():
+            raise ValueError("no such colour")
+        if how == "other shape" and bad.any():
+            return np.full((len(images), 2), 0.5)
+        found[bad] = np.nan if how == "nan" else 7.0
+        return found
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("raises", "ValueError: no such colour"),
+        ("other shape", "it returned 2 classes, but 4 before"),
+        ("nan", "it has NaN or infinite numbers"),
+        ("logits", "it sums to 28, not 1 (are these logits?)"),
+    ],
+)
+async def test_a_model_that_fails_in_the_run_is_named_and_the_others_are_unaffected(
+    how: str, told: str, gateway: FakeGateway
+) -> None:
+    client = AsyncClient(http=gateway.http)
+    own = Classifier(failing(how), classes=CLASSES, input_size=(16, 16), name="mine")
+    run = await client.stress_tests.create(
+        dataset="demo", classifiers=[own, "steady"], edit_types=["background"], max_edits_per_image=1, seed=0
+    )
+    await gateway.worker().work_off()
+    client._functions.close()
+    summary = await run.summary()
+    assert summary.counts["failed"] == 0
+    assert summary.models["steady"].original.acc1.n == len(CLASSES)
+    assert summary.models["mine"].original.acc1.n == 0
+    (missing,) = summary.unanswered
+    assert (missing.classifier, missing.images) == ("mine", missing.of)
+    assert "'function:mine' failed on this image" in missing.detail
+    assert told in missing.detail
+    assert str(missing) in str(summary)
+    assert told.partition(" (")[0] in html.unescape(await run.report())
