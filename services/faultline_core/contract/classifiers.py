@@ -11,6 +11,11 @@ FUNCTION = FunctionAddress | None
 """The address of the classifier, where it is a function of the caller's program."""
 
 
+def _is_none(address: str | None) -> bool:
+    # A call that names no function has the same idempotency key as before there were any.
+    return address is None
+
+
 class ClassifiersUnderTest(RequestBody):
     """The classifiers of a run, some of which the caller's own program may serve."""
 
@@ -48,6 +53,7 @@ class ClassifyRequest(RequestBody):
     function: FUNCTION = Field(
         default=None,
         repr=False,
+        exclude_if=_is_none,
         description="Address of the classifier, where it is a function of the program that asked for the "
         "run; null for any other.",
     )
@@ -79,7 +85,9 @@ class DescribeRequest(RequestBody):
     """``POST /v1/describe``: ask for a `ClassifierDescription` of any classifier, listed or not."""
 
     classifier: ClassifierSpec = Field(description="The classifier to describe.")
-    function: FUNCTION = Field(default=None, repr=False, description="Its address, as in `ClassifyRequest`.")
+    function: FUNCTION = Field(
+        default=None, repr=False, exclude_if=_is_none, description="Its address, as in `ClassifyRequest`."
+    )
 
 
 ClassifierTrait = Literal["architecture", "parameters", "resolution", "training"]
