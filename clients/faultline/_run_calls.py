@@ -24,6 +24,9 @@ EXPORT_TIMEOUT_S = 3600.0
 WAIT_SLICE_S = 25.0
 """Below the 30 s after which many proxies drop a silent request."""
 
+FIRST_SCREEN = {"part": "first-screen"}
+"""The report's verdict, its images and the models alone."""
+
 AnyItem = TypeVar("AnyItem", bound=RunItem[Any])
 Summary = TypeVar("Summary", bound=ResponseBody)
 Body = TypeVar("Body", bound=BaseModel)

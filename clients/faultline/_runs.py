@@ -13,12 +13,14 @@ from httpx_sse import EventSource
 from faultline._calls import Call
 from faultline._files import open_page, save_page
 from faultline._frames import data_frame
+from faultline._notebook import framed, progress
 from faultline._paging import pages, pages_async
 from faultline._progress import PROGRESS_SLICE_S, ProgressLine
-from faultline._run_calls import WAIT_SLICE_S, AnyItem, RunCalls, Summary, image_call
+from faultline._run_calls import FIRST_SCREEN, WAIT_SLICE_S, AnyItem, RunCalls, Summary, image_call
 from faultline._run_streams import EventStream, Results
 from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.runs import Run, RunEvent
+from faultline_core.errors import FaultlineError
 from faultline_core.types import FINAL_RUN_STATES
 
 
@@ -49,6 +51,9 @@ class _Handle(Generic[AnyItem, Summary]):
         slice_s = PROGRESS_SLICE_S if progress else WAIT_SLICE_S
         return self._calls.waits(self.id, timeout, slice_s=slice_s)
 
+    def _repr_html_(self) -> str:
+        return progress(self.run)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(id={self.run.id!r}, state={self.run.state!r})"
 
@@ -64,6 +69,16 @@ class RunHandle(_Handle[AnyItem, Summary]):
     def page(self) -> str:
         """The address of the run's page, for a browser."""
         return f"{self._sender.address}/ui/runs/{self.id}"
+
+    def _repr_html_(self) -> str:
+        """Return the first screen of the report; of a run that is going, how far it is."""
+        try:
+            if not self.refresh().ended:
+                return progress(self.run)
+            return framed(self._sender.send(self._calls.report(self.id, FIRST_SCREEN)), self.run)
+        except FaultlineError:
+            # A notebook shows what is known: an error would hide the value of the cell.
+            return progress(self.run)
 
     def refresh(self) -> Self:
         """Fetch the run's current state."""

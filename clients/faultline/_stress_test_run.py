@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any
 
 from faultline._calls import Call, idempotency_headers, reading
 from faultline._exported_runs import AsyncExportedRun, ExportedRun
 from faultline._frames import data_frame
+from faultline._notebook import Findings
 from faultline._run_calls import FIGURES_TIMEOUT_S, RunCalls
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.interventions import Intervention
@@ -99,9 +101,9 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
         call = prove_call(self.id, finding, images, dataset, seed, idempotency_key)
         return StressTest(self._sender, self._sender.send(call))
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> Findings:
         """Return the changes that cost a classifier its answers, the surest first."""
-        return self.summary().findings
+        return Findings(self.summary().findings)
 
     def findings_to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame`` with one row per finding; raises as `to_pandas`."""
@@ -123,7 +125,7 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
         found, example = insight_of(summary, insight), None
         if needs_example(found):
             example = next((item for item in self.items() if item.id == found.example_item), None)
-        body = insight_request(summary, found, example, seed)
+        body = insight_request(summary, found, example, seed, self._sender.functions_named)
         return StressTest(self._sender, self._sender.send(STRESS_TESTS.create(body, None)))
 
 
@@ -149,9 +151,9 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
         call = prove_call(self.id, finding, images, dataset, seed, idempotency_key)
         return AsyncStressTest(self._sender, await self._sender.send(call))
 
-    async def findings(self) -> list[Finding]:
+    async def findings(self) -> Findings:
         """Return the changes that cost a classifier its answers; as `StressTest.findings`."""
-        return (await self.summary()).findings
+        return Findings((await self.summary()).findings)
 
     async def findings_to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame`` with one row per finding; raises as `to_pandas`."""
@@ -165,7 +167,7 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
             example = await anext(
                 (item async for item in self.items() if item.id == found.example_item), None
             )
-        body = insight_request(summary, found, example, seed)
+        body = insight_request(summary, found, example, seed, self._sender.functions_named)
         return AsyncStressTest(self._sender, await self._sender.send(STRESS_TESTS.create(body, None)))
 
 
@@ -191,7 +193,11 @@ def needs_example(insight: Insight) -> bool:
 
 
 def insight_request(
-    summary: StressTestSummary, insight: Insight, example: Item | None, seed: int | None
+    summary: StressTestSummary,
+    insight: Insight,
+    example: Item | None,
+    seed: int | None,
+    functions_named: Callable[[Sequence[str]], dict[str, str]] = lambda names: {},
 ) -> StressTestCreate:
     """Build the request for a stress test that makes this edit alone.
 
@@ -200,6 +206,7 @@ def insight_request(
         insight: the edit to apply.
         example: the insight's example item, where `needs_example`.
         seed: default: the run's seed plus one.
+        functions_named: finds the addresses of the classifiers that are functions.
 
     Raises:
         InvalidRequest: the words cannot be read from the example.
@@ -213,12 +220,14 @@ def insight_request(
     else:
         chosen = _change(example.result.caption, example.result.edited_caption)
     request = summary.config["request"]
+    functions = functions_named(request["classifiers"])
     return StressTestCreate.model_validate(
         {name: request[name] for name in _KEPT if name in request}
         | {
             "interventions": [chosen.model_dump()],
             "max_edits_per_image": 0,
             "lance_r_edits_per_image": 0,
+            **({"functions": functions} if functions else {}),
             "seed": (summary.seed + 1) % _SEEDS if seed is None else seed,
         }
     )

@@ -74,7 +74,7 @@ def create_app(
     app.state.context = GatewayContext(
         settings=settings, ledger=ledger, store=store, services=services, suite=suite, health=health,
         metrics=metrics, sessions=sessions, cache=RunCache(KEPT),
-        max_items_per_run=settings.max_items_per_run,
+        max_items_per_run=settings.max_items_per_run, functions_allowed=settings.functions_allowed,
     )  # fmt: skip
     return app
 

@@ -17,9 +17,10 @@ from faultline_core.errors import (
     Unauthorized,
     UnsupportedMedia,
 )
+from faultline_core.types import is_loopback
 from faultline_gateway.http.origin import require_own_origin
 from faultline_gateway.http.sessions import COOKIE, Sessions
-from faultline_gateway.settings import GatewaySettings, is_loopback
+from faultline_gateway.settings import GatewaySettings
 
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/ui/login"})
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})

@@ -10,10 +10,11 @@ from faultline_gateway.ledger.database import Database
 from faultline_gateway.ledger.datasets import Datasets, NewSource
 from faultline_gateway.ledger.deletions import Deletions
 from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
-from faultline_gateway.ledger.leases import MAX_ATTEMPTS, Done, Failed, Filtered, Leases, Outcome
+from faultline_gateway.ledger.leases import Done, Failed, Filtered, Leases, Outcome
 from faultline_gateway.ledger.runs import Runs
 from faultline_gateway.ledger.shift_decisions import ShiftDecisions
 from faultline_gateway.ledger.stages import Stages
+from faultline_gateway.runs.items import MAX_ATTEMPTS
 
 __all__ = [
     "MAX_ATTEMPTS", "Done", "Failed", "Filtered", "Ledger", "NewSource", "Outcome", "StoredAnswer",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Update, and_, insert, select, update
@@ -44,6 +44,7 @@ class Runs(LedgerPart):
         idempotency_key: str | None = None,
         staged: bool = False,
         parent: str | None = None,
+        functions: Mapping[str, str] | None = None,
     ) -> str:
         """Make the run and all its items durable together and return the run's id.
 
@@ -58,6 +59,8 @@ class Runs(LedgerPart):
             idempotency_key: the caller's key, if any.
             staged: whether the method plans later stages from results; the run ends with its items if not.
             parent: the ended run that this one continues, if any.
+            functions: the addresses of classifiers that the caller's program serves, by name; default: those
+                of the parent.
 
         Raises:
             NotFound: the run ``parent`` does not exist.
@@ -71,8 +74,10 @@ class Runs(LedgerPart):
         }  # fmt: skip
         try:
             with self._database.writing() as connection:
+                row["functions"] = dict(functions or {}) or None
                 if parent is not None:
-                    _run_row(connection, parent)
+                    continued = _run_row(connection, parent)
+                    row["functions"] = row["functions"] or continued["functions"]
                 connection.execute(insert(schema.runs).values(row))
                 if items:
                     connection.execute(insert(schema.items), [rows.new_item(run_id, item) for item in items])
@@ -85,6 +90,15 @@ class Runs(LedgerPart):
                 raise
             return known
         return run_id
+
+    def functions(self, run_id: str) -> dict[str, str]:
+        """Return the addresses of the classifiers that the caller's program serves, by name.
+
+        Raises:
+            NotFound: the run does not exist.
+        """
+        with self._database.reading() as connection:
+            return dict(_run_row(connection, run_id)["functions"] or {})
 
     def run_for_key(self, idempotency_key: str, fingerprint: str) -> str | None:
         """Return the run that this key made, or None.

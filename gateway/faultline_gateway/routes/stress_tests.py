@@ -9,13 +9,15 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 
 from faultline_core.contract.proofs import FindingHistory, ProofCreate
 from faultline_core.contract.runs import Run
+from faultline_core.contract.stress_test_estimates import StressTestEstimate
 from faultline_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from faultline_gateway.exports.method import ExportChoice
+from faultline_gateway.methods.stress_test.estimate import estimate
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
 from faultline_gateway.methods.stress_test.proof import finding_history, start_proof
 from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
 from faultline_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
-from faultline_gateway.routes.reports import report_response
+from faultline_gateway.routes.reports import Part, report_response
 from faultline_gateway.routes.runs import accepted, run_router
 from faultline_gateway.runs.submission import submit
 from faultline_gateway.runs.summaries import summary_of
@@ -52,6 +54,12 @@ def get_finding(run_id: RunId, number: FindingNumber, context: Context) -> Findi
     return finding_history(run_id, number, context)
 
 
+@router.post(":estimate")
+async def estimate_stress_test(body: StressTestCreate, context: Context) -> StressTestEstimate:
+    """Say what a stress test would take and could prove; nothing is created, and no service is called."""
+    return await estimate(body, context)
+
+
 @router.get("/{run_id}/summary")
 def summarize_stress_test(run_id: RunId, context: Context) -> StressTestSummary:
     """Return the figures of the run as it stands, each with its interval and n."""
@@ -59,9 +67,9 @@ def summarize_stress_test(run_id: RunId, context: Context) -> StressTestSummary:
 
 
 @router.get("/{run_id}/report", response_class=HTMLResponse)
-def report_stress_test(run_id: RunId, context: Context) -> HTMLResponse:
+def report_stress_test(run_id: RunId, context: Context, part: Part = "whole") -> HTMLResponse:
     """Return the report as one self-contained HTML document."""
-    return report_response(STRESS_TEST, run_id, context)
+    return report_response(STRESS_TEST, run_id, context, part=part)
 
 
 @router.get("/{run_id}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)

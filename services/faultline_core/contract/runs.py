@@ -138,6 +138,11 @@ class ItemResult(Provenance):
     original_predictions: dict[str, PredictionPair] = Field(
         default={}, description="Predictions for the source image, by classifier."
     )
+    unanswered: dict[str, str] = Field(
+        default={},
+        description="Why a classifier has no prediction for the image or its source, by classifier; the "
+        "others' predictions count without it.",
+    )
     psnr_db: float | None = Field(
         default=None,
         description="Peak signal-to-noise ratio of a reconstruction against its source image in dB; "

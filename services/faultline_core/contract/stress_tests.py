@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from faultline_core.contract.base import RequestBody, ResponseBody, require_distinct
+from faultline_core.contract.classifiers import ClassifiersUnderTest
 from faultline_core.contract.confirmation import ConfirmationPlan, ConfirmationSummary
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.findings import ClassifierVerdict, Finding
@@ -23,6 +24,7 @@ from faultline_core.contract.stress_test_figures import (
     ModelSummary,
     SweepSummary,
     Tested,
+    Unanswered,
 )
 from faultline_core.types import (
     EDIT_TYPES,
@@ -56,6 +58,7 @@ __all__ = [
     "SweepSummary",
     "Tested",
     "TextThresholds",
+    "Unanswered",
 ]
 
 SourceName = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -65,7 +68,7 @@ RefusedWord = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^\w+([
 """A single word: a phrase would never match a word of a caption."""
 
 
-class StressTestCreate(RequestBody):
+class StressTestCreate(ClassifiersUnderTest):
     """``POST /v1/stress-tests``: a dataset, the classifiers to test and the changes to make."""
 
     dataset: Name = Field(description="Name of the dataset.")
@@ -309,10 +312,14 @@ class StressTestSummary(ResponseBody):
         default=None, description="How the self_replace sweep was chosen from, or null if there was no sweep."
     )
 
+    unanswered: list[Unanswered] = Field(
+        default=[], description="The classifiers that failed on images, the most often first."
+    )
+
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
         hints = (insight.sentence for insight in self.insights[:10])
-        paid = [f"items: {counts}", f"cost: {self.cost}"]
+        paid = [*map(str, self.unanswered), f"items: {counts}", f"cost: {self.cost}"]
         return "\n".join([self.verdict, "", *self._accuracy(), *paid, *hints])
 
     def _accuracy(self) -> list[str]:

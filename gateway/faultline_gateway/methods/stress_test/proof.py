@@ -43,6 +43,7 @@ from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import Plan
 from faultline_gateway.runs.submission import named_dataset, require_quota, submit_planned
 from faultline_gateway.runs.summaries import summary_of
+from faultline_gateway.services.functions import with_functions
 from faultline_gateway.version import VERSIONS
 
 _SEEDS = 2**63
@@ -113,7 +114,9 @@ async def plan_proof(run_id: str, number: int, create: ProofCreate, context: Run
     if not items:
         raise DatasetEmpty(_why_none(proof, dataset, left))
     require_quota(len(items) + 2 * create.images, context, "/images")
-    await check_classifiers(child.request.classifiers, child.classes, items[0].source_image, context.services)
+    functions = await asyncio.to_thread(context.ledger.functions, parent.id)
+    services = with_functions(context.services, functions)
+    await check_classifiers(child.request.classifiers, child.classes, items[0].source_image, services)
     return Plan(dataset.name, child, items, parent=parent.id)
 
 

@@ -26,6 +26,7 @@ from faultline_gateway.methods.stress_test.summary.image_quality import (
 )
 from faultline_gateway.methods.stress_test.summary.insights import find_insights
 from faultline_gateway.methods.stress_test.summary.interventions import summarize_interventions
+from faultline_gateway.methods.stress_test.summary.unanswered import count_unanswered
 from faultline_gateway.methods.stress_test.summary.verdict import classifier_verdicts
 from faultline_gateway.runs.accounting import count_ends, count_reasons, total_seconds, wall_seconds
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
@@ -81,6 +82,7 @@ def summarize(run: Run, items: Sequence[Item], groups: Mapping[str, str] | None 
         realism=summarize_realism(screened, estimator),
         perplexity=summarize_perplexity(screened, estimator),
         sweep=_sweep(screened, config),
+        unanswered=count_unanswered(items),
     )
 
 
