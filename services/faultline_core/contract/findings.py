@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from faultline_core.contract.base import ResponseBody
-from faultline_core.contract.confirmation import Wording
+from faultline_core.contract.confirmation import ConfirmationScope, Wording
 from faultline_core.types import Estimate
 
 FindingState = Literal["breaks", "suspected", "holds", "cannot-tell", "test-unfit"]
@@ -29,11 +29,22 @@ class Screened(ResponseBody):
 
 
 class Confirmed(ResponseBody):
-    """A test of the change on source images that the screen did not use, each with a placebo of its own."""
+    """A test of the change on images that the screen did not use: other source images, or other draws."""
 
+    scope: ConfirmationScope = Field(
+        default="class",
+        description="`class` if the pairs are of fresh source images, one each; `images` if several pairs of "
+        "each source image were drawn, so that the test speaks of these images alone.",
+    )
+    n_sources: int = Field(
+        default=0, description="Number of source images with a pair; 0 in runs of older versions."
+    )
+    n_pairs: int = Field(
+        default=0, description="Number of pairs, of which a source image has several if they were drawn."
+    )
     loss: Estimate = Field(
-        description="Mean of p(true class) of the placebo minus that of the edit, with a 95 % interval; n "
-        "counts pairs."
+        description="Mean of p(true class) of the placebo minus that of the edit, each source image with "
+        "weight 1, with a 95 % interval; n counts source images, or pairs if the scope is `images`."
     )
     planned: int = Field(description="Number of pairs that were planned.")
     dropped: dict[str, int] = Field(default={}, description="Number of planned pairs left out, by reason.")

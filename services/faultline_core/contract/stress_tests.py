@@ -220,6 +220,11 @@ class StressTestConfig(ResponseBody):
         description="CLIP cosine from which a generated image is dropped as objectionable, or null "
         "where nothing is checked.",
     )
+    redraw: EditorPreset | None = Field(
+        default=None,
+        description="Settings of the editor for several draws of one source image, or null where the suite "
+        "has none: they draw the noise from a seed.",
+    )
     confirmation: ConfirmationPlan | None = Field(
         default=None,
         description="How the source images are divided, or null where the request does not confirm.",

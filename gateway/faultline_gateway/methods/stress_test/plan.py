@@ -119,6 +119,7 @@ def resolve(create: StressTestCreate, *, dataset: Dataset, suite: Suite) -> Stre
         request=create.model_copy(update={"preset": preset}),
         suite=suite.name,
         preset=suite.editor.presets[preset],
+        redraw=suite.editor.redraw_preset,
         gate=suite.scorer.gate,
         text=suite.scorer.text,
         models=_model_names(suite, suite.perturber.model),
