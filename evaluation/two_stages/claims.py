@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -13,14 +12,13 @@ from evaluation.validity.detection import Chance, names, verdict_of
 from evaluation.validity.matching import Told, members
 from evaluation.validity.measures import UNKNOWN, Floats
 from evaluation.validity.truth import Truth, true_drop
+from faultline_core.contract.confirmation import ConfirmationScope
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.stress_tests import Insight
 from faultline_core.types import Estimate
 
 from .replay import Replayed
 from .report import ClaimReport, Stages
-
-Scope = Literal["class", "images"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Claim:
     estimate: Estimate
     edits: Sequence[Change]
     pairs: int
-    scope: Scope = "class"
+    scope: ConfirmationScope = "class"
     stopped: bool = False
     is_tested: bool = False
 
@@ -79,7 +77,8 @@ def stages_of(replayed: Replayed) -> Stages:
 
 def _of_insight(insight: Insight, changes: Mapping[str, Change]) -> Claim:
     edits = members(insight, changes.values())
-    return Claim(insight, "breaks", insight.beyond_controls, edits, insight.n_images, is_tested=True)
+    loss = insight.beyond_controls or UNKNOWN
+    return Claim(insight, "breaks", loss, edits, insight.n_images, is_tested=True)
 
 
 def _of_finding(finding: Finding, changes: Mapping[str, Change]) -> Claim:
@@ -92,7 +91,7 @@ def _of_finding(finding: Finding, changes: Mapping[str, Change]) -> Claim:
         screened if confirmed is None else confirmed.loss,
         edits,
         len(finding.pairs),
-        scope="class" if confirmed is None else getattr(confirmed, "scope", "class"),
+        scope="class" if confirmed is None else confirmed.scope,
         stopped=confirmed is not None and confirmed.stopped,
         is_tested=confirmed is not None,
     )

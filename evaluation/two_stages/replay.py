@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from faultline_core.blobs import cache_key
 from faultline_core.contract.confirmation import Instruction
@@ -27,6 +28,9 @@ from .stretch import Folder, Stretch
 
 _BEGAN = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 """A replay has no times of its own."""
+
+_CHUNK = 60
+"""Items after which the bank is written: about a minute's work."""
 
 Make = Callable[[Sequence[PlannedItem], StressTestConfig], Mapping[str, Outcome]]
 """Makes items that the bank lacks; returns each one's outcome by its item key."""
@@ -108,8 +112,8 @@ def _ended(
 ) -> list[Item]:
     keys = {item.item_key: outcome_key(item, _instruction(item), config) for item in planned}
     missing = {keys[item.item_key]: item for item in planned if keys[item.item_key] not in bank}
-    if missing:
-        made = make(list(missing.values()), config)
+    for chunk in _chunks(list(missing.values())):
+        made = make(chunk, config)
         bank.add({keys[item_key]: outcome for item_key, outcome in made.items()})
     outcomes = {item.item_key: bank[keys[item.item_key]] for item in planned}
     seen = answers.of(_images(planned, outcomes), config.request.classifiers)
@@ -117,6 +121,22 @@ def _ended(
         _item(item, outcomes[item.item_key], seen, stage, first + number)
         for number, item in enumerate(planned)
     ]
+
+
+def _chunks(missing: Sequence[PlannedItem]) -> Iterator[list[PlannedItem]]:
+    """Whole groups, as the pipeline makes the items of a source together; a kill loses one chunk at most."""
+    chunk: list[PlannedItem] = []
+    for _, group in groupby(sorted(missing, key=_group), key=_group):
+        chunk += group
+        if len(chunk) >= _CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _group(item: PlannedItem) -> str:
+    return item.item_group
 
 
 def _instruction(item: PlannedItem) -> Instruction | None:

@@ -12,7 +12,6 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -21,11 +20,13 @@ from evaluation.paths import RESULTS, STATE
 from evaluation.validity.command import VALIDITY_STATE
 from evaluation.validity.contestants import BUG_FILES
 from evaluation.validity.order import generator
+from evaluation.validity.report import Aim
 from evaluation.validity.roster import SUITE, suite_classifiers
-from evaluation.validity.serving import STACK, Service, serving
+from evaluation.validity.serving import STACK, serving
 from evaluation.validity.sources import distribution_of, scenes_of, upload
 from faultline_core.blobs import BlobStore
 from faultline_core.suite import load_suite
+from faultline_gateway.settings import GatewaySettings
 from faultline_miniature.training.bugs import read_bugs
 from faultline_miniature.training.stage import use_threads, write_atomically
 
@@ -67,29 +68,23 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-@contextmanager
-def studied(given: argparse.Namespace) -> Iterator[tuple[Study, list[str]]]:
-    """Yield the study with its services, and the names of the rosters whose classifiers are not trained."""
+def study_of(given: argparse.Namespace, settings: GatewaySettings) -> tuple[Study, list[str]]:
+    """Return the study with the services behind ``settings``, and the rosters that are not trained."""
     state = given.state.absolute()
     found, missing = rosters(given.classifiers.absolute())
-    stretch = stretch_of(given.seed, given.sources)
-    with serving(state / STACK, given.classifiers.absolute(), port=given.port) as service:
-        store = prepared(service, stretch)
-        yield (
-            Study(
-                stretch=stretch,
-                rosters=found,
-                suite=load_suite(SUITE),
-                settings=service.settings,
-                bank=Bank(state / f"bank-{given.seed}.jsonl"),
-                make=partial(make, settings=service.settings),
-                store=store,
-                state=state,
-                preset=given.preset,
-                edits=given.edits,
-            ),
-            missing,
-        )
+    study = Study(
+        stretch=stretch_of(given.seed, given.sources),
+        rosters=found,
+        suite=load_suite(SUITE),
+        settings=settings,
+        bank=Bank(state / f"bank-{given.seed}.jsonl"),
+        make=partial(make, settings=settings),
+        store=BlobStore(settings.store_url),
+        state=state,
+        preset=given.preset,
+        edits=given.edits,
+    )
+    return study, missing
 
 
 def stretch_of(seed: int, sources: int) -> Stretch:
@@ -99,30 +94,31 @@ def stretch_of(seed: int, sources: int) -> Stretch:
     return Stretch(seed, scenes_of(seed, sources, distribution_of("as-trained", taught)))
 
 
-def prepared(service: Service, stretch: Stretch) -> BlobStore:
-    """Upload the images; repeating this changes nothing."""
-    upload(service.client(), stretch.dataset_name, stretch.scenes)
-    return BlobStore(service.settings.store_url)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Replay every run, write the result file after each roster, and print each aim."""
+    """Start the services, upload the images, and measure."""
     given = parsed(arguments)
     use_threads(given.threads)
-    began = time.monotonic()
-    counted = Counted([], [], [], [])
-    with studied(given) as (study, missing):
-        for roster in study.rosters:
-            if given.rosters and roster.name not in given.rosters.split(","):
-                missing.append(roster.name)
-                continue
-            for folder, stages in product(_folders(given), BOTH):
-                counted += study.run(roster, folder, confirm=stages == "two")
-                sys.stdout.write(f"{told(counted.runs[-1])}\n")
-                sys.stdout.flush()
-            made = report(study, counted, missing)
-            write_atomically(given.out, f"{made.model_dump_json(indent=2)}\n".encode())
-    for aim in made.aims:
+    with serving(given.state.absolute() / STACK, given.classifiers.absolute(), port=given.port) as service:
+        study, missing = study_of(given, service.settings)
+        upload(service.client(), study.stretch.dataset_name, study.stretch.scenes)
+        measure(study, given, missing)
+
+
+def measure(study: Study, given: argparse.Namespace, missing: Sequence[str]) -> None:
+    """Replay every run, write the result file after each roster, and print each aim."""
+    began, counted, aims = time.monotonic(), Counted([], [], [], []), list[Aim]()
+    wanted = given.rosters.split(",") if given.rosters else [one.name for one in study.rosters]
+    left = [one.name for one in study.rosters]
+    for roster in (one for one in study.rosters if one.name in wanted):
+        for folder, stages in product(_folders(given), BOTH):
+            counted += study.run(roster, folder, confirm=stages == "two")
+            sys.stdout.write(f"{told(counted.runs[-1])}\n")
+            sys.stdout.flush()
+        left.remove(roster.name)
+        made = report(study, counted, [*missing, *left])
+        aims = made.aims
+        write_atomically(given.out, f"{made.model_dump_json(indent=2)}\n".encode())
+    for aim in aims:
         word = {True: "reached", False: "missed", None: "unknown"}[aim.met]
         sys.stdout.write(f"{word:8} {aim.name} ({aim.aim}): {aim.reached}\n")
     sys.stdout.write(f"{given.out} written in {time.monotonic() - began:.0f} s\n")
