@@ -14,6 +14,7 @@ from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import FaultlineError
 from faultline_gateway.methods.stress_test.process import process
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
+from faultline_gateway.runs.stores import Store
 from faultline_gateway.services.clients import calling_services, services_of
 from faultline_gateway.services.ports import Services
 from faultline_gateway.settings import GatewaySettings
@@ -57,7 +58,7 @@ class Outcomes:
 def make(
     planned: Sequence[PlannedItem], config: StressTestConfig, settings: GatewaySettings
 ) -> dict[str, Outcome]:
-    """The outcome of each item, by its key; items of one source are made together.
+    """The outcome of each item, by its key, from the services behind ``settings``.
 
     Raises:
         FaultlineError: an item failed three times.
@@ -68,15 +69,27 @@ def make(
 async def _made(
     planned: Sequence[PlannedItem], config: StressTestConfig, settings: GatewaySettings
 ) -> dict[str, Outcome]:
+    async with calling_services(settings) as caller:
+        return await made_by(services_of(caller), BlobStore(settings.store_url), planned, config)
+
+
+async def made_by(
+    services: Services, store: Store, planned: Sequence[PlannedItem], config: StressTestConfig
+) -> dict[str, Outcome]:
+    """The outcome of each item, by its key; items of one source are made together.
+
+    Raises:
+        FaultlineError: an item failed three times.
+    """
     # The predictions are left to `Answers`: one classifier is the fewest that a request may name.
     request = config.request.model_copy(update={"classifiers": config.request.classifiers[:1]})
     sent = config.model_copy(update={"request": request}).model_dump(mode="json")
-    store, outcomes = BlobStore(settings.store_url), Outcomes()
-    async with calling_services(settings) as caller:
-        for attempt in range(1, ATTEMPTS + 1):
-            left = [item for item in planned if item.item_key not in outcomes.ended]
-            outcomes.errors.clear()
-            await _attempt(left, attempt, sent, services_of(caller), outcomes, store)
+    outcomes = Outcomes()
+    for attempt in range(1, ATTEMPTS + 1):
+        outcomes.errors.clear()
+        if not (left := [item for item in planned if item.item_key not in outcomes.ended]):
+            break
+        await _attempt(left, attempt, sent, services, outcomes, store)
     for error in outcomes.errors.values():
         raise error
     return outcomes.ended
@@ -88,7 +101,7 @@ async def _attempt(
     config: Mapping[str, Any],
     services: Services,
     outcomes: Outcomes,
-    store: BlobStore,
+    store: Store,
 ) -> None:
     groups: dict[str, list[PlannedItem]] = {}
     for item in planned:

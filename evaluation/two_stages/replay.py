@@ -22,7 +22,6 @@ from faultline_gateway.runs.items import PlannedItem
 from faultline_gateway.services.clients import calling_services, services_of
 from faultline_gateway.settings import GatewaySettings
 
-from .answers import Answers
 from .bank import Bank, Outcome, outcome_key
 from .stretch import Folder, Stretch
 
@@ -34,6 +33,10 @@ _CHUNK = 60
 
 Make = Callable[[Sequence[PlannedItem], StressTestConfig], Mapping[str, Outcome]]
 """Makes items that the bank lacks; returns each one's outcome by its item key."""
+
+
+Answer = Callable[[Iterable[tuple[str, str]], Sequence[str]], Mapping[str, Mapping[str, PredictionPair]]]
+"""The answers of named classifiers to images, given as (name, true class), by image and classifier."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +90,15 @@ async def _planned(
 
 
 def replay(
-    create: StressTestCreate, folder: Folder, planned: Planned, bank: Bank, make: Make, answers: Answers
+    create: StressTestCreate, folder: Folder, planned: Planned, bank: Bank, make: Make, answer: Answer
 ) -> Replayed:
     """Run every stage; items that the bank lacks are made and kept."""
-    items = _ended(planned.items, planned.config, bank, make, answers, stage=1, first=0)
+    items = _ended(planned.items, planned.config, bank, make, answer, stage=1, first=0)
     stage = 1
     while (more := next_stage(_run(planned.config, items, stage, "finalizing"), items)) is not None:
         stage += 1
         wanted = list(more.items)
-        items += _ended(wanted, planned.config, bank, make, answers, stage=stage, first=len(items))
+        items += _ended(wanted, planned.config, bank, make, answer, stage=stage, first=len(items))
     ended = _run(planned.config, items, stage, "completed")
     return Replayed(create, folder, items, summarize(ended, items))
 
@@ -105,7 +108,7 @@ def _ended(
     config: StressTestConfig,
     bank: Bank,
     make: Make,
-    answers: Answers,
+    answer: Answer,
     *,
     stage: int,
     first: int,
@@ -116,7 +119,7 @@ def _ended(
         made = make(chunk, config)
         bank.add({keys[item_key]: outcome for item_key, outcome in made.items()})
     outcomes = {item.item_key: bank[keys[item.item_key]] for item in planned}
-    seen = answers.of(_images(planned, outcomes), config.request.classifiers)
+    seen = answer(_images(planned, outcomes), config.request.classifiers)
     return [
         _item(item, outcomes[item.item_key], seen, stage, first + number)
         for number, item in enumerate(planned)

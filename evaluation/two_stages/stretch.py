@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from evaluation.validity.order import scenes_key
 from evaluation.validity.sources import image_of
 from faultline_core.blobs import cache_key
 from faultline_core.contract.datasets import Dataset, Source
@@ -47,7 +46,8 @@ class Stretch:
     @property
     def dataset_name(self) -> str:
         """The name of their dataset."""
-        return f"findings-{scenes_key(self.scenes)}"
+        # Another renderer gives other images, and another name.
+        return f"findings-{cache_key(sources=[source.id for source in self.sources])[:16]}"
 
     @cached_property
     def by_source(self) -> dict[str, int]:

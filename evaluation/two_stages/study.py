@@ -103,7 +103,7 @@ class Study:
         """Replay one run, and compare what it says with the truth."""
         create = self._create(roster, confirm=confirm)
         planned = plan(create, self.stretch, folder, self.suite, self.settings)
-        replayed = replay(create, folder, planned, self.bank, self.make, self.answers)
+        replayed = replay(create, folder, planned, self.bank, self.make, self.answers.of)
         return self._compared(roster, replayed)
 
     def _create(self, roster: Roster, *, confirm: bool) -> StressTestCreate:
