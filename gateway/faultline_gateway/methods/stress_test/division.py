@@ -14,8 +14,19 @@ from faultline_gateway.methods.stress_test.items import items_per_source
 from faultline_gateway.runs.seeds import derive_seed
 
 LEAST_FRESH = 2 * least_pairs(1)
-"""A class that would keep fewer sources is screened whole: five pairs are the least that can prove anything,
-and gates and captions leave about half of the images for a change."""
+"""Sources kept for a class that can give enough fresh pairs: five pairs are the least that can prove
+anything, and gates and captions leave about half of the images for a change."""
+
+LEAST_REDRAWN_CLASS = 4
+"""Images of a class that is divided because images can be drawn again: a finding takes several images to
+which the change applies. A smaller class is screened whole."""
+
+MOST_REDRAWN_SHARE = 0.5
+"""Share of such a class that is kept at most: the screened images can be drawn again too, so that it is
+items, and not images, that are kept."""
+
+LEAST_BUDGET = 4 * least_pairs(1)
+"""Items without which no change can be tested: five pairs, of which a gate may take half."""
 
 MOST_FRESH = 100
 """Sources kept for a class: 25 pairs, of a change that a quarter of the images can show."""
@@ -30,40 +41,65 @@ class Division:
     plan: ConfirmationPlan | None
 
 
-def divide(create: StressTestCreate, sources: Sequence[Source]) -> Division:
+def divide(create: StressTestCreate, sources: Sequence[Source], *, redraws: bool = False) -> Division:
     """Keep ``confirm_share`` of each class's sources, drawn by the seed; the screen gets the rest.
 
-    A class that would keep fewer than ``LEAST_FRESH`` is screened whole. Fresh sources beyond ``MOST_FRESH``
-    of a class have no items.
+    A class that would keep fewer than ``LEAST_FRESH`` is screened whole, or, if the run ``redraws``, keeps at
+    most half. Fresh sources beyond ``MOST_FRESH`` of a class have no items.
     """
     if not create.confirm:
         return Division(sources, (), None)
-    reason = _one_stage(create, sources)
-    kept = set() if reason else {source.id for source in _drawn(create, sources)}
-    screened = [source for source in sources if source.id not in kept]
+    kept = {source.id for source in _drawn(create, sources, redraws=redraws)}
     fresh = _at_most(MOST_FRESH, [source for source in sources if source.id in kept])
     # A caption item makes no image, but it is an item: the run has no more of them than in one stage.
     budget = len(kept) * items_per_source(create) - len(fresh)
-    plan = ConfirmationPlan(screened=len(screened), fresh=len(fresh), budget=budget, reason=reason)
+    reason = _one_stage(create, sources, budget, redraws=redraws)
+    if reason is not None:
+        plan = ConfirmationPlan(screened=len(sources), fresh=0, budget=0, reason=reason)
+        return Division(sources, (), plan)
+    screened = [source for source in sources if source.id not in kept]
+    plan = ConfirmationPlan(screened=len(screened), fresh=len(fresh), budget=budget)
     return Division(screened, fresh, plan)
 
 
-def _one_stage(create: StressTestCreate, sources: Sequence[Source]) -> str | None:
+def _one_stage(
+    create: StressTestCreate, sources: Sequence[Source], budget: int, *, redraws: bool
+) -> str | None:
     """Say why nothing can be confirmed, if nothing can."""
     if not create.tested_types:
         return "no edits are proposed: only the request's interventions are made"
     largest = max((len(found) for found in _by_class(sources).values()), default=0)
-    if _n_kept(create, largest) >= LEAST_FRESH:
-        return None
+    if not _n_kept(create, largest, redraws=redraws):
+        return _too_small(create, largest, redraws=redraws)
+    if budget < LEAST_BUDGET:
+        return (
+            f"the images that the screen does not use leave {budget} items, and a test needs {LEAST_BUDGET}; "
+            "add images"
+        )
+    return None
+
+
+def _too_small(create: StressTestCreate, largest: int, *, redraws: bool) -> str:
+    if redraws:
+        return (
+            f"the largest class has {largest} images, and even if images are drawn again, a test needs "
+            f"{LEAST_REDRAWN_CLASS} of a class"
+        )
     needed = math.ceil(LEAST_FRESH / create.confirm_share)
     return (
         f"the largest class has {largest} images, and a test on images that the screen does not use needs "
-        f"{needed} of a class"
+        f"{needed} of a class, as the suite has no editor settings that draw an image again"
     )
 
 
-def _n_kept(create: StressTestCreate, n: int) -> int:
-    return math.floor(n * create.confirm_share + 1e-9)
+def _n_kept(create: StressTestCreate, n: int, *, redraws: bool) -> int:
+    """The number of sources that a class of ``n`` keeps."""
+    fresh = math.floor(n * create.confirm_share + 1e-9)
+    if fresh >= LEAST_FRESH:
+        return fresh
+    if not redraws or n < LEAST_REDRAWN_CLASS:
+        return 0
+    return math.floor(n * min(create.confirm_share, MOST_REDRAWN_SHARE) + 1e-9)
 
 
 def _by_class(sources: Sequence[Source]) -> dict[str, list[Source]]:
@@ -73,12 +109,11 @@ def _by_class(sources: Sequence[Source]) -> dict[str, list[Source]]:
     return classes
 
 
-def _drawn(create: StressTestCreate, sources: Sequence[Source]) -> list[Source]:
+def _drawn(create: StressTestCreate, sources: Sequence[Source], *, redraws: bool) -> list[Source]:
     kept: list[Source] = []
     for found in _by_class(sources).values():
-        number = _n_kept(create, len(found))
-        if number >= LEAST_FRESH:
-            kept += in_drawn_order(found, create.seed)[:number]
+        number = _n_kept(create, len(found), redraws=redraws)
+        kept += in_drawn_order(found, create.seed)[:number]
     return kept
 
 

@@ -14,6 +14,10 @@ from faultline_core.types import EditType, ItemKind, ItemState
 _NO_PREDICTIONS: Mapping[str, PredictionPair] = {}
 
 
+Place = tuple[str, int | None]
+"""A source and the number of a draw, or None where its images are made once, by the run's preset."""
+
+
 @dataclass(frozen=True)
 class Observation:
     """An item with its words and predictions; the predictions are empty where nothing was kept.
@@ -42,6 +46,11 @@ class Observation:
     def done(self) -> bool:
         """Whether the item was kept."""
         return self.state == "done"
+
+    @property
+    def place(self) -> Place:
+        """What pairs an edit of a confirmation with its placebo."""
+        return self.source, None if self.instruction is None else self.instruction.draw
 
 
 def observe(items: Iterable[Item]) -> list[Observation]:

@@ -72,10 +72,9 @@ async def plan_stress_test(
     if not chosen:
         but = f" except the {len(excluded)} excluded" if excluded else ""
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image{but}")
-    division = divide(create, chosen)
-    config = resolve(create, dataset=dataset, suite=suite).model_copy(
-        update={"excluded": excluded, "confirmation": division.plan}
-    )
+    config = resolve(create, dataset=dataset, suite=suite)
+    division = divide(create, chosen, redraws=config.redraw is not None)
+    config = config.model_copy(update={"excluded": excluded, "confirmation": division.plan})
     await check_classifiers(create.classifiers, dataset.classes, chosen[0].image, services)
     items = plan_items(config, division.screened)
     return config, [*items, *plan_captions(config, division.fresh, first=len(items))]

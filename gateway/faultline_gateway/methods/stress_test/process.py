@@ -8,13 +8,14 @@ from faultline_core.contract.runs import ItemResult
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_gateway.methods.stress_test.attempt import Attempt
 from faultline_gateway.methods.stress_test.counterfactuals import make_counterfactuals
+from faultline_gateway.methods.stress_test.draws import by_noise
 from faultline_gateway.methods.stress_test.edits import Draft, reconstruct
 from faultline_gateway.methods.stress_test.features import record_features
 from faultline_gateway.methods.stress_test.interventions import apply_instructions, apply_interventions
 from faultline_gateway.methods.stress_test.lance_r import replace_random_words
 from faultline_gateway.methods.stress_test.proposals import draw_proposals, write_caption
 from faultline_gateway.methods.stress_test.text_filters import keep_edits
-from faultline_gateway.runs.attempt import finish_group
+from faultline_gateway.runs.attempt import finish_group, together
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem, Recorder
 from faultline_gateway.runs.objectionable import drop_objectionable
 from faultline_gateway.runs.predictions import classify_images, prediction_pairs
@@ -25,14 +26,20 @@ from faultline_gateway.services.ports import Services
 async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: Store) -> None:
     """Process the leased items of one source and record each exactly once.
 
-    A bad item does not affect the others; a call that fails as a whole fails the items that needed it.
+    Items that are drawn again have an attempt for each noise. A bad item does not affect the others; a call
+    that fails as a whole fails the items that needed it.
 
     Raises:
         LeaseLost: another worker owns the items now.
     """
-    config = StressTestConfig.model_validate(group.config)
-    attempt = Attempt(group, config, record, store)
-    await finish_group(attempt, group, _work_through(attempt, group.items[0], services))
+    attempts = [
+        (Attempt(part, config, record, store), part)
+        for part, config in by_noise(group, StressTestConfig.model_validate(group.config))
+    ]
+    await together(
+        finish_group(attempt, part, _work_through(attempt, part.items[0], services))
+        for attempt, part in attempts
+    )
 
 
 async def _work_through(attempt: Attempt, source: LeasedItem, services: Services) -> None:

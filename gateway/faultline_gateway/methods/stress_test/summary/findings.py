@@ -19,6 +19,7 @@ from faultline_core.stress_test.confirmation import (
     ConfirmationTest,
     confirm,
     is_futile,
+    mean_loss,
 )
 from faultline_core.stress_test.insights import LEAST_SOURCES
 from faultline_core.stress_test.screening import LEAST_LOSS, LEVEL, rank_candidates
@@ -103,21 +104,23 @@ def _tested(
     placebos = fresh_placebos(seen)
     all_placebos = [each for each in seen if each.kind == "placebo" and each.stage > 1]
     pairs = [each.pairs(classifier, placebos) for (classifier, _), each in hypotheses]
+    columns = [each.columns(classifier, placebos) for (classifier, _), each in hypotheses]
     stopped = [
-        is_futile([pair.loss for pair in each.of_stage(LOOK_STAGE).pairs(classifier, placebos)])
+        is_futile(each.of_stage(LOOK_STAGE).columns(classifier, placebos))
         for (classifier, _), each in hypotheses
     ]
     figures = [_figure(suspicion) for suspicion, _ in hypotheses]
-    tests = confirm(
-        [[pair.loss for pair in found] for found in pairs],
-        stopped,
-        [estimator.generator(f"{figure}/p") for figure in figures],
-    )
+    tests = confirm(columns, stopped, [estimator.generator(f"{figure}/p") for figure in figures])
+    losses = [
+        mean_loss(each, estimator.generator(figure)) for each, figure in zip(columns, figures, strict=True)
+    ]
     drafts: list[Draft] = []
-    for (suspicion, each), found, test, figure in zip(hypotheses, pairs, tests, figures, strict=True):
-        loss = estimator.mean(figure, ((pair.edit.source, pair.loss) for pair in found))
+    for (suspicion, each), found, test, loss in zip(hypotheses, pairs, tests, losses, strict=True):
         group = groups.get(suspicion)
         confirmed = Confirmed(
+            scope=each.scope,
+            n_sources=len({pair.edit.source for pair in found}),
+            n_pairs=test.n,
             loss=loss,
             planned=len(each.edits),
             dropped=each.dropped(all_placebos),
