@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +14,7 @@ from evaluation.validity.changes import Change
 from evaluation.validity.detection import Chance
 from evaluation.validity.judging import Seen, verdict
 from faultline_core.contract.runs import Item
-from faultline_core.stress_test.screening import least_pairs
+from faultline_core.stress_test.screening import LEVEL
 from faultline_miniature.world.grammar import parse
 from faultline_miniature.world.scene import Scene
 
@@ -79,13 +81,19 @@ class Story:
         mine = [claim for claim in tested if claim.names(chance) or claim.shows(chance)]
         if not mine:
             return "not-chosen"
-        enough = least_pairs(len(tested))
-        return "not-shown" if any(claim.pairs >= enough for claim in mine) else "too-few-pairs"
+        bar = LEVEL / len(tested)
+        return "not-shown" if any(least_p(claim) <= bar for claim in mine) else "too-few-pairs"
 
     def _could_be_shown(self, chance: Chance) -> bool:
         insights = self.replayed.summary.insights
         said = [each for each in insights if Claim(each, "", each.delta_p, [], 0).names(chance)]
         return any(each.status != "insufficient" for each in said)
+
+
+def least_p(claim: Claim) -> float:
+    """The least p that the pairs of a test can give: one of all exchanges of placebos and edits."""
+    pairs = Counter(edit.source for edit in claim.edits)
+    return 1.0 / math.prod(math.comb(2 * n, n) for n in pairs.values())
 
 
 def _says(caption: str, chance: Chance) -> bool:

@@ -21,7 +21,7 @@ from faultline_gateway.settings import GatewaySettings
 
 from .bank import Outcome, without_predictions
 
-AT_ONCE = 4
+AT_ONCE = 8
 """Groups that are made at once: the services of one machine batch about as many."""
 ATTEMPTS = 3
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
-from evaluation.tests.fakes.validity import BOAT_BY_ITS_WATER, insight, item, scene
+from evaluation.tests.fakes.validity import BOAT_BY_ITS_WATER, change, insight, item, scene
 from evaluation.two_stages.claims import Claim
 from evaluation.two_stages.fates import Story
 from evaluation.two_stages.replay import Replayed
@@ -37,8 +37,9 @@ def story(items: Sequence[Item], *claims: Claim, confirm: bool = True, shown: Sc
     )
 
 
-def claim(state: str = "cannot-tell", pairs: int = 8, removed: str = "on the water", **known: Any) -> Claim:
-    return Claim(insight(removed), state, LOSS, known.pop("edits", []), pairs, is_tested=True, **known)
+def claim(state: str = "cannot-tell", *sources: int, removed: str = "on the water") -> Claim:
+    edits = [change(source) for source in sources]
+    return Claim(insight(removed), state, LOSS, edits, len(edits), is_tested=True)
 
 
 KEPT = item(WATER, ON_SAND, name="edit")
@@ -56,8 +57,9 @@ UNSAID = item(GRASS, GRASS.changed("background", "sand"), name="edit")
         (story([DROPPED]), "gate"),
         (story([KEPT], shown=WATER), "wrong-edit"),
         (story([KEPT]), "not-chosen"),
-        (story([KEPT], claim(pairs=3)), "too-few-pairs"),
-        (story([KEPT], claim(pairs=8)), "not-shown"),
+        (story([KEPT], claim("cannot-tell", 0, 1, 2)), "too-few-pairs"),
+        (story([KEPT], claim("cannot-tell", 0, 1, 2, 3, 4)), "not-shown"),
+        (story([KEPT], claim("cannot-tell", 0, 0, 0, 1)), "not-shown"),
         (story([KEPT], confirm=False), "not-chosen"),
     ],
 )
@@ -66,10 +68,7 @@ def test_a_bug_has_one_fate(told: Story, fate: Fate) -> None:
 
 
 def test_a_finding_under_other_words_is_told_apart() -> None:
-    edit = change_of(KEPT, 0)
-    assert edit is not None
-    unsaid = claim("breaks", removed="", edits=[edit])
-    assert story([KEPT], unsaid).fate(CHANCE) == "other-words"
+    assert story([KEPT], claim("breaks", 0, 1, removed="")).fate(CHANCE) == "other-words"
 
 
 def test_a_finding_of_another_classifier_finds_nothing() -> None:
