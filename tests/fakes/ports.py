@@ -130,7 +130,9 @@ class FakeEditor:
         self.calls["reconstruct"] += 1
         cost = _cost(request.preset.steps, request.preset.steps)
         made = [
-            editor.Reconstruction(image=self._draw(item.image, item.caption, None), psnr_db=30.0, cost=cost)
+            editor.Reconstruction(
+                image=self._draw(item.image, item.caption, None, request.preset), psnr_db=30.0, cost=cost
+            )
             for item in request.items
         ]
         outcomes = [_good(value) for value in made]
@@ -143,7 +145,10 @@ class FakeEditor:
         cost = _cost(steps, steps)
         outcomes = []
         for item in request.items:
-            drawn = [(value, self._draw(item.image, item.edited_caption, value)) for value in request.values]
+            drawn = [
+                (value, self._draw(item.image, item.edited_caption, value, request.preset))
+                for value in request.values
+            ]
             variants = [editor.EditVariant(self_replace=value, image=ref) for value, ref in drawn]
             outcomes.append(_good(editor.EditedImage(variants=variants, cost=cost)))
         total = _cost(steps, steps * len(request.items) + request.preset.steps)
@@ -184,9 +189,12 @@ class FakeEditor:
         pairs = zip((*others, last), (*names, bundle), strict=True)
         return [tokens.TokenOffer(interpolation_weight=weight, bundle=name) for weight, name in pairs]
 
-    def _draw(self, source: str, caption: str, self_replace: float | None) -> str:
+    def _draw(
+        self, source: str, caption: str, self_replace: float | None, preset: editor.EditorPreset
+    ) -> str:
         label = self.world.shown[source].label
-        return self.world.add(Shown(label, caption, self_replace), source)
+        noise = (preset.seed,) if preset.inversion == "virtual" else ()
+        return self.world.add(Shown(label, caption, self_replace), source, *noise)
 
 
 class FakeScorer:

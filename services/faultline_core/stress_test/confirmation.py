@@ -46,8 +46,8 @@ LEAST_SOURCE_LOSS = 0.10
 MOST_DRAWS = 6
 """Pairs of one source image."""
 
-MOST_REDRAWN_PAIRS = 12
-"""Pairs of one change where source images give several: with two images, 924 labellings each."""
+MOST_REDRAWN_PAIRS = 20
+"""Pairs of one change where source images give several."""
 
 _LABELS_OF_A_PAIR = 2
 _PSEUDO_PAIRS, _PRIOR_MEAN, _PRIOR_VARIANCE = 2, 0.25, 0.10

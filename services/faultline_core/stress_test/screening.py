@@ -33,6 +33,10 @@ _LEAST_SERVED = 0.7
 """The share of the pairs it needs that a change must be expected to get. By simulation 1.0 finds fewer bugs:
 changes that bring words in apply to every image and take the places of stronger ones."""
 
+_PLENTY = 2.0
+"""Times the least pairs. In simulated folders of 8 classes of 50 images, of which half have a given word,
+runs that drew images again below 1.0, 1.5 and 2.0 times the least found 0.64, 0.76 and 0.82 of the bugs."""
+
 _ITEMS_EACH = 18
 """Items a hypothesis should be able to spend: nine pairs of an edit and a placebo."""
 
@@ -171,6 +175,11 @@ def choose_hypotheses(ranked: Sequence[Candidate], most: int) -> list[Candidate]
 def is_served(candidate: Candidate, hypotheses: int) -> bool:
     """Return whether a candidate can expect most of the pairs that it needs among ``hypotheses``."""
     return candidate.pairs >= _LEAST_SERVED * least_pairs(hypotheses)
+
+
+def has_plenty(candidate: Candidate, hypotheses: int) -> bool:
+    """Return whether a candidate can expect so many pairs that drawing images again would prove no more."""
+    return candidate.pairs >= _PLENTY * least_pairs(hypotheses)
 
 
 def with_pairs(candidate: Candidate, applicable: int, share_kept: float) -> Candidate:

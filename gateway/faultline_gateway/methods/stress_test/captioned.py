@@ -13,7 +13,7 @@ from faultline_gateway.methods.stress_test.interventions import reworded
 from faultline_gateway.methods.stress_test.observations import Observation, Place
 from faultline_gateway.runs.seeds import derive_seed
 
-MOST_REDRAWN = 6
+MOST_REDRAWN = 5
 """Sources of one change that are drawn again: more of them would have fewer draws each."""
 
 

@@ -17,9 +17,13 @@ LEAST_FRESH = 2 * least_pairs(1)
 """Sources kept for a class that can give enough fresh pairs: five pairs are the least that can prove
 anything, and gates and captions leave about half of the images for a change."""
 
+PLENTY = 30
+"""Sources kept for a class from which on images are not drawn again as a rule: twice the pairs that a change
+needs, of one that half of the images can show."""
+
 LEAST_REDRAWN_CLASS = 4
-"""Images of a class that is divided because images can be drawn again: a finding takes several images to
-which the change applies. A smaller class is screened whole."""
+"""Images of a class that is divided if images can be drawn again: a finding takes several images to which
+the change applies. A smaller class is screened whole."""
 
 MOST_REDRAWN_SHARE = 0.5
 """Share of such a class that is kept at most: the screened images can be drawn again too, so that it is
@@ -44,8 +48,9 @@ class Division:
 def divide(create: StressTestCreate, sources: Sequence[Source], *, redraws: bool = False) -> Division:
     """Keep ``confirm_share`` of each class's sources, drawn by the seed; the screen gets the rest.
 
-    A class that would keep fewer than ``LEAST_FRESH`` is screened whole, or, if the run ``redraws``, keeps at
-    most half. Fresh sources beyond ``MOST_FRESH`` of a class have no items.
+    A class that would keep fewer than ``LEAST_FRESH`` is screened whole. If the run ``redraws``, a class that
+    would keep fewer than ``PLENTY`` keeps half at most. Fresh sources beyond ``MOST_FRESH`` of a class have
+    no items.
     """
     if not create.confirm:
         return Division(sources, (), None)
@@ -95,7 +100,7 @@ def _too_small(create: StressTestCreate, largest: int, *, redraws: bool) -> str:
 def _n_kept(create: StressTestCreate, n: int, *, redraws: bool) -> int:
     """The number of sources that a class of ``n`` keeps."""
     fresh = math.floor(n * create.confirm_share + 1e-9)
-    if fresh >= LEAST_FRESH:
+    if fresh >= (PLENTY if redraws else LEAST_FRESH):
         return fresh
     if not redraws or n < LEAST_REDRAWN_CLASS:
         return 0

@@ -19,7 +19,7 @@ from faultline_core.stress_test.screening import (
     Candidate,
     Change,
     choose_hypotheses,
-    is_served,
+    has_plenty,
     most_hypotheses,
     rank_candidates,
     with_pairs,
@@ -93,12 +93,12 @@ def _choose(
         expected.append(with_pairs(candidate, max(len(fresh), len(redrawn)), share))
     chosen = choose_hypotheses(expected, most_hypotheses(budget, redraws=config.redraw is not None))
     return [
-        Chosen(each, _fresh_if_enough(*known[each.classifier, each.change], shares, each, len(chosen)))
+        Chosen(each, _fresh_if_plenty(*known[each.classifier, each.change], shares, each, len(chosen)))
         for each in chosen
     ]
 
 
-def _fresh_if_enough(
+def _fresh_if_plenty(
     fresh: list[Showing],
     redrawn: list[Showing],
     shares: Mapping[EditType, float],
@@ -106,8 +106,8 @@ def _fresh_if_enough(
     hypotheses: int,
 ) -> list[Showing]:
     share = shares[candidate.change.edit_type]
-    enough = is_served(with_pairs(candidate, len(fresh), share), hypotheses)
-    return fresh if enough or not redrawn else redrawn
+    plenty = has_plenty(with_pairs(candidate, len(fresh), share), hypotheses)
+    return fresh if plenty or not redrawn else redrawn
 
 
 def _shares(seen: Sequence[Observation]) -> dict[EditType, float]:
