@@ -8,7 +8,7 @@ from pathlib import Path
 from evaluation.evidence.markdown import NONE, cells, figure, page, size, table
 from evaluation.paths import RESULTS
 from evaluation.two_stages.figures import ALL
-from evaluation.two_stages.report import FindingsValidity, StageFigures, Stages
+from evaluation.two_stages.report import FindingsValidity, RunReport, StageFigures, Stages
 from faultline_core.types import Estimate
 
 FINDINGS = RESULTS / "findings-validity.json"
@@ -25,7 +25,7 @@ FATES = {
     "not-shown": "not shown by the test",
 }
 SCOPE_COLUMNS = ("pairs", "findings that are true", "n", "bias on its images", "bias on its class")
-RUN_COLUMNS = ("images", "stages", "runs", "items", "images made", "hypotheses", "confirmed")
+RUN_COLUMNS = ("images", "stages", "runs", "items", "images made", "evaluations", "hypotheses", "confirmed")
 Get = Callable[[StageFigures], Estimate]
 FIGURES: tuple[tuple[str, str, Get], ...] = (
     ("planted bugs found", "≥ 0.4, 0.6, 0.65, 0.9", lambda one: one.recall),
@@ -104,13 +104,12 @@ def _runs(made: FindingsValidity, sizes: list[str]) -> Iterator[list[str]]:
         for stages, title in STAGES.items():
             runs = [run for run in made.runs if (run.stages, str(run.size)) == (stages, name)]
             if runs:
-                means = (
-                    sum(each) / len(runs)
-                    for each in zip(
-                        *((run.items, run.made, run.hypotheses, run.confirmed) for run in runs), strict=True
-                    )
-                )
-                yield [name, title, str(len(runs)), *(f"{mean:.1f}" for mean in means)]
+                means = [sum(each) / len(runs) for each in zip(*map(_costs, runs), strict=True)]
+                yield [name, title, str(len(runs)), *(f"{mean:,.1f}" for mean in means)]
+
+
+def _costs(run: RunReport) -> tuple[int, ...]:
+    return run.items, run.made, run.evaluations, run.hypotheses, run.confirmed
 
 
 def _aims(made: FindingsValidity) -> Iterator[list[str]]:

@@ -29,8 +29,8 @@ no group of it could be tested); fewer pairs were kept than any proof takes; the
 class RunReport(Part):
     """One replayed run and its cost.
 
-    ``images``: source images. ``made``: images that were generated and judged. ``service_seconds``: as the
-    services booked them on a machine that did other work beside it.
+    ``made``: images that were generated and judged. ``evaluations``: of the editor's network.
+    ``service_seconds``: as booked, waits included, on a machine that did other work beside it.
     """
 
     roster: str
@@ -40,6 +40,7 @@ class RunReport(Part):
     reason: str | None
     items: int
     made: int
+    evaluations: int
     service_seconds: float
     hypotheses: int
     confirmed: int

@@ -172,6 +172,7 @@ def _run_report(replayed: Replayed, claims: Sequence[ClaimReport], where: Mappin
             "reason": None if confirmation is None else confirmation.reason,
             "items": len(replayed.items),
             "made": replayed.images,
+            "evaluations": replayed.summary.cost.unet_evaluations,
             "service_seconds": round(replayed.service_seconds, 1),
             "hypotheses": 0 if confirmation is None else confirmation.hypotheses,
             "confirmed": states.count("breaks"),
