@@ -13,7 +13,7 @@ from faultline_core.types import Estimate
 RESULT = ROOT / "evaluation/results/findings-validity.json"
 MODULE = ROOT / "gateway/faultline_gateway/methods/stress_test/summary/measured.py"
 DIGITS = 3
-_HEAD, _TAIL = "SUSPECTED_PRECISION: Estimate | None = ", "\n"
+_HEAD, _TAIL = "SUSPECTED: Estimate | None = ", "\n"
 
 
 def suspected_precision(made: FindingsValidity) -> Estimate | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from evaluation.validity import roster
 from evaluation.validity.contestants import BUG_FILES, Contestant
+from evaluation.validity.roster import Training
+from faultline_miniature.training.bugs import read_bugs
 
-_SPREAD = ("spread-a", "spread-b", "spread-c")
+SIZE = 4
+"""Classifiers of a run."""
 
 
 @dataclass(frozen=True)
@@ -26,32 +29,31 @@ class Roster:
 
 
 def rosters(models: Path) -> tuple[list[Roster], list[str]]:
-    """The suite's four; a control beside three with bugs, three times; controls alone.
+    """The suite's four; a control beside one classifier of each bug file, three times; controls alone.
 
     Returns:
-        The rosters whose classifiers are all trained, and the names of the others.
+        The rosters whose classifiers are trained, and the names of the others. Of the controls, those that
+        are trained.
     """
-    files = sorted(BUG_FILES.glob("*.json"))
-    trained = {
-        one.spec.removeprefix("local:"): one
-        for one in roster.trained(each for each in roster.trainings(files, models) if each.is_done)
-    }
-    wanted = {each.folder.name for each in roster.trainings(files, models)}
-    found = [Roster("suite", roster.suite_classifiers())]
-    missing: list[str] = []
-    for name, members in _wanted(sorted(wanted)).items():
-        if all(member in trained for member in members):
-            found.append(Roster(name, [trained[member] for member in members]))
+    suite = roster.suite_classifiers()
+    wanted = roster.trainings(sorted(BUG_FILES.glob("*.json")), models)
+    trained = {one.spec: one for one in roster.trained(each for each in wanted if each.is_done)}
+    found, missing = [Roster("suite", suite)], list[str]()
+    for name, specs in rounds(wanted).items():
+        if all(spec in trained for spec in specs):
+            found.append(Roster(name, [trained[spec] for spec in specs]))
         else:
             missing.append(name)
-    return found, missing
+    controls = [one for one in [*suite, *trained.values()] if not one.bugs]
+    return [*found, Roster("controls", controls[-SIZE:])], missing
 
 
-def _wanted(names: Sequence[str]) -> dict[str, list[str]]:
-    controls = [name for name in names if name.startswith("control")]
-    mixed = {
-        kind: [controls[number], *(name for name in names if name.startswith(kind))]
-        for number, kind in enumerate(_SPREAD)
-    }
-    # The last four: two of them are in no other run.
-    return mixed | {"controls": controls[-4:]}
+def rounds(wanted: Sequence[Training]) -> Mapping[str, list[str]]:
+    """Name the classifiers of each round: a control, and the same training of each bug file."""
+    by_file: dict[Path, list[str]] = {}
+    for each in wanted:
+        by_file.setdefault(each.bugs, []).append(f"local:{each.folder.name}")
+    # The control first: its file has no bugs.
+    files = sorted(by_file, key=lambda file: (bool(read_bugs(file)), file.name))
+    fewest = min(map(len, by_file.values()))
+    return {f"spread-{number + 1}": [by_file[file][number] for file in files] for number in range(fewest)}

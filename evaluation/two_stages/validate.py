@@ -134,8 +134,8 @@ def told(run: RunReport) -> str:
     """A run in one line."""
     return (
         f"{run.roster} {run.size}/{run.part} {run.stages}: {run.made} images, {run.items} items,"
-        f" {run.evaluations} network evaluations, {run.service_seconds:.0f} s of services, {run.hypotheses} hypotheses, {run.confirmed} confirmed,"
-        f" {run.suspected} suspected"
+        f" {run.evaluations} network evaluations, {run.service_seconds:.0f} s of services,"
+        f" {run.hypotheses} hypotheses, {run.confirmed} confirmed, {run.suspected} suspected"
     )
 
 

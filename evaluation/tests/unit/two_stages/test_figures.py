@@ -34,7 +34,8 @@ def a_run(size: int = 48, stages: str = "two") -> RunReport:
     return RunReport.model_validate(
         {
             "roster": "suite", "size": size, "part": 0, "stages": stages, "reason": None, "items": 336,
-            "made": 300, "evaluations": 9000, "service_seconds": 60.0, "hypotheses": 4, "confirmed": 1, "suspected": 0,
+            "made": 300, "evaluations": 9000, "service_seconds": 60.0, "hypotheses": 4, "confirmed": 1,
+            "suspected": 0,
         }
     )  # fmt: skip
 

@@ -8,13 +8,13 @@ from evaluation.two_stages.measured import MODULE, RESULT, suspected_precision, 
 from evaluation.two_stages.report import FindingsValidity
 from faultline_core.types import Estimate
 
-TEXT = '"""Facts."""\n\nSUSPECTED_PRECISION: Estimate | None = None\n"""What it is."""\n'
+TEXT = '"""Facts."""\n\nSUSPECTED: Estimate | None = None\n"""What it is."""\n'
 FOUND = Estimate(estimate=0.81234, low=0.7, high=0.9, n=53)
 
 
 def test_the_figure_replaces_the_one_before() -> None:
     once = written(TEXT, FOUND)
-    line = "SUSPECTED_PRECISION: Estimate | None = Estimate(estimate=0.812, low=0.7, high=0.9, n=53)"
+    line = "SUSPECTED: Estimate | None = Estimate(estimate=0.812, low=0.7, high=0.9, n=53)"
     assert once.splitlines()[2] == line
     assert written(once, None) == TEXT
 
