@@ -15,6 +15,7 @@ from faultline_core.types import Estimate
 from .benchmarks import confounded, slope_rates
 from .intervals import beyond_placebo, mean_change, plain_share
 from .placebo_tests import any_lost_accuracy, changes_of_words, false_alarms, few_placebos, power
+from .two_stages import any_without_bugs, bugs_found
 from .world import Noise
 
 Draw = Callable[[int, Generator], Estimate | tuple[Estimate, float]]
@@ -147,6 +148,23 @@ def _benchmark_cells() -> dict[str, Cell]:
     return {**slopes, **flags}
 
 
+def _confirmation_cells() -> dict[str, Cell]:
+    aims = {48: (0.35, 12), 96: (0.60, 25), 160: (0.65, 40), 400: (0.90, 100)}
+    found = {
+        f"bugs confirmed of {images} images in 8 classes": Cell(
+            "6.6", partial(bugs_found, images), least, most=False, cost=cost
+        )
+        for images, (least, cost) in aims.items()
+    }
+    false = {
+        f"any change confirmed of {images} images without bugs": alarms(
+            "6.6", partial(any_without_bugs, images), cost=cost
+        )
+        for images, cost in ((48, 5), (160, 12))
+    }
+    return {**found, **false}
+
+
 CELLS: Mapping[str, Cell] = {
     "few placebos of the own class": alarms("D1", partial(few_placebos, 20)),
     **_placebo_cells("sym"),
@@ -167,4 +185,5 @@ CELLS: Mapping[str, Cell] = {
         for n in (8, 10, 20, 39, 40, 100)
     },
     **_benchmark_cells(),
+    **_confirmation_cells(),
 }

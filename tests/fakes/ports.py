@@ -124,15 +124,14 @@ class FakeEditor:
         self.world = world
         self.calls: Counter[str] = Counter()
         self.steps: dict[str, int] = {}
+        self.noise: tuple[int, ...] = ()
 
     async def reconstruct(self, request: editor.ReconstructRequest) -> editor.ReconstructResponse:
         """Make another image of the same truth."""
         self.calls["reconstruct"] += 1
         cost = _cost(request.preset.steps, request.preset.steps)
         made = [
-            editor.Reconstruction(
-                image=self._draw(item.image, item.caption, None, request.preset), psnr_db=30.0, cost=cost
-            )
+            editor.Reconstruction(image=self._draw(item.image, item.caption, None), psnr_db=30.0, cost=cost)
             for item in request.items
         ]
         outcomes = [_good(value) for value in made]
@@ -141,14 +140,13 @@ class FakeEditor:
     async def edit(self, request: editor.EditRequest) -> editor.EditResponse:
         """Make one image a value that is asked for."""
         self.calls["edit"] += 1
+        # Only this inversion draws; the images of the others depend on no seed.
+        self.noise = (request.preset.seed,) if request.preset.inversion == "virtual" else ()
         steps = request.preset.steps * len(request.values)
         cost = _cost(steps, steps)
         outcomes = []
         for item in request.items:
-            drawn = [
-                (value, self._draw(item.image, item.edited_caption, value, request.preset))
-                for value in request.values
-            ]
+            drawn = [(value, self._draw(item.image, item.edited_caption, value)) for value in request.values]
             variants = [editor.EditVariant(self_replace=value, image=ref) for value, ref in drawn]
             outcomes.append(_good(editor.EditedImage(variants=variants, cost=cost)))
         total = _cost(steps, steps * len(request.items) + request.preset.steps)
@@ -189,12 +187,9 @@ class FakeEditor:
         pairs = zip((*others, last), (*names, bundle), strict=True)
         return [tokens.TokenOffer(interpolation_weight=weight, bundle=name) for weight, name in pairs]
 
-    def _draw(
-        self, source: str, caption: str, self_replace: float | None, preset: editor.EditorPreset
-    ) -> str:
+    def _draw(self, source: str, caption: str, self_replace: float | None) -> str:
         label = self.world.shown[source].label
-        noise = (preset.seed,) if preset.inversion == "virtual" else ()
-        return self.world.add(Shown(label, caption, self_replace), source, *noise)
+        return self.world.add(Shown(label, caption, self_replace), source, *self.noise)
 
 
 class FakeScorer:

@@ -11,6 +11,7 @@ import pytest
 
 from evaluation.error_rates import __main__ as command
 from evaluation.error_rates.cells import CELLS, alarms
+from evaluation.error_rates.two_stages import confirmations
 from evaluation.error_rates.world import draw_sources
 from faultline_core.statistics.bootstrap import proportion
 
@@ -26,6 +27,16 @@ def test_a_rate_beyond_its_limit_is_noticed() -> None:
     cell = alarms("D2", lambda replicates, _: proportion(replicates // 3, replicates))
     assert not cell.holds(cell.simulate(60, np.random.default_rng(0))[0])
     assert cell.holds(proportion(3, 60))
+
+
+def test_small_folders_are_confirmed_by_draws_alone() -> None:
+    generators = np.random.default_rng(7), np.random.default_rng(7)
+    found = [
+        confirmations(48, 4, generator, draws=draws).recall.estimate
+        for generator, draws in zip(generators, (True, False), strict=True)
+    ]
+    assert (found[0] or 0.0) > 0.15
+    assert found[1] == 0.0
 
 
 def test_near_duplicates_are_alike_and_other_sources_are_not() -> None:

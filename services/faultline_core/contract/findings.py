@@ -11,9 +11,9 @@ from faultline_core.contract.confirmation import ConfirmationScope, Wording
 from faultline_core.types import Estimate
 
 FindingState = Literal["breaks", "suspected", "holds", "cannot-tell", "test-unfit"]
-"""``breaks``: shown on images that the screen did not use. ``suspected``: seen in the screen, not tested.
-``holds``: a loss above the margin is ruled out. ``cannot-tell``: neither. ``test-unfit``: the controls alone
-change so much that nothing can be said of the classifier."""
+"""``breaks``: shown on images, or draws of images, that the screen did not use. ``suspected``: seen in the
+screen, not tested. ``holds``: a loss above the margin is ruled out. ``cannot-tell``: neither. ``test-unfit``:
+the controls alone change so much that nothing can be said of the classifier."""
 
 
 class Screened(ResponseBody):
