@@ -92,15 +92,20 @@ async def _planned(
 def replay(
     create: StressTestCreate, folder: Folder, planned: Planned, bank: Bank, make: Make, answer: Answer
 ) -> Replayed:
-    """Run every stage; items that the bank lacks are made and kept."""
+    """Run every stage and sum up; items that the bank lacks are made and kept."""
+    run, items = work_off(planned, bank, make, answer)
+    return Replayed(create, folder, items, summarize(run, items))
+
+
+def work_off(planned: Planned, bank: Bank, make: Make, answer: Answer) -> tuple[Run, list[Item]]:
+    """Run every stage; return the run when it has ended, and its items."""
     items = _ended(planned.items, planned.config, bank, make, answer, stage=1, first=0)
     stage = 1
     while (more := next_stage(_run(planned.config, items, stage, "finalizing"), items)) is not None:
         stage += 1
         wanted = list(more.items)
         items += _ended(wanted, planned.config, bank, make, answer, stage=stage, first=len(items))
-    ended = _run(planned.config, items, stage, "completed")
-    return Replayed(create, folder, items, summarize(ended, items))
+    return _run(planned.config, items, stage, "completed"), items
 
 
 def _ended(
