@@ -15,6 +15,7 @@ from faultline_core.types import Estimate
 from .benchmarks import confounded, slope_rates
 from .intervals import beyond_placebo, mean_change, plain_share
 from .placebo_tests import any_lost_accuracy, changes_of_words, false_alarms, few_placebos, power
+from .proofs import ANSWERS, false_proofs, proofs_of_a_loss
 from .two_stages import any_without_bugs, bugs_found
 from .world import Noise
 
@@ -165,6 +166,18 @@ def _confirmation_cells() -> dict[str, Cell]:
     return {**found, **false}
 
 
+def _proof_cells() -> dict[str, Cell]:
+    """Users who go on until a finding is proven."""
+    false = {
+        f"any false proof of 24 findings, each asked for up to 5 times, {answers}": alarms(
+            "proofs", partial(false_proofs, answers)
+        )
+        for answers in ANSWERS
+    }
+    found = Cell("proofs", proofs_of_a_loss, 0.8, most=False)
+    return {**false, "proofs of a loss in 60 % of the images, by at most 5 child runs of 20 images": found}
+
+
 CELLS: Mapping[str, Cell] = {
     "few placebos of the own class": alarms("D1", partial(few_placebos, 20)),
     **_placebo_cells("sym"),
@@ -185,5 +198,6 @@ CELLS: Mapping[str, Cell] = {
         for n in (8, 10, 20, 39, 40, 100)
     },
     **_benchmark_cells(),
+    **_proof_cells(),
     **_confirmation_cells(),
 }

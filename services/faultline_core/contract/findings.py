@@ -51,6 +51,11 @@ class Confirmed(ResponseBody):
     stopped: bool = Field(
         description="Whether the test ended for futility after its first pairs; its p-value is then 1."
     )
+    e_value: float | None = Field(
+        default=None,
+        description="Evidence of all runs that prove the finding, valid whenever one stops; `p` is its "
+        "inverse. Null for the test of one run.",
+    )
     p: float = Field(description="One-sided p-value by sign flips over pairs; 1 where the test was stopped.")
     p_adjusted: float = Field(description="The p-value after Holm's correction over all tested changes.")
     family_size: int = Field(description="Number of changes that were chosen for confirmation.")

@@ -5,10 +5,12 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from faultline_core.contract.base import RequestBody, ResponseBody, require_distinct
+from faultline_core.contract.classifiers import ClassifiersUnderTest
 from faultline_core.contract.confirmation import ConfirmationPlan, ConfirmationSummary
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.findings import ClassifierVerdict, Finding
 from faultline_core.contract.interventions import Intervention
+from faultline_core.contract.proofs import Proof
 from faultline_core.contract.realism import PerplexitySummary, RealismSummary
 from faultline_core.contract.stress_test_figures import (
     AccuracyRow,
@@ -22,6 +24,7 @@ from faultline_core.contract.stress_test_figures import (
     ModelSummary,
     SweepSummary,
     Tested,
+    Unanswered,
 )
 from faultline_core.types import (
     EDIT_TYPES,
@@ -55,6 +58,7 @@ __all__ = [
     "SweepSummary",
     "Tested",
     "TextThresholds",
+    "Unanswered",
 ]
 
 SourceName = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -64,7 +68,7 @@ RefusedWord = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^\w+([
 """A single word: a phrase would never match a word of a caption."""
 
 
-class StressTestCreate(RequestBody):
+class StressTestCreate(ClassifiersUnderTest):
     """``POST /v1/stress-tests``: a dataset, the classifiers to test and the changes to make."""
 
     dataset: Name = Field(description="Name of the dataset.")
@@ -229,6 +233,10 @@ class StressTestConfig(ResponseBody):
         default=None,
         description="How the source images are divided, or null where the request does not confirm.",
     )
+    proof: Proof | None = Field(
+        default=None,
+        description="The finding of another run that this run is to prove, or null where it searches itself.",
+    )
 
 
 class StressTestSummary(ResponseBody):
@@ -304,10 +312,14 @@ class StressTestSummary(ResponseBody):
         default=None, description="How the self_replace sweep was chosen from, or null if there was no sweep."
     )
 
+    unanswered: list[Unanswered] = Field(
+        default=[], description="The classifiers that failed on images, the most often first."
+    )
+
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
         hints = (insight.sentence for insight in self.insights[:10])
-        paid = [f"items: {counts}", f"cost: {self.cost}"]
+        paid = [*map(str, self.unanswered), f"items: {counts}", f"cost: {self.cost}"]
         return "\n".join([self.verdict, "", *self._accuracy(), *paid, *hints])
 
     def _accuracy(self) -> list[str]:

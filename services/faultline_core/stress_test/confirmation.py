@@ -211,12 +211,13 @@ def e_value(losses: ArrayLike) -> float:
     """
     evidence, before = 1.0, list[float]()
     for loss in np.asarray(losses, dtype=np.float64):
-        evidence *= 1.0 + _bet(before) * float(loss)
+        evidence *= 1.0 + next_bet(before) * float(loss)
         before.append(float(loss))
     return evidence
 
 
-def _bet(before: Sequence[float]) -> float:
+def next_bet(before: Sequence[float]) -> float:
+    """Return the share of the evidence to bet on the next pair, from 0 to 0.9, given the losses before it."""
     n = len(before) + _PSEUDO_PAIRS
     mean = (sum(before) + _PSEUDO_PAIRS * _PRIOR_MEAN) / n
     spread = sum((loss - mean) ** 2 for loss in before)

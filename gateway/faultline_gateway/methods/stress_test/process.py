@@ -18,7 +18,7 @@ from faultline_gateway.methods.stress_test.text_filters import keep_edits
 from faultline_gateway.runs.attempt import finish_group, together
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem, Recorder
 from faultline_gateway.runs.objectionable import drop_objectionable
-from faultline_gateway.runs.predictions import classify_images, prediction_pairs
+from faultline_gateway.runs.predictions import answered_pairs, classify_images
 from faultline_gateway.runs.stores import Store
 from faultline_gateway.services.ports import Services
 
@@ -68,19 +68,29 @@ async def _record_caption(attempt: Attempt, caption: str) -> None:
 async def predict(attempt: Attempt, source: LeasedItem, drafts: Sequence[Draft], services: Services) -> None:
     """Predict the source and each draft with every classifier of the run, and record the drafts as done.
 
+    A classifier that fails on an image is left out there, as long as another one answers; one that is down
+    only at the last attempt.
+
     Raises:
-        BackendError: a classifier is down, or did not predict the source itself.
+        BackendError: a classifier is down, or none predicted the source itself.
     """
     if not drafts:
         return
     # Each call includes the source, so that both predictions of a pair use the same weights.
     images = list(dict.fromkeys([source.source_image, *(draft.result.image for draft in drafts)]))
     config = attempt.config
-    answers = await classify_images(attempt, config.request.classifiers, images, config.classes, services)
+    answers = await classify_images(
+        attempt, config.request.classifiers, images, config.classes, services, spare=attempt.is_last
+    )
     # Not attributed to a single draft: without the source, no draft can be compared.
-    original = prediction_pairs(answers, source.source_image, source.label, config.classes)
+    original, failed = answered_pairs(answers, source.source_image, source.label, config.classes)
     for draft in drafts:
         async with attempt.fail_items_on_error([draft.item]):
-            pairs = prediction_pairs(answers, draft.result.image, source.label, config.classes)
-            update = {"predictions": pairs, "original_predictions": original}
+            pairs, missing = answered_pairs(answers, draft.result.image, source.label, config.classes)
+            unanswered = missing | failed
+            update = {
+                "predictions": {spec: pair for spec, pair in pairs.items() if spec not in unanswered},
+                "original_predictions": {name: pair for name, pair in original.items() if name in pairs},
+                "unanswered": unanswered,
+            }
             await attempt.done(draft.item, draft.result.model_copy(update=update))

@@ -154,13 +154,15 @@ def _more(
         (sources.fresh, MOST_PAIRS) if each.scope == "class" else (sources.redrawn, MOST_REDRAWN_PAIRS)
     )
     left = [
-        showing for showing in find(each.change, _wordings(each, groups)) if showing.place not in used | spent
+        showing
+        for showing in find(each.change, wordings_of(each, groups))
+        if showing.place not in used | spent
     ]
     number = _showings_for(most - whole, share_of_pairs(seen, each.change.edit_type))
     return Wanted(each.slot, each.change, each.classifiers, left[:number])
 
 
-def _wordings(each: ChosenChange, groups: Groups) -> list[Wording]:
+def wordings_of(each: ChosenChange, groups: Groups) -> list[Wording]:
     """The wordings of the screen; those of the look where the screen's edits were tried again since."""
     known = groups.get((each.classifiers[0], each.change))
     if known is not None:

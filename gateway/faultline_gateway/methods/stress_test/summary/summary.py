@@ -26,9 +26,11 @@ from faultline_gateway.methods.stress_test.summary.image_quality import (
 )
 from faultline_gateway.methods.stress_test.summary.insights import find_insights
 from faultline_gateway.methods.stress_test.summary.interventions import summarize_interventions
+from faultline_gateway.methods.stress_test.summary.unanswered import count_unanswered
 from faultline_gateway.methods.stress_test.summary.verdict import classifier_verdicts
 from faultline_gateway.runs.accounting import count_ends, count_reasons, total_seconds, wall_seconds
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
+from faultline_gateway.runs.recorded import recorded_config
 
 
 def summarize(run: Run, items: Sequence[Item], groups: Mapping[str, str] | None = None) -> StressTestSummary:
@@ -37,7 +39,7 @@ def summarize(run: Run, items: Sequence[Item], groups: Mapping[str, str] | None 
     What follows the screen was chosen by its outcomes, so it enters the findings and the accounts alone.
     ``groups`` names the group of each source that is not independent of others, such as a frame of a video.
     """
-    config = StressTestConfig.model_validate(run.resolved_config)
+    config = recorded_config(StressTestConfig, run)
     estimator = LanceEstimator(config.request.seed)
     screened = [item for item in items if item.stage == 1]
     seen = [Evidence.of(screened, spec, groups) for spec in config.request.classifiers]
@@ -48,7 +50,7 @@ def summarize(run: Run, items: Sequence[Item], groups: Mapping[str, str] | None 
     findings, confirmation = find(run, items, config, estimator)
     # A run of one stage has insights, which its own test may show; its hints are not listed as findings.
     if confirmation is None or config.confirmation is None or config.confirmation.reason:
-        findings, judged = [], as_findings(insights, seen)
+        findings, judged = [], as_findings(insights, seen, estimator)
     else:
         judged = findings
     verdicts = classifier_verdicts(models, judged)
@@ -80,6 +82,7 @@ def summarize(run: Run, items: Sequence[Item], groups: Mapping[str, str] | None 
         realism=summarize_realism(screened, estimator),
         perplexity=summarize_perplexity(screened, estimator),
         sweep=_sweep(screened, config),
+        unanswered=count_unanswered(items),
     )
 
 
