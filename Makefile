@@ -14,7 +14,7 @@ KERNELS := floats-portable floats-avx2 floats-vectors floats-perturbed
 UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 
 .DEFAULT_GOAL := help
-.PHONY: help install system lock check format test unit unit-plain unit-tensors integration floats $(KERNELS) coverage demo demo-interface validate validate-interface bench evidence docs tutorials up down dist wheels-test miniature clean
+.PHONY: help install system lock check format test unit unit-plain unit-tensors integration floats $(KERNELS) coverage demo demo-interface validate validate-findings validate-interface bench evidence docs tutorials up down dist wheels-test miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -83,6 +83,9 @@ demo-interface: $(STAMP) ## learn a user's dataset and benchmark twelve classifi
 
 validate: $(STAMP) ## compare stress tests with rendered truth: evaluation/results/validity.json (SEEDS= SOURCES= PRESET= CLASSIFIERS=DIR BUGS=FILE AGAIN=1)
 	$(BIN)/python -m evaluation.validity $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SOURCES),--sources $(SOURCES)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLASSIFIERS),--classifiers $(CLASSIFIERS)) $(if $(BUGS),--bugs $(BUGS)) $(if $(AGAIN),--again)
+
+validate-findings: $(STAMP) ## compare runs of one and two stages with rendered truth: evaluation/results/findings-validity.json (SEED= SIZES=48,96 ROSTERS=suite)
+	$(BIN)/python -m evaluation.two_stages $(if $(SEED),--seed $(SEED)) $(if $(SIZES),--sizes $(SIZES)) $(if $(ROSTERS),--rosters $(ROSTERS))
 
 validate-interface: $(STAMP) ## compare dataset interfaces with rendered truth: evaluation/results/interface-validity.json (SEEDS= IMAGES=)
 	$(BIN)/python -m evaluation.interface_validity $(if $(SEEDS),--seeds $(SEEDS)) $(if $(IMAGES),--images $(IMAGES))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from evaluation.evidence import faults, papers
 from evaluation.evidence.dataset_interfaces import interfaces_page
+from evaluation.evidence.findings import findings_page
 from evaluation.evidence.markdown import GENERATED
 from evaluation.evidence.markers import markers
 from evaluation.evidence.quality import quality_page
@@ -23,6 +24,7 @@ def pages() -> Mapping[Path, str]:
     covered = markers()
     evidence = {
         EVIDENCE / "validity.md": validity_page(),
+        EVIDENCE / "findings.md": findings_page(),
         EVIDENCE / "dataset-interfaces.md": interfaces_page(),
         EVIDENCE / "quality.md": quality_page(),
         EVIDENCE / "statistics.md": statistics_page(),

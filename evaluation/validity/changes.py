@@ -97,7 +97,7 @@ def asked(caption: str, edited: str) -> dict[str, tuple[str, str]]:
 
 def change_of(item: Item, source: int) -> Change | None:
     """The one attribute of its type that an edit asked to change; None where it asked for anything else."""
-    if item.kind != "edit" or item.edit_type is None or item.result is None:
+    if item.kind not in ("edit", "confirmation") or item.edit_type is None or item.result is None:
         return None
     wanted = asked(item.result.caption, item.result.edited_caption or "")
     if len(wanted) != 1:

@@ -14,7 +14,7 @@ from faultline_miniature.world.scene import VALUES
 
 from .changes import Change, by_source
 from .contestants import Contestant
-from .matching import Meaning, meanings, members
+from .matching import Meaning, Told, meanings, members
 from .measures import clustered_share, share
 from .report import BugReport, Detection, Finding, Verdict
 from .truth import PLANTED_LOW, Truth, is_planted, true_drop
@@ -87,8 +87,8 @@ def _bug(report: BugReport) -> Bug:
     return Bug(target_class=target, **fields)
 
 
-def names(insight: Insight, chance: Chance) -> bool:
-    """Whether an insight is about this bug of this classifier."""
+def names(insight: Told, chance: Chance) -> bool:
+    """Whether an insight or a finding is about this bug of this classifier."""
     said = meanings(insight) if insight.classifier == chance.classifier else []
     return any(meaning.names(chance.bug) for meaning in said)
 
@@ -111,11 +111,12 @@ def finding(
         estimated_drop=_negated(insight.delta_p),
         true_drop=drop,
         bugs=bugs,
-        verdict=_verdict(drop, bugs),
+        verdict=verdict_of(drop, bugs),
     )
 
 
-def _verdict(drop: Estimate, bugs: Sequence[str]) -> Verdict:
+def verdict_of(drop: Estimate, bugs: Sequence[str]) -> Verdict:
+    """What a true drop, and the planted bugs that are named, make of an insight or a finding."""
     if drop.high is not None and drop.high < ALARM:
         return "false-alarm"
     return "true" if bugs or (drop.low is not None and drop.low > PLANTED_LOW) else "undecided"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Protocol
 
 from faultline_core.contract.stress_tests import Insight
 from faultline_miniature.training.bugs import Bug
@@ -15,6 +16,21 @@ from .changes import Change
 
 UNSPOKEN: Mapping[str, str] = MappingProxyType({"companion": "none", "weather": "clear", "kind": "plain"})
 """Values that captions do not mention: a caption silent about such an attribute means this value."""
+
+
+class Told(Protocol):
+    """What an insight or a finding says: a classifier, a class, a type of change and its words."""
+
+    @property
+    def classifier(self) -> str: ...
+    @property
+    def object_class(self) -> str: ...
+    @property
+    def edit_type(self) -> str: ...
+    @property
+    def removed(self) -> str: ...
+    @property
+    def added(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -55,8 +71,8 @@ def named_values(words: str, object_class: str) -> dict[str, str]:
     return found
 
 
-def meanings(insight: Insight) -> list[Meaning]:
-    """What an insight says, one meaning for each attribute of its type that its words name."""
+def meanings(insight: Told) -> list[Meaning]:
+    """What an insight or a finding says, one meaning for each attribute of its type that its words name."""
     removed, added = (named_values(words, insight.object_class) for words in (insight.removed, insight.added))
     named = [name for name in EDIT_TYPES.get(insight.edit_type, ()) if name in removed or name in added]
     return [

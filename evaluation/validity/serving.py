@@ -69,6 +69,11 @@ class Service:
         """Whether the validation started the stack: it cannot reach the editor behind another gateway."""
         return self._url is None
 
+    @property
+    def settings(self) -> GatewaySettings:
+        """The settings of the gateway's processes, for calls to the services and the store behind it."""
+        return settings_from(self._stack.environment())
+
     def draw(self, request: GenerateRequest) -> Images:
         """Images of the editor's text-to-image, uint8 [N, H, W, 3], in the request's order.
 
@@ -76,15 +81,14 @@ class Service:
             FaultlineError: the editor refuses the request or one of its prompts.
         """
         self.client()
-        settings = settings_from(self._stack.environment())
-        store = BlobStore(settings.store_url)
-        answer = asyncio.run(_generated(settings, request))
+        store = BlobStore(self.settings.store_url)
+        answer = asyncio.run(_generated(self.settings, request))
         return np.stack([decode_image(store.get(one.unwrap().image)) for one in answer.outcomes])
 
     def features(self, images: Sequence[BlobRef]) -> NDArray[np.float64]:
         """CLIP features (n, d) of images that the stack has stored, from its scorer."""
         self.client()
-        return asyncio.run(_embedded(settings_from(self._stack.environment()), images))
+        return asyncio.run(_embedded(self.settings, images))
 
     def close(self) -> None:
         """Stop the stack, including processes left by a killed attempt of this validation."""

@@ -1,0 +1,137 @@
+"""The page about runs of one and of two stages compared with rendered truth, by number of images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from evaluation.evidence.markdown import NONE, cells, figure, page, size, table
+from evaluation.paths import RESULTS
+from evaluation.two_stages.figures import ALL
+from evaluation.two_stages.report import FindingsValidity, RunReport, StageFigures, Stages
+from faultline_core.types import Estimate
+
+FINDINGS = RESULTS / "findings-validity.json"
+STAGES: dict[Stages, str] = {"two": "two stages", "one": "one stage"}
+FATES = {
+    "found": "found",
+    "other-words": "shown under other words",
+    "no-caption": "no caption says it",
+    "no-edit": "no edit asks for it",
+    "gate": "no edit passes the gate",
+    "wrong-edit": "no edit shows it, by the oracle",
+    "not-chosen": "not chosen for a test",
+    "too-few-pairs": "too few pairs",
+    "not-shown": "not shown by the test",
+}
+SCOPE_COLUMNS = ("pairs", "findings that are true", "n", "bias on its images", "bias on its class")
+RUN_COLUMNS = ("images", "stages", "runs", "items", "images made", "evaluations", "hypotheses", "confirmed")
+Get = Callable[[StageFigures], Estimate]
+FIGURES: tuple[tuple[str, str, Get], ...] = (
+    ("planted bugs found", "≥ 0.4, 0.6, 0.65, 0.9", lambda one: one.recall),
+    ("findings that break and are true", "≥ 0.95", lambda one: one.precision),
+    ("findings that break and are false alarms", NONE, lambda one: one.false_alarms),
+    ("controls with a finding that breaks", "≤ 0.05", lambda one: one.controls_with_a_finding),
+    ("controls with a false alarm", NONE, lambda one: one.controls_with_a_false_alarm),
+    ("suspicions that are true", NONE, lambda one: one.suspected_true),
+    ("suspicions that are false alarms", NONE, lambda one: one.suspected_false),
+    ("estimated less true loss, on the finding's images", "0 ± 0.02", lambda one: one.bias),
+    ("estimated less true loss, on all of the class", NONE, lambda one: one.bias_on_class),
+)
+
+
+def findings_page(file: Path = FINDINGS) -> str:
+    """Write the page."""
+    made = FindingsValidity.model_validate_json(file.read_bytes())
+    sizes = [name for name in made.figures if name != ALL]
+    header = ("figure", "aim", *(cell for name in made.figures for cell in (_title(name), "n")))
+    body: list[str] = []
+    for stages, title in STAGES.items():
+        body += [f"## Runs of {title}", "", *table(header, _figures(made, stages)), ""]
+    body += [
+        "## Where bugs are lost", "",
+        *table(("images", "stages", *FATES.values()), _fates(made, sizes)), "",
+        "## What a confirmed finding speaks of", "",
+        *table(SCOPE_COLUMNS, _scopes(made)), "",
+        "## What the runs took", "",
+        *table(RUN_COLUMNS, _runs(made, sizes)),
+        "",
+        "## Aims", "",
+        *table(("aim", "target", "reached", "n", "met"), _aims(made)),
+    ]  # fmt: skip
+    return page("Findings compared with rendered truth", finding(made), body, _how(made))
+
+
+def finding(made: FindingsValidity) -> str:
+    """Say what two stages find at each number of images."""
+    recalls = "; ".join(
+        f"{figure(one['two'].recall, 2)} of {size(one['two'].recall)} with {name} images"
+        for name, one in made.figures.items()
+        if name != ALL
+    )
+    true = made.figures[ALL]["two"].precision
+    return (
+        f"Tests of two stages find this share of the planted bugs whose true drop is 0.3 or more: {recalls}."
+        f" Of the findings that break, {figure(true, 2)} are true (n = {size(true)})."
+    )
+
+
+def _title(name: str) -> str:
+    return "all sizes" if name == ALL else f"{name} images"
+
+
+def _figures(made: FindingsValidity, stages: Stages) -> Iterator[list[str]]:
+    for title, aim, get in FIGURES:
+        found = (cells(get(one[stages])) for one in made.figures.values())
+        yield [title, aim, *(cell for pair in found for cell in pair)]
+
+
+def _fates(made: FindingsValidity, sizes: list[str]) -> Iterator[list[str]]:
+    for name in sizes:
+        for stages, title in STAGES.items():
+            fates = made.figures[name][stages].fates
+            yield [name, title, *(str(fates.get(fate, 0)) for fate in FATES)]
+
+
+def _scopes(made: FindingsValidity) -> Iterator[list[str]]:
+    titles = {"class": "of fresh images, one each", "images": "several of each image, redrawn"}
+    for scope, one in made.by_scope.items():
+        yield [titles[scope], *cells(one.precision), figure(one.bias), figure(one.bias_on_class)]
+
+
+def _runs(made: FindingsValidity, sizes: list[str]) -> Iterator[list[str]]:
+    for name in sizes:
+        for stages, title in STAGES.items():
+            runs = [run for run in made.runs if (run.stages, str(run.size)) == (stages, name)]
+            if runs:
+                means = [sum(each) / len(runs) for each in zip(*map(_costs, runs), strict=True)]
+                yield [name, title, str(len(runs)), *(f"{mean:,.1f}" for mean in means)]
+
+
+def _costs(run: RunReport) -> tuple[int, ...]:
+    return run.items, run.made, run.evaluations, run.hypotheses, run.confirmed
+
+
+def _aims(made: FindingsValidity) -> Iterator[list[str]]:
+    for aim in made.aims:
+        met = {None: "unknown", True: "yes", False: "**no**"}[aim.met]
+        yield [aim.name, aim.aim, *cells(aim.reached), met]
+
+
+def _how(made: FindingsValidity) -> list[str]:
+    setting = made.setting
+    missing = f" Not run: {', '.join(setting.missing)}." if setting.missing else ""
+    return [
+        f"- `make validate-findings SEED={setting.seed}`: {setting.sources} validation images of seed"
+        f" {setting.seed}, {setting.edits_per_source} planned edits each under `{setting.preset}`, four"
+        f" classifiers a run ({', '.join(setting.rosters)}).{missing}",
+        "",
+        "The number of images counts all of a run, screened and kept; both kinds of run have the same budget",
+        "of items. Folders are nested: the images of the smaller are the first of the larger, and their",
+        "edits are made once. A finding is true if it names a planted bug, or if renderings of all images of",
+        "its class to which its changes apply show a drop with a lower bound above 0.05; it is a false alarm",
+        "if the upper bound is below 0.05. A control is a classifier that was taught no bug; each run of it",
+        "is one trial. Intervals of shares of bugs and findings resample classifiers. Nothing was chosen or",
+        "tuned on this seed. [How it works](../design/screen-and-confirm.md),",
+        "[how truth is made](../design/validity.md).",
+    ]

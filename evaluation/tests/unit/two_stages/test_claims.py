@@ -1,0 +1,68 @@
+"""Findings compared with rendered truth: on their own images, on their class, and by their words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from evaluation.tests.fakes.validity import BOAT_BY_ITS_WATER, change, insight, scene, truth
+from evaluation.two_stages.claims import Claim, true_on_class, true_on_images
+from evaluation.validity.changes import Change
+from evaluation.validity.detection import Chance, verdict_of
+from faultline_core.types import Estimate
+
+LOSS = Estimate(estimate=0.6, low=0.5, high=0.7, n=4)
+CHANCE = Chance(0, "model", BOAT_BY_ITS_WATER, 0.6)
+SCENES = [scene(nuisance=number) for number in range(4)] + [scene(nuisance=9, background="snow")]
+TRUTH = truth(SCENES, {("background", "sand"): 0.7, ("background", "snow"): 0.1})
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def claim(edits: Sequence[Change], removed: str = "on the water", added: str = "") -> Claim:
+    return Claim(insight(removed, added), "breaks", LOSS, edits, len(edits))
+
+
+def test_the_truth_of_its_images_weighs_each_source_once() -> None:
+    edits = [
+        change(0, added="sand"),
+        change(0, added="sand"),
+        change(0, added="sand"),
+        change(1, added="snow"),
+    ]
+    found = true_on_images(claim(edits), TRUTH, rng())
+    # 0.9 on the water, as everywhere but on sand and snow.
+    assert found.estimate == pytest.approx((0.2 + 0.8) / 2)
+    assert found.n == 2
+
+
+def test_the_truth_of_the_class_asks_all_images_that_the_change_applies_to() -> None:
+    found = true_on_class(claim([change(0, added="sand")]), TRUTH, rng())
+    assert found.estimate == pytest.approx(0.2)
+    # The boat in the snow is on no water to take away.
+    assert found.n == 4
+
+
+def test_a_finding_without_a_change_of_one_attribute_has_no_truth() -> None:
+    assert true_on_images(claim([]), TRUTH, rng()).n == 0
+    assert true_on_class(claim([]), TRUTH, rng()).estimate is None
+
+
+def test_a_bug_is_named_by_words_and_shown_by_images() -> None:
+    said = claim([change(0, added="sand")])
+    unsaid = claim([change(0, added="sand"), change(1, added="snow")], removed="", added="on the sand")
+    elsewhere = claim([change(0, removed="grass", added="sand")], removed="", added="on the sand")
+    assert (said.names(CHANCE), said.shows(CHANCE)) == (True, True)
+    assert (unsaid.names(CHANCE), unsaid.shows(CHANCE)) == (False, True)
+    assert (elsewhere.names(CHANCE), elsewhere.shows(CHANCE)) == (False, False)
+
+
+def test_a_harmless_change_is_a_false_alarm_unless_it_names_a_bug() -> None:
+    harmless = Estimate(estimate=0.0, low=-0.02, high=0.02, n=50)
+    assert verdict_of(harmless, []) == "false-alarm"
+    assert verdict_of(Estimate(estimate=0.2, low=0.1, high=0.3, n=50), []) == "true"
+    assert verdict_of(Estimate(estimate=0.06, low=0.0, high=0.1, n=50), []) == "undecided"

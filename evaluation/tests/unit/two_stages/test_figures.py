@@ -1,0 +1,123 @@
+"""The figures count runs of one size and kind, and say what falls short."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from evaluation.paths import RESULTS
+from evaluation.two_stages.figures import Counted, aims_of, figures_of
+from evaluation.two_stages.report import (
+    ChanceReport,
+    ClaimReport,
+    ControlReport,
+    Fate,
+    FindingsValidity,
+    RunReport,
+)
+from faultline_core.types import Estimate
+
+SCHEMA = RESULTS / "findings-validity.schema.json"
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def about(value: float, n: int = 8) -> Estimate:
+    return Estimate(estimate=value, low=value - 0.1, high=value + 0.1, n=n)
+
+
+def a_run(size: int = 48, stages: str = "two") -> RunReport:
+    return RunReport.model_validate(
+        {
+            "roster": "suite", "size": size, "part": 0, "stages": stages, "reason": None, "items": 336,
+            "made": 300, "evaluations": 9000, "service_seconds": 60.0, "hypotheses": 4, "confirmed": 1,
+            "suspected": 0,
+        }
+    )  # fmt: skip
+
+
+def a_claim(estimated: float = 0.6, true: float = 0.58, **changes: object) -> ClaimReport:
+    known: dict[str, object] = {
+        "roster": "suite", "size": 48, "part": 0, "stages": "two", "state": "breaks", "scope": "class",
+        "classifier": "model", "control": False, "object_class": "boat", "edit_type": "background",
+        "removed": "on the water", "added": "", "pairs": 8, "sources": 8, "estimate": about(estimated),
+        "stopped": False, "true_on_images": about(true), "true_on_class": about(true), "bugs": [],
+        "verdict": "true",
+    }  # fmt: skip
+    return ClaimReport.model_validate({**known, **changes})
+
+
+def a_chance(fate: Fate, size: int = 48) -> ChanceReport:
+    return ChanceReport(
+        roster="suite",
+        size=size,
+        part=0,
+        stages="two",
+        classifier="model",
+        bug="bug",
+        true_drop=0.6,
+        fate=fate,
+    )
+
+
+def a_control(breaks: int = 0, false: int = 0) -> ControlReport:
+    return ControlReport(
+        roster="suite", size=48, part=0, stages="two", classifier="control", breaks=breaks, false_alarms=false
+    )
+
+
+COUNTED = Counted(
+    [a_run(), a_run(96), a_run(stages="one")],
+    [a_claim(), a_claim(0.6, 0.5, verdict="false-alarm"), a_claim(state="suspected"), a_claim(size=96)],
+    [a_chance("found"), a_chance("no-caption"), a_chance("found", 96)],
+    [a_control(), a_control(2, 1)],
+)
+
+
+def test_recall_and_fates_are_of_one_size() -> None:
+    found = figures_of(COUNTED.of("two", 48), rng())
+    assert (found.runs, found.recall.estimate, found.recall.n) == (1, 0.5, 2)
+    assert found.fates == {"found": 1, "no-caption": 1}
+    assert figures_of(COUNTED.of("two", 96), rng()).recall.estimate == 1.0
+
+
+def test_only_findings_that_break_count_for_precision_and_bias() -> None:
+    found = figures_of(COUNTED.of("two", 48), rng())
+    assert (found.precision.estimate, found.precision.n) == (0.5, 2)
+    assert found.bias.estimate == pytest.approx((0.02 + 0.1) / 2)
+    assert (found.suspected_true.estimate, found.suspected_true.n) == (1.0, 1)
+
+
+def test_a_control_in_a_run_is_one_trial() -> None:
+    found = figures_of(COUNTED.of("two", 48), rng())
+    assert (found.controls_with_a_finding.estimate, found.controls_with_a_finding.n) == (0.5, 2)
+    assert found.controls_with_a_false_alarm.estimate == 0.5
+
+
+def test_an_aim_that_is_missed_says_so() -> None:
+    aims = {aim.name: aim.met for aim in aims_of(COUNTED, rng())}
+    assert aims["recall at 48 images"] is True
+    assert aims["precision of findings that break"] is False
+    assert aims["bias of confirmed losses on their images"] is False
+
+
+def test_figures_of_nothing_are_unknown() -> None:
+    found = figures_of(Counted([], [], [], []), rng())
+    assert (found.recall.estimate, found.precision.n, found.bias.n) == (None, 0, 0)
+
+
+def test_the_checked_in_schema_matches_the_report_model() -> None:
+    schema = FindingsValidity.model_json_schema(mode="serialization")
+    written = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    assert written == schema, f"write json.dumps(schema, indent=2) to {SCHEMA.name}"
+
+
+def test_the_checked_in_results_satisfy_the_report_model() -> None:
+    written = RESULTS / "findings-validity.json"
+    if not written.exists():
+        pytest.skip("no study was checked in yet")
+    FindingsValidity.model_validate_json(written.read_bytes())

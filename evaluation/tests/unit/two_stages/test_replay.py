@@ -1,0 +1,100 @@
+"""A replay over the bank says what the product's own stages say, and makes each item once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from evaluation.two_stages.bank import Bank, Outcome
+from evaluation.two_stages.making import made_by
+from evaluation.two_stages.replay import Planned, Replayed, replay
+from evaluation.two_stages.stretch import Folder
+from fakes.confirmed_runs import StagedRun, finished_run
+from faultline_core.contract.classifiers import ClassifyRequest
+from faultline_core.contract.runs import PredictionPair
+from faultline_core.contract.stress_tests import StressTestConfig
+from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.runs.predictions import prediction_pair
+
+
+class Workshop:
+    """Makes and classifies through the services of a finished run, and counts what it makes."""
+
+    def __init__(self, run: StagedRun) -> None:
+        self.run = run
+        self.made: list[PlannedItem] = []
+
+    def make(self, planned: Sequence[PlannedItem], config: StressTestConfig) -> Mapping[str, Outcome]:
+        """Make items, anew."""
+        self.made += planned
+        return asyncio.run(made_by(self.run.services, self.run.world.store, planned, config))
+
+    def answer(
+        self, images: Iterable[tuple[str, str]], specs: Sequence[str]
+    ) -> dict[str, dict[str, PredictionPair]]:
+        """Classify each image by each classifier."""
+        classes = self.run.config.classes
+        found: dict[str, dict[str, PredictionPair]] = {}
+        for image, label in images:
+            for spec in specs:
+                request = ClassifyRequest(classifier=spec, images=[image], classes=classes)
+                answered = asyncio.run(self.run.services.classifiers.classify(request))
+                pair = prediction_pair(answered.outcomes[0].unwrap(), label, classes)
+                found.setdefault(image, {})[spec] = pair
+        return found
+
+
+@pytest.fixture(scope="module")
+def finished() -> StagedRun:
+    return asyncio.run(finished_run())
+
+
+def replayed(workshop: Workshop, bank: Bank, *classifiers: str) -> Replayed:
+    """Replay the finished run, for some of its classifiers."""
+    config = workshop.run.config
+    request = config.request.model_copy(
+        update={"classifiers": list(classifiers) or config.request.classifiers}
+    )
+    planned = Planned(config.model_copy(update={"request": request}), workshop.run.stages[0])
+    return replay(request, Folder(40), planned, bank, workshop.make, workshop.answer)
+
+
+def test_a_replay_finds_what_the_run_found(finished: StagedRun, tmp_path: Path) -> None:
+    expected = finished.summary(state="completed").findings
+    found = replayed(Workshop(finished), Bank(tmp_path / "bank.jsonl")).summary.findings
+    assert [each.sentence for each in found] == [each.sentence for each in expected]
+    assert [each.confirmed for each in found] == [each.confirmed for each in expected]
+    assert any(each.state == "breaks" for each in found)
+
+
+def test_a_second_replay_makes_nothing(finished: StagedRun, tmp_path: Path) -> None:
+    workshop, path = Workshop(finished), tmp_path / "bank.jsonl"
+    first = replayed(workshop, Bank(path))
+    made = len(workshop.made)
+    assert made == len(first.items)
+    assert replayed(workshop, Bank(path)).summary == first.summary
+    assert len(workshop.made) == made
+
+
+def test_fewer_classifiers_see_the_same_images(finished: StagedRun, tmp_path: Path) -> None:
+    workshop, bank = Workshop(finished), Bank(tmp_path / "bank.jsonl")
+    both, alone = replayed(workshop, bank), replayed(workshop, bank, "steady")
+    assert not any(each.state == "breaks" for each in alone.summary.findings)
+    screened = [
+        [item.result for item in one.items if item.stage == 1 and item.result] for one in (both, alone)
+    ]
+    assert [one.image for one in screened[0]] == [one.image for one in screened[1]]
+    assert {name for one in screened[1] for name in one.predictions} == {"steady"}
+
+
+def test_a_cut_line_costs_one_outcome_and_no_more(tmp_path: Path) -> None:
+    path = tmp_path / "bank.jsonl"
+    Bank(path).add({"first": Outcome(state="filtered", reason="no-edit"), "second": Outcome(state="done")})
+    path.write_bytes(path.read_bytes()[:-5])
+    bank = Bank(path)
+    assert ("first" in bank, "second" in bank) == (True, False)
+    bank.add({"third": Outcome(state="done")})
+    assert len(Bank(path)) == 2

@@ -1,0 +1,5 @@
+"""Runs ``python -m evaluation.two_stages``."""
+
+from evaluation.two_stages.validate import main
+
+main()

@@ -1,0 +1,133 @@
+"""The figures of runs of one size, or of all, each with n and interval."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+
+from evaluation.validity.aims import at_least, at_most
+from evaluation.validity.measures import UNKNOWN, clustered_share, share
+from evaluation.validity.report import Aim
+from faultline_core.statistics.bootstrap import bootstrap_mean
+from faultline_core.types import Estimate
+
+from .report import (
+    ChanceReport,
+    ClaimReport,
+    ControlReport,
+    Fate,
+    RunReport,
+    StageFigures,
+    Stages,
+)
+from .stretch import SIZES
+
+RECALL = dict(zip(SIZES, (0.4, 0.6, 0.65, 0.9), strict=True))
+PRECISION, BIAS, LEVEL = 0.95, 0.02, 0.05
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Everything that figures count."""
+
+    runs: Sequence[RunReport]
+    claims: Sequence[ClaimReport]
+    chances: Sequence[ChanceReport]
+    controls: Sequence[ControlReport]
+
+    def __add__(self, more: Counted) -> Counted:
+        return Counted(
+            [*self.runs, *more.runs],
+            [*self.claims, *more.claims],
+            [*self.chances, *more.chances],
+            [*self.controls, *more.controls],
+        )
+
+    def of(self, stages: Stages, size: int | None = None) -> Counted:
+        """The part of some runs; no size is all of them."""
+
+        def held(one: RunReport | ClaimReport | ChanceReport | ControlReport) -> bool:
+            return one.stages == stages and size in (None, one.size)
+
+        return Counted(
+            [one for one in self.runs if held(one)],
+            [one for one in self.claims if held(one)],
+            [one for one in self.chances if held(one)],
+            [one for one in self.controls if held(one)],
+        )
+
+    def of_scope(self, scope: str) -> Counted:
+        """The same runs with the claims of one scope only."""
+        kept = [one for one in self.claims if one.scope == scope]
+        return Counted(self.runs, kept, self.chances, self.controls)
+
+
+def figures_of(counted: Counted, generator: np.random.Generator) -> StageFigures:
+    """Count the figures of some runs."""
+    broken = [one for one in counted.claims if one.state == "breaks"]
+    suspected = [one for one in counted.claims if one.state == "suspected"]
+    fates = Counter(one.fate for one in counted.chances)
+    return StageFigures(
+        runs=len(counted.runs),
+        recall=clustered_share(((one.classifier, one.fate == "found") for one in counted.chances), generator),
+        fates={fate: fates[fate] for fate in get_args(Fate) if fates[fate]},
+        precision=_of_verdict(broken, "true", generator),
+        false_alarms=_of_verdict(broken, "false-alarm", generator),
+        controls_with_a_finding=share([one.breaks > 0 for one in counted.controls]),
+        controls_with_a_false_alarm=share([one.false_alarms > 0 for one in counted.controls]),
+        suspected_true=_of_verdict(suspected, "true", generator),
+        suspected_false=_of_verdict(suspected, "false-alarm", generator),
+        bias=_bias(((one.estimate, one.true_on_images) for one in broken), generator),
+        bias_on_class=_bias(((one.estimate, one.true_on_class) for one in broken), generator),
+    )
+
+
+def _of_verdict(claims: Sequence[ClaimReport], verdict: str, generator: np.random.Generator) -> Estimate:
+    return clustered_share(((one.classifier, one.verdict == verdict) for one in claims), generator)
+
+
+def _bias(pairs: Iterable[tuple[Estimate, Estimate]], generator: np.random.Generator) -> Estimate:
+    """The mean of estimated less true losses; n counts findings."""
+    errors = [
+        estimated.estimate - true.estimate
+        for estimated, true in pairs
+        if estimated.estimate is not None and true.estimate is not None
+    ]
+    return bootstrap_mean(errors, generator) if errors else UNKNOWN
+
+
+def aims_of(counted: Counted, generator: np.random.Generator) -> list[Aim]:
+    """The targets of two stages: recall by size, precision, bias, and controls within the stated level."""
+    sizes = sorted({run.size for run in counted.runs})
+    recalls = [
+        at_least(
+            f"recall at {size} images",
+            figures_of(counted.of("two", size), generator).recall,
+            RECALL.get(size, 0.0),
+        )
+        for size in sizes
+    ]
+    found = figures_of(counted.of("two"), generator)
+    alarmed = found.controls_with_a_finding
+    return [
+        *recalls,
+        at_least("precision of findings that break", found.precision, PRECISION),
+        _small("bias of confirmed losses on their images", found.bias),
+        # A rate at its level lies above it in half of all measurements: the interval decides.
+        at_most("controls with a finding", alarmed, LEVEL).model_copy(
+            update={
+                "aim": f"lower bound <= {LEVEL:g}",
+                "met": None if alarmed.low is None else alarmed.low <= LEVEL,
+            }
+        ),
+    ]
+
+
+def _small(name: str, reached: Estimate) -> Aim:
+    met = None if reached.estimate is None else abs(reached.estimate) <= BIAS
+    return Aim(name=name, aim=f"within {BIAS:g} of 0", reached=reached, met=met)

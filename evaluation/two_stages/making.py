@@ -1,0 +1,123 @@
+"""Makes items through the product's own pipeline, against the services of a stack."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tqdm import tqdm
+
+from faultline_core.blobs import BlobStore
+from faultline_core.contract.runs import ItemResult, Provenance
+from faultline_core.contract.stress_tests import StressTestConfig
+from faultline_core.errors import FaultlineError
+from faultline_gateway.methods.stress_test.process import process
+from faultline_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
+from faultline_gateway.runs.stores import Store
+from faultline_gateway.services.clients import calling_services, services_of
+from faultline_gateway.services.ports import Services
+from faultline_gateway.settings import GatewaySettings
+
+from .bank import Outcome, without_predictions
+
+AT_ONCE = 8
+"""Groups that are made at once: the services of one machine batch about as many."""
+ATTEMPTS = 3
+
+
+class Outcomes:
+    """Keeps what a method records of its items, by their keys."""
+
+    def __init__(self) -> None:
+        self.ended: dict[str, Outcome] = {}
+        self.errors: dict[str, FaultlineError] = {}
+
+    async def done(self, item: LeasedItem, result: Provenance) -> None:
+        """Keep a result."""
+        assert isinstance(result, ItemResult)
+        self.ended[item.item_key] = Outcome(state="done", result=without_predictions(result))
+
+    async def filtered(
+        self, item: LeasedItem, reason: str, detail: str = "", result: Provenance | None = None
+    ) -> None:
+        """Keep why an item was dropped."""
+        assert result is None or isinstance(result, ItemResult)
+        kept = without_predictions(result)
+        self.ended[item.item_key] = Outcome(state="filtered", reason=reason, detail=detail, result=kept)
+
+    async def failed(self, item: LeasedItem, error: FaultlineError) -> None:
+        """Note a failure: the item is tried again."""
+        self.errors[item.item_key] = error
+
+    async def cancelled(self) -> bool:
+        """Go on: nobody cancels."""
+        return False
+
+
+def make(
+    planned: Sequence[PlannedItem], config: StressTestConfig, settings: GatewaySettings
+) -> dict[str, Outcome]:
+    """The outcome of each item, by its key, from the services behind ``settings``.
+
+    Raises:
+        FaultlineError: an item failed three times.
+    """
+    return asyncio.run(_made(planned, config, settings))
+
+
+async def _made(
+    planned: Sequence[PlannedItem], config: StressTestConfig, settings: GatewaySettings
+) -> dict[str, Outcome]:
+    async with calling_services(settings) as caller:
+        return await made_by(services_of(caller), BlobStore(settings.store_url), planned, config)
+
+
+async def made_by(
+    services: Services, store: Store, planned: Sequence[PlannedItem], config: StressTestConfig
+) -> dict[str, Outcome]:
+    """The outcome of each item, by its key; items of one source are made together.
+
+    Raises:
+        FaultlineError: an item failed three times.
+    """
+    # The predictions are left to `Answers`: one classifier is the fewest that a request may name.
+    request = config.request.model_copy(update={"classifiers": config.request.classifiers[:1]})
+    sent = config.model_copy(update={"request": request}).model_dump(mode="json")
+    outcomes = Outcomes()
+    for attempt in range(1, ATTEMPTS + 1):
+        outcomes.errors.clear()
+        if not (left := [item for item in planned if item.item_key not in outcomes.ended]):
+            break
+        await _attempt(left, attempt, sent, services, outcomes, store)
+    for error in outcomes.errors.values():
+        raise error
+    return outcomes.ended
+
+
+async def _attempt(
+    planned: Sequence[PlannedItem],
+    attempt: int,
+    config: Mapping[str, Any],
+    services: Services,
+    outcomes: Outcomes,
+    store: Store,
+) -> None:
+    groups: dict[str, list[PlannedItem]] = {}
+    for item in planned:
+        groups.setdefault(item.item_group, []).append(item)
+    free = asyncio.Semaphore(AT_ONCE)
+    with tqdm(total=len(planned), desc="items", leave=False) as bar:
+
+        async def work(name: str, items: Sequence[PlannedItem]) -> None:
+            async with free:
+                group = _leased(name, items, attempt, config)
+                await process(group, services=services, record=outcomes, store=store)
+                bar.update(len(items))
+
+        await asyncio.gather(*(work(name, items) for name, items in groups.items()))
+
+
+def _leased(name: str, items: Sequence[PlannedItem], attempt: int, config: Mapping[str, Any]) -> LeasedGroup:
+    leased = [LeasedItem(**vars(item), id=item.item_key, fence=attempt, attempt=attempt) for item in items]
+    return LeasedGroup(run_id="bank", kind="stress-test", config=config, item_group=name, items=leased)

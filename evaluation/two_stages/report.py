@@ -1,0 +1,147 @@
+"""`results/findings-validity.json`: what runs of one and of two stages find, by number of images."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from evaluation.validity.report import Aim, BugReport, Part, Verdict
+from faultline_core.types import Estimate
+
+Stages = Literal["one", "two"]
+
+Fate = Literal[
+    "found",
+    "other-words",
+    "no-caption",
+    "no-edit",
+    "gate",
+    "wrong-edit",
+    "not-chosen",
+    "too-few-pairs",
+    "not-shown",
+]
+"""What became of a planted bug in a run, the first that holds: a finding names it; findings show it on every
+image under other words; no caption says its value; no edit of the screen asks for the change; none of these
+passes the gate; none that does shows the change, by the oracle; the screen did not choose it (one stage:
+no group of it could be tested); fewer pairs were kept than any proof takes; the test did not show it."""
+
+
+class RunReport(Part):
+    """One replayed run and its cost.
+
+    ``made``: images that were generated and judged. ``evaluations``: of the editor's network.
+    ``service_seconds``: as booked, waits included, on a machine that did other work beside it.
+    """
+
+    roster: str
+    size: int
+    part: int
+    stages: Stages
+    reason: str | None
+    items: int
+    made: int
+    evaluations: int
+    service_seconds: float
+    hypotheses: int
+    confirmed: int
+    suspected: int
+
+
+class ClaimReport(Part):
+    """A finding that ``breaks`` or is ``suspected``, or was tested, compared with rendered truth.
+
+    ``true_on_images``: on its own sources. ``true_on_class``: on all images of its class in the stretch
+    to which its changes apply. ``verdict``: by the truth of the class. One stage: a significant insight.
+    """
+
+    roster: str
+    size: int
+    part: int
+    stages: Stages
+    state: str
+    scope: Literal["class", "images"]
+    classifier: str
+    control: bool
+    object_class: str
+    edit_type: str
+    removed: str
+    added: str
+    pairs: int
+    sources: int
+    estimate: Estimate
+    stopped: bool
+    true_on_images: Estimate
+    true_on_class: Estimate
+    bugs: list[str]
+    verdict: Verdict
+
+
+class ChanceReport(Part):
+    """A planted bug with a true drop of at least 0.3, in one run: a chance to find it."""
+
+    roster: str
+    size: int
+    part: int
+    stages: Stages
+    classifier: str
+    bug: str
+    true_drop: float
+    fate: Fate
+
+
+class ControlReport(Part):
+    """A classifier without bugs in one run, and how many findings that break it has; false ones apart."""
+
+    roster: str
+    size: int
+    part: int
+    stages: Stages
+    classifier: str
+    breaks: int
+    false_alarms: int
+
+
+class StageFigures(Part):
+    """The figures of the runs of one size and kind.
+
+    Shares of bugs and findings resample classifiers; a control in a run is one trial. ``bias``: estimated
+    less true loss of findings that break, on their own images; ``bias_on_class`` against their class.
+    """
+
+    runs: int
+    recall: Estimate
+    fates: dict[str, int]
+    precision: Estimate
+    false_alarms: Estimate
+    controls_with_a_finding: Estimate
+    controls_with_a_false_alarm: Estimate
+    suspected_true: Estimate
+    suspected_false: Estimate
+    bias: Estimate
+    bias_on_class: Estimate
+
+
+class Setting(Part):
+    """What was run; ``missing`` names the rosters that were not."""
+
+    seed: int
+    sources: int
+    edits_per_source: int
+    preset: str
+    rosters: dict[str, list[str]]
+    controls: list[str]
+    missing: list[str]
+
+
+class FindingsValidity(Part):
+    """The report: figures by size (and ``all``) and number of stages, and everything that they count."""
+
+    setting: Setting
+    aims: list[Aim]
+    figures: dict[str, dict[Stages, StageFigures]]
+    by_scope: dict[str, StageFigures]
+    bugs: list[BugReport]
+    runs: list[RunReport]
+    claims: list[ClaimReport]
+    chances: list[ChanceReport]
+    controls: list[ControlReport]
