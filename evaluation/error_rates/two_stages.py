@@ -131,7 +131,7 @@ class TwoStages:
 
     def _places(self, candidate: Candidate, hypotheses: int) -> list[tuple[Photo, int]]:
         fresh, redrawn = self._showing(candidate, self.fresh), self._redrawn(candidate)
-        plenty = has_plenty(with_pairs(candidate, len(fresh), _PAIR_KEPT), hypotheses)
+        plenty = has_plenty(len(fresh) * _PAIR_KEPT, hypotheses)
         return [(photo, 0) for photo in fresh] if plenty or not redrawn else redrawn
 
     def run(self) -> list[tuple[Candidate, ConfirmationTest]]:

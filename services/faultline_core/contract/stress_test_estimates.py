@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from faultline_core.contract.base import ResponseBody
+from faultline_core.contract.confirmation import ConfirmationScope
 
 SHOWN_CLASSES = 8
 
@@ -17,6 +18,11 @@ class ProvableClass(ResponseBody):
     pairs: int = Field(
         description="Number of pairs of an edit and a placebo to expect for a change that applies to all of "
         "its images."
+    )
+    scope: ConfirmationScope = Field(
+        default="class",
+        description="Whether the pairs are of different images and prove something of the `class`, or are "
+        "draws of a few `images` and prove something of these.",
     )
     share: float | None = Field(
         description="Smallest share of its images, from 0 to 1, that a change must fool to be proven with "
@@ -52,7 +58,7 @@ class StressTestEstimate(ResponseBody):
         if self.reason is not None:
             return [f"Nothing can be confirmed: {self.reason}."]
         lines = [
-            f"A change that fools {each.share:.0%} of {each.object_class} images is proven with probability "
+            f"A change that fools {each.share:.0%} of {_what(each)} is proven with probability "
             f"{self.power:g} ({each.pairs} pairs)."
             for each in self.classes
             if each.share is not None
@@ -81,3 +87,9 @@ class StressTestEstimate(ResponseBody):
                 *([f"and {more} more classes"] if more > 0 else []),
             ]
         )
+
+
+def _what(each: ProvableClass) -> str:
+    if each.scope == "class":
+        return f"{each.object_class} images"
+    return f"the draws of a few {each.object_class} images"

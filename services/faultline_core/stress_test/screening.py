@@ -177,9 +177,9 @@ def is_served(candidate: Candidate, hypotheses: int) -> bool:
     return candidate.pairs >= _LEAST_SERVED * least_pairs(hypotheses)
 
 
-def has_plenty(candidate: Candidate, hypotheses: int) -> bool:
-    """Return whether a candidate can expect so many pairs that drawing images again would prove no more."""
-    return candidate.pairs >= _PLENTY * least_pairs(hypotheses)
+def has_plenty(pairs: float, hypotheses: int) -> bool:
+    """Return whether so many ``pairs`` can be expected that drawing images again would prove no more."""
+    return pairs >= _PLENTY * least_pairs(hypotheses)
 
 
 def with_pairs(candidate: Candidate, applicable: int, share_kept: float) -> Candidate:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fakes.gateway import FakeGateway, fake_gateway
-from fakes.world import CLASSES
+from fakes.world import CLASSES, fake_suite
 from faultline import AsyncClient
 from faultline_core.contract.stress_test_estimates import StressTestEstimate
 from faultline_core.errors import InvalidRequest, UnknownDataset
@@ -52,6 +52,20 @@ async def test_a_small_dataset_is_told_that_nothing_can_be_confirmed(tmp_path: P
         assert "Nothing can be confirmed" in str(found)
         off = await estimated(gateway, confirm=False)
         assert off.reason == "the request does not confirm"
+
+
+async def test_where_images_can_be_drawn_again_a_few_prove_something_of_themselves(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path, suite=fake_suite(redraw="virtual")) as gateway:
+        await gateway.upload("demo", 6)
+        found = await estimated(gateway)
+        plan = (
+            await AsyncClient(http=gateway.http).stress_tests.create(
+                dataset="demo", classifiers=["steady"], seed=0
+            )
+        ).run.resolved_config["confirmation"]
+        assert (found.screened, found.fresh, found.reason) == (plan["screened"], plan["fresh"], None)
+        assert {each.scope for each in found.classes} == {"images"}
+        assert "of the draws of a few" in str(found)
 
 
 async def test_minutes_come_from_earlier_runs(tmp_path: Path) -> None:

@@ -7,13 +7,20 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping
 
+from faultline_core.contract.confirmation import ConfirmationScope
 from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_test_estimates import ProvableClass, StressTestEstimate
 from faultline_core.contract.stress_tests import StressTestCreate
 from faultline_core.errors import DatasetEmpty
-from faultline_core.stress_test.confirmation import MOST_PAIRS
+from faultline_core.stress_test.confirmation import (
+    LEAST_REDRAWN,
+    MOST_DRAWS,
+    MOST_PAIRS,
+    MOST_REDRAWN_PAIRS,
+)
 from faultline_core.stress_test.provable import POWER, SHARE_KEPT, provable_hypotheses, provable_share
-from faultline_core.stress_test.screening import least_pairs, most_hypotheses
+from faultline_core.stress_test.screening import has_plenty, least_pairs, most_hypotheses
+from faultline_gateway.methods.stress_test.captioned import MOST_REDRAWN
 from faultline_gateway.methods.stress_test.division import Division, divide
 from faultline_gateway.methods.stress_test.items import items_per_source
 from faultline_gateway.methods.stress_test.plan import choose_sources, leave_out
@@ -38,14 +45,16 @@ async def estimate(create: StressTestCreate, context: RunContext) -> StressTestE
     sources = choose_sources(left, dataset.classes, create.limit)
     if not sources:
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image", pointer="/dataset")
-    division = divide(create, sources)
+    redraws = context.suite.editor.redraw_preset is not None
+    division = divide(create, sources, redraws=redraws)
     plan = division.plan
     items = len(division.screened) * items_per_source(create)
     items += 0 if plan is None or plan.reason else len(division.fresh) + plan.budget
     earlier = await asyncio.to_thread(context.ledger.run_list, kind="stress-test", limit=EARLIER_RUNS)
     images = Counter(source.label for source in sources)
-    pairs = _pairs(division)
-    most = most_hypotheses(0 if plan is None else plan.budget)
+    most = most_hypotheses(0 if plan is None else plan.budget, redraws=redraws)
+    expected = _expected(division, most if redraws else None)
+    pairs = {name: number for name, (number, _) in expected.items()}
     hypotheses = provable_hypotheses(pairs.values(), most)
     return StressTestEstimate(
         images=len(sources),
@@ -60,8 +69,9 @@ async def estimate(create: StressTestCreate, context: RunContext) -> StressTestE
             ProvableClass(
                 object_class=name,
                 images=images[name],
-                pairs=pairs.get(name, 0),
-                share=provable_share(pairs.get(name, 0), hypotheses),
+                pairs=pairs[name],
+                scope=expected[name][1],
+                share=provable_share(pairs[name], hypotheses),
             )
             for name in dataset.classes
             if images[name]
@@ -70,10 +80,28 @@ async def estimate(create: StressTestCreate, context: RunContext) -> StressTestE
     )
 
 
-def _pairs(division: Division) -> Mapping[str, int]:
-    """The pairs to expect of each class's fresh images for a change that applies to all of them."""
+def _expected(division: Division, hypotheses: int | None) -> Mapping[str, tuple[int, ConfirmationScope]]:
+    """The pairs to expect of each class for a change that applies to all of its images, and what they prove.
+
+    Args:
+        division: the division of the sources.
+        hypotheses: how many changes are tested, if the run can draw images again; else None.
+    """
     fresh = Counter(source.label for source in division.fresh)
-    return {name: min(MOST_PAIRS, int(number * SHARE_KEPT)) for name, number in fresh.items()}
+    every = fresh + Counter(source.label for source in division.screened)
+    found: dict[str, tuple[int, ConfirmationScope]] = {}
+    for name, number in every.items():
+        pairs = min(MOST_PAIRS, int(fresh[name] * SHARE_KEPT))
+        drawn = 0 if hypotheses is None or has_plenty(pairs, hypotheses) else _redrawn(number)
+        found[name] = (drawn, "images") if drawn > pairs else (pairs, "class")
+    return found
+
+
+def _redrawn(images: int) -> int:
+    """The pairs to expect of several draws of some of a class's images."""
+    if images < LEAST_REDRAWN:
+        return 0
+    return min(MOST_REDRAWN_PAIRS, int(min(images, MOST_REDRAWN) * MOST_DRAWS * SHARE_KEPT))
 
 
 def _reason(create: StressTestCreate, division: Division, pairs: Mapping[str, int]) -> str | None:

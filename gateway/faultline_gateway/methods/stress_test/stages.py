@@ -106,7 +106,7 @@ def _fresh_if_plenty(
     hypotheses: int,
 ) -> list[Showing]:
     share = shares[candidate.change.edit_type]
-    plenty = has_plenty(with_pairs(candidate, len(fresh), share), hypotheses)
+    plenty = has_plenty(len(fresh) * share, hypotheses)
     return fresh if plenty or not redrawn else redrawn
 
 

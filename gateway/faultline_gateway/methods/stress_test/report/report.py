@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from faultline_core.commands import prove_command
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import StressTestConfig, StressTestSummary
 from faultline_gateway.methods.stress_test.report.classes import (
@@ -129,11 +130,6 @@ def reproduce(summary: StressTestSummary) -> str:
     ):
         words += [word for value in values for word in (option, str(value))]
     return shlex.join(words)
-
-
-def prove_command(run_id: str, number: int, images: int) -> str:
-    """The command that makes more pairs for a finding."""
-    return f"faultline prove {run_id[:8]} --finding {number} --images {images}"
 
 
 def _weights(items: Sequence[Item]) -> dict[str, list[str]]:
