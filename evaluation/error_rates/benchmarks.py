@@ -82,11 +82,15 @@ def _row(zoo: Zoo, images: int, generator: Generator, real: RealAnswers | None =
 
 @dataclass(frozen=True)
 class SlopeRates:
-    """How often the interval of a slope holds it, the median error, and how often there is no slope."""
+    """How often the interval of a slope holds it, the median error, and how often there is no slope.
+
+    ``misleading`` is the share of all runs that state an interval without the true slope.
+    """
 
     coverage: Estimate
     median_error: float | None
     refused: Estimate
+    misleading: Estimate
 
 
 def slope_rates(
@@ -106,6 +110,7 @@ def slope_rates(
         proportion(sum(held), len(held)),
         float(np.median(errors)) if errors else None,
         proportion(replicates - len(held), replicates),
+        proportion(len(held) - sum(held), replicates),
     )
 
 
