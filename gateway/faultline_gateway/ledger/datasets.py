@@ -149,9 +149,10 @@ def _restate(connection: Connection, row: RowMapping, rejected: Sequence[Rejecte
     # Computed from the rows each time: an incremental digest would accumulate errors.
     found = connection.execute(select(_sources.id, _sources.label, _sources.group).where(mine)).all()
     classes = row["classes"] if row["fixed_classes"] else sorted({label for _, label, _ in found})
+    groups = {row.id: row.group for row in found if row.group}
     values = {
         "classes": classes, "n_sources": len(found), "rejected": _merged(row["rejected"], rejected),
-        "digest": _digest(classes, [key for key, _, _ in found], {key: group for key, _, group in found if group}),
+        "digest": _digest(classes, [row.id for row in found], groups),
     }  # fmt: skip
     connection.execute(update(schema.datasets).where(_datasets.name == row["name"]).values(values))
 

@@ -23,7 +23,9 @@ class Screened(ResponseBody):
         description="Mean fall of p(true class) beyond the control of the same source image. The change was "
         "chosen because this is large, so it overstates the true loss."
     )
-    n_sources: int = Field(description="Number of source images with an edit and a control.")
+    n_sources: int = Field(
+        description="Number of source images with an edit and a control; a group of them counts once."
+    )
     n_images: int = Field(description="Number of edited images.")
     flipped: int = Field(description="Number of source images for which an edit makes a right answer wrong.")
 
@@ -33,7 +35,7 @@ class Confirmed(ResponseBody):
 
     loss: Estimate = Field(
         description="Mean of p(true class) of the placebo minus that of the edit, with a 95 % interval; n "
-        "counts pairs."
+        "counts pairs, those of a group of source images once."
     )
     planned: int = Field(description="Number of pairs that were planned.")
     dropped: dict[str, int] = Field(default={}, description="Number of planned pairs left out, by reason.")

@@ -8,6 +8,7 @@ from faultline_core.contract.base import RequestBody, ResponseBody, require_dist
 from faultline_core.contract.confirmation import ConfirmationPlan, ConfirmationSummary
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.findings import ClassifierVerdict, Finding
+from faultline_core.contract.groups import Grouping, GroupingSummary
 from faultline_core.contract.interventions import Intervention
 from faultline_core.contract.realism import PerplexitySummary, RealismSummary
 from faultline_core.contract.stress_test_figures import (
@@ -135,6 +136,12 @@ class StressTestCreate(RequestBody):
         lt=1.0,
         description="Share of each class's source images that are kept for confirmation.",
     )
+    near_duplicates: Cosine | None = Field(
+        default=None,
+        gt=0.0,
+        description="Lowest cosine between the CLIP features of two images of a class that are taken for one "
+        "group, as if the dataset named it; null to group only what the dataset names and equal images.",
+    )
     seed: Seed = Field(description="Seed of every random draw.")
 
     @field_validator("classifiers", "edit_types")
@@ -224,6 +231,9 @@ class StressTestConfig(ResponseBody):
         default=None,
         description="How the source images are divided, or null where the request does not confirm.",
     )
+    grouping: Grouping | None = Field(
+        default=None, description="The source images that are not independent, or null if all are."
+    )
 
 
 class StressTestSummary(ResponseBody):
@@ -280,6 +290,11 @@ class StressTestSummary(ResponseBody):
     )
     excluded_sources: int = Field(
         default=0, description="Number of images that were left out by name; they have no items."
+    )
+    grouping: GroupingSummary | None = Field(
+        default=None,
+        description="How many source images share a group, or null if all are independent. A group is one "
+        "unit: n counts groups wherever it counts source images.",
     )
     interventions: list[InterventionSummary] = Field(
         default=[], description="What each intervention did to the screened images."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from faultline_core.contract.confirmation import ConfirmationPlan
@@ -33,8 +33,9 @@ class Division:
 def divide(create: StressTestCreate, sources: Sequence[Source]) -> Division:
     """Keep ``confirm_share`` of each class's sources, drawn by the seed; the screen gets the rest.
 
-    A class that would keep fewer than ``LEAST_FRESH`` is screened whole. Fresh sources beyond ``MOST_FRESH``
-    of a class have no items.
+    All sources of a group are on one side: groups are drawn, and a source without one counts as one. A class
+    that would keep fewer than ``LEAST_FRESH`` is screened whole. Fresh sources beyond ``MOST_FRESH`` of a
+    class have no items.
     """
     if not create.confirm:
         return Division(sources, (), None)
@@ -52,12 +53,13 @@ def _one_stage(create: StressTestCreate, sources: Sequence[Source]) -> str | Non
     """Say why nothing can be confirmed, if nothing can."""
     if not create.tested_types:
         return "no edits are proposed: only the request's interventions are made"
-    largest = max((len(found) for found in _by_class(sources).values()), default=0)
+    largest = max((len(units) for units in _by_class(sources).values()), default=0)
     if _n_kept(create, largest) >= LEAST_FRESH:
         return None
     needed = math.ceil(LEAST_FRESH / create.confirm_share)
+    what = "groups of images" if any(source.group for source in sources) else "images"
     return (
-        f"the largest class has {largest} images, and a test on images that the screen does not use needs "
+        f"the largest class has {largest} {what}, and a test on images that the screen does not use needs "
         f"{needed} of a class"
     )
 
@@ -66,25 +68,26 @@ def _n_kept(create: StressTestCreate, n: int) -> int:
     return math.floor(n * create.confirm_share + 1e-9)
 
 
-def _by_class(sources: Sequence[Source]) -> dict[str, list[Source]]:
-    classes: dict[str, list[Source]] = {}
+def _by_class(sources: Sequence[Source]) -> dict[str, dict[str, list[Source]]]:
+    """Class → group, or id of a source that stands alone → its sources."""
+    classes: dict[str, dict[str, list[Source]]] = {}
     for source in sources:
-        classes.setdefault(source.label, []).append(source)
+        classes.setdefault(source.label, {}).setdefault(source.group or source.id, []).append(source)
     return classes
 
 
 def _drawn(create: StressTestCreate, sources: Sequence[Source]) -> list[Source]:
     kept: list[Source] = []
-    for found in _by_class(sources).values():
-        number = _n_kept(create, len(found))
+    for units in _by_class(sources).values():
+        number = _n_kept(create, len(units))
         if number >= LEAST_FRESH:
-            kept += in_drawn_order(found, create.seed)[:number]
+            kept += [source for unit in in_drawn_order(units, create.seed)[:number] for source in units[unit]]
     return kept
 
 
-def in_drawn_order(sources: Sequence[Source], seed: int) -> list[Source]:
-    """Return the sources in an order that the run's seed draws, whatever order they come in."""
-    return sorted(sources, key=lambda source: derive_seed(seed, source.id, "fresh"))
+def in_drawn_order(units: Iterable[str], seed: int) -> list[str]:
+    """Return ids of sources and names of groups in an order that the seed draws, whatever order they have."""
+    return sorted(units, key=lambda unit: derive_seed(seed, unit, "fresh"))
 
 
 def _at_most(most: int, fresh: Sequence[Source]) -> list[Source]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from faultline_core.statistics.bootstrap import mean_by_source
 from faultline_core.stress_test.screening import Change
 from faultline_gateway.methods.stress_test.observations import Observation, controls
 from faultline_gateway.methods.stress_test.screen import Suspicion
@@ -18,6 +19,11 @@ class FreshPair:
     placebo: Observation
     edit: Observation
     loss: float
+
+
+def losses(pairs: Iterable[FreshPair]) -> list[float]:
+    """The loss of each unit, in the order of their first pairs: pairs of one group count once."""
+    return list(mean_by_source((pair.edit.unit, pair.loss) for pair in pairs).values())
 
 
 @dataclass(frozen=True)

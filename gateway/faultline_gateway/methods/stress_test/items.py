@@ -83,10 +83,17 @@ def plan_captions(config: StressTestConfig, fresh: Sequence[Source], *, first: i
 def items_hash(config: StressTestConfig) -> str:
     """Return the hash of the configuration that item keys contain."""
     # From the stored configuration: an upgrade in the middle of a run changes no item's key. How many
-    # baseline edits or which interventions are added, or which sources are kept for confirmation, changes no
-    # other item.
-    request = {"lance_r_edits_per_image", "interventions", "confirm", "confirm_share"}
-    hashed = config.model_dump(mode="json", exclude={"request": request, "confirmation": True})
+    # baseline edits or which interventions are added, which sources are kept for confirmation, or which of
+    # them are alike, changes no other item.
+    request = {
+        "lance_r_edits_per_image",
+        "interventions",
+        "confirm",
+        "confirm_share",
+        "near_duplicates",
+    }
+    apart = {"request": request, "confirmation": True, "grouping": True}
+    hashed = config.model_dump(mode="json", exclude=apart)
     return cache_key(config=hashed)
 
 

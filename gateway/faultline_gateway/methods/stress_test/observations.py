@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from faultline_core.contract.confirmation import Instruction
 from faultline_core.contract.perturber import WordSpan
 from faultline_core.contract.runs import Item, PredictionPair
+from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.stress_test.insights import phrase
 from faultline_core.types import EditType, ItemKind, ItemState
 
@@ -18,7 +19,8 @@ _NO_PREDICTIONS: Mapping[str, PredictionPair] = {}
 class Observation:
     """An item with its words and predictions; the predictions are empty where nothing was kept.
 
-    ``removed`` and ``added`` are the changed words as written in their captions.
+    ``removed`` and ``added`` are the changed words as written in their captions. ``unit`` is the group of its
+    source, or the source where it stands alone: what estimates and tests count.
     """
 
     id: str
@@ -37,6 +39,7 @@ class Observation:
     after: Mapping[str, PredictionPair]
     before: Mapping[str, PredictionPair]
     instruction: Instruction | None
+    unit: str
 
     @property
     def done(self) -> bool:
@@ -44,12 +47,13 @@ class Observation:
         return self.state == "done"
 
 
-def observe(items: Iterable[Item]) -> list[Observation]:
+def observe(items: Iterable[Item], config: StressTestConfig) -> list[Observation]:
     """Return an observation of each item, in order."""
-    return [_observation(item) for item in items]
+    groups = {} if config.grouping is None else config.grouping.groups
+    return [_observation(item, groups.get(item.item_group, item.item_group)) for item in items]
 
 
-def _observation(item: Item) -> Observation:
+def _observation(item: Item, unit: str) -> Observation:
     result, kept = item.result, item.state == "done"
     return Observation(
         id=item.id,
@@ -68,6 +72,7 @@ def _observation(item: Item) -> Observation:
         after=result.predictions if result is not None and kept else _NO_PREDICTIONS,
         before=result.original_predictions if result is not None and kept else _NO_PREDICTIONS,
         instruction=item.instruction,
+        unit=unit,
     )
 
 

@@ -24,6 +24,7 @@ from faultline_gateway.methods.stress_test.fresh_pairs import (
     ChosenChange,
     chosen_changes,
     fresh_placebos,
+    losses,
     suspicions,
 )
 from faultline_gateway.methods.stress_test.interventions import reworded
@@ -57,7 +58,7 @@ def next_stage(run: Run, results: Iterable[Item]) -> StagePlan | None:
     confirmation = config.confirmation
     if confirmation is None or confirmation.reason is not None or run.stage >= LAST_STAGE:
         return None
-    seen = observe(results)
+    seen = observe(results, config)
     budget = confirmation.budget - sum(each.stage > 1 for each in seen)
     if run.stage < LOOK_STAGE:
         wanted = _to_look_at(config, confirmation.budget, seen)
@@ -130,7 +131,7 @@ def _to_go_on_with(config: StressTestConfig, seen: Sequence[Observation]) -> lis
     living = {
         each.slot
         for (classifier, _), each in suspicions(changes)
-        if not is_futile([pair.loss for pair in each.pairs(classifier, placebos)])
+        if not is_futile(losses(each.pairs(classifier, placebos)))
     }
     groups, fresh = screened_groups(seen, config.request.classifiers), _Fresh(config, seen)
     return [_more(each, groups, fresh, seen, placebos) for each in changes if each.slot in living]
@@ -141,12 +142,12 @@ def _more(
 ) -> Wanted:
     whole = len([edit for edit in each.edits if edit.done and edit.source in placebos])
     wordings = _wordings(each, groups)
-    used = {edit.source for edit in each.edits}
+    used = {edit.unit for edit in each.edits}
     spent = {item.source for item in seen if item.kind == "placebo" and item.stage > 1} - placebos.keys()
     applicable = [
         (source, wording)
         for source, wording in fresh.applicable(each.change, wordings)
-        if source.source not in used | spent
+        if source.unit not in used and source.source not in spent
     ]
     number = _sources_for(MOST_PAIRS - whole, share_of_pairs(seen, each.change.edit_type))
     return Wanted(each.slot, each.change, each.classifiers, applicable, number)
@@ -177,11 +178,18 @@ class _Fresh:
             self._of_class.setdefault(each.label, []).append(each)
 
     def applicable(self, change: Change, wordings: Sequence[Wording]) -> list[tuple[Observation, Wording]]:
-        """Return the sources that a wording applies to, each with one that the seed draws."""
+        """Return the sources that a wording applies to, each with one that the seed draws.
+
+        Of a group there is one source: pairs that are not independent would count as one.
+        """
         found: list[tuple[Observation, Wording]] = []
+        units: set[str] = set()
         for source in self._of_class.get(change.object_class, []):
+            if source.unit in units:
+                continue
             fitting = [each for each in wordings if reworded(source.caption or "", each, source.label)]
             if fitting:
+                units.add(source.unit)
                 draw = derive_seed(self._seed, source.source, "wording", change.removed, change.added)
                 found.append((source, fitting[draw % len(fitting)]))
         return found

@@ -28,6 +28,7 @@ from faultline_gateway.methods.stress_test.fresh_pairs import (
     FreshPair,
     chosen_changes,
     fresh_placebos,
+    losses,
     suspicions,
 )
 from faultline_gateway.methods.stress_test.observations import Observation, observe
@@ -53,7 +54,7 @@ def find(
     A test is stated once the run has ended: before that, what it tests is at most a suspicion, so that no
     one stops a run at the moment at which it pleases.
     """
-    seen = observe(items)
+    seen = observe(items, config)
     groups = screened_groups(seen, config.request.classifiers)
     changes = chosen_changes(seen)
     tested = suspicions(changes) if run.state in FINAL_RUN_STATES else []
@@ -104,18 +105,18 @@ def _tested(
     all_placebos = [each for each in seen if each.kind == "placebo" and each.stage > 1]
     pairs = [each.pairs(classifier, placebos) for (classifier, _), each in hypotheses]
     stopped = [
-        is_futile([pair.loss for pair in each.of_stage(LOOK_STAGE).pairs(classifier, placebos)])
+        is_futile(losses(each.of_stage(LOOK_STAGE).pairs(classifier, placebos)))
         for (classifier, _), each in hypotheses
     ]
     figures = [_figure(suspicion) for suspicion, _ in hypotheses]
     tests = confirm(
-        [[pair.loss for pair in found] for found in pairs],
+        [losses(found) for found in pairs],
         stopped,
         [estimator.generator(f"{figure}/p") for figure in figures],
     )
     drafts: list[Draft] = []
     for (suspicion, each), found, test, figure in zip(hypotheses, pairs, tests, figures, strict=True):
-        loss = estimator.mean(figure, ((pair.edit.source, pair.loss) for pair in found))
+        loss = estimator.mean(figure, ((pair.edit.unit, pair.loss) for pair in found))
         group = groups.get(suspicion)
         confirmed = Confirmed(
             loss=loss,
@@ -167,7 +168,7 @@ def _screened(group: ScreenedGroup | None) -> Screened:
     if group is None:
         return Screened(loss=0.0, n_sources=0, n_images=0, flipped=0)
     candidate, pairs = group.candidate, group.pairs
-    turned = {edit.source for edit, control in pairs if flips(control, edit, group.classifier)}
+    turned = {edit.unit for edit, control in pairs if flips(control, edit, group.classifier)}
     return Screened(loss=candidate.loss, n_sources=candidate.n, n_images=len(pairs), flipped=len(turned))
 
 
@@ -182,11 +183,11 @@ def _is_suspect(group: ScreenedGroup, estimator: LanceEstimator) -> bool:
         return False
     figure, name = _figure((group.classifier, group.change)), group.classifier
     beyond = estimator.mean(
-        f"{figure}/screened", ((edit.source, group.loss(edit, control)) for edit, control in group.pairs)
+        f"{figure}/screened", ((edit.unit, group.loss(edit, control)) for edit, control in group.pairs)
     )
     fall = estimator.mean(
         f"{figure}/fall",
-        ((edit.source, edit.before[name].p_true - edit.after[name].p_true) for edit in group.edits),
+        ((edit.unit, edit.before[name].p_true - edit.after[name].p_true) for edit in group.edits),
     )
     return (beyond.low or 0.0) > LEAST_LOSS and (fall.low or 0.0) > 0.0
 
@@ -196,21 +197,21 @@ def _suspected(group: ScreenedGroup, estimator: LanceEstimator) -> Draft | None:
     if not _is_suspect(group, estimator):
         return None
     change, words = group.change, (group.removed, group.added)
-    pairs = [Pair(control, edit, group.loss(edit, control)) for edit, control in _one_per_source(group)]
+    pairs = [Pair(control, edit, group.loss(edit, control)) for edit, control in _one_per_unit(group)]
     screened = _screened(group)
     return Draft(
         "suspected", group.classifier, change.object_class, change.edit_type, words, screened, None, pairs
     )
 
 
-def _one_per_source(group: ScreenedGroup) -> list[tuple[Observation, Observation]]:
-    """Each source's edit that is nearest to its mean loss: ``of`` counts images of sources, not edits."""
-    means = mean_by_source((edit.source, group.loss(edit, control)) for edit, control in group.pairs)
+def _one_per_unit(group: ScreenedGroup) -> list[tuple[Observation, Observation]]:
+    """Each unit's edit that is nearest to its mean loss: ``of`` counts images of units, not edits."""
+    means = mean_by_source((edit.unit, group.loss(edit, control)) for edit, control in group.pairs)
 
     def distance(pair: tuple[Observation, Observation]) -> tuple[float, str]:
-        return abs(group.loss(*pair) - means[pair[0].source]), pair[0].id
+        return abs(group.loss(*pair) - means[pair[0].unit]), pair[0].id
 
     nearest: dict[str, tuple[Observation, Observation]] = {}
     for pair in sorted(group.pairs, key=distance):
-        nearest.setdefault(pair[0].source, pair)
+        nearest.setdefault(pair[0].unit, pair)
     return list(nearest.values())

@@ -91,10 +91,10 @@ def _finding(insight: Insight, shots: Sequence[Shot], evidence: Evidence) -> Fin
     # Of the shown edits: with several edits of an image, one that flips would often be found by chance.
     shown = [flips[pair.edit] for pair in pairs if pair.edit in flips]
     screened = Screened(
-        loss=fmean(mean_by_source((s.source, _fall(s, controls.get(s.source))) for s in shots).values()),
+        loss=fmean(mean_by_source((s.unit, _fall(s, controls.get(s.source))) for s in shots).values()),
         n_sources=len(pairs),
         n_images=len(shots),
-        flipped=len({shot.source for shot in flips.values()}),
+        flipped=len({shot.unit for shot in flips.values()}),
     )
     finding = Finding(
         number=0,
@@ -128,21 +128,22 @@ def most_common(answers: Iterable[str]) -> str | None:
 
 
 def _pairs(shots: Sequence[Shot], controls: Mapping[str, Shot]) -> list[FindingPair]:
-    """One pair a source, of its edit with the median loss; the median source first, then the largest loss."""
-    by_source: dict[str, list[Shot]] = {}
+    """One pair a source, or a group of them, of its edit with the median loss.
+
+    The median source comes first, then those with the largest loss.
+    """
+    by_unit: dict[str, list[Shot]] = {}
     for shot in shots:
-        by_source.setdefault(shot.source, []).append(shot)
-    pairs = [
-        _pair(_median(of_source, controls.get(source)), controls.get(source))
-        for source, of_source in by_source.items()
-    ]
+        by_unit.setdefault(shot.unit, []).append(shot)
+    medians = [_median(of_unit, controls) for of_unit in by_unit.values()]
+    pairs = [_pair(shot, controls.get(shot.source)) for shot in medians]
     ranked = sorted(pairs, key=lambda pair: (-pair.loss, pair.edit))
     middle = median_low(range(len(ranked)))
     return [ranked[middle], *ranked[:middle], *ranked[middle + 1 :]]
 
 
-def _median(shots: Sequence[Shot], control: Shot | None) -> Shot:
-    ranked = sorted(shots, key=lambda shot: (_fall(shot, control), shot.item.id))
+def _median(shots: Sequence[Shot], controls: Mapping[str, Shot]) -> Shot:
+    ranked = sorted(shots, key=lambda shot: (_fall(shot, controls.get(shot.source)), shot.item.id))
     return ranked[median_low(range(len(ranked)))]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from faultline_core.contract.groups import GroupingSummary
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import (
     EditTypeSummary,
@@ -31,14 +32,14 @@ from faultline_gateway.runs.accounting import count_ends, count_reasons, total_s
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
 
 
-def summarize(run: Run, items: Sequence[Item], groups: Mapping[str, str] | None = None) -> StressTestSummary:
+def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
     """Sum up a run; figures cover the items done so far, and counts give their number.
 
     What follows the screen was chosen by its outcomes, so it enters the findings and the accounts alone.
-    ``groups`` names the group of each source that is not independent of others, such as a frame of a video.
     """
     config = StressTestConfig.model_validate(run.resolved_config)
-    estimator = LanceEstimator(config.request.seed)
+    groups = {} if config.grouping is None else config.grouping.groups
+    estimator = LanceEstimator(config.request.seed, groups)
     screened = [item for item in items if item.stage == 1]
     seen = [Evidence.of(screened, spec, groups) for spec in config.request.classifiers]
     models = summarize_models(seen, config, estimator)
@@ -76,6 +77,7 @@ def summarize(run: Run, items: Sequence[Item], groups: Mapping[str, str] | None 
         config=run.resolved_config,
         failure_modes=count_failure_modes(screened, estimator),
         excluded_sources=len(config.excluded),
+        grouping=_grouping(config),
         classes=summarize_classes(screened, seen, config.classes, estimator),
         realism=summarize_realism(screened, estimator),
         perplexity=summarize_perplexity(screened, estimator),
@@ -93,6 +95,14 @@ def _over_models(
         edit_type: summary.model_copy(update={"n_images": summary.n_images // len(seen)})
         for edit_type, summary in summaries.items()
     }
+
+
+def _grouping(config: StressTestConfig) -> GroupingSummary | None:
+    found = config.grouping
+    if found is None:
+        return None
+    counts = found.model_dump(exclude={"groups"})
+    return GroupingSummary(groups=len(set(found.groups.values())), **counts)
 
 
 def _sweep(items: Sequence[Item], config: StressTestConfig) -> SweepSummary:
