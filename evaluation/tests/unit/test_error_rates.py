@@ -42,7 +42,7 @@ def test_the_command_writes_every_rate_and_fails_on_a_broken_one(
     broken = alarms("D2", lambda replicates, _: proportion(replicates, replicates))
     name = "few placebos of the own class"
     monkeypatch.setattr(
-        command, "simulate", lambda r, s, defects: SIMULATE(r, s, {name: CELLS[name], "bad": broken})
+        command, "simulate", lambda r, s, known: SIMULATE(r, s, {name: CELLS[name], "bad": broken})
     )
     monkeypatch.setattr(sys, "argv", ["error_rates", "--replicates", "20", "--out", str(out)])
     assert command.main() == 1
@@ -50,16 +50,19 @@ def test_the_command_writes_every_rate_and_fails_on_a_broken_one(
     assert {each: row["holds"] for each, row in rates.items()} == {name: True, "bad": False}
 
 
-def test_rates_of_some_defects_are_put_among_the_others_as_the_whole_command_gives_them(
+def test_new_rates_are_put_among_the_others_as_the_whole_command_gives_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "rates.json"
-    cells = {name: CELLS[name] for name in list(CELLS) if CELLS[name].defect in ("D1", "D11")}
-    monkeypatch.setattr(command, "simulate", lambda r, s, defects: SIMULATE(r, s, cells, defects))
+    cells = {name: cell for name, cell in CELLS.items() if cell.defect in ("D1", "D11")}
+    monkeypatch.setattr(command, "simulate", lambda r, s, known: SIMULATE(r, s, cells, known))
     monkeypatch.setattr(sys, "argv", ["error_rates", "--replicates", "20", "--out", str(out)])
     assert command.main() == 0
     whole = out.read_text(encoding="utf-8")
-    monkeypatch.setattr(sys, "argv", [*sys.argv, "--defects", "D11"])
+    found = json.loads(whole)
+    del found["rates"]["called unfit, controls change 1 % of 48 answers"]
+    out.write_text(json.dumps(found), encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--new"])
     assert command.main() == 0
     assert out.read_text(encoding="utf-8") == whole
     monkeypatch.setattr(sys, "argv", [*sys.argv, "--seed", "1"])
