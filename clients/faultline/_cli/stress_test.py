@@ -67,6 +67,13 @@ RefusedWords = Annotated[
 Excluded = Annotated[
     list[str] | None, typer.Option(metavar="IMAGE", help="An image to skip: cat/3.png. Repeatable.")
 ]
+NearDuplicates = Annotated[
+    float | None,
+    typer.Option(
+        metavar="COSINE",
+        help="Count images of a class once whose CLIP features have at least this cosine, such as 0.99.",
+    ),
+]
 InsightNumber = Annotated[
     int, typer.Option(metavar="N", help="The insight's number in the run's report, from 1.")
 ]
@@ -93,6 +100,7 @@ def stress_test(
     limit: Limit = None,
     refuse_word: RefusedWords = None,
     exclude: Excluded = None,
+    near_duplicates: NearDuplicates = None,
     seed: Seed = 0,
     captions: Captions = None,
     report: Report = None,
@@ -120,6 +128,7 @@ def stress_test(
             limit=limit,
             refused_words=refuse_word or [],
             exclude=exclude or [],
+            near_duplicates=near_duplicates,
             seed=seed,
         )
         create_and_follow(

@@ -34,6 +34,7 @@ class _Creating(RunVerbs[H]):
         exclude: Sequence[str] = (),
         confirm: bool = True,
         confirm_share: float = 0.65,
+        near_duplicates: float | None = None,
         seed: int,
         idempotency_key: str | None = None,
     ) -> H:
@@ -54,6 +55,8 @@ class _Creating(RunVerbs[H]):
             exclude: images to skip, as ``"cat/3.png"``.
             confirm: test what seems to hurt on images that were kept for it; False edits every image once.
             confirm_share: the share of each class's images to keep.
+            near_duplicates: take images of a class for one group if the cosine of their CLIP features is at
+                least this; None groups only what the dataset names and equal images.
             seed: equal seeds give equal results.
             idempotency_key: makes a repeated call return the first run.
 
@@ -73,6 +76,7 @@ class _Creating(RunVerbs[H]):
             exclude=list(exclude),
             confirm=confirm,
             confirm_share=confirm_share,
+            near_duplicates=near_duplicates,
             seed=seed,
             **({} if preset is None else {"preset": preset}),
         )

@@ -234,6 +234,9 @@ class StressTestConfig(ResponseBody):
     grouping: Grouping | None = Field(
         default=None, description="The source images that are not independent, or null if all are."
     )
+    notes: list[str] = Field(
+        default=[], description="What the run cannot show, however it comes out, such as for want of images."
+    )
 
 
 class StressTestSummary(ResponseBody):

@@ -57,7 +57,10 @@ def _one_stage(create: StressTestCreate, sources: Sequence[Source]) -> str | Non
     if _n_kept(create, largest) >= LEAST_FRESH:
         return None
     needed = math.ceil(LEAST_FRESH / create.confirm_share)
-    what = "groups of images" if any(source.group for source in sources) else "images"
+    if any(source.group for source in sources):
+        what = "group of images" if largest == 1 else "groups of images"
+    else:
+        what = "image" if largest == 1 else "images"
     return (
         f"the largest class has {largest} {what}, and a test on images that the screen does not use needs "
         f"{needed} of a class"

@@ -84,7 +84,7 @@ def items_hash(config: StressTestConfig) -> str:
     """Return the hash of the configuration that item keys contain."""
     # From the stored configuration: an upgrade in the middle of a run changes no item's key. How many
     # baseline edits or which interventions are added, which sources are kept for confirmation, or which of
-    # them are alike, changes no other item.
+    # them are alike, changes no other item, and nor do notes.
     request = {
         "lance_r_edits_per_image",
         "interventions",
@@ -92,7 +92,7 @@ def items_hash(config: StressTestConfig) -> str:
         "confirm_share",
         "near_duplicates",
     }
-    apart = {"request": request, "confirmation": True, "grouping": True}
+    apart = {"request": request, "confirmation": True, "grouping": True, "notes": True}
     hashed = config.model_dump(mode="json", exclude=apart)
     return cache_key(config=hashed)
 

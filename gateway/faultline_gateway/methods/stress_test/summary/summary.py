@@ -53,12 +53,19 @@ def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
     else:
         judged = findings
     verdicts = classifier_verdicts(models, judged)
+    dropped = count_reasons(item.reason for item in items if item.state == "filtered")
     return StressTestSummary(
         run_id=run.id,
         dataset=run.dataset,
         seed=config.request.seed,
         verdict=verdict_text(
-            verdicts, judged, insights, counts, interventions, proposed=bool(config.request.tested_types)
+            verdicts,
+            judged,
+            insights,
+            counts,
+            interventions,
+            proposed=bool(config.request.tested_types),
+            dropped=dropped,
         ),
         verdicts=verdicts,
         findings=findings,
@@ -69,7 +76,7 @@ def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
         interventions=interventions,
         counts=counts,
         **{"yield": estimator.yields(screened, unused=_unused_filters(config))},
-        dropped=count_reasons(item.reason for item in items if item.state == "filtered"),
+        dropped=dropped,
         failed_codes=count_reasons(item.code for item in items if item.state == "failed"),
         cost=sum((item.result.cost for item in items if item.result), Cost()),
         service_seconds=total_seconds(item.result.service_seconds for item in items if item.result),
