@@ -42,13 +42,8 @@ class ModelAnswers:
         if self.conditions[:1] != (BASE,):
             raise InvalidRequest(f"the first condition must be {BASE!r}, not {self.conditions[0]!r}")
         expected = (len(self.conditions), len(self.classes), self.made.shape[-1], len(self.models))
-        shapes = (
-            self.values.shape,
-            (*self.made.shape, len(self.models)),
-            (*self.kept.shape, len(self.models)),
-        )
-        if self.units is not None:
-            shapes = (*shapes, (*self.units.shape, len(self.models)))
+        others = [self.made, self.kept] if self.units is None else [self.made, self.kept, self.units]
+        shapes = [self.values.shape, *((*each.shape, len(self.models)) for each in others)]
         if any(shape != expected for shape in shapes):
             raise InvalidRequest(f"the answers have the shape {self.values.shape}, not {expected}")
         if np.any(self.kept & ~self.made):

@@ -92,8 +92,9 @@ def items_hash(config: StressTestConfig) -> str:
         "confirm_share",
         "near_duplicates",
     }
-    apart = {"request": request, "confirmation": True, "grouping": True, "notes": True}
-    hashed = config.model_dump(mode="json", exclude=apart)
+    hashed = config.model_dump(
+        mode="json", exclude={"request": request, "confirmation": True, "grouping": True, "notes": True}
+    )
     return cache_key(config=hashed)
 
 

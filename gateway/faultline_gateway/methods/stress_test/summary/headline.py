@@ -24,8 +24,8 @@ def verdict_text(
 ) -> str:
     """Write the headline and one line for each classifier, then what was tested.
 
-    ``verdicts`` is empty where no proposed edit was kept; ``dropped`` counts the filtered items by reason. The
-    user's own edits come last; a run that has ``proposed`` no others gets no other line.
+    ``verdicts`` is empty where no proposed edit was kept; ``dropped`` counts the filtered items by reason.
+    The user's own edits come last; a run that has ``proposed`` no others gets no other line.
     """
     if verdicts:
         lines = [headline(verdicts), *(verdict.sentence for verdict in verdicts)]
