@@ -71,7 +71,7 @@ NearDuplicates = Annotated[
     float | None,
     typer.Option(
         metavar="COSINE",
-        help="Count images of a class once whose CLIP features have at least this cosine, such as 0.99.",
+        help="Count images of a class once whose CLIP features have at least this cosine, such as 0.999.",
     ),
 ]
 InsightNumber = Annotated[

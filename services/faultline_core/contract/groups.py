@@ -33,3 +33,8 @@ class GroupingSummary(GroupCounts):
     """How a run counts source images that are not independent: a group is one unit in every interval."""
 
     groups: int = Field(description="Number of groups.")
+
+    def __str__(self) -> str:
+        found = {"named by the dataset": self.named, "with equal pixels": self.identical, "alike": self.alike}
+        told = ", ".join(f"{number} {how}" for how, number in found.items() if number)
+        return f"{sum(found.values())} images in {self.groups} groups ({told}); a group counts once"

@@ -321,7 +321,8 @@ class StressTestSummary(ResponseBody):
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
         hints = (insight.sentence for insight in self.insights[:10])
         paid = [f"items: {counts}", f"cost: {self.cost}"]
-        return "\n".join([self.verdict, "", *self._accuracy(), *paid, *hints])
+        grouped = [] if self.grouping is None else [f"not independent: {self.grouping}"]
+        return "\n".join([self.verdict, "", *self._accuracy(), *grouped, *paid, *hints])
 
     def _accuracy(self) -> list[str]:
         """Return one line per classifier; a run that has only interventions has none."""

@@ -15,6 +15,7 @@ from faultline_core.errors import InvalidRequest
 from faultline_gateway.methods.stress_test import groups
 from faultline_gateway.methods.stress_test.division import LEAST_FRESH, divide
 from faultline_gateway.methods.stress_test.groups import group_sources
+from faultline_gateway.methods.stress_test.report.report import render
 
 
 def videos(world: FakeWorld, *, frames: int = 2, of: int = 20) -> list[Source]:
@@ -109,7 +110,12 @@ async def test_pairs_of_a_group_count_once_and_the_summary_says_how_many_are_gro
         assert finding.confirmed is not None
         assert finding.confirmed.loss.n == len(shown)
         assert finding.screened.n_sources <= 10
-    assert run.summary().grouping == GroupingSummary(groups=80, named=160)
+    summary = run.summary()
+    assert summary.grouping == GroupingSummary(groups=80, named=160)
+    told = "not independent: 160 images in 80 groups (160 named by the dataset); a group counts once"
+    assert told in str(summary)
+    page = render(summary, run.run, run.items, run.world.store.get)
+    assert f'<p class="note">{told[0].upper()}{told[1:]}.</p>' in page
 
 
 async def test_the_screen_counts_a_video_once() -> None:
