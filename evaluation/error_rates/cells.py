@@ -12,7 +12,7 @@ from scipy import stats
 
 from faultline_core.types import Estimate
 
-from .benchmarks import confounded, slope_rates
+from .benchmarks import confounded, impact_coverage, slope_rates
 from .intervals import beyond_placebo, mean_change, plain_share
 from .nested_changes import false_among_shown
 from .placebo_tests import any_lost_accuracy, changes_of_words, false_alarms, few_placebos, power
@@ -196,6 +196,9 @@ def _verdict_cells() -> dict[str, Cell]:
         ),
         "slope stated without the truth, 8 classes x 12 images, 12 models, sd 0.12": alarms(
             "D9", partial(_misleading_slope, 8, 12, 12, 0.12), cost=2, least=_ENOUGH_SLOPES
+        ),
+        "impact, 8 classes x 10 blocks of 4 images, 12 models": covers(
+            "D10", partial(impact_coverage, 8, 40, block=4), cost=4, least=_ENOUGH_SLOPES
         ),
     }
 

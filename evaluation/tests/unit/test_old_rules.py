@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evaluation.error_rates import nested_changes, verdicts
-from evaluation.error_rates.benchmarks import slope_rates
+from evaluation.error_rates.benchmarks import impact_coverage, slope_rates
 from evaluation.error_rates.cells import CELLS
 from faultline_core.contract.stress_tests import Insight
 from faultline_core.shift_benchmark import shift_effect
@@ -67,6 +67,12 @@ def test_a_line_through_models_that_hardly_differ_was_stated_and_wrong(
     cell = CELLS["slope stated without the truth, 8 classes x 12 images, 12 models, sd 0.12"]
     draw = partial(slope_rates, 8, 12, 12, 0.12)
     assert not cell.holds(draw(24, np.random.default_rng(4)).misleading)
+
+
+def test_the_impact_over_frames_of_few_videos_was_stated_as_over_so_many_images() -> None:
+    cell = CELLS["impact, 8 classes x 10 blocks of 4 images, 12 models"]
+    found = impact_coverage(8, 40, 40, np.random.default_rng(5), block=4, grouped=False)
+    assert not cell.holds(found)
 
 
 def _least_squares(found: ModelAccuracies) -> Slope:

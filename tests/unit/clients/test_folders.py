@@ -254,7 +254,7 @@ class Columns:
         return 2
 
     def __getitem__(self, at: int | str) -> object:
-        rows = [
+        rows: list[dict[str, object]] = [
             {"image": b"one", "label": "bus", "group": "a"},
             {"image": b"two", "label": "bus", "group": None},
         ]
