@@ -71,7 +71,7 @@ def test_a_line_through_models_that_hardly_differ_was_stated_and_wrong(
 
 def test_the_impact_over_frames_of_few_videos_was_stated_as_over_so_many_images() -> None:
     cell = CELLS["impact, 8 classes x 10 blocks of 4 images, 12 models"]
-    found = impact_coverage(8, 40, 40, np.random.default_rng(5), block=4, grouped=False)
+    found = impact_coverage(8, 40, 40, np.random.default_rng(5), block=10, grouped=False)
     assert not cell.holds(found)
 
 
