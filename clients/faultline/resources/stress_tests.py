@@ -76,8 +76,8 @@ class _Creating(RunVerbs[H]):
             exclude=list(exclude),
             confirm=confirm,
             confirm_share=confirm_share,
-            near_duplicates=near_duplicates,
             seed=seed,
+            **({} if near_duplicates is None else {"near_duplicates": near_duplicates}),
             **({} if preset is None else {"preset": preset}),
         )
         return self._take(STRESS_TESTS.create(body, idempotency_key))
