@@ -27,14 +27,12 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FAULTLINE_SERVICES_OIP_HOSTS", "127.0.0.1")
-        running = Stack(tmp_path_factory.mktemp("stack"), port=free_port(), services_port=free_port())
-        try:
-            running.up()
-            yield running
-        finally:
-            running.down()
+    running = Stack(tmp_path_factory.mktemp("stack"), port=free_port(), services_port=free_port())
+    try:
+        running.up()
+        yield running
+    finally:
+        running.down()
 
 
 @pytest.mark.timeout(900)

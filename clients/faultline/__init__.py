@@ -7,65 +7,73 @@ run = client.stress_tests.create(dataset="demo", classifiers=["leaning-resnet"],
 print(run.wait().summary())
 """
 
-from faultline._client import AsyncClient, Client
-from faultline._dataset_interface_run import AsyncDatasetInterface, DatasetInterface
-from faultline._images import (
-    AsyncGeneratedImage,
-    AsyncGeneratedImages,
-    GeneratedImage,
-    GeneratedImages,
-)
-from faultline._python_function.model import Classifier
-from faultline._retries import RetryPolicy
-from faultline._shift_benchmark_run import AsyncShiftBenchmark, ShiftBenchmark
-from faultline._stress_test_run import AsyncStressTest, StressTest
+from typing import TYPE_CHECKING
+
+from faultline._lazy import lazily
 from faultline._version import __version__
-from faultline_core import errors
-from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
-from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
-from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_core.errors import (
-    ArtifactCorrupt,
-    ArtifactMissing,
-    AttentionNotHooked,
-    BackendError,
-    BackendUnavailable,
-    BadBackendOutput,
-    Cancelled,
-    ClassMapMismatch,
-    DatasetEmpty,
-    DeadlineExceeded,
-    FaultlineError,
-    IdempotencyConflict,
-    IdempotencyInFlight,
-    ImageTooLarge,
-    ImageUndecodable,
-    InternalError,
-    InvalidRequest,
-    LeaseLost,
-    MethodNotAllowed,
-    ModelFormatRefused,
-    NotFound,
-    NumericalFailure,
-    PayloadTooLarge,
-    PolicyRefused,
-    PromptTooLong,
-    QuotaExceeded,
-    RateLimited,
-    RequestError,
-    RequestTimeout,
-    ResourceExhausted,
-    RunNotCancellable,
-    RunNotResumable,
-    StorageError,
-    StorageFull,
-    Unauthorized,
-    UnknownDataset,
-    UnknownEditType,
-    UnknownModel,
-    UnsupportedMedia,
-)
-from faultline_core.types import Cost, EditType, Estimate
+
+if TYPE_CHECKING:
+    from faultline._client import AsyncClient, Client
+    from faultline._dataset_interface_run import AsyncDatasetInterface, DatasetInterface
+    from faultline._images import (
+        AsyncGeneratedImage,
+        AsyncGeneratedImages,
+        GeneratedImage,
+        GeneratedImages,
+    )
+    from faultline._python_function.model import Classifier
+    from faultline._retries import RetryPolicy
+    from faultline._shift_benchmark_run import AsyncShiftBenchmark, ShiftBenchmark
+    from faultline._stress_test_run import AsyncStressTest, StressTest
+    from faultline_core import errors
+    from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
+    from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
+    from faultline_core.contract.stress_tests import StressTestSummary
+    from faultline_core.errors import (
+        ArtifactCorrupt,
+        ArtifactMissing,
+        AttentionNotHooked,
+        BackendError,
+        BackendUnavailable,
+        BadBackendOutput,
+        Cancelled,
+        ClassMapMismatch,
+        DatasetEmpty,
+        DeadlineExceeded,
+        FaultlineError,
+        ForeignOrigin,
+        IdempotencyConflict,
+        IdempotencyInFlight,
+        ImageTooLarge,
+        ImageUndecodable,
+        InternalError,
+        InvalidRequest,
+        LeaseLost,
+        MethodNotAllowed,
+        ModelFormatRefused,
+        NotFound,
+        NumericalFailure,
+        PayloadTooLarge,
+        PolicyRefused,
+        PromptTooLong,
+        QuotaExceeded,
+        RateLimited,
+        RequestError,
+        RequestTimeout,
+        ResourceExhausted,
+        RunNotCancellable,
+        RunNotDeletable,
+        RunNotEnded,
+        RunNotResumable,
+        StorageError,
+        StorageFull,
+        Unauthorized,
+        UnknownDataset,
+        UnknownEditType,
+        UnknownModel,
+        UnsupportedMedia,
+    )
+    from faultline_core.types import Cost, EditType, Estimate
 
 __all__ = [
     "ArtifactCorrupt",
@@ -92,6 +100,7 @@ __all__ = [
     "EditType",
     "Estimate",
     "FaultlineError",
+    "ForeignOrigin",
     "GeneratedImage",
     "GeneratedImages",
     "IdempotencyConflict",
@@ -115,6 +124,8 @@ __all__ = [
     "ResourceExhausted",
     "RetryPolicy",
     "RunNotCancellable",
+    "RunNotDeletable",
+    "RunNotEnded",
     "RunNotResumable",
     "ShiftBenchmark",
     "ShiftBenchmarkSummary",
@@ -130,3 +141,27 @@ __all__ = [
     "__version__",
     "errors",
 ]
+
+_HOMES = {
+    "faultline._client": ("AsyncClient", "Client"),
+    "faultline._dataset_interface_run": ("AsyncDatasetInterface", "DatasetInterface"),
+    "faultline._images": ("AsyncGeneratedImage", "AsyncGeneratedImages", "GeneratedImage", "GeneratedImages"),
+    "faultline._python_function.model": ("Classifier",),
+    "faultline._retries": ("RetryPolicy",),
+    "faultline._shift_benchmark_run": ("AsyncShiftBenchmark", "ShiftBenchmark"),
+    "faultline._stress_test_run": ("AsyncStressTest", "StressTest"),
+    "faultline_core.contract.dataset_interfaces": ("DatasetInterfaceSummary",),
+    "faultline_core.contract.shift_benchmark_summary": ("ShiftBenchmarkSummary",),
+    "faultline_core.contract.stress_tests": ("StressTestSummary",),
+    "faultline_core.types": ("Cost", "EditType", "Estimate"),
+}
+_elsewhere = {name for names in _HOMES.values() for name in names} | {"__version__"}
+# The error tree is the rest.
+_HOMES["faultline_core"] = ("errors",)
+_HOMES["faultline_core.errors"] = tuple(sorted(set(__all__) - _elsewhere - {"errors"}))
+
+__getattr__ = lazily(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -9,15 +9,17 @@ import platform
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import httpx
 
-from faultline._python_function.local_functions import LocalFunctions
-from faultline._python_function.model import AnyClassifier
+from faultline._python_function.local_functions import LocalFunctions, NamedClassifiers
 from faultline._retries import RetryPolicy
 from faultline._version import __version__
 from faultline_core.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from faultline._python_function.model import AnyClassifier
 
 H = TypeVar("H", bound=httpx.Client | httpx.AsyncClient)
 
@@ -49,6 +51,11 @@ class BaseClient(ABC, Generic[H]):
         self._http = http
         self._functions = LocalFunctions()
         self._timeout: float | None = None
+
+    @property
+    def address(self) -> str:
+        """The gateway's address, without a slash at its end."""
+        return str(self._http.base_url).rstrip("/")
 
     def with_options(self, *, timeout: float | None = None, max_retries: int | None = None) -> Self:
         """Return a client with other settings that shares this one's connections.
@@ -88,6 +95,14 @@ class BaseClient(ABC, Generic[H]):
             InvalidRequest: the gateway is on another machine, or a function cannot be used.
         """
         return self._functions.serve_functions(classifiers, self._http.base_url)
+
+    def name_functions(self, specs: Sequence[str]) -> NamedClassifiers:
+        """Name the served functions among ``specs`` as reports do, and part them from their addresses."""
+        return self._functions.name_functions(specs)
+
+    def functions_named(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the addresses of those of ``names`` that are functions of this client."""
+        return self._functions.functions_named(names)
 
     @abstractmethod
     def _connect(self, base_url: httpx.URL, timeout: float, headers: Mapping[str, str]) -> H: ...

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, closing, contextmanager
@@ -12,15 +11,10 @@ from typing import Self, TypeVar
 
 import httpx
 
+from faultline import resources
 from faultline._base_client import BaseClient
 from faultline._calls import Call, problem_of
 from faultline._retries import Delivery, Pause, Reply, translated_errors
-from faultline.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
-from faultline.resources.datasets import AsyncDatasets, Datasets
-from faultline.resources.listings import AsyncClassifiers, AsyncServices, Classifiers, Services
-from faultline.resources.runs import AsyncRuns, Runs
-from faultline.resources.shift_benchmarks import AsyncShiftBenchmarks, ShiftBenchmarks
-from faultline.resources.stress_tests import AsyncStressTests, StressTests
 
 T = TypeVar("T")
 
@@ -41,39 +35,39 @@ class Client(BaseClient[httpx.Client]):
     """
 
     @cached_property
-    def stress_tests(self) -> StressTests:
+    def stress_tests(self) -> resources.StressTests:
         """``/v1/stress-tests``."""
-        return StressTests(self)
+        return resources.StressTests(self)
 
     @cached_property
-    def dataset_interfaces(self) -> DatasetInterfaces:
+    def dataset_interfaces(self) -> resources.DatasetInterfaces:
         """``/v1/dataset-interfaces``."""
-        return DatasetInterfaces(self)
+        return resources.DatasetInterfaces(self)
 
     @cached_property
-    def shift_benchmarks(self) -> ShiftBenchmarks:
+    def shift_benchmarks(self) -> resources.ShiftBenchmarks:
         """``/v1/shift-benchmarks``."""
-        return ShiftBenchmarks(self)
+        return resources.ShiftBenchmarks(self)
 
     @cached_property
-    def runs(self) -> Runs:
+    def runs(self) -> resources.Runs:
         """Runs of every kind."""
-        return Runs(self)
+        return resources.Runs(self)
 
     @cached_property
-    def datasets(self) -> Datasets:
+    def datasets(self) -> resources.Datasets:
         """``/v1/datasets``."""
-        return Datasets(self)
+        return resources.Datasets(self)
 
     @cached_property
-    def classifiers(self) -> Classifiers:
+    def classifiers(self) -> resources.Classifiers:
         """``/v1/classifiers``."""
-        return Classifiers(self)
+        return resources.Classifiers(self)
 
     @cached_property
-    def services(self) -> Services:
+    def services(self) -> resources.Services:
         """``/v1/services``."""
-        return Services(self)
+        return resources.Services(self)
 
     def send(self, call: Call[T]) -> T:
         """Send ``call``, retry it where that is safe, and parse the response."""
@@ -126,39 +120,39 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
     """Faultline over HTTP for asyncio programs; takes the arguments of `Client`."""
 
     @cached_property
-    def stress_tests(self) -> AsyncStressTests:
+    def stress_tests(self) -> resources.AsyncStressTests:
         """``/v1/stress-tests``."""
-        return AsyncStressTests(self)
+        return resources.AsyncStressTests(self)
 
     @cached_property
-    def dataset_interfaces(self) -> AsyncDatasetInterfaces:
+    def dataset_interfaces(self) -> resources.AsyncDatasetInterfaces:
         """``/v1/dataset-interfaces``."""
-        return AsyncDatasetInterfaces(self)
+        return resources.AsyncDatasetInterfaces(self)
 
     @cached_property
-    def shift_benchmarks(self) -> AsyncShiftBenchmarks:
+    def shift_benchmarks(self) -> resources.AsyncShiftBenchmarks:
         """``/v1/shift-benchmarks``."""
-        return AsyncShiftBenchmarks(self)
+        return resources.AsyncShiftBenchmarks(self)
 
     @cached_property
-    def runs(self) -> AsyncRuns:
+    def runs(self) -> resources.AsyncRuns:
         """Runs of every kind."""
-        return AsyncRuns(self)
+        return resources.AsyncRuns(self)
 
     @cached_property
-    def datasets(self) -> AsyncDatasets:
+    def datasets(self) -> resources.AsyncDatasets:
         """``/v1/datasets``."""
-        return AsyncDatasets(self)
+        return resources.AsyncDatasets(self)
 
     @cached_property
-    def classifiers(self) -> AsyncClassifiers:
+    def classifiers(self) -> resources.AsyncClassifiers:
         """``/v1/classifiers``."""
-        return AsyncClassifiers(self)
+        return resources.AsyncClassifiers(self)
 
     @cached_property
-    def services(self) -> AsyncServices:
+    def services(self) -> resources.AsyncServices:
         """``/v1/services``."""
-        return AsyncServices(self)
+        return resources.AsyncServices(self)
 
     async def send(self, call: Call[T]) -> T:
         """Send ``call``, retry it where that is safe, and parse the response."""
@@ -202,4 +196,7 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
             return error
 
     async def _sleep(self, seconds: float) -> None:
+        # Imported here: a blocking program would pay a tenth of the SDK's import for it.
+        import asyncio
+
         await asyncio.sleep(seconds)

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from faultline._calls import Call, idempotency_headers, reading, reading_bytes, reading_text, segment
 from faultline_core.contract.base import RequestBody, ResponseBody
-from faultline_core.contract.runs import PageOfItems, Run, RunItem, RunList
+from faultline_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename
 from faultline_core.types import RunKind
 
 EVENT_STREAM_TIMEOUT_S = 60.0
@@ -23,6 +23,9 @@ EXPORT_TIMEOUT_S = 3600.0
 """The gateway writes every image before it sends a byte: a hundred thousand take most of an hour."""
 WAIT_SLICE_S = 25.0
 """Below the 30 s after which many proxies drop a silent request."""
+
+FIRST_SCREEN = {"part": "first-screen"}
+"""The report's verdict, its images and the models alone."""
 
 AnyItem = TypeVar("AnyItem", bound=RunItem[Any])
 Summary = TypeVar("Summary", bound=ResponseBody)
@@ -85,6 +88,14 @@ class RunCalls(Generic[AnyItem, Summary]):
     def resume(self, run_id: str) -> Call[Run]:
         """``POST /v1/<kind>s/{id}:resume``; a second one is refused, so it is not retried blindly."""
         return Call(method="POST", path=self.path(run_id, ":resume"), parse=reading(Run), safe=False)
+
+    def rename(self, run_id: str, name: str | None) -> Call[Run]:
+        """``PATCH /v1/<kind>s/{id}``: a name for people."""
+        return Call(method="PATCH", path=self.path(run_id), body=RunRename(name=name), parse=reading(Run))
+
+    def delete(self, run_id: str) -> Call[None]:
+        """``DELETE /v1/<kind>s/{id}``; a second one finds nothing, so it is not retried blindly."""
+        return Call(method="DELETE", path=self.path(run_id), parse=_empty, safe=False)
 
     def items(self, run_id: str, after: str | None, *, limit: int = 200) -> Call[PageOfItems[AnyItem]]:
         """``GET /v1/<kind>s/{id}/items``."""

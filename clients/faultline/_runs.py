@@ -11,14 +11,16 @@ from typing import Any, Generic, Self
 from httpx_sse import EventSource
 
 from faultline._calls import Call
-from faultline._files import open_page, write_text
+from faultline._files import open_page, save_page
 from faultline._frames import data_frame
+from faultline._notebook import framed, progress
 from faultline._paging import pages, pages_async
 from faultline._progress import PROGRESS_SLICE_S, ProgressLine
-from faultline._run_calls import WAIT_SLICE_S, AnyItem, RunCalls, Summary, image_call
+from faultline._run_calls import FIRST_SCREEN, WAIT_SLICE_S, AnyItem, RunCalls, Summary, image_call
 from faultline._run_streams import EventStream, Results
 from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.runs import Run, RunEvent
+from faultline_core.errors import FaultlineError
 from faultline_core.types import FINAL_RUN_STATES
 
 
@@ -36,6 +38,11 @@ class _Handle(Generic[AnyItem, Summary]):
         return self.run.id
 
     @property
+    def parent(self) -> str | None:
+        """The id of the ended run that this one continues, such as the one whose finding it proves."""
+        return self.run.parent
+
+    @property
     def ended(self) -> bool:
         """Whether the run had ended when it was last fetched."""
         return self.run.state in FINAL_RUN_STATES
@@ -43,6 +50,9 @@ class _Handle(Generic[AnyItem, Summary]):
     def _waits(self, timeout: float | None, progress: bool) -> Iterator[Call[Run]]:
         slice_s = PROGRESS_SLICE_S if progress else WAIT_SLICE_S
         return self._calls.waits(self.id, timeout, slice_s=slice_s)
+
+    def _repr_html_(self) -> str:
+        return progress(self.run)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(id={self.run.id!r}, state={self.run.state!r})"
@@ -54,6 +64,21 @@ class RunHandle(_Handle[AnyItem, Summary]):
     def __init__(self, sender: Sender, run: Run) -> None:
         super().__init__(run)
         self._sender = sender
+
+    @property
+    def page(self) -> str:
+        """The address of the run's page, for a browser."""
+        return f"{self._sender.address}/ui/runs/{self.id}"
+
+    def _repr_html_(self) -> str:
+        """Return the first screen of the report; of a run that is going, how far it is."""
+        try:
+            if not self.refresh().ended:
+                return progress(self.run)
+            return framed(self._sender.send(self._calls.report(self.id, FIRST_SCREEN)), self.run)
+        except FaultlineError:
+            # A notebook shows what is known: an error would hide the value of the cell.
+            return progress(self.run)
 
     def refresh(self) -> Self:
         """Fetch the run's current state."""
@@ -127,12 +152,15 @@ class RunHandle(_Handle[AnyItem, Summary]):
         return self._sender.send(self._calls.report(self.id))
 
     def save_report(self, path: str | Path) -> Path:
-        """Write the report to a file and return its path.
+        """Write the report to an HTML file, or into a folder as ``report.html``; return the file's path.
+
+        What the report holds for download is written beside it: of a stress test its first screen as
+        Markdown, and its findings as CSV.
 
         Raises:
-            InvalidRequest: the file cannot be written.
+            InvalidRequest: a file cannot be written.
         """
-        return write_text(Path(path), self.report())
+        return save_page(Path(path), self.report())
 
     def open(self) -> Path:
         """Show the report in the browser; return the temporary file that holds it."""
@@ -160,6 +188,19 @@ class RunHandle(_Handle[AnyItem, Summary]):
         self.run = self._sender.send(self._calls.resume(self.id))
         return self
 
+    def rename(self, name: str | None) -> Self:
+        """Give the run a name for listings and pages, or take it away; its id stays."""
+        self.run = self._sender.send(self._calls.rename(self.id, name))
+        return self
+
+    def delete(self) -> None:
+        """Delete the run, which must have ended; images stay in the store.
+
+        Raises:
+            RunNotDeletable: it has not ended, or it is part of the evidence of a run that exists.
+        """
+        self._sender.send(self._calls.delete(self.id))
+
 
 AnyRun = RunHandle[Any, Any]
 """A run of any kind."""
@@ -171,6 +212,11 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
     def __init__(self, sender: AsyncSender, run: Run) -> None:
         super().__init__(run)
         self._sender = sender
+
+    @property
+    def page(self) -> str:
+        """The address of the run's page, for a browser."""
+        return f"{self._sender.address}/ui/runs/{self.id}"
 
     async def refresh(self) -> Self:
         """Fetch the run's current state."""
@@ -237,7 +283,7 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
 
     async def save_report(self, path: str | Path) -> Path:
         """Write the report to a file; as `RunHandle.save_report`."""
-        return write_text(Path(path), await self.report())
+        return save_page(Path(path), await self.report())
 
     async def open(self) -> Path:
         """Show the report in the browser; as `RunHandle.open`."""
@@ -260,6 +306,15 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
         """Retry the failed and cancelled items."""
         self.run = await self._sender.send(self._calls.resume(self.id))
         return self
+
+    async def rename(self, name: str | None) -> Self:
+        """Give the run a name for listings and pages, or take it away; its id stays."""
+        self.run = await self._sender.send(self._calls.rename(self.id, name))
+        return self
+
+    async def delete(self) -> None:
+        """Delete the run, which must have ended; as `RunHandle.delete`."""
+        await self._sender.send(self._calls.delete(self.id))
 
 
 @contextmanager

@@ -1,16 +1,20 @@
-"""A stress test by its id: a run whose insights can be applied to the whole dataset."""
+"""A stress test by its id: its findings can be proven, and its insights applied to the whole dataset."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any
 
+from faultline._calls import Call, idempotency_headers, reading
 from faultline._exported_runs import AsyncExportedRun, ExportedRun
 from faultline._frames import data_frame
-from faultline._run_calls import RunCalls
+from faultline._notebook import Findings
+from faultline._run_calls import FIGURES_TIMEOUT_S, RunCalls
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.interventions import Intervention
-from faultline_core.contract.runs import Item
+from faultline_core.contract.proofs import FindingHistory, ProofCreate
+from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import Insight, StressTestCreate, StressTestSummary
 from faultline_core.errors import InvalidRequest
 from faultline_core.text.caption_diff import words
@@ -26,14 +30,80 @@ _MOST_UNCHANGED = 4
 """Unchanged words between changed ones that may still belong to one phrase."""
 
 
+def prove_call(
+    run_id: str, finding: Finding | int, images: int, dataset: str | None, seed: int | None, key: str | None
+) -> Call[Run]:
+    """``POST /v1/stress-tests/{id}/findings/{number}:prove``; the key makes it safe to send again."""
+    asked = {"images": images, "dataset": dataset, "seed": seed}
+    return Call(
+        method="POST",
+        path=STRESS_TESTS.path(run_id, f"/findings/{_number(finding)}:prove"),
+        body=ProofCreate.model_validate({name: value for name, value in asked.items() if value is not None}),
+        parse=reading(Run),
+        headers=idempotency_headers(key),
+        # The gateway sums the run up first.
+        timeout=FIGURES_TIMEOUT_S,
+    )
+
+
+def finding_call(run_id: str, finding: Finding | int) -> Call[FindingHistory]:
+    """``GET /v1/stress-tests/{id}/findings/{number}``."""
+    return STRESS_TESTS.read(run_id, f"/findings/{_number(finding)}", FindingHistory)
+
+
+def _number(finding: Finding | int) -> int:
+    return finding.number if isinstance(finding, Finding) else finding
+
+
 class StressTest(ExportedRun[Item, StressTestSummary]):
     """A stress test, followed by blocking calls."""
 
     _calls = STRESS_TESTS
 
-    def findings(self) -> list[Finding]:
+    def finding(self, finding: Finding | int) -> FindingHistory:
+        """Return a finding as this run and all runs that prove it tell it together.
+
+        Args:
+            finding: one of the run's findings, or its number from 1.
+
+        Raises:
+            NotFound: the run has no such finding.
+        """
+        return self._sender.send(finding_call(self.id, finding))
+
+    def prove(
+        self,
+        finding: Finding | int,
+        images: int = 20,
+        *,
+        dataset: str | None = None,
+        seed: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> StressTest:
+        """Start a child run that makes more pairs for one finding; this run stays as it is.
+
+        You may look at the answer and ask for more as often as you like: what proves it allows for that.
+
+        Args:
+            finding: one of the run's findings, or its number from 1.
+            images: the number of images to make a pair of, at most 100.
+            dataset: where to take them from; default: the run's dataset.
+            seed: default: one that follows from the run's own.
+            idempotency_key: makes a repeated call return the first run.
+
+        A classifier ``py:...`` must still be served by this client.
+
+        Raises:
+            NotFound: the run has no such finding.
+            RunNotEnded: the run, or an earlier proof of this finding, has not ended.
+            DatasetEmpty: no image of the class is left.
+        """
+        call = prove_call(self.id, finding, images, dataset, seed, idempotency_key)
+        return StressTest(self._sender, self._sender.send(call))
+
+    def findings(self) -> Findings:
         """Return the changes that cost a classifier its answers, the surest first."""
-        return self.summary().findings
+        return Findings(self.summary().findings)
 
     def findings_to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame`` with one row per finding; raises as `to_pandas`."""
@@ -55,7 +125,7 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
         found, example = insight_of(summary, insight), None
         if needs_example(found):
             example = next((item for item in self.items() if item.id == found.example_item), None)
-        body = insight_request(summary, found, example, seed)
+        body = insight_request(summary, found, example, seed, self._sender.functions_named)
         return StressTest(self._sender, self._sender.send(STRESS_TESTS.create(body, None)))
 
 
@@ -64,9 +134,26 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
 
     _calls = STRESS_TESTS
 
-    async def findings(self) -> list[Finding]:
+    async def finding(self, finding: Finding | int) -> FindingHistory:
+        """Return a finding as all its runs tell it; as `StressTest.finding`."""
+        return await self._sender.send(finding_call(self.id, finding))
+
+    async def prove(
+        self,
+        finding: Finding | int,
+        images: int = 20,
+        *,
+        dataset: str | None = None,
+        seed: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> AsyncStressTest:
+        """Start a child run that makes more pairs for one finding; as `StressTest.prove`."""
+        call = prove_call(self.id, finding, images, dataset, seed, idempotency_key)
+        return AsyncStressTest(self._sender, await self._sender.send(call))
+
+    async def findings(self) -> Findings:
         """Return the changes that cost a classifier its answers; as `StressTest.findings`."""
-        return (await self.summary()).findings
+        return Findings((await self.summary()).findings)
 
     async def findings_to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame`` with one row per finding; raises as `to_pandas`."""
@@ -80,7 +167,7 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
             example = await anext(
                 (item async for item in self.items() if item.id == found.example_item), None
             )
-        body = insight_request(summary, found, example, seed)
+        body = insight_request(summary, found, example, seed, self._sender.functions_named)
         return AsyncStressTest(self._sender, await self._sender.send(STRESS_TESTS.create(body, None)))
 
 
@@ -106,7 +193,11 @@ def needs_example(insight: Insight) -> bool:
 
 
 def insight_request(
-    summary: StressTestSummary, insight: Insight, example: Item | None, seed: int | None
+    summary: StressTestSummary,
+    insight: Insight,
+    example: Item | None,
+    seed: int | None,
+    functions_named: Callable[[Sequence[str]], dict[str, str]] = lambda names: {},
 ) -> StressTestCreate:
     """Build the request for a stress test that makes this edit alone.
 
@@ -115,6 +206,7 @@ def insight_request(
         insight: the edit to apply.
         example: the insight's example item, where `needs_example`.
         seed: default: the run's seed plus one.
+        functions_named: finds the addresses of the classifiers that are functions.
 
     Raises:
         InvalidRequest: the words cannot be read from the example.
@@ -128,12 +220,14 @@ def insight_request(
     else:
         chosen = _change(example.result.caption, example.result.edited_caption)
     request = summary.config["request"]
+    functions = functions_named(request["classifiers"])
     return StressTestCreate.model_validate(
         {name: request[name] for name in _KEPT if name in request}
         | {
             "interventions": [chosen.model_dump()],
             "max_edits_per_image": 0,
             "lance_r_edits_per_image": 0,
+            **({"functions": functions} if functions else {}),
             "seed": (summary.seed + 1) % _SEEDS if seed is None else seed,
         }
     )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import httpx
 
 from faultline._calls import Call
-from faultline._python_function.model import AnyClassifier
+from faultline._python_function.local_functions import NamedClassifiers
+
+if TYPE_CHECKING:
+    from faultline._python_function.model import AnyClassifier
 
 T = TypeVar("T")
 
@@ -18,6 +21,11 @@ T = TypeVar("T")
 
 class Sender(Protocol):
     """The blocking client."""
+
+    @property
+    def address(self) -> str:
+        """The gateway's address, without a slash at its end."""
+        ...
 
     def send(self, call: Call[T]) -> T:
         """Send the call and parse the response."""
@@ -28,12 +36,25 @@ class Sender(Protocol):
         ...
 
     def serve_functions(self, classifiers: Sequence[AnyClassifier]) -> list[str]:
-        """Serve the functions and models among them and return what the gateway calls each."""
+        """Serve the functions and models among them and return each one's spec."""
+        ...
+
+    def name_functions(self, specs: Sequence[str]) -> NamedClassifiers:
+        """Name the served functions among them, and part them from their addresses."""
+        ...
+
+    def functions_named(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the addresses of those that are functions of this client."""
         ...
 
 
 class AsyncSender(Protocol):
     """The asyncio client."""
+
+    @property
+    def address(self) -> str:
+        """The gateway's address, without a slash at its end."""
+        ...
 
     async def send(self, call: Call[T]) -> T:
         """Send the call and parse the response."""
@@ -44,5 +65,13 @@ class AsyncSender(Protocol):
         ...
 
     def serve_functions(self, classifiers: Sequence[AnyClassifier]) -> list[str]:
-        """Serve the functions and models among them and return what the gateway calls each."""
+        """Serve the functions and models among them and return each one's spec."""
+        ...
+
+    def name_functions(self, specs: Sequence[str]) -> NamedClassifiers:
+        """Name the served functions among them, and part them from their addresses."""
+        ...
+
+    def functions_named(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the addresses of those that are functions of this client."""
         ...

@@ -16,6 +16,8 @@ from .benchmarks import confounded, impact_coverage, slope_rates
 from .intervals import beyond_placebo, mean_change, plain_share
 from .nested_changes import false_among_shown
 from .placebo_tests import any_lost_accuracy, changes_of_words, false_alarms, few_placebos, power
+from .proofs import ANSWERS, false_proofs, proofs_of_a_loss
+from .two_stages import any_without_bugs, bugs_found
 from .verdicts import called_unfit, denied_harm, overstated, worst_change
 from .world import Noise
 
@@ -164,6 +166,35 @@ def _benchmark_cells() -> dict[str, Cell]:
     return {**slopes, **flags}
 
 
+def _confirmation_cells() -> dict[str, Cell]:
+    aims = {48: (0.35, 12), 96: (0.60, 25), 160: (0.65, 40), 400: (0.90, 100)}
+    found = {
+        f"bugs confirmed of {images} images in 8 classes": Cell(
+            "6.6", partial(bugs_found, images), least, most=False, cost=cost
+        )
+        for images, (least, cost) in aims.items()
+    }
+    false = {
+        f"any change confirmed of {images} images without bugs": alarms(
+            "6.6", partial(any_without_bugs, images), cost=cost
+        )
+        for images, cost in ((48, 5), (160, 12))
+    }
+    return {**found, **false}
+
+
+def _proof_cells() -> dict[str, Cell]:
+    """Users who go on until a finding is proven."""
+    false = {
+        f"any false proof of 24 findings, each asked for up to 5 times, {answers}": alarms(
+            "proofs", partial(false_proofs, answers)
+        )
+        for answers in ANSWERS
+    }
+    found = Cell("proofs", proofs_of_a_loss, 0.8, most=False)
+    return {**false, "proofs of a loss in 60 % of the images, by at most 5 child runs of 20 images": found}
+
+
 def _verdict_cells() -> dict[str, Cell]:
     return {
         "harm denied of changes that could not be tested, 20 groups of 3": alarms(
@@ -223,6 +254,8 @@ CELLS: Mapping[str, Cell] = {
         for n in (8, 10, 20, 39, 40, 100)
     },
     **_benchmark_cells(),
+    **_proof_cells(),
+    **_confirmation_cells(),
     # New cells come last: the place of a cell is a part of its seed.
     **_verdict_cells(),
 }

@@ -12,6 +12,7 @@ from faultline_core.errors import QuotaExceeded, UnknownEditType
 from faultline_core.suite import Suite
 from faultline_gateway.http.edge import Edge
 from faultline_gateway.http.metrics import Metrics, ResponseCounter
+from faultline_gateway.http.sessions import Sessions
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.routes import ROUTERS
 from faultline_gateway.routes.context import GatewayContext, HealthReader
@@ -19,6 +20,8 @@ from faultline_gateway.runs.cache import RunCache
 from faultline_gateway.runs.summaries import KEPT
 from faultline_gateway.services.ports import Services
 from faultline_gateway.settings import GatewaySettings
+from faultline_gateway.ui import PAGES
+from faultline_gateway.ui.page_state import PageState
 from faultline_gateway.version import VERSION
 from faultline_http import ProblemMiddleware, install_error_handlers
 from faultline_http.exception_handlers import FieldError, FieldRule
@@ -61,14 +64,17 @@ def create_app(
 ) -> FastAPI:
     """Put the gateway together from parts that the caller opened and closes."""
     metrics = Metrics()
+    sessions = Sessions([key.get_secret_value().encode() for key in settings.api_keys])
     app = bare_app()
     # The last one added is the outermost. All enclose the router, so they also count its 404 and 405.
-    app.add_middleware(Edge, settings=settings)
+    app.add_middleware(Edge, settings=settings, sessions=sessions)
     app.add_middleware(ProblemMiddleware, server="the gateway")
     app.add_middleware(ResponseCounter, metrics=metrics)
+    app.state.pages = PageState()
     app.state.context = GatewayContext(
         settings=settings, ledger=ledger, store=store, services=services, suite=suite, health=health,
-        metrics=metrics, cache=RunCache(KEPT), max_items_per_run=settings.max_items_per_run,
+        metrics=metrics, sessions=sessions, cache=RunCache(KEPT),
+        max_items_per_run=settings.max_items_per_run, functions_allowed=settings.functions_allowed,
     )  # fmt: skip
     return app
 
@@ -82,6 +88,7 @@ def bare_app() -> FastAPI:
     )
     for router in ROUTERS:
         app.include_router(router, responses=_PROBLEM)
+    app.include_router(PAGES, include_in_schema=False)
     install_error_handlers(app, FIELD_RULES)
     return app
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from faultline_core.types import is_loopback
 
 PREFIX = "FAULTLINE_"
 STATE_DIR = Path(".faultline")
@@ -50,6 +52,12 @@ class GatewaySettings(BaseModel):
         description="Accepted API keys, separated by commas, of at least 16 characters each; empty to "
         "require none.",
     )
+    allow_functions: bool | None = Field(
+        default=None,
+        description="Whether a run may test functions that its caller's program serves on 127.0.0.1 of the "
+        "services' machine; null where only this machine can ask: gateway and services listen on loopback, "
+        "and no API key is needed.",
+    )
     max_body_bytes: int = Field(
         default=32_000_000, ge=1024, description="Largest request body that is accepted, in bytes."
     )
@@ -90,6 +98,14 @@ class GatewaySettings(BaseModel):
             return self.services_url.replace(SERVICE_PLACEHOLDER, service).rstrip("/")
         return f"{self.services_url.rstrip('/')}/{service}"
 
+    @property
+    def functions_allowed(self) -> bool:
+        """Whether runs may name addresses on 127.0.0.1 for the services to call."""
+        if self.allow_functions is not None:
+            return self.allow_functions
+        services = urlsplit(self.service_url("classifiers")).hostname or ""
+        return not self.api_keys and is_loopback(self.host) and is_loopback(services)
+
     def shared_secret(self) -> str:
         """Return the secret that the services require.
 
@@ -101,14 +117,6 @@ class GatewaySettings(BaseModel):
         if not self.secret_file.is_file():
             raise ValueError(f"no secret in {str(self.secret_file)!r}: set FAULTLINE_SECRET_FILE")
         return self.secret_file.read_text(encoding="utf-8").strip()
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach ``host``."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def settings_from(environ: Mapping[str, str], **overrides: object) -> GatewaySettings:

@@ -21,6 +21,7 @@ from faultline_gateway.methods import METHODS
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem
 from faultline_gateway.runs.planner import Planner
 from faultline_gateway.runs.renewal import keep_leased
+from faultline_gateway.services.functions import with_functions
 from faultline_gateway.services.ports import Services
 
 P = ParamSpec("P")
@@ -165,7 +166,8 @@ class Worker:
         record = LedgerRecorder(self._ledger, group)
         try:
             method = METHODS[group.kind]
-            await method.process(group, services=self._services, record=record, store=self._store)
+            services = with_functions(self._services, group.functions)
+            await method.process(group, services=services, record=record, store=self._store)
         except FaultlineError as error:
             _logger.warning("group %s of run %s: %s", group.item_group, group.run_id, error.detail)
 

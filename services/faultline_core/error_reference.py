@@ -73,6 +73,10 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Retry. If the error persists, send smaller requests, raise `FAULTLINE_CALL_SECONDS`, or give the "
         "service more replicas.",
     ),
+    "foreign-origin": Explanation(
+        "A web page of another site asked for a change, or a proxy altered the Host header.",
+        "Use the gateway's own pages. Behind a proxy, pass on the Host header that the browser sent.",
+    ),
     "idempotency-conflict": Explanation(
         "The `Idempotency-Key` was used before, with another body.",
         "Send this body under a new key. To repeat the first request, send its body unchanged.",
@@ -151,6 +155,14 @@ EXPLANATIONS: dict[str, Explanation] = {
     "run-not-cancellable": Explanation(
         "The run has already ended.",
         "Nothing needs to be done: an ended run has no further cost.",
+    ),
+    "run-not-deletable": Explanation(
+        "The run has not ended, or it was started to prove a finding of a run that still exists.",
+        "Cancel it first, or delete the run whose finding it belongs to.",
+    ),
+    "run-not-ended": Explanation(
+        "The request proves a finding of a run that has not ended, or one that another run is still proving.",
+        "Wait until the named run has ended, or cancel it.",
     ),
     "run-not-resumable": Explanation(
         "The run has not ended, or has no failed or cancelled items.",

@@ -24,7 +24,10 @@ FaultlineError
 │  ├─ IdempotencyConflict        idempotency-conflict   422  same key, other body
 │  ├─ IdempotencyInFlight        idempotency-in-flight  409  same key, first call still running
 │  ├─ RunNotCancellable          run-not-cancellable    409
-│  └─ RunNotResumable            run-not-resumable      409
+│  ├─ RunNotEnded                run-not-ended          409  wait for it, or cancel it
+│  ├─ RunNotResumable            run-not-resumable      409
+│  ├─ RunNotDeletable            run-not-deletable      409  it has not ended, or its evidence is needed
+│  └─ ForeignOrigin              foreign-origin         403  a change that another site's page asks for
 ├─ BackendError                  a service failed
 │  ├─ BackendUnavailable         backend-unavailable    503  retry later
 │  ├─ BadBackendOutput           bad-backend-output     502  wrong shape, NaN, missing item
@@ -244,12 +247,36 @@ class RunNotCancellable(RequestError):
     title = "The run can no longer be cancelled"
 
 
+class RunNotEnded(RequestError):
+    """Only an ended run can be continued by another."""
+
+    code = "run-not-ended"
+    status = 409
+    title = "The run has not ended"
+
+
 class RunNotResumable(RequestError):
     """The run has nothing to resume."""
 
     code = "run-not-resumable"
     status = 409
     title = "The run cannot be resumed"
+
+
+class RunNotDeletable(RequestError):
+    """The run has not ended, or another run's evidence needs it."""
+
+    code = "run-not-deletable"
+    status = 409
+    title = "The run cannot be deleted"
+
+
+class ForeignOrigin(RequestError):
+    """A page of another origin asks for a change."""
+
+    code = "foreign-origin"
+    status = 403
+    title = "Another site asks for this change"
 
 
 class BackendError(FaultlineError):

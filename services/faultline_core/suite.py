@@ -67,9 +67,10 @@ class PerturberSuite(_SuitePart):
 class EditorSuite(_SuitePart):
     """Weights of a Stable Diffusion model and the presets for them.
 
-    A run that names no preset uses ``default_preset``. ``preview_decoder`` is a small autoencoder of the same
-    latents (an ``AutoencoderTiny``, such as TAESD); presets with ``preview`` choose by its images. Class
-    tokens are learned with the settings ``textual_inversion`` and the prompts ``token_prompts``, in calls of
+    A run that names no preset uses ``default_preset``; ``redraw`` names the preset that makes several draws
+    of one image, and must draw its noise. ``preview_decoder`` is a small autoencoder of the same latents (an
+    ``AutoencoderTiny``, such as TAESD); presets with ``preview`` choose by its images. Class tokens are
+    learned with the settings ``textual_inversion`` and the prompts ``token_prompts``, in calls of
     ``token_link_steps`` steps (some seconds each), and images are generated with ``generation``.
     """
 
@@ -79,6 +80,7 @@ class EditorSuite(_SuitePart):
     resolution: int = Field(ge=8, le=2048, multiple_of=8)
     batch: int = Field(default=8, ge=1)
     default_preset: str
+    redraw: str | None = None
     presets: dict[str, EditorPreset]
     textual_inversion: TextualInversionPreset = TextualInversionPreset()
     token_prompts: LearningPrompts = "templates"
@@ -92,6 +94,23 @@ class EditorSuite(_SuitePart):
                 f"default_preset {self.default_preset!r} is not among the presets {sorted(self.presets)}"
             )
         return self
+
+    @model_validator(mode="after")
+    def _redraw_draws(self) -> EditorSuite:
+        if self.redraw is None:
+            return self
+        preset = self.presets.get(self.redraw)
+        if preset is None or preset.inversion != "virtual":
+            drawing = sorted(name for name, each in self.presets.items() if each.inversion == "virtual")
+            raise ValueError(
+                f"redraw {self.redraw!r} is not a preset whose inversion is virtual; there are {drawing}"
+            )
+        return self
+
+    @property
+    def redraw_preset(self) -> EditorPreset | None:
+        """The preset that makes several draws of one image, if the suite has one."""
+        return None if self.redraw is None else self.presets[self.redraw]
 
     @model_validator(mode="after")
     def _previews_have_a_decoder(self) -> EditorSuite:

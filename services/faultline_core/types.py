@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -119,6 +120,27 @@ ClassifierSpec = Annotated[
     ),
 ]
 """``name`` (of the suite), ``timm:<name>``, ``local:<name>``, ``clip:<name>`` or ``oip:<url>``."""
+
+FunctionAddress = Annotated[
+    str,
+    Field(
+        max_length=400,
+        # Only the port and the path that hold a secret of at least 128 bits, and only a model's own paths: a
+        # caller who may name such an address reaches no server that was not started to be named.
+        pattern=r"^http://127\.0\.0\.1:[1-9][0-9]{0,4}/[0-9a-f]{32,128}/v2/models/[A-Za-z0-9][A-Za-z0-9_.-]*"
+        r"/versions/[A-Za-z0-9][A-Za-z0-9_.-]*$",
+    ),
+]
+"""Where the SDK serves a function or model object of the caller's program: its path begins with a secret."""
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach ``host``."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
 
 # The range of a signed 64-bit column; strict, because 3.0 or "3" would give one seed a second cache key.
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]

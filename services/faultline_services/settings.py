@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from faultline_core.types import is_loopback
+
 ServiceName = Literal["captioner", "perturber", "editor", "scorer", "classifiers"]
 
 SHARED_PREFIX = "FAULTLINE_"
@@ -124,7 +126,7 @@ class ServiceSettings(BaseModel):
     oip_hosts: tuple[str, ...] = Field(
         default=(),
         description="Hosts that remote classifiers may run on, as `host` or `host:port` separated by "
-        "commas; empty for none.",
+        "commas; empty for none. This machine's own need a port.",
     )
     # Room for a ViT-L in float32 (1.2 GB) and several ResNet-50s (0.1 GB each).
     model_cache_bytes: int = Field(
@@ -150,6 +152,11 @@ class ServiceSettings(BaseModel):
         if self.max_replicas < self.min_replicas:
             raise ValueError(
                 f"max_replicas {self.max_replicas!r} is below min_replicas {self.min_replicas!r}; raise it"
+            )
+        if bare := [host for host in self.oip_hosts if is_loopback(host)]:
+            raise ValueError(
+                f"oip_hosts names {bare[0]!r}, which would open every port of this machine; name "
+                f"'{bare[0]}:<port>'. The SDK's own functions need no entry"
             )
         if self.secret is not None and len(self.secret.get_secret_value()) < SECRET_BYTES_AT_LEAST:
             raise ValueError(

@@ -39,7 +39,7 @@ _FLAGS = (
     "--hide-scrollbars",
     "--no-first-run",
     "--disable-background-networking",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--remote-debugging-pipe",
 )
 
@@ -79,8 +79,10 @@ class Tab:
         message, _, self._rest = self._rest.partition(b"\0")
         return json.loads(message)
 
-    def open(self, page: Path, width: int, height: int, *, dark: bool = False, script: bool = True) -> None:
-        """Show a page of the disk in a window of a size, in light or dark colours."""
+    def open(
+        self, page: Path | str, width: int, height: int, *, dark: bool = False, script: bool = True
+    ) -> None:
+        """Show a page of the disk, or of an address, in a window of a size, in light or dark colours."""
         self.ask(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -91,7 +93,7 @@ class Tab:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
         self.ask("Emulation.setScriptExecutionDisabled", value=not script)
-        self.ask("Page.navigate", url=page.as_uri())
+        self.ask("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         while self._next().get("method") != "Page.loadEventFired":
             pass
 

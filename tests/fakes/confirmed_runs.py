@@ -92,16 +92,17 @@ async def staged_run(
     *,
     per_class: int = PER_CLASS,
     sources: Sources | None = None,
+    redraw: str | None = None,
     **changes: object,
 ) -> StagedRun:
-    """Plan a run that screens and confirms; by default it edits backgrounds alone."""
+    """Plan a run that screens and confirms; by default it edits backgrounds alone and draws nothing again."""
     world = FakeWorld()
     services = ports(world)
     known: dict[str, object] = {
         "edit_types": ["background"], "max_edits_per_image": 3, "confirm_share": 0.5
     }  # fmt: skip
     chosen = world.sources(per_class) if sources is None else sources(world)
-    config, items = await planned(chosen, services, **{**known, **changes})
+    config, items = await planned(chosen, services, redraw=redraw, **{**known, **changes})
     return StagedRun(world, config, services, stages=[items])
 
 
@@ -110,10 +111,11 @@ async def finished_run(
     *,
     per_class: int = PER_CLASS,
     sources: Sources | None = None,
+    redraw: str | None = None,
     **changes: object,
 ) -> StagedRun:
     """The same, worked off."""
-    run = await staged_run(ports, per_class=per_class, sources=sources, **changes)
+    run = await staged_run(ports, per_class=per_class, sources=sources, redraw=redraw, **changes)
     await run.work_off()
     return run
 

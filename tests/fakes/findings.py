@@ -22,7 +22,7 @@ def a_finding(**changes: object) -> Finding:
         "screened": Screened(loss=0.7, n_sources=4, n_images=4, flipped=4),
         "confirmed": None,
         "pairs": [],
-        "sentence": "leaning takes “sled” for “boat” when “grass” becomes “snow”: 4 of 4 images.",
+        "sentence": "leaning takes sleds for boats once “grass” becomes “snow”: 4 of 4 images.",
     }
     return Finding.model_validate({**known, **changes})
 

@@ -124,6 +124,7 @@ class FakeEditor:
         self.world = world
         self.calls: Counter[str] = Counter()
         self.steps: dict[str, int] = {}
+        self.noise: tuple[int, ...] = ()
 
     async def reconstruct(self, request: editor.ReconstructRequest) -> editor.ReconstructResponse:
         """Make another image of the same truth."""
@@ -139,6 +140,8 @@ class FakeEditor:
     async def edit(self, request: editor.EditRequest) -> editor.EditResponse:
         """Make one image a value that is asked for."""
         self.calls["edit"] += 1
+        # Only this inversion draws; the images of the others depend on no seed.
+        self.noise = (request.preset.seed,) if request.preset.inversion == "virtual" else ()
         steps = request.preset.steps * len(request.values)
         cost = _cost(steps, steps)
         outcomes = []
@@ -186,7 +189,7 @@ class FakeEditor:
 
     def _draw(self, source: str, caption: str, self_replace: float | None) -> str:
         label = self.world.shown[source].label
-        return self.world.add(Shown(label, caption, self_replace), source)
+        return self.world.add(Shown(label, caption, self_replace), source, *self.noise)
 
 
 class FakeScorer:

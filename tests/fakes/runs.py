@@ -22,14 +22,14 @@ def stress_test_request(**changes: object) -> StressTestCreate:
 
 
 async def planned(
-    sources: list[Source], services: Services, **changes: object
+    sources: list[Source], services: Services, *, redraw: str | None = None, **changes: object
 ) -> tuple[StressTestConfig, list[PlannedItem]]:
-    """Plan the request over ``sources`` under the miniature suite."""
+    """Plan the request over ``sources`` under the miniature suite; images are drawn again by ``redraw``."""
     return await plan_stress_test(
         stress_test_request(**changes),
         dataset=fake_dataset(len(sources)),
         sources=sources,
-        suite=fake_suite(),
+        suite=fake_suite(redraw=redraw),
         services=services,
     )
 
@@ -42,7 +42,7 @@ async def stress_test(
     **changes: object,
 ) -> tuple[list[PlannedItem], FakeRecorder]:
     """Plan, lease and process all; return the plan and what was recorded."""
-    config, items = await planned(sources, services, **changes)
+    config, items = await planned(sources, services, redraw=None, **changes)
     record = record or FakeRecorder()
     for group in lease_all(config, items):
         await process(group, services=services, record=record, store=world.store)

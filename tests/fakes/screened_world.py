@@ -18,6 +18,7 @@ from faultline_core.stress_test.confirmation import (
     LOOK_PAIRS,
     MOST_PAIRS,
     ConfirmationTest,
+    PairColumns,
     confirm,
     is_futile,
 )
@@ -190,12 +191,12 @@ def two_stages(world: World, n_sources: int, hypotheses: int, share: float = 0.5
     for number in range(len(chosen)):
         while len(losses[number]) < LOOK_PAIRS and tried[number] < 3 * LOOK_PAIRS and images >= 2:
             pair(number)
-    stopped = [is_futile(found) for found in losses]
+    stopped = [is_futile(PairColumns.fresh(found)) for found in losses]
     living = [number for number, given_up in enumerate(stopped) if not given_up]
     while images >= 2 and (open_ones := [number for number in living if len(losses[number]) < MOST_PAIRS]):
         for number in open_ones[: images // 2]:
             pair(number)
-    tests = confirm(losses, stopped, [world.generator] * len(chosen))
+    tests = confirm([PairColumns.fresh(found) for found in losses], stopped, [world.generator] * len(chosen))
     return Outcome(
         [(candidate, test, _true(world, candidate)) for candidate, test in zip(chosen, tests, strict=True)],
         len(world.bugs),

@@ -17,8 +17,11 @@ CLASSES = ("plate", "sled", "boat", "kite")
 CAPTION = "a photo of a red {label} on the grass next to a dog"
 
 
-def fake_suite() -> Suite:
-    """The miniature suite with the fakes' thresholds and presets: tuning the real ones changes no test."""
+def fake_suite(*, redraw: str | None = None) -> Suite:
+    """The miniature suite with the fakes' thresholds and presets: tuning the real ones changes no test.
+
+    Images are drawn again only with ``redraw``, so that small classes have one stage.
+    """
     suite = load_suite("miniature")
     thresholds: dict[str, object] = {
         "gate": GateThresholds(),
@@ -33,6 +36,7 @@ def fake_suite() -> Suite:
             "editor": suite.editor.model_copy(
                 update={
                     "presets": suite.editor.presets | own,
+                    "redraw": redraw,
                     "token_link_steps": 50,
                     "token_prompts": "captions",
                     "textual_inversion": TextualInversionPreset(

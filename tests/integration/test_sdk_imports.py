@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
+
+import pytest
 
 BLOCKED = (
     "numpy", "torch", "ray", "fastapi", "PIL", "sqlalchemy", "scipy", "sklearn", "faiss", "typer", "rich",
@@ -33,3 +36,25 @@ def test_the_sdk_imports_without_numpy_torch_or_ray() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def processor_seconds(program: str) -> float:
+    """The processor time of a Python process that runs ``program``, its start included."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": ":".join(sys.path)})
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+LIBRARIES = "import httpx; from pydantic import BaseModel"
+
+
+@pytest.mark.parametrize(
+    ("program", "most"),
+    [("import faultline", 1.3), ("from faultline import Client", 1.7)],
+)
+def test_the_sdk_imports_about_as_fast_as_the_libraries_it_stands_on(program: str, most: float) -> None:
+    # In turns, and the least of each: another process's load then falls on both.
+    pairs = [(processor_seconds(program), processor_seconds(LIBRARIES)) for _ in range(5)]
+    own, libraries = (min(column) for column in zip(*pairs, strict=True))
+    assert own <= most * libraries, f"{own:.3f} s for {program!r}, {libraries:.3f} s for {LIBRARIES!r}"

@@ -53,6 +53,8 @@ def test_the_code_wheel_has_suite_tables_and_bugs_but_no_weights(wheels: dict[st
     assert [name for name in names if name.endswith(".safetensors") or "/weights/" in name] == []
     assert {f"faultline_core/suites/{name}.toml" for name in suite_names()} <= set(names)
     assert "faultline_miniature/suite/bugs/leaning-vit.json" in names
+    pages = {"static/htmx.min.js", "static/htmx.LICENSE", "static/pages.css", "templates/page.html.j2"}
+    assert {f"faultline_gateway/ui/{name}" for name in pages} <= set(names)
     assert {"faultline/py.typed", "faultline/_stack/stack.py", "faultline/_cli/stack.py"} <= set(names)
     assert {name.split("/")[0] for name in names} == {
         Path(package).name for package in PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]

@@ -73,7 +73,7 @@ def serve(function: Function, port: Port = 0) -> None:
 
 
 def reachable(client: Client, classifiers: Sequence[str], *, detach: bool) -> list[str]:
-    """Return the classifiers as the gateway can reach them; functions are served while the command runs.
+    """Return the classifiers' specs; functions are served while the command runs.
 
     Raises:
         InvalidRequest: a function cannot be used, or --detach would stop serving it before the run ends.

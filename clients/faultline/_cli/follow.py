@@ -64,6 +64,9 @@ def create_and_follow(
         return
     # Before anything else: a lost connection to this terminal must not lose the run.
     print_note(f"run {run.id}")
+    print_note(f"watch: {run.page}")
+    if reason := (run.run.resolved_config.get("confirmation") or {}).get("reason"):
+        print_note(f"nothing can be confirmed: {reason}")
     raise typer.Exit(run_to_end(run, render, output, judge=judge, serves_function=serves_function))
 
 

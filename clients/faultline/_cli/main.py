@@ -13,6 +13,7 @@ from faultline._cli import (
     dataset_interface,
     datasets,
     demo,
+    prove,
     results,
     runs,
     shift_benchmark,
@@ -68,6 +69,7 @@ app.command("status", rich_help_panel=HERE)(stack.status)
 app.command("demo", rich_help_panel=HERE, epilog=examples("faultline demo --out demo", codes=True))(demo.demo)
 
 app.command("stress-test", rich_help_panel=METHODS, epilog=stress_test.EXAMPLES)(stress_test.stress_test)
+app.command("prove", rich_help_panel=METHODS, epilog=prove.EXAMPLES)(prove.prove)
 app.command("apply", rich_help_panel=METHODS, epilog=stress_test.APPLY_EXAMPLES)(stress_test.apply)
 app.command("dataset-interface", rich_help_panel=METHODS, epilog=dataset_interface.EXAMPLES)(
     dataset_interface.dataset_interface

@@ -19,7 +19,9 @@ from faultline_core.errors import InvalidRequest
 Out = Annotated[
     Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to create; it must not exist yet.")
 ]
-ReportFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The HTML file to write.")]
+ReportFile = Annotated[
+    Path, typer.Option("--out", "-o", metavar="FILE", help="The HTML file to write, or a folder.")
+]
 Layout = Annotated[str, typer.Option(metavar="LAYOUT", help=f"{', '.join(LAYOUTS)}.")]
 Dropped = Annotated[bool, typer.Option("--dropped", metavar="", help="Include images that a filter dropped.")]
 Found = Annotated[
@@ -37,7 +39,10 @@ EXPORT_EXAMPLES = examples("faultline export @last --layout webdataset --out ima
 def report(
     run: RunOrLast = "@last", out: ReportFile = Path("report.html"), as_json: AsJson = False, url: Url = None
 ) -> None:
-    """Write a run's report to an HTML file."""
+    """Write a run's report to an HTML file.
+
+    Beside the report of a stress test stand its first screen as Markdown and its findings as CSV.
+    """
     with connected(url) as client:
         check_report_path(out)
         path = str(client.runs.get(run).save_report(out))

@@ -1,4 +1,4 @@
-"""``faultline runs``: list, show, wait for, cancel, resume and open runs of every kind."""
+"""``faultline runs``: list, show, wait for, cancel, resume, name, delete and open runs of every kind."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ Kind = Annotated[
     str | None, typer.Option(metavar="KIND", help=f"Only runs of this kind: {', '.join(KINDS)}.")
 ]
 Most = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most this many runs.")]
+
+Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The name; left out, it is taken away.")]
 
 app = group("List, follow and read runs of every kind.")
 
@@ -99,6 +101,25 @@ def resume(run: OneRun, as_json: AsJson = False, url: Url = None) -> None:
     with connected(url) as client:
         resumed = client.runs.get(run).resume().run
         show(resumed, resumed.state, as_json)
+
+
+@app.command(
+    epilog=examples('faultline runs rename 3fa8 "before the retraining"', "faultline runs rename 3fa8")
+)
+def rename(run: OneRun, name: Name = None, as_json: AsJson = False, url: Url = None) -> None:
+    """Give a run a name, or take it away; its id stays."""
+    with connected(url) as client:
+        renamed = client.runs.get(run).rename(name).run
+        show(renamed, renamed.name or "the run has no name", as_json)
+
+
+@app.command(epilog=examples("faultline runs delete 3fa8"))
+def delete(run: OneRun, as_json: AsJson = False, url: Url = None) -> None:
+    """Delete a run that has ended, with its items and its report; images stay in the store."""
+    with connected(url) as client:
+        found = client.runs.get(run)
+        found.delete()
+        print_result(json.dumps({"deleted": found.id}) if as_json else f"deleted run {found.id}")
 
 
 def open_run(run: RunOrLast = "@last", as_json: AsJson = False, url: Url = None) -> None:

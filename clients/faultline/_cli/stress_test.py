@@ -24,7 +24,7 @@ from faultline._cli.options import (
     Url,
 )
 from faultline._cli.tables import stress_test_text
-from faultline._cli.terminal import connected, print_note
+from faultline._cli.terminal import connected, print_note, show
 from faultline._datasets.folders import read_captions
 from faultline._stress_test_run import StressTest
 from faultline_core.contract.interventions import Intervention, interventions_of
@@ -77,11 +77,25 @@ NearDuplicates = Annotated[
 InsightNumber = Annotated[
     int, typer.Option(metavar="N", help="The insight's number in the run's report, from 1.")
 ]
+Confirm = Annotated[
+    bool,
+    typer.Option(
+        "--confirm/--no-confirm", metavar="", help="Keep images to test on them what the screen suspects."
+    ),
+]
+ConfirmShare = Annotated[
+    float, typer.Option(metavar="SHARE", help="The share of each class's images to keep, from 0 to 1.")
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", metavar="", help="Say what it takes and can prove, and start nothing."),
+]
 NewSeed = Annotated[int | None, typer.Option(metavar="N", help="Default: the run's seed plus one.")]
 
 
 EXAMPLES = examples(
     "faultline stress-test photos/ --classifier timm:resnet50 --report report.html",
+    "faultline stress-test photos/ --classifier timm:resnet50 --dry-run",
     "faultline stress-test demo --classifier leaning-resnet --max-drop 0.05",
     codes=True,
 )
@@ -102,6 +116,9 @@ def stress_test(
     exclude: Excluded = None,
     near_duplicates: NearDuplicates = None,
     seed: Seed = 0,
+    confirm: Confirm = True,
+    confirm_share: ConfirmShare = 0.65,
+    dry_run: DryRun = False,
     captions: Captions = None,
     report: Report = None,
     max_drop: MaxDrop = None,
@@ -118,7 +135,7 @@ def stress_test(
         own_captions = {} if captions is None else read_captions(captions)
         body = StressTestCreate(
             dataset=UNRESOLVED,
-            classifiers=reachable(client, classifier, detach=detach),
+            classifiers=_names(classifier) if dry_run else reachable(client, classifier, detach=detach),
             edit_types=_edit_types(list(edit_type or EDIT_TYPES)),
             max_edits_per_image=max_edits_per_image,
             interventions=interventions_of(edit or []),
@@ -129,8 +146,15 @@ def stress_test(
             refused_words=refuse_word or [],
             exclude=exclude or [],
             near_duplicates=near_duplicates,
+            confirm=confirm,
+            confirm_share=confirm_share,
             seed=seed,
         )
+        if dry_run:
+            name = dataset_name(client, dataset, own_captions)
+            found = client.stress_tests.estimate(dataset=name, **settings_of(body))
+            show(found, str(found), as_json)
+            return
         create_and_follow(
             lambda: client.stress_tests.create(
                 dataset=dataset_name(client, dataset, own_captions), **settings_of(body)
@@ -169,6 +193,11 @@ def apply(
             return applied
 
         create_and_follow(create, stress_test_text, output)
+
+
+def _names(classifiers: list[str]) -> list[str]:
+    # A dry run calls no classifier, so it serves no function either.
+    return [spec.removeprefix("py:").replace(":", ".") for spec in classifiers]
 
 
 def _edit_types(names: list[str]) -> list[EditType]:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from faultline_core.commands import SHORT_ID, next_command
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenResult
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary, ShiftSummary
@@ -25,8 +26,6 @@ from faultline_core.types import Estimate
 
 MISSING = "-"
 SHOWN_INSIGHTS = 10
-SHORT_ID = 8
-"""Digits of an id that a person reads and types; a gateway has far fewer than 2**32 runs."""
 
 # A name may hold what would break a tab-separated line.
 _BREAKS = str.maketrans("\t\r\n", "   ")
@@ -84,10 +83,11 @@ def stress_test_text(summary: StressTestSummary) -> str:
 
 def _findings(summary: StressTestSummary) -> list[str]:
     verdicts = [f"{each.state}: {each.sentence}" for each in summary.verdicts]
-    found = [
-        f"finding {each.number} ({each.state}, {each.flipped} of {each.of}): {each.sentence}"
-        for each in summary.findings[:SHOWN_INSIGHTS]
-    ]
+    found = []
+    for each in summary.findings[:SHOWN_INSIGHTS]:
+        found.append(f"finding {each.number} ({each.state}, {each.flipped} of {each.of}): {each.sentence}")
+        command = next_command(summary.run_id, each)
+        found += [f"  next: {command}"] if command else []
     return [*([""] if verdicts else []), *verdicts, *([""] if found else []), *found]
 
 
@@ -126,18 +126,24 @@ def prompts_text(summary: ShiftBenchmarkSummary) -> str:
 
 
 def runs_text(runs: Iterable[Run]) -> str:
-    """One run per row: id, kind, state, ended items of all, start (UTC) and dataset."""
+    """One run per row: id, kind, state, ended items of all, start (UTC), dataset and name, if any has one."""
+    listed = list(runs)
+    is_named = any(run.name for run in listed)
     rows = [
-        (run.id, run.kind, run.state, _progress(run), f"{run.created_at:%Y-%m-%d %H:%M}", run.dataset)
-        for run in runs
+        (
+            *(run.id, run.kind, run.state, _progress(run), f"{run.created_at:%Y-%m-%d %H:%M}", run.dataset),
+            *([run.name or ""] if is_named else []),
+        )
+        for run in listed
     ]
-    header = ("run", "kind", "state", "items", "created (UTC)", "dataset")
+    header = ("run", "kind", "state", "items", "created (UTC)", "dataset", *(["name"] if is_named else []))
     return str(Table(header, rows, whole=frozenset({"run"})))
 
 
 def run_text(run: Run) -> str:
     """A run's id, kind, state and dataset, then its times and why it failed."""
     lines = [
+        *([] if run.name is None else [run.name]),
         f"run {run.id}: {run.kind} of {run.dataset}, {run.state}, {_progress(run)} items",
         f"created {run.created_at:%Y-%m-%d %H:%M} UTC"
         + ("" if run.ended_at is None else f", ended {run.ended_at:%Y-%m-%d %H:%M} UTC"),

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from faultline._cli.exit_code import ExitCode, exit_for_error
 from faultline._client import Client
-from faultline._files import write_text
+from faultline._files import save_page
 from faultline_core.errors import FaultlineError, InvalidRequest
 
 
@@ -61,9 +61,9 @@ def check_report_path(report: Path | None) -> None:
     """Reject a report path that cannot be written, before hours of work instead of after them.
 
     Raises:
-        InvalidRequest: the parent folder is missing, or the path is a folder.
+        InvalidRequest: the parent folder is missing.
     """
-    if report is not None and (report.is_dir() or not report.absolute().parent.is_dir()):
+    if report is not None and not report.absolute().parent.is_dir():
         raise InvalidRequest(f"cannot write the report to {str(report)!r}: name a file in an existing folder")
 
 
@@ -78,10 +78,9 @@ def check_image_folder(folder: Path | None) -> None:
 
 
 def write_report(report: Path, html: str) -> None:
-    """Write the report's file.
+    """Write the report, and beside it what it holds for download.
 
     Raises:
-        InvalidRequest: the file cannot be written.
+        InvalidRequest: a file cannot be written.
     """
-    write_text(report, html)
-    print_note(f"report written to {report}")
+    print_note(f"report written to {save_page(report, html)}")

@@ -6,7 +6,6 @@ torch and PIL are used only where the caller hands over an object that needs the
 from __future__ import annotations
 
 import importlib
-import re
 import secrets
 import sys
 from collections.abc import Callable, Sequence
@@ -92,8 +91,7 @@ class ModelObject(ServedFunction):
         super().__init__(
             made,
             spec=made.name,
-            # The name is part of an address.
-            name=re.sub(r"[^A-Za-z0-9_.-]+", "-", made.name).strip("-.") or "model",
+            name=made.name,
             size=tuple(made.input_size) if isinstance(made.input_size, list) else made.input_size,
             classes=None if made.classes is None else list(made.classes),
         )

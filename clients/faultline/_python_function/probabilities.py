@@ -7,6 +7,7 @@ The function takes images as an array of uint8 RGB (n, height, width, 3) and ret
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ LARGEST_SIDE = 1024
 """The largest input that the services send to a remote classifier."""
 SUM_TOLERANCE = 1e-3
 LONGEST_MESSAGE = 300
+LONGEST_NAME = 90
+"""Six fewer than a name of a request may have: two models of one name are numbered."""
 
 
 class Unusable(Exception):
@@ -41,7 +44,7 @@ class ServedFunction:
     def __init__(
         self, function: Callable[[Any], Any], *, spec: str, name: str, size: object, classes: object
     ) -> None:
-        self.spec, self.name = spec, name
+        self.spec, self.name = spec, named(name)
         self.size = _size(size, spec)
         self.classes = None if classes is None else _names(classes, spec)
         self._function = function
@@ -103,6 +106,11 @@ class ServedFunction:
                 f"{', '.join(self.classes[:5])}"
             )
         return width
+
+
+def named(name: str) -> str:
+    """Return a name that requests, addresses and reports may use."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:LONGEST_NAME].strip("-._") or "model"
 
 
 def on_cpu(found: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 import json
+import secrets
 import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,9 +14,11 @@ from faultline._python_function.probabilities import ServedFunction
 from faultline_core.errors import InvalidRequest
 
 LOOPBACK = "127.0.0.1"
+SECRET_BYTES = 20
 LARGEST_BODY = 512 * 2**20
 """64 images of 512 x 512 pixels are about 180 MB as JSON."""
 
+_NOTHING = "nothing here"
 _Answer = tuple[int, Mapping[str, Any]]
 
 
@@ -27,6 +31,8 @@ class FunctionServer:
 
     def __init__(self, function: ServedFunction, port: int = 0) -> None:
         self.function = function
+        # Every program of this machine can reach the port: only those that were told the path are answered.
+        self._secret = secrets.token_hex(SECRET_BYTES)
         # The user's function may not be thread-safe.
         self._turn = threading.Lock()
         self.closed = False
@@ -43,9 +49,14 @@ class FunctionServer:
         return f"{LOOPBACK}:{self._http.server_port}"
 
     @property
+    def address(self) -> str:
+        """The model's address, whose path begins with a secret."""
+        return f"http://{self.host}/{self._secret}{self._path}/versions/{self.function.version}"
+
+    @property
     def spec(self) -> str:
-        """The classifier spec for a gateway on this machine."""
-        return f"oip:http://{self.host}{self._path}/versions/{self.function.version}"
+        """The classifier spec for a client on this machine."""
+        return f"oip:{self.address}"
 
     def close(self) -> None:
         """Stop serving, on open connections too."""
@@ -56,14 +67,15 @@ class FunctionServer:
 
     def read(self, path: str) -> _Answer:
         """Answer a GET."""
+        path = self._inside(path)
         if path in ("/v2/health/live", "/v2/health/ready"):
             return 200, {path.rpartition("/")[2]: True}
-        return (200, self._metadata()) if path in self._paths("") else _refusal(404, f"nothing at {path}")
+        return (200, self._metadata()) if path in self._paths("") else _refusal(404, _NOTHING)
 
     def infer(self, path: str, body: bytes) -> _Answer:
         """Answer a POST."""
-        if path not in self._paths("/infer"):
-            return _refusal(404, f"nothing at {path}")
+        if self._inside(path) not in self._paths("/infer"):
+            return _refusal(404, _NOTHING)
         height, width = self.function.size
         try:
             (tensor,) = json.loads(body)["inputs"]
@@ -78,6 +90,13 @@ class FunctionServer:
         with self._turn:
             rows = self.function.rows(pixels, n)
         return 200, self._inferred(rows)
+
+    def _inside(self, path: str) -> str:
+        """Return the path below the secret; empty where it is another."""
+        _, _, rest = path.partition("/")
+        secret, slash, below = rest.partition("/")
+        known = hmac.compare_digest(secret.encode(), self._secret.encode())
+        return slash + below if known else ""
 
     def _inferred(self, rows: list[list[float] | str]) -> Mapping[str, Any]:
         width = self.function.n_classes

@@ -1,1 +1,42 @@
-"""The resources of a client: one module per noun, as in the URLs."""
+"""The resources of a client: one module per noun, as in the URLs; each is imported on first use."""
+
+from typing import TYPE_CHECKING
+
+from faultline._lazy import lazily
+
+if TYPE_CHECKING:
+    from faultline.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
+    from faultline.resources.datasets import AsyncDatasets, Datasets
+    from faultline.resources.listings import AsyncClassifiers, AsyncServices, Classifiers, Services
+    from faultline.resources.runs import AsyncRuns, Runs
+    from faultline.resources.shift_benchmarks import AsyncShiftBenchmarks, ShiftBenchmarks
+    from faultline.resources.stress_tests import AsyncStressTests, StressTests
+
+__all__ = [
+    "AsyncClassifiers",
+    "AsyncDatasetInterfaces",
+    "AsyncDatasets",
+    "AsyncRuns",
+    "AsyncServices",
+    "AsyncShiftBenchmarks",
+    "AsyncStressTests",
+    "Classifiers",
+    "DatasetInterfaces",
+    "Datasets",
+    "Runs",
+    "Services",
+    "ShiftBenchmarks",
+    "StressTests",
+]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        f"{__name__}.dataset_interfaces": ("AsyncDatasetInterfaces", "DatasetInterfaces"),
+        f"{__name__}.datasets": ("AsyncDatasets", "Datasets"),
+        f"{__name__}.listings": ("AsyncClassifiers", "AsyncServices", "Classifiers", "Services"),
+        f"{__name__}.runs": ("AsyncRuns", "Runs"),
+        f"{__name__}.shift_benchmarks": ("AsyncShiftBenchmarks", "ShiftBenchmarks"),
+        f"{__name__}.stress_tests": ("AsyncStressTests", "StressTests"),
+    },
+)

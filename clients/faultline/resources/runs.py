@@ -55,7 +55,7 @@ class RunVerbs(ABC, Generic[H]):
         return self._take(self._calls.get(run_id))
 
     @abstractmethod
-    def _serve_functions(self, classifiers: Sequence[AnyClassifier]) -> list[str]: ...
+    def _named(self, classifiers: Sequence[AnyClassifier]) -> dict[str, Any]: ...
 
     @abstractmethod
     def _take(self, call: Call[Run]) -> H: ...
@@ -74,8 +74,8 @@ class RunResource(RunVerbs[R]):
         for page in pages(self._sender, self._calls.list):
             yield from page.runs
 
-    def _serve_functions(self, classifiers: Sequence[AnyClassifier]) -> builtins.list[str]:
-        return self._sender.serve_functions(classifiers)
+    def _named(self, classifiers: Sequence[AnyClassifier]) -> dict[str, Any]:
+        return _fields(self._sender, classifiers)
 
     def _take(self, call: Call[Run]) -> R:
         return self._handle(self._sender, self._sender.send(call))
@@ -95,8 +95,8 @@ class AsyncRunResource(RunVerbs[Coroutine[Any, Any, A]], Generic[A]):
             for run in page.runs:
                 yield run
 
-    def _serve_functions(self, classifiers: Sequence[AnyClassifier]) -> builtins.list[str]:
-        return self._sender.serve_functions(classifiers)
+    def _named(self, classifiers: Sequence[AnyClassifier]) -> dict[str, Any]:
+        return _fields(self._sender, classifiers)
 
     async def _take(self, call: Call[Run]) -> A:
         return self._handle(self._sender, await self._sender.send(call))
@@ -141,6 +141,16 @@ class Runs:
                 continue
         raise _absent(run)
 
+    def delete(self, run: str) -> None:
+        """Delete an ended run, named as for `get`; images stay in the store.
+
+        Raises:
+            NotFound: there is no such run.
+            InvalidRequest: several ids begin like this.
+            RunNotDeletable: it has not ended, or it is part of the evidence of a run that exists.
+        """
+        self.get(run).delete()
+
     def _handle(self, run: Run) -> OneRun:
         return _HANDLES[run.kind](self._sender, run)
 
@@ -179,8 +189,20 @@ class AsyncRuns:
                 continue
         raise _absent(run)
 
+    async def delete(self, run: str) -> None:
+        """Delete an ended run; as `Runs.delete`."""
+        await (await self.get(run)).delete()
+
     def _handle(self, run: Run) -> OneAsyncRun:
         return _ASYNC_HANDLES[run.kind](self._sender, run)
+
+
+def _fields(sender: Sender | AsyncSender, classifiers: Sequence[AnyClassifier]) -> dict[str, Any]:
+    """Serve the functions among the classifiers; return the fields of a request that name them all."""
+    named = sender.name_functions(sender.serve_functions(classifiers))
+    # A gateway older than this field takes a request without functions.
+    functions = {"functions": named.functions} if named.functions else {}
+    return {"classifiers": named.names, **functions}
 
 
 def is_beginning(run: str) -> bool:

@@ -60,7 +60,7 @@ class _Creating(RunVerbs[H]):
             interface=interface,
             shifts=CATALOGUE if shifts == "catalogue" else list(shifts),
             classes=None if classes is None else list(classes),
-            classifiers=self._serve_functions(classifiers),
+            **self._named(classifiers),
             base=base,
             class_shifts={name: list(words) for name, words in (class_shifts or {}).items()},
             image_sources=list(image_sources),

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from pydantic import ValidationError
+
+from faultline._calls import Call, reading
 from faultline._python_function.model import AnyClassifier
-from faultline._stress_test_run import STRESS_TESTS, AsyncStressTest, StressTest
+from faultline._stress_test_run import STRESS_TESTS, AsyncStressTest, StressTest, prove_call
 from faultline.resources.runs import AsyncRunResource, H, RunResource, RunVerbs
+from faultline_core.contract.findings import Finding
 from faultline_core.contract.interventions import Intervention, interventions_of
+from faultline_core.contract.stress_test_estimates import StressTestEstimate
 from faultline_core.contract.stress_tests import Insight, StressTestCreate
+from faultline_core.errors import InvalidRequest
 from faultline_core.types import EDIT_TYPES, EditType, Selection
 
+E = TypeVar("E")
 
-class _Creating(RunVerbs[H]):
+
+def _estimate_call(body: StressTestCreate) -> Call[StressTestEstimate]:
+    return Call(
+        method="POST", path=f"{STRESS_TESTS.root}:estimate", body=body, parse=reading(StressTestEstimate)
+    )
+
+
+class _Creating(RunVerbs[H], Generic[H, E]):
     """How a stress test is requested."""
 
     _calls = STRESS_TESTS
@@ -65,7 +80,7 @@ class _Creating(RunVerbs[H]):
         """
         body = StressTestCreate(
             dataset=dataset,
-            classifiers=self._serve_functions(classifiers),
+            **self._named(classifiers),
             edit_types=list(edit_types),
             max_edits_per_image=max_edits_per_image,
             interventions=interventions_of(interventions),
@@ -82,21 +97,77 @@ class _Creating(RunVerbs[H]):
         )
         return self._take(STRESS_TESTS.create(body, idempotency_key))
 
+    def estimate(self, *, dataset: str, classifiers: Sequence[AnyClassifier] = (), **settings: Any) -> E:
+        """Say what such a stress test would take and what it could prove; nothing is created.
 
-class StressTests(_Creating[StressTest], RunResource[StressTest]):
+        Args:
+            dataset: the dataset's name.
+            classifiers: as in `create`; none is called, and the figures do not depend on them.
+            settings: the other arguments of `create`.
+
+        Raises:
+            InvalidRequest: an argument is out of range, or unknown.
+        """
+        names = [f"model-{number}" for number, _ in enumerate(classifiers or (None,), 1)]
+        try:
+            body = StressTestCreate(dataset=dataset, classifiers=names, **({"seed": 0} | settings))
+        except ValidationError as error:
+            raise InvalidRequest(f"no such stress test: {error}") from error
+        return self._estimated(_estimate_call(body))
+
+    @abstractmethod
+    def _estimated(self, call: Call[StressTestEstimate]) -> E: ...
+
+
+class StressTests(_Creating[StressTest, StressTestEstimate], RunResource[StressTest]):
     """``/v1/stress-tests``."""
 
     _handle = StressTest
+
+    def prove(
+        self,
+        run_id: str,
+        *,
+        finding: Finding | int,
+        images: int = 20,
+        dataset: str | None = None,
+        seed: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> StressTest:
+        """Start a child run that makes more pairs for one finding of a run; as `StressTest.prove`."""
+        return self._take(prove_call(run_id, finding, images, dataset, seed, idempotency_key))
+
+    def _estimated(self, call: Call[StressTestEstimate]) -> StressTestEstimate:
+        return self._sender.send(call)
 
     def apply(self, run_id: str, insight: Insight | int, *, seed: int | None = None) -> StressTest:
         """Apply an insight of a run to its whole dataset; as `StressTest.apply`."""
         return self.get(run_id).apply(insight, seed=seed)
 
 
-class AsyncStressTests(_Creating[Coroutine[Any, Any, AsyncStressTest]], AsyncRunResource[AsyncStressTest]):
+class AsyncStressTests(
+    _Creating[Coroutine[Any, Any, AsyncStressTest], Coroutine[Any, Any, StressTestEstimate]],
+    AsyncRunResource[AsyncStressTest],
+):
     """``/v1/stress-tests``."""
 
     _handle = AsyncStressTest
+
+    async def prove(
+        self,
+        run_id: str,
+        *,
+        finding: Finding | int,
+        images: int = 20,
+        dataset: str | None = None,
+        seed: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> AsyncStressTest:
+        """Start a child run that makes more pairs for one finding of a run; as `StressTest.prove`."""
+        return await self._take(prove_call(run_id, finding, images, dataset, seed, idempotency_key))
+
+    async def _estimated(self, call: Call[StressTestEstimate]) -> StressTestEstimate:
+        return await self._sender.send(call)
 
     async def apply(self, run_id: str, insight: Insight | int, *, seed: int | None = None) -> AsyncStressTest:
         """Apply an insight of a run to its whole dataset, as `AsyncStressTest.apply`."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from evaluation.error_rates import __main__ as command
 from evaluation.error_rates.cells import CELLS, alarms
+from evaluation.error_rates.proofs import false_proofs
+from evaluation.error_rates.two_stages import confirmations
 from evaluation.error_rates.world import draw_sources
 from faultline_core.statistics.bootstrap import proportion
 
@@ -26,6 +29,22 @@ def test_a_rate_beyond_its_limit_is_noticed() -> None:
     cell = alarms("D2", lambda replicates, _: proportion(replicates // 3, replicates))
     assert not cell.holds(cell.simulate(60, np.random.default_rng(0))[0])
     assert cell.holds(proportion(3, 60))
+
+
+@pytest.mark.parametrize("wrong", [{"family": 1}, {"screen_counts": True}], ids=str)
+def test_proofs_that_forget_the_family_or_count_the_screen_are_noticed(wrong: dict[str, Any]) -> None:
+    rate = false_proofs("fickle", 80, np.random.default_rng(7), **wrong)
+    assert not alarms("proofs", lambda replicates, _: rate).holds(rate), rate
+
+
+def test_small_folders_are_confirmed_by_draws_alone() -> None:
+    generators = np.random.default_rng(7), np.random.default_rng(7)
+    found = [
+        confirmations(48, 4, generator, draws=draws).recall.estimate
+        for generator, draws in zip(generators, (True, False), strict=True)
+    ]
+    assert (found[0] or 0.0) > 0.15
+    assert found[1] == 0.0
 
 
 def test_near_duplicates_are_alike_and_other_sources_are_not() -> None:

@@ -1,12 +1,13 @@
-"""The checks that every request passes before the application sees it: API key, body size, media type."""
+"""The checks that every request passes before the application sees it: key, origin, body size, media type."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from faultline_core.errors import (
@@ -16,45 +17,90 @@ from faultline_core.errors import (
     Unauthorized,
     UnsupportedMedia,
 )
-from faultline_gateway.settings import GatewaySettings, is_loopback
+from faultline_core.types import is_loopback
+from faultline_gateway.http.origin import require_own_origin
+from faultline_gateway.http.sessions import COOKIE, Sessions
+from faultline_gateway.settings import GatewaySettings
 
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/ui/login"})
+HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
+PAGES, STATIC = "/ui", "/ui/static/"
+FORM_BYTES = 10_000
+"""A form of the pages has a name or a key in it, and nothing else."""
+FORM = "application/x-www-form-urlencoded"
 BODY_SECONDS = 120.0
 """Enough for 32 MB at 270 kB/s; a slower client would only occupy a connection."""
 
 
 class Edge:
-    """Refuses callers without a key and bodies that no route reads; `ProblemMiddleware` writes the answer."""
+    """Refuses callers without a key, foreign pages and bodies that no route reads.
 
-    def __init__(self, app: ASGIApp, *, settings: GatewaySettings) -> None:
+    `ProblemMiddleware` writes the answer. A browser's session is as good as a key for the pages alone.
+    """
+
+    def __init__(self, app: ASGIApp, *, settings: GatewaySettings, sessions: Sessions | None = None) -> None:
         self._app = app
         self._settings = settings
         self._keys = [key.get_secret_value().encode() for key in settings.api_keys]
+        self._sessions = sessions or Sessions(self._keys)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         request = Request(scope)
+        if self._keys and _wants_login(request) and not self._may_browse(request):
+            await _to_login(request)(scope, receive, send)
+            return
         self._check_caller(request)
+        require_own_origin(request.method, request.headers, must_tell=COOKIE in request.cookies)
+        most = FORM_BYTES if is_page(request.url.path) else self._settings.max_body_bytes
         # Read completely before the application sees it, so that the limit holds whatever the headers say.
-        body = await _read_body(request, receive, self._settings.max_body_bytes)
+        body = await _read_body(request, receive, most)
         _check_media(request, body)
         await self._app(scope, _Replay(body, receive), send)
 
     def _check_caller(self, request: Request) -> None:
-        if request.url.path in OPEN_PATHS:
-            return
-        if not self._keys:
+        path = request.url.path
+        # Health is asked by machines of any name; a page must not be reached under a foreign name.
+        if not self._keys and path not in HEALTH_PATHS:
             _check_host(request)
+        if not self._keys or path in OPEN_PATHS or path.startswith(STATIC):
             return
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        # Every key is compared, so that the time taken does not show which key was close.
-        matches = [hmac.compare_digest(given.strip().encode(), key) for key in self._keys]
-        if scheme.lower() != "bearer" or not any(matches):
+        if is_page(path) and self._may_browse(request):
+            return
+        if not self._has_key(request):
             raise Unauthorized(
                 "the API key is missing or unknown; send it in the header 'Authorization: Bearer <key>'"
             )
+
+    def _has_key(self, request: Request) -> bool:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        # Every key is compared, so that the time taken does not show which key was close.
+        matches = [hmac.compare_digest(given.strip().encode(), key) for key in self._keys]
+        return scheme.lower() == "bearer" and any(matches)
+
+    def _may_browse(self, request: Request) -> bool:
+        return self._sessions.is_valid(request.cookies.get(COOKIE, ""))
+
+
+def is_page(path: str) -> bool:
+    """Whether a path is one of the pages' own, which no program calls."""
+    return path == PAGES or path.startswith(f"{PAGES}/")
+
+
+def _wants_login(request: Request) -> bool:
+    path = request.url.path
+    opened = path in OPEN_PATHS or path.startswith(STATIC) or "authorization" in request.headers
+    return request.method == "GET" and is_page(path) and not opened
+
+
+def _to_login(request: Request) -> Response:
+    if "hx-request" in request.headers:
+        # A script that polls follows no redirect: the page itself must go.
+        return Response(status_code=401, headers={"hx-redirect": f"{PAGES}/login"})
+    query = urlencode({"next": request.url.path})
+    return RedirectResponse(f"{PAGES}/login?{query}", 303, {"cache-control": "no-store"})
 
 
 def _check_host(request: Request) -> None:
@@ -81,7 +127,7 @@ async def _read_body(request: Request, receive: Receive, most: int) -> bytes:
 
 
 def _check_media(request: Request, body: bytes) -> None:
-    """Refuse a body that is not plain JSON before it is read: nothing is decompressed, no form is parsed."""
+    """Refuse a body that is not plain JSON before it is read: nothing is decompressed, forms are of pages."""
     if not body:
         return
     encoding = request.headers.get("content-encoding", "").strip().lower()
@@ -90,6 +136,8 @@ def _check_media(request: Request, body: bytes) -> None:
             f"Content-Encoding {encoding[:40]!r} is not supported; send the body unencoded"
         )
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media == FORM and is_page(request.url.path):
+        return
     if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
         raise UnsupportedMedia(f"Content-Type {media[:40]!r} is not supported; send application/json")
 

@@ -8,18 +8,20 @@ from collections.abc import Callable
 from faultline_gateway.ledger.audit import Audit
 from faultline_gateway.ledger.database import Database
 from faultline_gateway.ledger.datasets import Datasets, NewSource
+from faultline_gateway.ledger.deletions import Deletions
 from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
-from faultline_gateway.ledger.leases import MAX_ATTEMPTS, Done, Failed, Filtered, Leases, Outcome
+from faultline_gateway.ledger.leases import Done, Failed, Filtered, Leases, Outcome
 from faultline_gateway.ledger.runs import Runs
 from faultline_gateway.ledger.shift_decisions import ShiftDecisions
 from faultline_gateway.ledger.stages import Stages
+from faultline_gateway.runs.items import MAX_ATTEMPTS
 
 __all__ = [
     "MAX_ATTEMPTS", "Done", "Failed", "Filtered", "Ledger", "NewSource", "Outcome", "StoredAnswer",
 ]  # fmt: skip
 
 
-class Ledger(Datasets, Runs, Leases, Stages, ShiftDecisions, IdempotencyKeys, Audit):
+class Ledger(Datasets, Runs, Deletions, Leases, Stages, ShiftDecisions, IdempotencyKeys, Audit):
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 
     ``url`` is an SQLAlchemy URL (``sqlite:///path`` or ``postgresql://...``); the schema is migrated to

@@ -14,9 +14,8 @@ from faultline_core.types import Cost, ItemState
 from faultline_gateway.ledger import rows, schema
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.transitions import OPEN_STATES, move, record
-from faultline_gateway.runs.items import LeasedGroup, LeasedItem
+from faultline_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem
 
-MAX_ATTEMPTS = 3
 RETRY_SECONDS = 2.0
 """A retryable failure waits about this long, doubled by attempt, before the next try."""
 
@@ -146,6 +145,7 @@ class Leases(LedgerPart):
             config=run["config"],
             item_group=found["item_group"],
             items=leased,
+            functions=run["functions"] or {},
         )
 
     def _lease(

@@ -36,8 +36,16 @@ def locked_run(connection: Connection, run_id: str) -> RowMapping:
     # SQLite ignores FOR UPDATE: there every writer already holds the only lock.
     row = first(connection, select(schema.runs).where(schema.runs.c.id == run_id).with_for_update())
     if row is None:
-        raise NotFound(f"no run has the id {run_id!r}; list the runs to find it")
+        raise absent(connection, run_id)
     return row
+
+
+def absent(connection: Connection, run_id: str) -> NotFound:
+    """Return the error that says whether a missing run was deleted or never existed."""
+    gone = schema.deleted_runs.c
+    if first(connection, select(gone.id).where(gone.id == run_id)) is not None:
+        return NotFound(f"run {run_id!r} was deleted; list the runs to see the others")
+    return NotFound(f"no run has the id {run_id!r}; list the runs to find it")
 
 
 def counts(row: RowMapping) -> RequestCounts:
@@ -60,6 +68,7 @@ def run(row: RowMapping) -> Run:
         problem=None if row["problem"] is None else Problem.model_validate(row["problem"]),
         stage=row["stage"],
         parent=row["parent"],
+        name=row["name"],
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Update, and_, insert, select, update
@@ -11,7 +11,15 @@ from sqlalchemy.exc import IntegrityError
 
 from faultline_core.contract.runs import AnyItem, Item, PageOfItems, Run, RunEvent, RunList
 from faultline_core.errors import IdempotencyConflict, NotFound, RunNotCancellable, RunNotResumable
-from faultline_core.types import FINAL_ITEM_STATES, FINAL_RUN_STATES, Cost, RunKind
+from faultline_core.types import (
+    FINAL_ITEM_STATES,
+    FINAL_RUN_STATES,
+    Cost,
+    ItemKind,
+    ItemState,
+    RunKind,
+    RunState,
+)
 from faultline_gateway.ledger import cursors, rows, schema
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.transitions import ACTIVE_STATES, end, end_state, move, record
@@ -36,6 +44,7 @@ class Runs(LedgerPart):
         idempotency_key: str | None = None,
         staged: bool = False,
         parent: str | None = None,
+        functions: Mapping[str, str] | None = None,
     ) -> str:
         """Make the run and all its items durable together and return the run's id.
 
@@ -50,6 +59,8 @@ class Runs(LedgerPart):
             idempotency_key: the caller's key, if any.
             staged: whether the method plans later stages from results; the run ends with its items if not.
             parent: the ended run that this one continues, if any.
+            functions: the addresses of classifiers that the caller's program serves, by name; default: those
+                of the parent.
 
         Raises:
             NotFound: the run ``parent`` does not exist.
@@ -63,8 +74,10 @@ class Runs(LedgerPart):
         }  # fmt: skip
         try:
             with self._database.writing() as connection:
+                row["functions"] = dict(functions or {}) or None
                 if parent is not None:
-                    _run_row(connection, parent)
+                    continued = _run_row(connection, parent)
+                    row["functions"] = row["functions"] or continued["functions"]
                 connection.execute(insert(schema.runs).values(row))
                 if items:
                     connection.execute(insert(schema.items), [rows.new_item(run_id, item) for item in items])
@@ -77,6 +90,15 @@ class Runs(LedgerPart):
                 raise
             return known
         return run_id
+
+    def functions(self, run_id: str) -> dict[str, str]:
+        """Return the addresses of the classifiers that the caller's program serves, by name.
+
+        Raises:
+            NotFound: the run does not exist.
+        """
+        with self._database.reading() as connection:
+            return dict(_run_row(connection, run_id)["functions"] or {})
 
     def run_for_key(self, idempotency_key: str, fingerprint: str) -> str | None:
         """Return the run that this key made, or None.
@@ -108,12 +130,23 @@ class Runs(LedgerPart):
             raise NotFound(f"run {run_id!r} is a {found.kind}, not a {kind}; ask for it under its own kind")
         return found
 
-    def run_list(self, *, kind: RunKind | None = None, after: str | None = None, limit: int = 50) -> RunList:
-        """Return a page of runs, newest first, of all kinds or of one."""
+    def run_list(
+        self,
+        *,
+        kind: RunKind | None = None,
+        state: RunState | None = None,
+        dataset: str | None = None,
+        parent: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> RunList:
+        """Return a page of runs, newest first: all, or those of a kind, state, dataset or parent."""
         # One row more than requested shows whether there is a next page.
         query = select(schema.runs).order_by(_runs.created_at.desc(), _runs.id.desc()).limit(limit + 1)
-        if kind is not None:
-            query = query.where(_runs.kind == kind)
+        wanted = ((_runs.kind, kind), (_runs.state, state), (_runs.dataset, dataset), (_runs.parent, parent))
+        for column, value in wanted:
+            if value is not None:
+                query = query.where(column == value)
         if after is not None:
             created_at, run_id = cursors.read_pair(after)
             older = (_runs.created_at == created_at) & (_runs.id < run_id)
@@ -125,16 +158,33 @@ class Runs(LedgerPart):
         cursor = cursors.write(page[-1]["created_at"], page[-1]["id"]) if more else None
         return RunList(runs=[rows.run(row) for row in page], after=cursor)
 
+    def children(self, run_id: str) -> list[Run]:
+        """Return the runs that continue a run, oldest first; none if it does not exist."""
+        query = select(schema.runs).where(_runs.parent == run_id).order_by(_runs.created_at, _runs.id)
+        with self._database.reading() as connection:
+            return [rows.run(row) for row in connection.execute(query).mappings()]
+
     def item_page(
-        self, run_id: str, shape: type[AnyItem], *, after: str | None = None, limit: int = 100
+        self,
+        run_id: str,
+        shape: type[AnyItem],
+        *,
+        kind: ItemKind | None = None,
+        state: ItemState | None = None,
+        label: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
     ) -> PageOfItems[AnyItem]:
         """Return a page of items in ordinal order; pages never repeat or skip while the run goes on.
 
-        ``shape`` is the item of runs of this kind.
+        ``shape`` is the item of runs of this kind; items may be of a kind, state or class alone.
         """
         since = -1 if after is None else cursors.read_ordinal(after, run_id)
         # A keyset, never an offset: changes of earlier items cannot shift later pages.
         query = select(schema.items).where(_items.run_id == run_id, _items.ordinal > since)
+        for column, value in ((_items.kind, kind), (_items.state, state), (_items.label, label)):
+            if value is not None:
+                query = query.where(column == value)
         with self._database.reading() as connection:
             opened = _items.stage <= _run_row(connection, run_id)["stage"]
             query = query.where(opened).order_by(_items.ordinal).limit(limit + 1)
@@ -142,6 +192,31 @@ class Runs(LedgerPart):
         page = [rows.item(row, shape) for row in found[:limit]]
         more = cursors.write(run_id, page[-1].ordinal) if len(found) > limit else None
         return PageOfItems[shape](items=page, after=more)  # type: ignore[valid-type]  # known at run time only
+
+    def item(self, run_id: str, item_id: str, shape: type[AnyItem]) -> AnyItem:
+        """Return one item of a run, in the shape of the run's kind.
+
+        Raises:
+            NotFound: the run does not exist or has no such item.
+        """
+        query = select(schema.items).where(_items.run_id == run_id, _items.id == item_id)
+        with self._database.reading() as connection:
+            opened = _items.stage <= _run_row(connection, run_id)["stage"]
+            row = rows.first(connection, query.where(opened))
+        if row is None:
+            raise NotFound(f"run {run_id!r} has no item {item_id!r}; list its items to find it")
+        return rows.item(row, shape)
+
+    def newest_items(self, run_id: str, shape: type[AnyItem], *, kind: ItemKind, limit: int) -> list[AnyItem]:
+        """Return finished items of a kind, those planned last first."""
+        query = select(schema.items).where(
+            _items.run_id == run_id, _items.kind == kind, _items.state == "done"
+        )
+        with self._database.reading() as connection:
+            opened = _items.stage <= _run_row(connection, run_id)["stage"]
+            query = query.where(opened).order_by(_items.ordinal.desc()).limit(limit)
+            found = connection.execute(query).mappings().all()
+        return [rows.item(row, shape) for row in found]
 
     def items(self, run_id: str, *, from_ordinal: int = 0, chunk: int = 500) -> Iterator[Item]:
         """Yield every item of a stress test in ordinal order, read in chunks."""
@@ -179,6 +254,13 @@ class Runs(LedgerPart):
         if row is None:
             raise NotFound(f"run {run_id!r} has no event yet; ask for its state")
         return _event(row)
+
+    def rename(self, run_id: str, name: str | None) -> Run:
+        """Give a run a name, or take it away; raises `NotFound`."""
+        with self._database.writing() as connection:
+            rows.locked_run(connection, run_id)
+            connection.execute(update(schema.runs).where(_runs.id == run_id).values(name=name))
+        return self.run(run_id)
 
     def run_cancelled(self, run_id: str) -> bool:
         """Return whether the run is cancelled or being cancelled."""
@@ -239,9 +321,12 @@ class Runs(LedgerPart):
             return len(connection.execute(select(_runs.id).where(_runs.state.in_(ACTIVE_STATES))).all())
 
     def total_cost(self) -> Cost:
-        """Return the cost of the recorded items of all runs."""
+        """Return the cost of the recorded items of all runs, deleted ones too."""
+        noted: list[Any] = []
         with self._database.reading() as connection:
-            noted = connection.execute(select(_runs.cost).where(_runs.cost.is_not(None))).scalars().all()
+            for table in (schema.runs, schema.deleted_runs):
+                costs = select(table.c.cost).where(table.c.cost.is_not(None))
+                noted += connection.execute(costs).scalars().all()
         return sum((Cost.model_validate(cost) for cost in noted), Cost())
 
     def _new_run(self, run_id: str, total: int, staged: bool) -> dict[str, Any]:
@@ -257,7 +342,7 @@ class Runs(LedgerPart):
 def _run_row(connection: Connection, run_id: str) -> RowMapping:
     row = rows.first(connection, select(schema.runs).where(_runs.id == run_id))
     if row is None:
-        raise NotFound(f"no run has the id {run_id!r}; list the runs to find it")
+        raise rows.absent(connection, run_id)
     return row
 
 

@@ -85,6 +85,7 @@ runs = Table(
     Column("state", Line(32), nullable=False),
     Column("dataset", Line(96), nullable=False),
     Column("config", JSON, nullable=False),
+    Column("functions", JSON(none_as_null=True)),
     # A column of the run: it is kept as long as the run, and both become durable in one commit.
     Column("idempotency_key", Line(255), unique=True),
     Column("fingerprint", Line(64), nullable=False),
@@ -101,6 +102,7 @@ runs = Table(
     Column("cancelled", Integer, nullable=False),
     Column("cost", JSON(none_as_null=True)),
     Column("parent", Line(64)),
+    Column("name", Line(120)),
     Column("staged", Boolean, nullable=False, server_default=false()),
     Column("stage", Integer, nullable=False, server_default="1"),
     Column("planning_fence", Integer, nullable=False, server_default="0"),
@@ -108,7 +110,10 @@ runs = Table(
     Column("planning_due_at", Float, nullable=False, server_default="0"),
     Index("runs_newest", "created_at", "id"),
 )
-"""``cost``: the cost of the recorded items; None until an item is recorded.
+"""``functions``: the addresses of the functions that the run tests, by name. They hold secrets: only workers
+and the plans of child runs read them, and `rows.run` leaves them out.
+
+``cost``: the cost of the recorded items; None until an item is recorded.
 
 ``staged``: whether a method plans more stages from the results; ``stage``: the one that opened last. Items
 of a later stage are stored before it opens and belong to no total until then: every reader leaves them out.
@@ -183,6 +188,16 @@ shift_decisions = Table(
     sqlite_autoincrement=True,
 )
 """Rows are only added: the newest of a shift is in force, the others are its history."""
+
+deleted_runs = Table(
+    "deleted_runs",
+    metadata,
+    Column("id", Line(64), primary_key=True),
+    Column("kind", Line(32), nullable=False),
+    Column("deleted_at", Float, nullable=False),
+    Column("cost", JSON(none_as_null=True)),
+)
+"""What is left of a run: why its address answers no more, and what it cost."""
 
 idempotency_keys = Table(
     "idempotency_keys",

@@ -14,9 +14,9 @@ from faultline_core.errors import FaultlineError, InternalError, LeaseLost, erro
 from faultline_core.types import RunKind
 from faultline_gateway.ledger import rows, schema
 from faultline_gateway.ledger.database import LedgerPart
-from faultline_gateway.ledger.leases import MAX_ATTEMPTS, RETRY_SECONDS
+from faultline_gateway.ledger.leases import RETRY_SECONDS
 from faultline_gateway.ledger.transitions import change, end
-from faultline_gateway.runs.items import LeasedStage, PlannedItem
+from faultline_gateway.runs.items import MAX_ATTEMPTS, LeasedStage, PlannedItem
 
 CLEARED_AT_ONCE = 250
 """Items deleted in one transaction, which holds the ledger's lock for about 15 ms."""

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from faultline_core.types import format_si
 from faultline_gateway.reports import numbers
+from faultline_gateway.reports.first_screen import END_OF_FIRST_SCREEN
 
 SCRIPT = files("faultline_gateway.reports").joinpath("templates/report.js").read_text(encoding="utf-8")
 """Sorting, arrow keys and copying; a report is complete without it."""
@@ -27,7 +28,11 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-TEMPLATES.globals |= {"script": Markup(SCRIPT), "content_policy": Markup(CONTENT_POLICY)}
+TEMPLATES.globals |= {
+    "script": Markup(SCRIPT),
+    "content_policy": Markup(CONTENT_POLICY),
+    "end_of_first_screen": Markup(END_OF_FIRST_SCREEN),
+}
 TEMPLATES.filters |= {
     "percent": numbers.percent,
     "signed": numbers.signed,

@@ -11,6 +11,7 @@ from fastapi import Depends, Header, Path, Query, Request
 from faultline_core.contract.base import IDEMPOTENCY_HEADER
 from faultline_core.contract.services import CircuitState, ServiceState
 from faultline_gateway.http.metrics import Metrics
+from faultline_gateway.http.sessions import Sessions
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.settings import GatewaySettings
@@ -39,6 +40,7 @@ class GatewayContext(RunContext):
     settings: GatewaySettings
     health: HealthReader
     metrics: Metrics
+    sessions: Sessions
 
 
 def _context_of(request: Request) -> GatewayContext:

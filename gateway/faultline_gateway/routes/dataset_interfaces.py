@@ -15,7 +15,7 @@ from faultline_core.contract.runs import Run
 from faultline_gateway.methods.dataset_interface.generate import generate
 from faultline_gateway.methods.dataset_interface.method import DATASET_INTERFACE
 from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
-from faultline_gateway.routes.reports import report_response
+from faultline_gateway.routes.reports import Part, report_response
 from faultline_gateway.routes.runs import accepted, run_router
 from faultline_gateway.runs.submission import submit
 from faultline_gateway.runs.summaries import summary_of
@@ -44,6 +44,6 @@ def summarize_dataset_interface(run_id: RunId, context: Context) -> DatasetInter
 
 
 @router.get("/{run_id}/report", response_class=HTMLResponse)
-def report_dataset_interface(run_id: RunId, context: Context) -> HTMLResponse:
+def report_dataset_interface(run_id: RunId, context: Context, part: Part = "whole") -> HTMLResponse:
     """Return the report on each class as one self-contained HTML document."""
-    return report_response(DATASET_INTERFACE, run_id, context)
+    return report_response(DATASET_INTERFACE, run_id, context, part=part)

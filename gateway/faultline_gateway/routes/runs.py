@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 from sse_starlette import EventSourceResponse
 
 from faultline_core.blobs import digest
-from faultline_core.contract.runs import PageOfItems, Run, RunItem, RunList
-from faultline_core.types import RunKind
+from faultline_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename
+from faultline_core.types import ItemKind, ItemState, RunKind, RunState
 from faultline_gateway.http.strict_json import StrictRoute
 from faultline_gateway.routes.context import After, Context, PageSize, RunId
 from faultline_gateway.runs.method import AnyMethod
@@ -39,6 +39,19 @@ LastEventId = Annotated[
     int | None,
     Header(ge=0, description="Number of the last event received; the stream goes on with the next one."),
 ]
+OfState = Annotated[RunState | None, Query(alias="state", description="Only runs in this state.")]
+OfDataset = Annotated[
+    str | None, Query(alias="dataset", max_length=96, description="Only runs about this dataset.")
+]
+OfParent = Annotated[
+    str | None, Query(alias="parent", max_length=64, description="Only runs that continue this run.")
+]
+ItemsOfKind = Annotated[ItemKind | None, Query(alias="kind", description="Only items of this kind.")]
+ItemsInState = Annotated[ItemState | None, Query(alias="state", description="Only items in this state.")]
+ItemsOfClass = Annotated[
+    str | None, Query(alias="label", max_length=200, description="Only items of this class.")
+]
+ItemId = Annotated[str, Path(description="Id of the item.")]
 FromOrdinal = Annotated[
     int,
     Query(
@@ -61,7 +74,9 @@ def run_router(method: AnyMethod) -> APIRouter:
         dependencies=[Depends(_of_kind(kind))],
     )
     _add_verbs(router, noun)
-    _add_readers(router, kind, noun, shape)
+    _add_changes(router, noun)
+    _add_readers(router, kind, noun)
+    _add_item_readers(router, noun, shape)
     return router
 
 
@@ -99,11 +114,32 @@ def _add_verbs(router: APIRouter, noun: str) -> None:
         return context.ledger.resume(run_id)
 
 
-def _add_readers(router: APIRouter, kind: RunKind, noun: str, shape: type[RunItem[Any]]) -> None:
+def _add_changes(router: APIRouter, noun: str) -> None:
+    @router.patch("/{run_id}", name=f"Rename a {noun}")
+    def rename(run_id: RunId, body: RunRename, context: Context) -> Run:
+        """Give the run a name for people; its id stays."""
+        return context.ledger.rename(run_id, body.name)
+
+    @router.delete("/{run_id}", status_code=204, name=f"Delete a {noun}")
+    def delete(run_id: RunId, context: Context) -> None:
+        """Delete an ended run with its items; its images stay, because other runs may show the same ones."""
+        context.ledger.delete_run(run_id)
+
+
+def _add_readers(router: APIRouter, kind: RunKind, noun: str) -> None:
     @router.get("", name=f"List {noun}s")
-    def list_runs(context: Context, after: After = None, limit: PageSize = 50) -> RunList:
+    def list_runs(
+        context: Context,
+        state: OfState = None,
+        dataset: OfDataset = None,
+        parent: OfParent = None,
+        after: After = None,
+        limit: PageSize = 50,
+    ) -> RunList:
         """List the runs, newest first, a page at a time."""
-        return context.ledger.run_list(kind=kind, after=after, limit=limit)
+        return context.ledger.run_list(
+            kind=kind, state=state, dataset=dataset, parent=parent, after=after, limit=limit
+        )
 
     @router.get("/{run_id}", response_model=Run, name=f"Get a {noun}")
     def get_run(run_id: RunId, context: Context, request: Request) -> Response:
@@ -121,14 +157,31 @@ def _add_readers(router: APIRouter, kind: RunKind, noun: str, shape: type[RunIte
         after = first_event_id(context.ledger, run_id, last_event_id)
         return event_response(context.ledger, run_id, after=after)
 
+
+def _add_item_readers(router: APIRouter, noun: str, shape: type[RunItem[Any]]) -> None:
     @router.get(
         "/{run_id}/items",
         response_model=PageOfItems[shape],  # type: ignore[valid-type]  # known at run time only
         name=f"List the items of a {noun}",
     )
-    def list_items(run_id: RunId, context: Context, after: After = None, limit: PageSize = 100) -> Any:
+    def list_items(
+        run_id: RunId,
+        context: Context,
+        kind: ItemsOfKind = None,
+        state: ItemsInState = None,
+        label: ItemsOfClass = None,
+        after: After = None,
+        limit: PageSize = 100,
+    ) -> Any:
         """List the items in planned order, a page at a time; pages never repeat or skip an item."""
-        return context.ledger.item_page(run_id, shape, after=after, limit=limit)
+        return context.ledger.item_page(
+            run_id, shape, kind=kind, state=state, label=label, after=after, limit=limit
+        )
+
+    @router.get("/{run_id}/items/{item_id}", response_model=shape, name=f"Get an item of a {noun}")
+    def get_item(run_id: RunId, item_id: ItemId, context: Context) -> Any:
+        """Return one item with its result."""
+        return context.ledger.item(run_id, item_id, shape)
 
     @router.get("/{run_id}/results", response_class=StreamingResponse, name=f"Stream the results of a {noun}")
     def get_results(run_id: RunId, context: Context, from_ordinal: FromOrdinal = 0) -> StreamingResponse:

@@ -22,7 +22,7 @@ from faultline_gateway.methods.shift_benchmark import decisions
 from faultline_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
 from faultline_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
-from faultline_gateway.routes.reports import report_response
+from faultline_gateway.routes.reports import Part, report_response
 from faultline_gateway.routes.runs import accepted, run_router
 from faultline_gateway.runs.submission import submit
 from faultline_gateway.runs.summaries import summary_of
@@ -91,10 +91,13 @@ def set_shift_threshold(
 
 @router.get("/{run_id}/report", response_class=HTMLResponse)
 def report_shift_benchmark(
-    run_id: RunId, context: Context, object_percentile: Percentile = OBJECT_PERCENTILE
+    run_id: RunId,
+    context: Context,
+    object_percentile: Percentile = OBJECT_PERCENTILE,
+    part: Part = "whole",
 ) -> HTMLResponse:
     """Return the report as one self-contained HTML document."""
-    return report_response(SHIFT_BENCHMARK, run_id, context, object_percentile)
+    return report_response(SHIFT_BENCHMARK, run_id, context, object_percentile, part=part)
 
 
 @router.get("/{run_id}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)

@@ -1,22 +1,30 @@
-"""``/v1/stress-tests``: create them, sum them up, report; other routes are those of every run."""
+"""``/v1/stress-tests``: create them, prove findings, sum up, report; other routes are those of every run."""
 
 from __future__ import annotations
 
-from fastapi import Response
+from typing import Annotated
+
+from fastapi import Path, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 
+from faultline_core.contract.proofs import FindingHistory, ProofCreate
 from faultline_core.contract.runs import Run
+from faultline_core.contract.stress_test_estimates import StressTestEstimate
 from faultline_core.contract.stress_tests import StressTestCreate, StressTestSummary
 from faultline_gateway.exports.method import ExportChoice
+from faultline_gateway.methods.stress_test.estimate import estimate
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
+from faultline_gateway.methods.stress_test.proof import finding_history, start_proof
 from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
 from faultline_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
-from faultline_gateway.routes.reports import report_response
+from faultline_gateway.routes.reports import Part, report_response
 from faultline_gateway.routes.runs import accepted, run_router
 from faultline_gateway.runs.submission import submit
 from faultline_gateway.runs.summaries import summary_of
 
 router = run_router(STRESS_TEST)
+
+FindingNumber = Annotated[int, Path(ge=1, description="Number of the finding in the run, from 1.")]
 
 
 @router.post("", status_code=202)
@@ -27,6 +35,31 @@ async def create_stress_test(
     return accepted(await submit(STRESS_TEST, body, context, key), router, response)
 
 
+@router.post("/{run_id}/findings/{number}:prove", status_code=202)
+async def prove_finding(
+    run_id: RunId,
+    number: FindingNumber,
+    body: ProofCreate,
+    context: Context,
+    response: Response,
+    key: IdempotencyKey = None,
+) -> Run:
+    """Create a child run that makes more pairs for one finding; the run itself is never reopened."""
+    return accepted(await start_proof(run_id, number, body, context, key), router, response)
+
+
+@router.get("/{run_id}/findings/{number}")
+def get_finding(run_id: RunId, number: FindingNumber, context: Context) -> FindingHistory:
+    """Return a finding as its run tells it, and as all runs that prove it tell it together."""
+    return finding_history(run_id, number, context)
+
+
+@router.post(":estimate")
+async def estimate_stress_test(body: StressTestCreate, context: Context) -> StressTestEstimate:
+    """Say what a stress test would take and could prove; nothing is created, and no service is called."""
+    return await estimate(body, context)
+
+
 @router.get("/{run_id}/summary")
 def summarize_stress_test(run_id: RunId, context: Context) -> StressTestSummary:
     """Return the figures of the run as it stands, each with its interval and n."""
@@ -34,9 +67,9 @@ def summarize_stress_test(run_id: RunId, context: Context) -> StressTestSummary:
 
 
 @router.get("/{run_id}/report", response_class=HTMLResponse)
-def report_stress_test(run_id: RunId, context: Context) -> HTMLResponse:
+def report_stress_test(run_id: RunId, context: Context, part: Part = "whole") -> HTMLResponse:
     """Return the report as one self-contained HTML document."""
-    return report_response(STRESS_TEST, run_id, context)
+    return report_response(STRESS_TEST, run_id, context, part=part)
 
 
 @router.get("/{run_id}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.datasets import Dataset, Source
-from faultline_core.contract.runs import AnyItem, Run, RunEvent
+from faultline_core.contract.runs import AnyItem, Run, RunEvent, RunList
 from faultline_core.contract.shift_thresholds import ShiftThresholdDecision
 from faultline_core.shift_benchmark.shift_thresholds import ShiftDecision
 from faultline_core.suite import Suite
@@ -44,6 +44,8 @@ class RunLedger(Protocol):
         fingerprint: str,
         idempotency_key: str | None = None,
         staged: bool = False,
+        parent: str | None = None,
+        functions: Mapping[str, str] | None = None,
     ) -> str:
         """Make a run and all its items durable together and return the run's id."""
         ...
@@ -52,8 +54,20 @@ class RunLedger(Protocol):
         """Return the run that this key made, or None; raises `IdempotencyConflict`."""
         ...
 
+    def functions(self, run_id: str) -> Mapping[str, str]:
+        """Return the addresses of the classifiers that the caller's program serves; raises `NotFound`."""
+        ...
+
+    def run_list(self, *, kind: RunKind | None = None, after: str | None = None, limit: int = 50) -> RunList:
+        """Return a page of runs, of this kind if one is named, newest first."""
+        ...
+
     def run(self, run_id: str, kind: RunKind | None = None) -> Run:
         """Return a run, of this kind if one is named; raises `NotFound`."""
+        ...
+
+    def children(self, run_id: str) -> list[Run]:
+        """Return the runs that continue a run, oldest first."""
         ...
 
     def items_of(self, run_id: str, shape: type[AnyItem], *, from_ordinal: int = 0) -> Iterator[AnyItem]:
@@ -91,3 +105,4 @@ class RunContext:
     suite: Suite
     cache: RunCache
     max_items_per_run: int
+    functions_allowed: bool = False

@@ -6,7 +6,7 @@ Plain dataclasses and a Protocol, so that methods do not depend on the database,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pydantic import BaseModel
@@ -14,6 +14,9 @@ from pydantic import BaseModel
 from faultline_core.contract.runs import Provenance
 from faultline_core.errors import FaultlineError
 from faultline_core.types import EditType, ItemKind, RunKind
+
+MAX_ATTEMPTS = 3
+"""How often an item is leased, unless it ends before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +54,14 @@ class Plan:
     """A run as a method planned it, before it is stored: its resolved configuration and all its items.
 
     ``staged``: whether the method, if it has stages, is asked for more once these items have ended.
+    ``parent``: the ended run that this one continues, if any.
     """
 
     dataset: str
     config: BaseModel
     items: Sequence[PlannedItem]
     staged: bool = True
+    parent: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +69,8 @@ class LeasedGroup:
     """All leased items of one group of one run. In a stress test they share a source image's caption and
     inversion.
 
-    ``config`` is the run's stored configuration, for the method of this ``kind`` to read.
+    ``config`` is the run's stored configuration, for the method of this ``kind`` to read; ``functions`` are
+    the addresses of those of its classifiers that the caller's program serves, by name.
     """
 
     run_id: str
@@ -72,6 +78,8 @@ class LeasedGroup:
     config: Mapping[str, Any]
     item_group: str
     items: Sequence[LeasedItem]
+    # Not shown: an address holds a secret.
+    functions: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

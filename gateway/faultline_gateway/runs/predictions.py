@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 
 import numpy as np
 
-from faultline_core.contract.base import Outcome
+from faultline_core.contract.base import Outcome, Problem
 from faultline_core.contract.classifiers import ClassifyRequest, Prediction
 from faultline_core.contract.runs import PredictionPair
-from faultline_core.errors import BadBackendOutput
+from faultline_core.errors import BadBackendOutput, FaultlineError
 from faultline_gateway.runs.attempt import OpenItems, together
 from faultline_gateway.services.ports import Services
 
@@ -22,15 +22,40 @@ Answers = dict[str, Outcome[Prediction]]
 
 
 async def classify_images(
-    attempt: OpenItems, specs: Sequence[str], images: list[str], classes: Sequence[str], services: Services
+    attempt: OpenItems,
+    specs: Sequence[str],
+    images: list[str],
+    classes: Sequence[str],
+    services: Services,
+    *,
+    spare: bool = False,
 ) -> dict[str, Answers]:
     """Ask every classifier about every image; an image that one cannot read fails without the others.
+
+    With ``spare``, a classifier that is down fails on all images instead, if another one is not.
 
     Raises:
         BackendError: a classifier is down.
     """
     asked = (_classify(attempt, spec, images, classes, services) for spec in specs)
-    return dict(zip(specs, await together(asked), strict=True))
+    if not spare:
+        return dict(zip(specs, await together(asked), strict=True))
+    found = await together(_failure_or(each) for each in asked)
+    if all(isinstance(one, FaultlineError) for one in found):
+        raise next(one for one in found if isinstance(one, FaultlineError))
+    spared = (_failed(one, images) if isinstance(one, FaultlineError) else one for one in found)
+    return dict(zip(specs, spared, strict=True))
+
+
+async def _failure_or(asked: Coroutine[None, None, Answers]) -> Answers | FaultlineError:
+    try:
+        return await asked
+    except FaultlineError as error:
+        return error
+
+
+def _failed(error: FaultlineError, images: Sequence[str]) -> Answers:
+    return {image: Outcome(problem=Problem.of(error)) for image in images}
 
 
 async def _classify(
@@ -54,6 +79,25 @@ def prediction_pairs(
     return {
         spec: prediction_pair(outcomes[image].unwrap(), label, classes) for spec, outcomes in answers.items()
     }
+
+
+def answered_pairs(
+    answers: dict[str, Answers], image: str, label: str, classes: Sequence[str]
+) -> tuple[dict[str, PredictionPair], dict[str, str]]:
+    """Reduce the answers on one image by the classifier's name, and say why each of the others has none.
+
+    Raises:
+        FaultlineError: no classifier could read the image.
+    """
+    pairs, errors = dict[str, PredictionPair](), dict[str, FaultlineError]()
+    for spec, outcomes in answers.items():
+        try:
+            pairs[spec] = prediction_pair(outcomes[image].unwrap(), label, classes)
+        except FaultlineError as error:
+            errors[spec] = error
+    if errors and not pairs:
+        raise next(iter(errors.values()))
+    return pairs, {spec: error.detail for spec, error in errors.items()}
 
 
 def prediction_pair(prediction: Prediction, label: str, classes: Sequence[str]) -> PredictionPair:

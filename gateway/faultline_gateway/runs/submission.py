@@ -3,50 +3,99 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
 
 from faultline_core.blobs import digest
+from faultline_core.contract.classifiers import ClassifiersUnderTest
 from faultline_core.contract.datasets import Dataset
 from faultline_core.contract.runs import Run
-from faultline_core.errors import QuotaExceeded, UnknownDataset
+from faultline_core.errors import InvalidRequest, QuotaExceeded, UnknownDataset
 from faultline_gateway.runs.context import RunContext, RunLedger
+from faultline_gateway.runs.items import Plan
 from faultline_gateway.runs.method import CreateT, Method
 from faultline_gateway.runs.stages import StagedMethod
+from faultline_gateway.services.functions import with_functions
 
 
 async def submit(
     method: Method[CreateT, Any, Any, Any], create: CreateT, context: RunContext, key: str | None
 ) -> Run:
+    """Plan a run as its method does and store it; as `submit_planned`.
+
+    Raises:
+        InvalidRequest: it names functions of the caller's program, and this gateway calls none.
+    """
+    planned, functions = without_functions(create, context)
+    calling = replace(context, services=with_functions(context.services, functions))
+    return await submit_planned(
+        method, create, lambda: method.plan(planned, calling), context, key, functions=functions
+    )
+
+
+async def submit_planned(
+    method: Method[Any, Any, Any, Any],
+    request: BaseModel,
+    plan: Callable[[], Awaitable[Plan]],
+    context: RunContext,
+    key: str | None,
+    *,
+    functions: Mapping[str, str] | None = None,
+) -> Run:
     """Plan a run and store it with all its items; a key that made a run before returns that run.
 
     Args:
         method: The method of the run.
-        create: The request.
+        request: All that tells this request from others of the same key.
+        plan: Plans the run.
         context: The context for planning.
         key: The idempotency key of the request, if it has one.
+        functions: The addresses of the run's functions; default: those of its parent.
 
     Raises:
         IdempotencyConflict: the key was used with another body.
         RequestError: the method cannot plan it.
     """
     # Looked up before planning: a repeated request must not depend on services that are down by now.
-    seal = fingerprint(create)
+    seal = fingerprint(request)
     run_id = None if key is None else await asyncio.to_thread(context.ledger.run_for_key, key, seal)
     if run_id is None:
-        plan = await method.plan(create, context)
+        made = await plan()
         run_id = await asyncio.to_thread(
             context.ledger.create_run,
             kind=method.kind,
-            dataset=plan.dataset,
-            config=plan.config.model_dump(mode="json"),
-            items=plan.items,
+            dataset=made.dataset,
+            config=made.config.model_dump(mode="json"),
+            items=made.items,
             fingerprint=seal,
             idempotency_key=key,
-            staged=plan.staged and isinstance(method, StagedMethod),
+            staged=made.staged and isinstance(method, StagedMethod),
+            parent=made.parent,
+            functions=functions,
         )
     return await asyncio.to_thread(context.ledger.run, run_id)
+
+
+def without_functions(create: CreateT, context: RunContext) -> tuple[CreateT, dict[str, str]]:
+    """Part a request from the addresses of its functions, which no plan, report or answer may hold.
+
+    Raises:
+        InvalidRequest: this gateway calls no functions of its callers' programs.
+    """
+    if not isinstance(create, ClassifiersUnderTest) or not create.functions:
+        return create, {}
+    if not context.functions_allowed:
+        named = ", ".join(map(repr, create.functions))
+        raise InvalidRequest(
+            f"{named}: this gateway calls no functions of its callers' programs, because it does not listen "
+            "on loopback alone, wants API keys, or has its services elsewhere; serve the model where the "
+            "services reach it as oip:<url>, or set FAULTLINE_ALLOW_FUNCTIONS=true",
+            pointer="/functions",
+        )
+    return create.model_copy(update={"functions": {}}), dict(create.functions)
 
 
 def fingerprint(body: BaseModel) -> str:

@@ -1,11 +1,41 @@
 """Bodies of the classifiers: the models under test, each seen as a function from image to probabilities."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from faultline_core.contract.base import MAX_BATCH, CostedBatchResponse, RequestBody, ResponseBody
-from faultline_core.types import BlobRef, ClassifierSpec
+from faultline_core.types import BlobRef, ClassifierSpec, FunctionAddress, Name
+
+FUNCTION = FunctionAddress | None
+"""The address of the classifier, where it is a function of the caller's program."""
+
+
+def _is_none(address: str | None) -> bool:
+    # A call that names no function has the same idempotency key as before there were any.
+    return address is None
+
+
+class ClassifiersUnderTest(RequestBody):
+    """The classifiers of a run, some of which the caller's own program may serve."""
+
+    classifiers: list[ClassifierSpec] = Field(description="The classifiers to test.")
+    functions: dict[Name, FunctionAddress] = Field(
+        default={},
+        max_length=128,
+        # An address holds a secret.
+        repr=False,
+        # A run is stored without them: its items have the same keys as without this field.
+        exclude_if=lambda functions: not functions,
+        description="Address of each of the classifiers that is a function of the caller's own program, "
+        "by its name in `classifiers`. It is kept apart from the run, and no answer repeats it.",
+    )
+
+    @model_validator(mode="after")
+    def _each_function_is_tested(self) -> Self:
+        if unknown := sorted(self.functions.keys() - set(self.classifiers)):
+            raise ValueError(f"the function {unknown[0]!r} is none of the classifiers")
+        return self
 
 
 class ClassifyRequest(RequestBody):
@@ -19,6 +49,13 @@ class ClassifyRequest(RequestBody):
         min_length=1,
         max_length=10_000,
         description="Class names to predict over; probabilities come back in this order.",
+    )
+    function: FUNCTION = Field(
+        default=None,
+        repr=False,
+        exclude_if=_is_none,
+        description="Address of the classifier, where it is a function of the program that asked for the "
+        "run; null for any other.",
     )
     features: bool = Field(
         default=False, description="Whether to return also the features that the classifier's head reads."
@@ -48,6 +85,9 @@ class DescribeRequest(RequestBody):
     """``POST /v1/describe``: ask for a `ClassifierDescription` of any classifier, listed or not."""
 
     classifier: ClassifierSpec = Field(description="The classifier to describe.")
+    function: FUNCTION = Field(
+        default=None, repr=False, exclude_if=_is_none, description="Its address, as in `ClassifyRequest`."
+    )
 
 
 ClassifierTrait = Literal["architecture", "parameters", "resolution", "training"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from faultline_core.contract.base import ResponseBody
-from faultline_core.types import EditType
+from faultline_core.types import EditType, Seed
 
 
 class Wording(ResponseBody):
@@ -33,6 +35,16 @@ class Instruction(ResponseBody):
     classifiers: list[str] = Field(
         default=[], description="The classifiers that the screen suspects of losing under the change."
     )
+    draw: Seed | None = Field(
+        default=None,
+        description="Number of the draw, from 1: the image is made by the run's `redraw` settings from noise "
+        "of its own. Null where it is made by the run's preset, once for each source image.",
+    )
+
+
+ConfirmationScope = Literal["class", "images"]
+"""What a test speaks of. ``class``: fresh images with one pair each stand for all of their class. ``images``:
+several pairs of each image, made from noise of their own, so the test speaks of these images."""
 
 
 class ConfirmationPlan(ResponseBody):

@@ -7,13 +7,13 @@ from typing import Literal
 from pydantic import Field
 
 from faultline_core.contract.base import ResponseBody
-from faultline_core.contract.confirmation import Wording
+from faultline_core.contract.confirmation import ConfirmationScope, Wording
 from faultline_core.types import Estimate
 
 FindingState = Literal["breaks", "suspected", "holds", "cannot-tell", "test-unfit"]
-"""``breaks``: shown on images that the screen did not use. ``suspected``: seen in the screen, not tested.
-``holds``: a loss above the margin is ruled out. ``cannot-tell``: neither. ``test-unfit``: the controls alone
-change so much that nothing can be said of the classifier."""
+"""``breaks``: shown on images, or draws of images, that the screen did not use. ``suspected``: seen in the
+screen, not tested. ``holds``: a loss above the margin is ruled out. ``cannot-tell``: neither. ``test-unfit``:
+the controls alone change so much that nothing can be said of the classifier."""
 
 
 class Screened(ResponseBody):
@@ -31,16 +31,34 @@ class Screened(ResponseBody):
 
 
 class Confirmed(ResponseBody):
-    """A test of the change on source images that the screen did not use, each with a placebo of its own."""
+    """A test of the change on images that the screen did not use: other source images, or other draws."""
 
+    scope: ConfirmationScope = Field(
+        default="class",
+        description="`class` if the pairs are of fresh source images, one each; `images` if several pairs of "
+        "each source image were drawn, so that the test speaks of these images alone.",
+    )
+    n_sources: int = Field(
+        default=0,
+        description="Number of source images with a pair, a group once; 0 in runs of older versions.",
+    )
+    n_pairs: int = Field(
+        default=0, description="Number of pairs, of which a source image has several if they were drawn."
+    )
     loss: Estimate = Field(
-        description="Mean of p(true class) of the placebo minus that of the edit, with a 95 % interval; n "
-        "counts pairs, those of a group of source images once."
+        description="Mean of p(true class) of the placebo minus that of the edit, each source image, or "
+        "group of them, with weight 1, with a 95 % interval; n counts source images, those of a group once, "
+        "or pairs if the scope is `images`."
     )
     planned: int = Field(description="Number of pairs that were planned.")
     dropped: dict[str, int] = Field(default={}, description="Number of planned pairs left out, by reason.")
     stopped: bool = Field(
         description="Whether the test ended for futility after its first pairs; its p-value is then 1."
+    )
+    e_value: float | None = Field(
+        default=None,
+        description="Evidence of all runs that prove the finding, valid whenever one stops; `p` is its "
+        "inverse. Null for the test of one run.",
     )
     p: float = Field(description="One-sided p-value by sign flips over pairs; 1 where the test was stopped.")
     p_adjusted: float = Field(description="The p-value after Holm's correction over all tested changes.")

@@ -1,11 +1,11 @@
 """Bodies that every run shares: state, counts, items, events."""
 
 import datetime as dt
-from typing import Any, Generic, Self, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import Field, model_validator
 
-from faultline_core.contract.base import Problem, ResponseBody
+from faultline_core.contract.base import Problem, RequestBody, ResponseBody
 from faultline_core.contract.confirmation import Instruction
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.features import FeatureVector, WordFeatures
@@ -61,6 +61,15 @@ class Run(ResponseBody):
     )
     parent: str | None = Field(
         default=None, description="The ended run that this run continues; an ended run is never reopened."
+    )
+    name: str | None = Field(default=None, description="Name that a user gave the run, or null.")
+
+
+class RunRename(RequestBody):
+    """``PATCH /v1/<kind>s/{id}``: a name for people; the id stays."""
+
+    name: Annotated[str, Field(min_length=1, max_length=120, pattern=r"^\S(.*\S)?$")] | None = Field(
+        description="Name of the run in listings, or null to take it away."
     )
 
 
@@ -128,6 +137,11 @@ class ItemResult(Provenance):
     )
     original_predictions: dict[str, PredictionPair] = Field(
         default={}, description="Predictions for the source image, by classifier."
+    )
+    unanswered: dict[str, str] = Field(
+        default={},
+        description="Why a classifier has no prediction for the image or its source, by classifier; the "
+        "others' predictions count without it.",
     )
     psnr_db: float | None = Field(
         default=None,

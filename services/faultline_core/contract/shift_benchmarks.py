@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from faultline_core.contract.base import RequestBody, ResponseBody, require_distinct
-from faultline_core.contract.classifiers import ClassifierDescription
+from faultline_core.contract.base import ResponseBody, require_distinct
+from faultline_core.contract.classifiers import ClassifierDescription, ClassifiersUnderTest
 from faultline_core.contract.dataset_interfaces import ClassName
 from faultline_core.contract.editor import (
     GenerationPreset,
@@ -36,7 +36,7 @@ ConditionName = Annotated[str, Field(min_length=1, max_length=300)]
 """``base``, or the name of a shift of the benchmark."""
 
 
-class ShiftBenchmarkCreate(RequestBody):
+class ShiftBenchmarkCreate(ClassifiersUnderTest):
     """``POST /v1/shift-benchmarks``: classifiers on images of each class of an interface under each shift."""
 
     interface: Name = Field(description="Run id of the dataset interface.")

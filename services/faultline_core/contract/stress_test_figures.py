@@ -254,6 +254,18 @@ class ClassSummary(ResponseBody):
     )
 
 
+class Unanswered(ResponseBody):
+    """Images on which a classifier failed; its figures leave them out, and no other classifier's do."""
+
+    classifier: str = Field(description="Name of the classifier.")
+    images: int = Field(description="Number of kept images without a prediction by it.")
+    of: int = Field(description="Number of kept images.")
+    detail: str = Field(description="The most frequent reason.")
+
+    def __str__(self) -> str:
+        return f"{self.classifier} has no answer on {self.images} of {self.of} images: {self.detail}"
+
+
 class SweepSummary(ResponseBody):
     """How the self_replace sweep was chosen from, and how many of its images were made."""
 

@@ -5,11 +5,13 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from faultline_core.contract.base import RequestBody, ResponseBody, require_distinct
+from faultline_core.contract.classifiers import ClassifiersUnderTest
 from faultline_core.contract.confirmation import ConfirmationPlan, ConfirmationSummary
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.findings import ClassifierVerdict, Finding
 from faultline_core.contract.groups import Grouping, GroupingSummary
 from faultline_core.contract.interventions import Intervention
+from faultline_core.contract.proofs import Proof
 from faultline_core.contract.realism import PerplexitySummary, RealismSummary
 from faultline_core.contract.stress_test_figures import (
     AccuracyRow,
@@ -23,6 +25,7 @@ from faultline_core.contract.stress_test_figures import (
     ModelSummary,
     SweepSummary,
     Tested,
+    Unanswered,
 )
 from faultline_core.types import (
     EDIT_TYPES,
@@ -56,6 +59,7 @@ __all__ = [
     "SweepSummary",
     "Tested",
     "TextThresholds",
+    "Unanswered",
 ]
 
 SourceName = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -65,7 +69,7 @@ RefusedWord = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^\w+([
 """A single word: a phrase would never match a word of a caption."""
 
 
-class StressTestCreate(RequestBody):
+class StressTestCreate(ClassifiersUnderTest):
     """``POST /v1/stress-tests``: a dataset, the classifiers to test and the changes to make."""
 
     dataset: Name = Field(description="Name of the dataset.")
@@ -227,6 +231,11 @@ class StressTestConfig(ResponseBody):
         description="CLIP cosine from which a generated image is dropped as objectionable, or null "
         "where nothing is checked.",
     )
+    redraw: EditorPreset | None = Field(
+        default=None,
+        description="Settings of the editor for several draws of one source image, or null where the suite "
+        "has none: they draw the noise from a seed.",
+    )
     confirmation: ConfirmationPlan | None = Field(
         default=None,
         description="How the source images are divided, or null where the request does not confirm.",
@@ -236,6 +245,10 @@ class StressTestConfig(ResponseBody):
     )
     notes: list[str] = Field(
         default=[], description="What the run cannot show, however it comes out, such as for want of images."
+    )
+    proof: Proof | None = Field(
+        default=None,
+        description="The finding of another run that this run is to prove, or null where it searches itself.",
     )
 
 
@@ -317,10 +330,14 @@ class StressTestSummary(ResponseBody):
         default=None, description="How the self_replace sweep was chosen from, or null if there was no sweep."
     )
 
+    unanswered: list[Unanswered] = Field(
+        default=[], description="The classifiers that failed on images, the most often first."
+    )
+
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
         hints = (insight.sentence for insight in self.insights[:10])
-        paid = [f"items: {counts}", f"cost: {self.cost}"]
+        paid = [*map(str, self.unanswered), f"items: {counts}", f"cost: {self.cost}"]
         grouped = [] if self.grouping is None else [f"not independent: {self.grouping}"]
         return "\n".join([self.verdict, "", *self._accuracy(), *grouped, *paid, *hints])
 

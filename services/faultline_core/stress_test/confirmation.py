@@ -1,19 +1,26 @@
 """The confirmation of a stress test: is a change that the screen chose harmful on images it did not use?
 
-The unit is a pair of one fresh source image: its edit by the chosen words, and its placebo. A pair's loss is
-p(true class) of the placebo less that of the edit. Nothing here depends on how the screen chose.
+The unit is a pair of one source image: its edit by the chosen words, and its placebo. A pair's loss is
+p(true class) of the placebo less that of the edit. Fresh source images give one pair each, and stand for
+their class. Where there are too few, a source image gives several pairs from noise of their own: then the
+test speaks of these images. Nothing here depends on how the screen chose.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from faultline_core.statistics.bootstrap import Floats
+from faultline_core.statistics.bounded_mean import bounded_mean
 from faultline_core.statistics.p_values import holm, sign_flip_p
 from faultline_core.stress_test.screening import LEAST_LOSS, LEVEL
+from faultline_core.types import Estimate
 
 LOOK_PAIRS = 4
 """The pairs after which a hopeless hypothesis is given up."""
@@ -27,51 +34,168 @@ MOST_PAIRS = 25
 MARGIN = 0.10
 """A change holds if the interval of its loss ends below this."""
 
+LEAST_REDRAWN = 2
+"""Source images that must lose where each gives several pairs."""
+
+LOSING_SHARE = 0.6
+"""The share of them that must."""
+
+LEAST_SOURCE_LOSS = 0.10
+"""The mean loss of a source image that counts as losing."""
+
+MOST_DRAWS = 6
+"""Pairs of one source image."""
+
+MOST_REDRAWN_PAIRS = 20
+"""Pairs of one change where source images give several."""
+
+_LABELS_OF_A_PAIR = 2
 _PSEUDO_PAIRS, _PRIOR_MEAN, _PRIOR_VARIANCE = 2, 0.25, 0.10
 _LARGEST_BET = 0.9
 
 
 @dataclass(frozen=True)
+class PairColumns:
+    """The pairs of one hypothesis as columns, in the order in which they were planned.
+
+    ``sources`` numbers the source image of each pair (n,); ``placebos`` and ``edits`` are p(true class) of
+    its two images (n,). ``redrawn``: whether source images give several pairs each, so that the test is of
+    these images.
+    """
+
+    sources: NDArray[np.int64]
+    placebos: Floats
+    edits: Floats
+    redrawn: bool = False
+
+    @classmethod
+    def of(
+        cls, sources: Sequence[str], placebos: ArrayLike, edits: ArrayLike, *, redrawn: bool = False
+    ) -> Self:
+        """Return the columns of pairs whose source images have names."""
+        numbers = {source: number for number, source in enumerate(dict.fromkeys(sources))}
+        index = np.array([numbers[source] for source in sources], dtype=np.int64)
+        return cls(index, np.asarray(placebos, np.float64), np.asarray(edits, np.float64), redrawn)
+
+    @classmethod
+    def fresh(cls, losses: ArrayLike) -> Self:
+        """Return the columns of pairs with these losses (n,), each of a source image of its own."""
+        values = np.asarray(losses, dtype=np.float64)
+        return cls(np.arange(values.size), values, np.zeros(values.size))
+
+    @property
+    def losses(self) -> Floats:
+        """The loss of each pair (n,), in [-1, 1]."""
+        return self.placebos - self.edits
+
+    @property
+    def by_source(self) -> Floats:
+        """The mean loss of each source image (sources,)."""
+        if not self.sources.size:
+            return np.zeros(0)
+        return np.asarray(np.bincount(self.sources, weights=self.losses) / np.bincount(self.sources))
+
+    @property
+    def mean(self) -> float:
+        """The mean loss, each source image with weight 1; 0 without pairs."""
+        return float(self.by_source.mean()) if self.sources.size else 0.0
+
+    @property
+    def is_broad(self) -> bool:
+        """Whether enough of the source images lose; where each has one pair, the test itself counts them.
+
+        Several pairs can prove the loss of a single odd image. That is no finding about the classifier.
+        """
+        losing = int((self.by_source >= LEAST_SOURCE_LOSS).sum())
+        return not self.redrawn or losing >= max(LEAST_REDRAWN, LOSING_SHARE * self.by_source.size)
+
+
+@dataclass(frozen=True)
 class ConfirmationTest:
-    """The test of one hypothesis: ``p`` by sign flips (1 if stopped for futility), corrected by Holm."""
+    """The test of one hypothesis: ``p`` by relabelling (1 if stopped for futility), corrected by Holm.
+
+    ``n`` counts pairs, ``mean`` weighs each source image 1, and ``broad`` tells whether enough of them lose.
+    """
 
     n: int
     mean: float
     stopped: bool
     p: float
     p_adjusted: float
+    broad: bool = True
 
     @property
     def confirmed(self) -> bool:
-        """Whether the loss is shown, and large enough to be worth a finding."""
-        return self.p_adjusted <= LEVEL and self.mean >= LEAST_LOSS
+        """Whether the loss is shown, large enough to be worth a finding, and not of one odd image."""
+        return self.p_adjusted <= LEVEL and self.mean >= LEAST_LOSS and self.broad
 
 
-def is_futile(losses: ArrayLike) -> bool:
-    """Return whether a hypothesis with these losses at the look (n,) is given up; never before 4 pairs."""
-    values = np.asarray(losses, dtype=np.float64)
-    return values.size >= LOOK_PAIRS and float(values.mean()) < FUTILE_LOSS
+def is_futile(pairs: PairColumns) -> bool:
+    """Return whether a hypothesis with these pairs at the look is given up; never before 4 pairs."""
+    return pairs.sources.size >= LOOK_PAIRS and pairs.mean < FUTILE_LOSS
 
 
 def confirm(
-    losses: Sequence[ArrayLike], stopped: Sequence[bool], generators: Sequence[np.random.Generator]
+    pairs: Sequence[PairColumns], stopped: Sequence[bool], generators: Sequence[np.random.Generator]
 ) -> list[ConfirmationTest]:
     """Test every hypothesis that was chosen, and correct over all of them, those given up included.
 
     Args:
-        losses: the losses of each hypothesis's pairs (n,), in [-1, 1].
+        pairs: the pairs of each hypothesis.
         stopped: whether it was given up at the look.
-        generators: draws each hypothesis's sign flips above 14 pairs; up to 14 the test is exact.
+        generators: draws the labellings of each hypothesis where there are more than 2^14.
     """
-    columns = [np.asarray(each, dtype=np.float64) for each in losses]
     raw = [
-        1.0 if given_up else sign_flip_p(column, generator)
-        for column, given_up, generator in zip(columns, stopped, generators, strict=True)
+        1.0 if given_up else relabelled_p(columns, generator)
+        for columns, given_up, generator in zip(pairs, stopped, generators, strict=True)
     ]
     return [
-        ConfirmationTest(column.size, float(column.mean()) if column.size else 0.0, given_up, p, adjusted)
-        for column, given_up, p, adjusted in zip(columns, stopped, raw, holm(raw), strict=True)
+        ConfirmationTest(columns.sources.size, columns.mean, given_up, p, adjusted, columns.is_broad)
+        for columns, given_up, p, adjusted in zip(pairs, stopped, raw, holm(raw), strict=True)
     ]
+
+
+def relabelled_p(pairs: PairColumns, generator: np.random.Generator) -> float:
+    """Return the one-sided p of "the words do nothing": placebos and edits of a source image change places.
+
+    The statistic is the mean over source images of the mean difference. If the words do nothing, all images
+    that are made of a source image from noise of their own are alike, so any half of them could have been
+    the placebos. With one pair each, these are sign flips.
+    """
+    singles, relabelled = list[float](), list[Floats]()
+    for source in np.unique(pairs.sources):
+        mine = pairs.sources == source
+        labelled = _mean_differences(pairs.placebos[mine], pairs.edits[mine])
+        if labelled.size == _LABELS_OF_A_PAIR:
+            singles.append(float(labelled[0]))
+        else:
+            relabelled.append(labelled)
+    return sign_flip_p(singles, generator, relabelled=relabelled)
+
+
+def _mean_differences(placebos: Floats, edits: Floats) -> Floats:
+    """Return the mean difference under every choice of the placebos among all images, the true one first."""
+    images, n = np.concatenate([placebos, edits]), placebos.size
+    chosen = np.array(list(itertools.combinations(range(2 * n), n)))
+    return np.asarray((2.0 * images[chosen].sum(axis=1) - images.sum()) / n)
+
+
+def mean_loss(pairs: PairColumns, generator: np.random.Generator) -> Estimate:
+    """Return the mean loss, each source image with weight 1, with a 95 % interval.
+
+    Where source images give several pairs, the interval is over draws, the images given, and n counts pairs:
+    the losses are weighted so that their plain mean is the estimate, and bets cover that mean for independent
+    draws even if images differ. Otherwise it is over source images.
+    """
+    if not pairs.redrawn:
+        return bounded_mean(pairs.by_source, generator)
+    each, n = np.bincount(pairs.sources), pairs.sources.size
+    weights = n / (np.count_nonzero(each) * each[pairs.sources]) if n else np.zeros(0)
+    bound = float(weights.max(initial=1.0))
+    found = bounded_mean(pairs.losses * weights, generator, bounds=(-bound, bound))
+    if found.low is None or found.high is None:
+        return found
+    return found.model_copy(update={"low": max(found.low, -1.0), "high": min(found.high, 1.0)})
 
 
 def e_value(losses: ArrayLike) -> float:
@@ -87,12 +211,13 @@ def e_value(losses: ArrayLike) -> float:
     """
     evidence, before = 1.0, list[float]()
     for loss in np.asarray(losses, dtype=np.float64):
-        evidence *= 1.0 + _bet(before) * float(loss)
+        evidence *= 1.0 + next_bet(before) * float(loss)
         before.append(float(loss))
     return evidence
 
 
-def _bet(before: Sequence[float]) -> float:
+def next_bet(before: Sequence[float]) -> float:
+    """Return the share of the evidence to bet on the next pair, from 0 to 0.9, given the losses before it."""
     n = len(before) + _PSEUDO_PAIRS
     mean = (sum(before) + _PSEUDO_PAIRS * _PRIOR_MEAN) / n
     spread = sum((loss - mean) ** 2 for loss in before)

@@ -23,6 +23,7 @@ class Sharing(NamedTuple):
     """Calls share a batch if they ask the same classifier the same question."""
 
     classifier: str
+    function: str | None
     classes: tuple[str, ...]
     features: bool
 
@@ -47,7 +48,11 @@ class ClassifiersDeployment(EngineService[Classifiers]):
 
     def _classify(self, key: Sharing, images: list[BlobRef]) -> contract.ClassifyResponse:
         question = contract.ClassifyRequest(
-            classifier=key.classifier, images=images, classes=list(key.classes), features=key.features
+            classifier=key.classifier,
+            function=key.function,
+            images=images,
+            classes=list(key.classes),
+            features=key.features,
         )
         return self.engine.classify(question)
 
@@ -61,7 +66,7 @@ class ClassifiersDeployment(EngineService[Classifiers]):
 
     async def classify(self, body: contract.ClassifyRequest) -> contract.ClassifyResponse:
         """Predict each image."""
-        key = Sharing(body.classifier, tuple(body.classes), body.features)
+        key = Sharing(body.classifier, body.function, tuple(body.classes), body.features)
         part = await self._predictions(key, body.images)
         return contract.ClassifyResponse(outcomes=part.outcomes, model=part.model, cost=part.cost)
 

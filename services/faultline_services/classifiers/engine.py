@@ -65,7 +65,7 @@ class ClassifiersEngine:
             UnknownModel: there is no such classifier.
             BackendError: the classifier is remote and does not answer.
         """
-        return self._registry.describe_one(request.classifier)
+        return self._registry.describe_one(request.classifier, request.function)
 
     def classify(self, request: ClassifyRequest) -> ClassifyResponse:
         """Predict the requested classes of each image.
@@ -78,8 +78,10 @@ class ClassifiersEngine:
         started = time.monotonic()
         if len(set(request.classes)) != len(request.classes):
             raise InvalidRequest("a class is asked for twice", pointer="/classes")
-        spec = request.classifier
-        with self._models.borrow(spec, lambda: self._registry.load(spec)) as model:
+        spec, function = request.classifier, request.function
+        # Two programs may give their functions one name, which may be a name of the suite, too.
+        key = spec if function is None else f"{spec} at {function}"
+        with self._models.borrow(key, lambda: self._registry.load(spec, function)) as model:
             over = model.over(request.classes)
             found = model.predict(request.images).outcomes
             outcomes = settle(

@@ -84,10 +84,11 @@ Body = TypeVar("Body", bound=BaseModel)
 
 
 class OpenInference:
-    """One remote model."""
+    """One remote model; errors call it ``name``, by default its address."""
 
-    def __init__(self, url: str, client: httpx.Client) -> None:
+    def __init__(self, url: str, client: httpx.Client, *, name: str | None = None) -> None:
         self._url, self._client = url.rstrip("/"), client
+        self._name = name or self._url
         self.metadata = self._read("GET", self._url, None, ModelMetadata)
         self._layout, self._height, self._width = self._image_layout()
 
@@ -129,24 +130,24 @@ class OpenInference:
         if known and shape[3] == 3 and all(0 < side <= LARGEST_SIDE for side in shape[1:3]):
             return "channels-last", shape[1], shape[2]
         raise BadBackendOutput(
-            f"the input of {self._url!r} is {self._datatype} {shape}, which is not a batch of images"
+            f"the input of {self._name!r} is {self._datatype} {shape}, which is not a batch of images"
         )
 
     def _rows(self, output: _Output, n: int) -> list[Row]:
         # Integers are predicted classes or quantised scores: as probabilities they would be silently wrong.
         if output.datatype not in FLOATS:
-            raise BadBackendOutput(f"{self._url!r} returned {output.datatype!r}, not floating-point scores")
+            raise BadBackendOutput(f"{self._name!r} returned {output.datatype!r}, not floating-point scores")
         try:
             # Values that overflow become infinite, and each infinite row is refused.
             with np.errstate(over="ignore"):
                 values = np.array(output.data, dtype=np.float32).ravel()
         except (TypeError, ValueError, OverflowError) as error:
-            raise BadBackendOutput(f"{self._url!r} returned values that are not numbers") from error
+            raise BadBackendOutput(f"{self._name!r} returned values that are not numbers") from error
         if len(output.shape) != 2 or output.shape[0] != n or output.shape[1] < 1:
-            raise BadBackendOutput(f"{self._url!r} returned the shape {output.shape} for {n} images")
+            raise BadBackendOutput(f"{self._name!r} returned the shape {output.shape} for {n} images")
         if values.size != n * output.shape[1]:
             raise BadBackendOutput(
-                f"{self._url!r} returned {values.size} numbers for the shape {output.shape}"
+                f"{self._name!r} returned {values.size} numbers for the shape {output.shape}"
             )
         return [Row(row, output.error_of(index)) for index, row in enumerate(values.reshape(n, -1))]
 
@@ -154,29 +155,29 @@ class OpenInference:
         try:
             # A redirect could lead to a host that is not allowed.
             with self._client.stream(method, url, json=body, follow_redirects=False) as response:
-                content = _bounded(response, url)
+                content = _bounded(response, self._name)
         except httpx.TimeoutException as error:
-            raise DeadlineExceeded(f"{url!r} did not answer in time") from error
+            raise DeadlineExceeded(f"{self._name!r} did not answer in time") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise BackendUnavailable(
-                f"{url!r} cannot be reached; check that the server is running"
+                f"{self._name!r} cannot be reached; check that the server is running"
             ) from error
         if response.status_code >= 500:
-            raise BackendUnavailable(f"{url!r} returned status {response.status_code}")
+            raise BackendUnavailable(f"{self._name!r} returned status {response.status_code}")
         if response.status_code != 200:
-            raise BadBackendOutput(f"{url!r} returned status {response.status_code}, not 200")
+            raise BadBackendOutput(f"{self._name!r} returned status {response.status_code}, not 200")
         try:
             return kind.model_validate_json(content)
         except ValidationError as error:
             raise BadBackendOutput(
-                f"the answer of {url!r} does not follow the Open Inference Protocol"
+                f"the answer of {self._name!r} does not follow the Open Inference Protocol"
             ) from error
 
 
-def _bounded(response: httpx.Response, url: str) -> bytes:
+def _bounded(response: httpx.Response, name: str) -> bytes:
     content = bytearray()
     for chunk in response.iter_bytes():
         content += chunk
         if len(content) > MAX_ANSWER_BYTES:
-            raise BadBackendOutput(f"the answer of {url!r} has more than {MAX_ANSWER_BYTES} bytes")
+            raise BadBackendOutput(f"the answer of {name!r} has more than {MAX_ANSWER_BYTES} bytes")
     return bytes(content)

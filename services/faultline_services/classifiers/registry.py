@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -56,14 +57,16 @@ class ClassifierRegistry:
             "oip": self._of_remote,
         }
 
-    def load(self, spec: str) -> Loaded[Classifier]:
-        """Load the classifier that ``spec`` names.
+    def load(self, spec: str, function: str | None = None) -> Loaded[Classifier]:
+        """Load the classifier that ``spec`` names, from the address ``function`` if that is given.
 
         Raises:
             UnknownModel: there is no such classifier, or it is not allowed here.
             ModelFormatRefused: its weights are neither fitting safetensors nor a usable ONNX file.
             ClassMapMismatch: its class map is missing or broken.
         """
+        if function is not None:
+            return self._remote(OpenInference(function, self._remotes, name=spec), f"function:{spec}")
         scheme, name = self._parted(spec)
         return self._schemes[scheme](name)
 
@@ -71,13 +74,15 @@ class ClassifierRegistry:
         """Return the classifiers on this machine: those of the suite and of the user."""
         return [*self._suite_descriptions(), *self._local_descriptions()]
 
-    def describe_one(self, spec: str) -> ClassifierDescription:
+    def describe_one(self, spec: str, function: str | None = None) -> ClassifierDescription:
         """Return what is known of the classifier ``spec`` without loading or downloading its weights.
 
         Raises:
             UnknownModel: there is no such classifier, or it is not allowed here.
             BackendError: the classifier is remote and does not answer.
         """
+        if function is not None:
+            return describe_remote(spec, OpenInference(function, self._remotes, name=spec))
         scheme, name = self._parted(spec)
         if scheme == "timm":
             self._require_zoo(name)
@@ -143,14 +148,19 @@ class ClassifierRegistry:
 
     def _of_remote(self, url: str) -> Loaded[Classifier]:
         require_allowed(url, self._options.oip_hosts)
+        return self._remote(OpenInference(url, self._remotes), f"oip:{url}")
+
+    def _remote(self, remote: OpenInference, identity: str) -> Loaded[Classifier]:
         model = RemoteClassifier(
-            url, client=self._remotes, label_map=self._label_map, store=self._store, batch=self._suite.batch
+            remote, identity, label_map=self._label_map, store=self._store, batch=self._suite.batch
         )
         return Loaded(model, model.size_bytes)
 
     @cached_property
     def _remotes(self) -> httpx.Client:
         # One client for all: connections to stopped servers are dropped on the next request.
+        # At INFO, httpx writes the address of each call, and a function's address is a secret.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
         # Without `trust_env`, because no setting allows a proxy of the environment to see the images.
         return httpx.Client(timeout=REMOTE_TIMEOUT_S, trust_env=False, transport=self._transport)
 

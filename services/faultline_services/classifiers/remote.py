@@ -7,13 +7,13 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-import httpx
 import numpy as np
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import ModelIdentity
 from faultline_core.errors import BadBackendOutput, ClassMapMismatch, UnknownModel
 from faultline_core.images.codecs import decode_image
+from faultline_core.types import is_loopback
 from faultline_services.batching.outcomes import settle
 from faultline_services.classifiers.class_map import HeadClasses, LabelMap
 from faultline_services.classifiers.classifier import OverClasses
@@ -31,9 +31,12 @@ _MODEL_PATH = re.compile(rf"({_PART})*/v2/models{_PART}(/versions{_PART})?/?")
 def require_allowed(url: str, hosts: Sequence[str]) -> None:
     """Raise UnknownModel unless ``url`` names a model on one of ``hosts``, given with or without a port."""
     parts = urlsplit(url)
-    if not {parts.netloc, parts.hostname} & set(hosts):
+    # On this machine every port is a server of somebody: each is allowed by its own number.
+    named = {parts.netloc} if is_loopback(parts.hostname or "") else {parts.netloc, parts.hostname}
+    if not named & set(hosts):
+        wanted = parts.netloc if len(named) == 1 else parts.hostname
         raise UnknownModel(
-            f"the host of {url!r} is not allowed for remote classifiers; add {parts.hostname!r} to "
+            f"the host of {url!r} is not allowed for remote classifiers; add {wanted!r} to "
             "FAULTLINE_SERVICES_OIP_HOSTS of the services"
         )
     # The list allows a host to serve models; callers must not reach its other paths.
@@ -50,12 +53,12 @@ class RemoteClassifier:
     size_bytes = 0
 
     def __init__(
-        self, url: str, *, client: httpx.Client, label_map: LabelMap, store: BlobStore, batch: int
+        self, remote: OpenInference, identity: str, *, label_map: LabelMap, store: BlobStore, batch: int
     ) -> None:
-        self._remote = OpenInference(url, client)
+        self._remote = remote
         self._label_map, self._store, self._batch = label_map, store, batch
         revision = hashlib.sha256(self._remote.metadata.model_dump_json().encode()).hexdigest()
-        self.identity = ModelIdentity(id=f"oip:{url}", revision=revision)
+        self.identity = ModelIdentity(id=identity, revision=revision)
 
     def over(self, classes: Sequence[str]) -> OverClasses:
         """Select the labels of these classes."""

@@ -217,13 +217,24 @@ def test_a_run_takes_names_and_objects_alike(kind: str) -> None:
     session.client._http.base_url = HERE
     model = Classifier(light, input_size=SIZE, classes=["dark", "light"])
     session(lambda c: c.stress_tests.create(dataset="demo", classifiers=["steady", model], seed=0))
-    steady, told = json.loads(session.seen[0].content)["classifiers"]
-    assert steady == "steady"
-    assert "/v2/models/light/versions/" in told
+    asked = json.loads(session.seen[0].content)
+    assert asked["classifiers"] == ["steady", "light"]
+    assert "/v2/models/light/versions/" in asked["functions"]["light"]
     with httpx.Client(trust_env=False) as client:
-        metadata = client.get(told.removeprefix("oip:")).json()
+        metadata = client.get(asked["functions"]["light"]).json()
     assert metadata["outputs"][0]["parameters"] == {"labels": ["dark", "light"]}
     session(lambda c: c.close())
+
+
+def test_models_of_one_name_are_numbered_and_none_takes_a_name_of_the_suite(
+    functions: LocalFunctions,
+) -> None:
+    model = Classifier(light, input_size=SIZE, name="steady")
+    named = functions.name_functions(functions.serve_functions(["steady", model, model], HERE))
+    assert named.names == ["steady", "steady-2", "steady-3"]
+    assert functions.functions_named(named.names) == named.functions
+    assert all("/v2/models/steady/" in address for address in named.functions.values())
+    assert not any(address in repr(named) for address in named.functions.values())
 
 
 def test_an_object_is_rejected_for_a_gateway_on_another_machine(functions: LocalFunctions) -> None:

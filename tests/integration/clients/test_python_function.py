@@ -173,7 +173,7 @@ def test_a_function_is_served_over_the_open_inference_protocol(server: FunctionS
     with httpx.Client(trust_env=False) as client:
         metadata = client.get(url).json()
         assert client.get(url.partition("/versions")[0]).json() == metadata
-        assert client.get(f"http://{server.host}/v2/health/ready").json() == {"ready": True}
+        assert client.get(f"{url.partition('/v2/')[0]}/v2/health/ready").json() == {"ready": True}
     assert metadata["inputs"] == [{"name": "images", "datatype": "UINT8", "shape": [-1, 4, 6, 3]}]
     assert metadata["outputs"][0]["parameters"] == {"labels": ["dark", "light"]}
     (output,) = posted(server, asking(DARK + WHITE)).json()["outputs"]
@@ -212,7 +212,17 @@ def test_the_server_rejects_an_invalid_body_and_keeps_running(body: object, serv
 
 def test_other_paths_are_not_served(server: FunctionServer) -> None:
     with httpx.Client(trust_env=False, base_url=f"http://{server.host}") as client:
-        for path in ("/", "/v2/models/other", "/v2/models/../../etc/passwd", "/v2/repository/index"):
+        name = server.function.name
+        unlocked = f"/v2/models/{name}"
+        for path in (
+            "/",
+            unlocked,
+            f"/{'0' * 40}{unlocked}",
+            f"//{unlocked}",
+            "/v2/health/live",
+            "/v2/models/../../etc/passwd",
+            "/v2/repository/index",
+        ):
             assert client.get(path).status_code == 404
     assert posted(server, asking(DARK), "/explain").status_code == 404
 
@@ -245,11 +255,12 @@ def test_the_address_sent_to_the_gateway_works_until_the_client_closes(kind: str
     session.client._http.base_url = HERE
     for _ in range(2):
         session(lambda c: c.stress_tests.create(dataset="demo", classifiers=["steady", spec], seed=0))
-    (steady, told), again = (json.loads(request.content)["classifiers"] for request in session.seen)
-    assert (steady, again) == ("steady", ["steady", told])
+    first, again = (json.loads(request.content) for request in session.seen)
     name = spec.removeprefix("py:").replace(":", ".")
-    assert f"/v2/models/{name}/versions/" in told
-    url = told.removeprefix("oip:")
+    assert first == again
+    assert (first["classifiers"], list(first["functions"])) == (["steady", name], [name])
+    url = first["functions"][name]
+    assert f"/v2/models/{name}/versions/" in url
     with httpx.Client(trust_env=False) as client:
         assert client.get(url).status_code == 200
         session(lambda c: c.close())

@@ -8,13 +8,14 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from fakes.functions import LIGHT, Write, writing
 from faultline import Client
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import Outcome
 from faultline_core.contract.classifiers import ClassifyRequest, Prediction
-from faultline_core.errors import BackendUnavailable, ClassMapMismatch, UnknownModel
+from faultline_core.errors import BackendUnavailable, BadBackendOutput, ClassMapMismatch, UnknownModel
 from faultline_core.images.codecs import encode_raw
 from faultline_core.suite import ClassifiersSuite
 from faultline_services.classifiers.engine import ClassifiersEngine
@@ -54,10 +55,10 @@ def engine(store: BlobStore) -> Iterator[Engine]:
     """Make engines with access to these hosts, over connections that end with the test."""
     with httpx.HTTPTransport() as transport:
 
-        def make(*hosts: str) -> ClassifiersEngine:
+        def make(*hosts: str, over: httpx.BaseTransport = transport) -> ClassifiersEngine:
             options = ClassifierOptions(oip_hosts=hosts)
             registry = ClassifierRegistry(
-                ClassifiersSuite(batch=2), Path("nowhere"), store, options, transport=transport
+                ClassifiersSuite(batch=2), Path("nowhere"), store, options, transport=over
             )
             return ClassifiersEngine(registry, cache_bytes=0)
 
@@ -68,9 +69,15 @@ def grey(store: BlobStore, value: int) -> str:
     return store.put(encode_raw(np.full((20, 24, 3), value, dtype=np.uint8)))
 
 
+def question(spec: str, images: list[str], *classes: str) -> ClassifyRequest:
+    """Ask the function behind a spec as the gateway does, by its name and its address."""
+    address = spec.removeprefix("oip:")
+    name = address.split("/")[-3]
+    return ClassifyRequest(classifier=name, function=address, images=images, classes=list(classes))
+
+
 def ask(asked: ClassifiersEngine, spec: str, images: list[str], *classes: str) -> list[Outcome[Prediction]]:
-    request = ClassifyRequest(classifier=spec, images=images, classes=list(classes))
-    return asked.classify(request).outcomes
+    return asked.classify(question(spec, images, *classes)).outcomes
 
 
 @pytest.mark.paper("LANCE-S3-blackbox")
@@ -79,7 +86,7 @@ def test_the_engine_gets_the_function_s_probabilities(
 ) -> None:
     (spec,) = client.serve_functions([module(LIGHT)])
     images = [grey(store, value) for value in (0, 51, 255)]
-    found = ask(engine("127.0.0.1"), spec, images, "light", "dark")
+    found = ask(engine(), spec, images, "light", "dark")
     expected = [[0.0, 1.0], [0.2, 0.8], [1.0, 0.0]]
     for outcome, row in zip(found, expected, strict=True):
         assert outcome.unwrap().probabilities == pytest.approx(row, abs=1e-6)
@@ -90,7 +97,7 @@ def test_a_function_error_fails_only_its_image_and_keeps_the_message(
 ) -> None:
     (spec,) = client.serve_functions([module(SHY)])
     images = [grey(store, value) for value in (200, 0, 100)]
-    first, failed, last = ask(engine("127.0.0.1"), spec, images, "cat", "dog")
+    first, failed, last = ask(engine(), spec, images, "cat", "dog")
     assert first.unwrap().probabilities == last.unwrap().probabilities == [0.25, 0.75]
     assert failed.problem is not None
     assert (failed.problem.code, failed.problem.retryable) == ("bad-backend-output", True)
@@ -101,7 +108,7 @@ def test_an_unnamed_output_needs_as_many_classes_as_the_dataset(
     store: BlobStore, engine: Engine, client: Client, module: Write
 ) -> None:
     (spec,) = client.serve_functions([module(SHY)])
-    (found,) = ask(engine("127.0.0.1"), spec, [grey(store, 200)], "cat", "dog", "cow")
+    (found,) = ask(engine(), spec, [grey(store, 200)], "cat", "dog", "cow")
     assert found.problem is not None
     assert found.problem.code == "class-map-mismatch"
 
@@ -111,21 +118,79 @@ def test_named_classes_must_include_the_dataset_s(
 ) -> None:
     (spec,) = client.serve_functions([module(LIGHT)])
     with pytest.raises(ClassMapMismatch, match="'grey'"):
-        ask(engine("127.0.0.1"), spec, [grey(store, 200)], "light", "grey")
+        ask(engine(), spec, [grey(store, 200)], "light", "grey")
 
 
-def test_an_error_names_the_setting_that_allows_this_machine(
+@pytest.mark.parametrize("hosts", [(), ("127.0.0.1",), ("127.0.0.1:1",), ("localhost",)])
+def test_no_setting_opens_every_port_of_this_machine(
+    hosts: tuple[str, ...], store: BlobStore, engine: Engine, client: Client, module: Write
+) -> None:
+    (spec,) = client.serve_functions([module(LIGHT)])
+    request = ClassifyRequest(classifier=spec, images=[grey(store, 200)], classes=["light"])
+    with pytest.raises(UnknownModel, match=r"add '127\.0\.0\.1:\d+' to FAULTLINE_SERVICES_OIP_HOSTS"):
+        engine(*hosts).classify(request)
+    port = httpx.URL(spec.removeprefix("oip:")).netloc.decode()
+    assert engine(port).classify(request).outcomes[0].unwrap().probabilities
+
+
+SECRET = "0" * 40
+
+
+def test_another_secret_is_answered_nothing_and_no_error_repeats_it(
     store: BlobStore, engine: Engine, client: Client, module: Write
 ) -> None:
     (spec,) = client.serve_functions([module(LIGHT)])
-    with pytest.raises(UnknownModel, match=r"add '127\.0\.0\.1' to FAULTLINE_SERVICES_OIP_HOSTS"):
+    parts = spec.split("/")
+    with pytest.raises(BadBackendOutput, match="returned status 404") as refused:
+        ask(engine(), "/".join([*parts[:3], SECRET, *parts[4:]]), [grey(store, 200)], "light")
+    assert SECRET not in refused.value.detail
+    assert parts[-3] in refused.value.detail
+
+
+def test_a_redirect_is_not_followed(store: BlobStore, engine: Engine) -> None:
+    def redirecting(request: httpx.Request) -> httpx.Response:
+        assert SECRET in request.url.path, "it was followed"
+        return httpx.Response(307, headers={"location": "http://127.0.0.1:9/admin"})
+
+    asked = engine(over=httpx.MockTransport(redirecting))
+    with pytest.raises(BadBackendOutput, match="'m' returned status 307"):
+        ask(asked, f"oip:http://127.0.0.1:8/{SECRET}/v2/models/m/versions/1", [grey(store, 200)], "light")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"http://localhost:8/{SECRET}/v2/models/m/versions/1",
+        f"http://10.0.0.7:8/{SECRET}/v2/models/m/versions/1",
+        f"http://127.0.0.1@evil.test:8/{SECRET}/v2/models/m/versions/1",
+        f"https://127.0.0.1:8/{SECRET}/v2/models/m/versions/1",
+        f"http://127.0.0.1/{SECRET}/v2/models/m/versions/1",
+        f"http://127.0.0.1:8/{SECRET[:30]}/v2/models/m/versions/1",
+        "http://127.0.0.1:8/v2/models/m/versions/1",
+        f"http://127.0.0.1:8/{SECRET}/v2/models/../admin/versions/1",
+        f"http://127.0.0.1:8/{SECRET}/v2/models/m/versions/1/stop",
+        f"http://127.0.0.1:8/{SECRET}/v2/models/m/versions/1?x=/admin",
+        f"http://127.0.0.1:8/{SECRET}/v2/models/m/versions/1\n",
+    ],
+)
+def test_an_address_is_a_model_below_a_secret_on_this_machine(address: str) -> None:
+    with pytest.raises(ValidationError, match="function"):
+        ClassifyRequest(classifier="m", function=address, images=["0" * 64], classes=["light"])
+
+
+def test_no_log_has_the_secret(
+    store: BlobStore, engine: Engine, client: Client, module: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    (spec,) = client.serve_functions([module(LIGHT)])
+    with caplog.at_level("INFO"):
         ask(engine(), spec, [grey(store, 200)], "light")
+    assert spec.split("/")[3] not in caplog.text
 
 
 def test_a_function_whose_client_has_closed_is_unreachable(
     store: BlobStore, engine: Engine, module: Write
 ) -> None:
-    asked = engine("127.0.0.1")
+    asked = engine()
     with Client("http://127.0.0.1:8080") as client:
         (spec,) = client.serve_functions([module(LIGHT)])
         ask(asked, spec, [grey(store, 200)], "light")
@@ -133,12 +198,10 @@ def test_a_function_whose_client_has_closed_is_unreachable(
         ask(asked, spec, [grey(store, 200)], "light")
 
 
-def test_the_identity_names_module_function_and_version(
+def test_the_identity_names_the_function_and_not_its_address(
     store: BlobStore, engine: Engine, client: Client, module: Write
 ) -> None:
     spec = module(LIGHT)
     (told,) = client.serve_functions([spec])
-    request = ClassifyRequest(classifier=told, images=[grey(store, 1)], classes=["light"])
-    identity = engine("127.0.0.1").classify(request).model
-    assert identity.id == told
-    assert spec.removeprefix("py:").replace(":", ".") in httpx.URL(told.removeprefix("oip:")).path
+    identity = engine().classify(question(told, [grey(store, 1)], "light")).model
+    assert identity.id == f"function:{spec.removeprefix('py:').replace(':', '.')}"

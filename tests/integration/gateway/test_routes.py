@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -90,6 +91,24 @@ async def test_a_run_goes_from_upload_to_summary_and_report(finished: Finished) 
     assert report.headers["content-type"].startswith("text/html")
     assert "default-src 'none'" in report.headers["content-security-policy"]
     assert "leaning" in report.text
+
+
+async def test_the_first_screen_of_a_report_shows_its_images_and_no_script(finished: Finished) -> None:
+    whole = (await finished.get("/report")).text
+    shown = await finished.get("/report", params={"part": "first-screen"})
+    assert "default-src 'none'" in shown.headers["content-security-policy"]
+    for kept in ('id="verdict"', 'id="models"', "</html>"):
+        assert kept in shown.text
+    for gone in ("<script", 'id="gallery"', 'id="reproduce"'):
+        assert gone in whole
+        assert gone not in shown.text
+    used = set(re.findall(r'href="#(im\d+)"', shown.text))
+    held = set(re.findall(r'<symbol id="([^"]+)"', shown.text))
+    assert held
+    assert held == used
+    assert len(shown.text) < len(whole) / 2
+    refused = await finished.get("/report", params={"part": "last-screen"})
+    assert refused.json()["code"] == "invalid-request"
 
 
 @pytest.mark.fault("B24")

@@ -114,6 +114,27 @@ def test_the_asyncio_client_runs_a_stress_test_too(journey: Journey) -> None:
     assert run.id in {each.id for each in journey.listed(journey.asyncio.stress_tests.list())}
 
 
+def test_both_clients_prove_a_finding_of_a_run_that_stays_as_it_is(journey: Journey) -> None:
+    journey.run(journey.gateway.upload("many", 14, ("sled", "boat")))
+    options = OPTIONS | {
+        "dataset": "many", "classifiers": ["leaning"], "max_edits_per_image": 3, "limit": 10, "confirm": False
+    }  # fmt: skip
+    run = journey.sync.stress_tests.create(seed=3, **options)
+    journey.work_off()
+    before = run.refresh().run
+    child = run.prove(1, images=4)
+    journey.work_off()
+    assert child.wait().parent == run.id
+    second = journey.run(journey.asyncio.stress_tests.prove(run.id, finding=1, images=2))
+    journey.work_off()
+    assert journey.run(second.wait()).parent == run.id
+    joined = journey.run(journey.run(journey.asyncio.stress_tests.get(run.id)).finding(1))
+    assert joined == run.finding(1)
+    assert [each.pairs for each in joined.runs] == [0, 4, 2]
+    assert second.run.request_counts.failed == 0
+    assert run.refresh().run == before
+
+
 def test_both_clients_read_the_same_lists(journey: Journey) -> None:
     assert journey.sync.services.list() == journey.run(journey.asyncio.services.list())
     assert journey.sync.classifiers.list() == journey.run(journey.asyncio.classifiers.list())

@@ -288,6 +288,8 @@ def test_unsafe_settings_are_refused() -> None:
         settings(secret="short")
     with pytest.raises(ValueError, match="min_replicas"):
         settings(min_replicas=2, max_replicas=1)
+    with pytest.raises(ValueError, match=r"every port of this machine; name '127\.0\.0\.1:<port>'"):
+        settings(oip_hosts=("models.test", "127.0.0.1"))
     with pytest.raises(ValueError, match="FAULTLINE_SECRET_FILE"):
         settings(secret=None, secret_file="/nowhere/secret").shared_secret()
 

@@ -22,6 +22,7 @@ from fakes.interface_answers import an_interface_summary, interface_answer, some
 from fakes.sdk import a_run, a_summary, figure, ok, problem, run_answer, summary_answer
 from faultline import Client
 from faultline._cli.exit_code import ExitCode
+from faultline_core.contract.stress_test_estimates import ProvableClass, StressTestEstimate
 from faultline_core.contract.stress_tests import Insight
 from faultline_core.errors import UnknownModel
 from faultline_core.types import Cost
@@ -169,21 +170,57 @@ def test_every_option_of_a_stress_test_reaches_the_gateway(play: Play) -> None:
         "--classifier", "timm:resnet50", "--edit-type", "domain", "--edit-type", "background",
         "--max-edits-per-image", "3", "--preset", "lance", "--selection", "released", "--limit", "8",
         "--seed", "17", "--lance-r-edits-per-image", "2", "--refuse-word", "rusty", "--refuse-word", "old",
-        "--exclude", "bus/1.png", "--edit", "bus=>tram,taxi", "--edit", "in the rain=>",
-        "--near-duplicates", "0.999",
+        "--exclude", "bus/1.png", "--edit", "bus=>tram,taxi", "--edit", "in the rain=>", "--no-confirm",
+        "--confirm-share", "0.5", "--near-duplicates", "0.999",
     )  # fmt: skip
     assert shown.exit_code == 0
     assert json.loads(script.seen[0].content) == {
         "dataset": "demo", "classifiers": ["leaning-resnet", "timm:resnet50"],
         "edit_types": ["domain", "background"], "max_edits_per_image": 3, "preset": "lance",
         "selection": "released", "limit": 8, "seed": 17, "lance_r_edits_per_image": 2,
-        "refused_words": ["rusty", "old"], "exclude": ["bus/1.png"], "confirm": True, "confirm_share": 0.65,
+        "refused_words": ["rusty", "old"], "exclude": ["bus/1.png"], "confirm": False, "confirm_share": 0.5,
         "near_duplicates": 0.999,
         "interventions": [
             {"removed": "bus", "added": "tram"}, {"removed": "bus", "added": "taxi"},
             {"removed": "in the rain", "added": ""},
         ],
     }  # fmt: skip
+
+
+ESTIMATE = StressTestEstimate(
+    images=48, screened=24, fresh=24, items=384, minutes=12.4, fastest=9.0, slowest=31.0, runs=3,
+    hypotheses=4,
+    least_pairs=7, power=0.75, reason=None,
+    classes=[
+        ProvableClass(object_class="bus", images=24, pairs=8, share=0.853),
+        ProvableClass(object_class="tram", images=6, pairs=2, share=None),
+    ],
+)  # fmt: skip
+
+
+def test_a_dry_run_tells_what_can_be_proven_and_starts_nothing(play: Play) -> None:
+    script = play(*[ok(ESTIMATE.model_dump_json())] * 2)
+    shown = stress_test("--classifier", "py:absent_model:predict", "--dry-run", "--limit", "48")
+    assert shown.exit_code == 0, shown.stderr
+    (asked,) = script.seen
+    assert asked.url.path == "/v1/stress-tests:estimate"
+    assert json.loads(asked.content)["limit"] == 48
+    assert shown.stdout.splitlines() == [
+        "48 images: 24 screened, 24 kept for confirmation",
+        "at most 384 items, about 12 minutes (9 to 31, by 3 earlier runs)",
+        "4 changes tested together, each on at least 7 pairs",
+        "A change that fools 85% of bus images is proven with probability 0.75 (8 pairs).",
+        "Nothing can be proven on too few images of: tram.",
+    ]
+    assert json.loads(stress_test("--dry-run", "--json").stdout)["least_pairs"] == 7
+
+
+def test_a_run_that_can_confirm_nothing_says_so_when_it_starts(play: Play) -> None:
+    config = {"confirmation": {"reason": "the largest class has 6 images"}}
+    started = a_run("queued").model_copy(update={"resolved_config": config})
+    play(ok(started.model_dump_json()), *done()[1:])
+    shown = stress_test()
+    assert "nothing can be confirmed: the largest class has 6 images" in shown.stderr.splitlines()
 
 
 def test_the_defaults_of_the_command_are_those_of_the_sdk(play: Play) -> None:

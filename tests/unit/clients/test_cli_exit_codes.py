@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -165,7 +166,9 @@ def test_the_id_of_a_run_is_printed_before_the_run_is_followed(
     monkeypatch.setattr(follow, "follow_progress", lost)
     play(run_answer())
     shown = stress_test()
-    assert shown.stderr.splitlines()[0] == "run run-1"
+    first, second = shown.stderr.splitlines()[:2]
+    assert first == "run run-1"
+    assert re.fullmatch(r"watch: http://[a-z0-9.:]+/ui/runs/run-1", second)
     assert shown.stdout == ""
 
 
@@ -178,10 +181,17 @@ def test_the_report_is_written(play: Play, tmp_path: Path) -> None:
 
 def test_a_report_path_that_cannot_be_written_is_rejected_before_the_run(play: Play, tmp_path: Path) -> None:
     script = play()
-    for path in (tmp_path, tmp_path / "absent" / "report.html"):
-        shown = stress_test("--report", str(path))
-        assert shown.exit_code == ExitCode.USAGE
+    shown = stress_test("--report", str(tmp_path / "absent" / "report.html"))
+    assert shown.exit_code == ExitCode.USAGE
     assert script.seen == []
+
+
+def test_a_report_may_go_to_a_folder(play: Play, tmp_path: Path) -> None:
+    play(*ended(SMALL), httpx.Response(200, text="<html>é</html>"))
+    shown = stress_test("--report", str(tmp_path))
+    assert shown.exit_code == 0
+    assert f"report written to {tmp_path / 'report.html'}" in shown.stderr
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == "<html>é</html>"
 
 
 def test_a_report_that_cannot_be_saved_after_the_run_costs_no_figures(

@@ -181,3 +181,29 @@ def test_a_classifier_that_is_not_listed_is_named(play: Play) -> None:
 
 def test_completion_can_be_installed() -> None:
     assert "--install-completion" in run("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "name"), [(["before the retraining"], "before the retraining"), ([], None)]
+)
+def test_a_run_is_named(play: Play, words: list[str], name: str | None) -> None:
+    body = json.loads(a_run("completed", 3, RUN_ID).model_dump_json()) | {"name": name}
+    script = play(ok(body), ok(body))
+    shown = run("runs", "rename", RUN_ID, *words)
+    assert (shown.exit_code, shown.stdout) == (0, f"{name or 'the run has no name'}\n")
+    assert json.loads(script.seen[-1].content) == {"name": name}
+
+
+def test_a_deleted_run_is_named_by_its_id(play: Play) -> None:
+    script = play(ok(a_run("completed", 3, RUN_ID).model_dump_json()), httpx.Response(204))
+    shown = run("runs", "delete", RUN_ID)
+    assert (shown.exit_code, shown.stdout) == (0, f"deleted run {RUN_ID}\n")
+    assert script.seen[-1].method == "DELETE"
+
+
+def test_the_list_shows_names_where_there_are_any(play: Play) -> None:
+    body = json.loads(a_run("completed", 3, RUN_ID).model_dump_json())
+    play(ok({"runs": [body | {"name": "nightly"}]}), NONE, NONE)
+    assert run("runs", "list").stdout.splitlines()[0].split()[-1] == "name"
+    play(ok({"runs": [body]}), NONE, NONE)
+    assert "name" not in run("runs", "list").stdout.splitlines()[0]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import builtins
+import html
 import importlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +60,36 @@ def test_a_terminal_shows_one_line_that_is_rewritten(
     assert shown.count("\r") == 2
 
 
+def held(name: str, text: str) -> str:
+    data = base64.b64encode(text.encode()).decode("ascii")
+    return f'<a class="at" download="{name}" href="data:text/plain;charset=utf-8;base64,{data}">{name}</a>'
+
+
+PAGE = f"<html>{held('findings.csv', 'number,é')} · {held('report.md', '# Ü')}{held('../evil.md', 'no')}"
+
+
+@pytest.mark.parametrize(
+    ("path", "beside"),
+    [
+        ("night.html", {"night.html", "night.md", "night.findings.csv"}),
+        (".", {"report.html", "report.md", "findings.csv"}),
+        ("night.txt", {"night.txt"}),
+    ],
+)
+def test_what_a_report_holds_is_written_beside_it(
+    kind: str, tmp_path: Path, path: str, beside: set[str]
+) -> None:
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    session, run = followed(kind, httpx.Response(200, text=PAGE))
+    saved = session(lambda _: run.save_report(folder / path))
+    assert {each.name for each in folder.iterdir()} == beside
+    assert {each.name for each in tmp_path.iterdir()} == {"saved"}
+    assert saved.read_text(encoding="utf-8") == PAGE
+    written = {each.suffix: each.read_text(encoding="utf-8") for each in folder.iterdir()}
+    assert (written.get(".csv", "number,é"), written.get(".md", "# Ü")) == ("number,é", "# Ü")
+
+
 def test_waiting_is_silent_unless_asked(kind: str, capsys: Any) -> None:
     session, run = followed(kind, run_answer("completed", 3))
     session(lambda _: run.wait())
@@ -106,3 +139,52 @@ def test_without_pandas_a_frame_says_what_to_install(kind: str, monkeypatch: pyt
     session, run = followed(kind, ok({"items": [ITEM]}))
     with pytest.raises(InvalidRequest, match="pip install pandas"):
         session(lambda _: run.to_pandas())
+
+
+REPORT = '<!DOCTYPE html><style>body { color: red }</style><main><h1>"steady" & co hold.</h1></main>'
+
+
+def test_a_notebook_shows_the_first_screen_of_a_run_in_a_frame_without_script() -> None:
+    session, run = followed("sync", run_answer("completed", 3), httpx.Response(200, text=REPORT))
+    shown = run._repr_html_()
+    assert [request.url.path.rpartition("/")[2] for request in session.seen] == ["run-1", "run-1", "report"]
+    assert session.seen[-1].url.params["part"] == "first-screen"
+    assert shown.startswith('<iframe sandbox="" ')
+    (source,) = re.findall(r'srcdoc="([^"]*)"', shown)
+    assert html.unescape(source) == REPORT
+    # The report's own tags must not reach the notebook.
+    assert "<style>" not in shown
+
+
+def test_a_notebook_shows_how_far_a_run_is_that_is_going() -> None:
+    session, run = followed("sync", run_answer("in_progress", 1))
+    shown = run._repr_html_()
+    assert "in progress, 1 of 3 items" in shown
+    assert '<progress value="1" max="3"' in shown
+    assert len(session.seen) == 2
+
+
+def test_a_notebook_shows_what_is_known_where_the_gateway_is_gone() -> None:
+    missing = httpx.Response(404, text="gone")
+    _, run = followed("sync", run_answer("completed", 3), missing)
+    assert "3 of 3 items" in run._repr_html_()
+
+
+def test_an_asyncio_run_shows_its_state_without_a_request() -> None:
+    session, run = followed("async")
+    assert "queued, 0 of 3 items" in run._repr_html_()
+    assert len(session.seen) == 1
+
+
+def test_a_notebook_shows_findings_as_a_table_of_their_sentences(kind: str) -> None:
+    evil = FINDING.model_copy(update={"number": 2, "sentence": "<script>alert(1)</script>"})
+    answer = ok(a_summary().model_copy(update={"findings": [FINDING, evil]}).model_dump_json(by_alias=True))
+    session, run = followed(kind, answer)
+    found = session(lambda _: run.findings())
+    assert found == [FINDING, evil]
+    shown = found._repr_html_()
+    assert "Buses in snow are called trams." in shown
+    assert "3 of 4" in shown
+    assert "<script>" not in shown
+    assert found[:0] == []
+    assert "no findings" in type(found)()._repr_html_()

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from fakes.sdk import Session, a_run, ok, problem
+from fakes.sdk import URL, Session, a_run, ok, problem
 from faultline import NotFound, StressTest
 from faultline_core.errors import InvalidRequest
 from faultline_core.types import RunKind
@@ -101,3 +101,23 @@ def test_a_run_found_by_its_beginning_can_be_followed() -> None:
 def test_the_last_run_of_a_kind_that_has_none_names_the_kind(kind: str) -> None:
     with pytest.raises(NotFound, match="there is no shift-benchmark yet"):
         got(kind, "@last", NONE, kind="shift-benchmark")
+
+
+def test_a_run_is_deleted_and_named_under_its_own_kind(kind: str) -> None:
+    body = json.loads(pages()[1].content)["runs"][0]
+    session = Session(kind, ABSENT, ok(body), httpx.Response(204))
+    session(lambda client: client.runs.delete(SECOND))
+    assert (session.seen[-1].method, session.seen[-1].url.path) == (
+        "DELETE",
+        f"/v1/dataset-interfaces/{SECOND}",
+    )
+
+
+@pytest.mark.parametrize("name", ["before the retraining", None])
+def test_a_name_is_sent_as_it_is(kind: str, name: str | None) -> None:
+    body = json.loads(pages()[0].content)["runs"][0]
+    session = Session(kind, ok(body), ok(body | {"name": name}))
+    found = session(lambda client: client.stress_tests.get(FIRST))
+    assert session(lambda _: found.rename(name)).run.name == name
+    assert (session.seen[-1].method, json.loads(session.seen[-1].content)) == ("PATCH", {"name": name})
+    assert found.page == f"{URL}/ui/runs/{FIRST}"

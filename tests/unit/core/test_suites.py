@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.tokens import TextualInversionPreset
 from faultline_core.errors import UnknownModel
-from faultline_core.suite import load_suite, suite_names
+from faultline_core.suite import EditorSuite, load_suite, suite_names
 
 ROOT = Path(__file__).parents[3]
 TABLE_6_SWEEP = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -204,6 +204,19 @@ def test_the_miniature_preview_preset_is_quick_with_previews() -> None:
     editor = load_suite("miniature").editor
     assert editor.preview_decoder == "preview"
     assert editor.presets["preview"] == editor.presets["quick"].model_copy(update={"preview": True})
+
+
+def test_the_miniature_draws_images_again_by_the_preset_that_draws_its_noise() -> None:
+    editor = load_suite("miniature").editor
+    assert editor.redraw_preset == editor.presets["virtual"]
+    assert load_suite("lance").editor.redraw_preset is None
+
+
+@pytest.mark.parametrize("name", ["quick", "no-such-preset"])
+def test_images_are_drawn_again_only_by_a_preset_that_draws(name: str) -> None:
+    editor = load_suite("miniature").editor.model_dump()
+    with pytest.raises(ValidationError, match=f"redraw '{name}' is not a preset whose inversion is virtual"):
+        EditorSuite.model_validate(editor | {"redraw": name})
 
 
 def test_the_miniature_has_one_control_and_three_biased_classifiers() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from faultline_gateway.settings import GatewaySettings, is_loopback, settings_from, settings_of_process
+from faultline_core.types import is_loopback
+from faultline_gateway.settings import GatewaySettings, settings_from, settings_of_process
 
 KEY = "a-key-of-enough-characters"
 
@@ -74,6 +75,23 @@ def test_unsafe_or_invalid_values_are_refused(environ: dict[str, str]) -> None:
 )  # fmt: skip
 def test_loopback_addresses_are_recognised(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, True),
+        ({"FAULTLINE_API_KEYS": KEY}, False),
+        ({"FAULTLINE_API_KEYS": KEY, "FAULTLINE_HOST": "0.0.0.0"}, False),
+        ({"FAULTLINE_SERVICES_URL": "http://{service}.faultline:8000/"}, False),
+        ({"FAULTLINE_API_KEYS": KEY, "FAULTLINE_ALLOW_FUNCTIONS": "true"}, True),
+        ({"FAULTLINE_ALLOW_FUNCTIONS": "false"}, False),
+    ],
+)
+def test_functions_are_allowed_where_only_this_machine_can_ask(
+    environ: dict[str, str], expected: bool
+) -> None:
+    assert settings_from(environ).functions_allowed is expected
 
 
 def test_each_service_can_have_its_own_address() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenItem, TokenResult
+from faultline_core.contract.findings import FindingState
 from faultline_core.contract.runs import Run
 from faultline_core.errors import FaultlineError
 from faultline_core.types import BlobRef, Estimate
@@ -15,6 +16,7 @@ from faultline_gateway.reports.environment import TEMPLATES
 from faultline_gateway.reports.images import Album, Inline
 from faultline_gateway.reports.plots import Plot, fitted_axis, plot
 from faultline_gateway.reports.scale import Scale
+from faultline_gateway.reports.states import BADGES
 from faultline_gateway.reports.text import truncate_list
 
 SHOWN_CLASSES = 100
@@ -24,6 +26,7 @@ _SHOWN_IMAGES = 6
 _THUMBNAIL = 160
 _CURVE = (300.0, 90.0)
 _PLOTTED = 30
+_WORST_FIRST: tuple[FindingState | None, ...] = ("breaks", "cannot-tell", "holds", None)
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,15 @@ class Curve:
 
 @dataclass(frozen=True)
 class ShownClass:
-    """One learned class: its curve, and its real images, and those generated from token and plain name."""
+    """One learned class: its curve, and its real images, and those generated from token and plain name.
+
+    ``state`` is None where its images were not compared with the real ones.
+    """
 
     name: str
     token: TokenResult
     curve: Curve | None
+    state: FindingState | None
     rows: dict[str, list[Inline | None]]
 
 
@@ -57,7 +64,8 @@ def render(
     album = Album(image, longest=_THUMBNAIL)
     ids = {item.label: item.id for item in items}
     # What does not look like the data comes first.
-    shown = sorted(summary.tokens.items(), key=lambda named: not _is_worse(named[1]))[:SHOWN_CLASSES]
+    shown = sorted(summary.tokens.items(), key=lambda named: _WORST_FIRST.index(state_of(named[1])))
+    shown = shown[:SHOWN_CLASSES]
     context = {
         "summary": summary,
         "run": run,
@@ -74,11 +82,13 @@ def render(
             summary,
             {"token": lambda token: token.resemblance, "class name": lambda token: token.name_resemblance},
         ),
+        "badges": BADGES,
         "shown": [
             ShownClass(
                 name,
                 token,
                 loss_curve(token.losses),
+                state_of(token),
                 _rows(token, _real(summary.config.images.get(name), image), album, run.id, ids.get(name, "")),
             )
             for name, token in shown
@@ -93,28 +103,35 @@ def render(
 def headline(summary: DatasetInterfaceSummary) -> str:
     """The interface in one sentence: whose token draws images closer to the dataset than the class name."""
     of = len(summary.config.classes) + len(summary.config.without_images)
-    known = [name for name, token in summary.tokens.items() if _resemblances(token) is not None]
+    known = [name for name, token in summary.tokens.items() if state_of(token) is not None]
     if not known:
         return f"{len(summary.tokens)} of {of} classes learned."
-    worse = [name for name in known if _is_worse(summary.tokens[name])]
-    number = len(known) - len(worse)
-    closer = f"{number} of {len(known)} classes look more like your data by token than by name"
-    if not worse:
-        return f"{closer}."
-    return f"{closer}; {truncate_list(worse)} {'does' if len(worse) == 1 else 'do'} not."
+    by_state = {
+        state: [name for name in known if state_of(summary.tokens[name]) == state] for state in BADGES
+    }
+    holds, breaks, open_still = by_state["holds"], by_state["breaks"], by_state["cannot-tell"]
+    said = [f"{len(holds)} of {len(known)} classes look more like your data by token than by name"]
+    if breaks:
+        said.append(f"{truncate_list(breaks)} {'looks' if len(breaks) == 1 else 'look'} less like it")
+    if open_still:
+        said.append(f"of {truncate_list(open_still)} it cannot be told")
+    return "; ".join(said) + "."
 
 
-def _resemblances(token: TokenResult) -> tuple[float, float] | None:
-    """Resemblance to the dataset of the images by token and by name; None where one was not measured."""
+def state_of(token: TokenResult) -> FindingState | None:
+    """Whether the images by token are shown to resemble the dataset more than those by name.
+
+    ``holds``: the interval of the one lies above that of the other; ``breaks``: below; ``cannot-tell``: they
+    overlap. None where one of them was not measured.
+    """
     by_token, by_name = token.resemblance, token.name_resemblance
-    if by_token is None or by_name is None or by_token.estimate is None or by_name.estimate is None:
+    if by_token is None or by_token.low is None or by_token.high is None:
         return None
-    return by_token.estimate, by_name.estimate
-
-
-def _is_worse(token: TokenResult) -> bool:
-    known = _resemblances(token)
-    return known is not None and known[0] < known[1]
+    if by_name is None or by_name.low is None or by_name.high is None:
+        return None
+    if by_token.low > by_name.high:
+        return "holds"
+    return "breaks" if by_token.high < by_name.low else "cannot-tell"
 
 
 def loss_curve(losses: Sequence[float]) -> Curve | None:

@@ -11,12 +11,13 @@ from faultline_core.contract.dataset_interfaces import (
 )
 from faultline_core.contract.runs import Run
 from faultline_core.types import Cost
+from faultline_gateway.runs.recorded import recorded_config
 
 
 def summarize(run: Run, items: Iterable[TokenItem]) -> DatasetInterfaceSummary:
     """Sum up the run so far: finished classes are usable even if others failed."""
     listed = list(items)
-    config = DatasetInterfaceConfig.model_validate(run.resolved_config)
+    config = recorded_config(DatasetInterfaceConfig, run)
     missing = dict.fromkeys(config.without_images, "the dataset has no image of this class")
     missing |= {item.label: _why(item) for item in listed if item.state != "done"}
     results = {item.label: item.result for item in listed if item.result is not None and item.state == "done"}

@@ -42,6 +42,7 @@ from faultline_gateway.methods.shift_benchmark.unreadable_images import Unreadab
 from faultline_gateway.reports.text import truncate_list
 from faultline_gateway.runs.accounting import count_ends, count_reasons, total_seconds, wall_seconds
 from faultline_gateway.runs.estimator import Estimator
+from faultline_gateway.runs.recorded import recorded_config
 
 
 def summarize(
@@ -59,7 +60,7 @@ def summarize(
     Raises:
         InvalidRequest: the object percentile is not a valid percentile.
     """
-    config = ShiftBenchmarkConfig.model_validate(run.resolved_config)
+    config = recorded_config(ShiftBenchmarkConfig, run)
     recorded = RecordedItems(items, config.request.classifiers, config.groups)
     estimator = Estimator(config.request.seed)
     real = RealEvidence.of(recorded.placed.get("real", []), config)

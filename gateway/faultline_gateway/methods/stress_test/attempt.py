@@ -5,7 +5,7 @@ from __future__ import annotations
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.types import EditType, ItemKind
 from faultline_gateway.runs.attempt import OpenItems
-from faultline_gateway.runs.items import LeasedGroup, LeasedItem, Recorder
+from faultline_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem, Recorder
 from faultline_gateway.runs.stores import Store
 
 
@@ -15,6 +15,7 @@ class Attempt(OpenItems):
     def __init__(self, group: LeasedGroup, config: StressTestConfig, record: Recorder, store: Store) -> None:
         super().__init__(group, record, store)
         self.config = config
+        self.is_last = all(item.attempt >= MAX_ATTEMPTS for item in group.items)
 
     def open_item(self, kind: ItemKind) -> LeasedItem | None:
         """The open item of a kind that each source has once."""

@@ -1,4 +1,4 @@
-"""Pairs of fresh images: which changes a run tests, and what their pairs have shown so far."""
+"""Pairs of fresh images or fresh draws: which changes a run tests, and what they have shown so far."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from faultline_core.contract.confirmation import ConfirmationScope
 from faultline_core.statistics.bootstrap import mean_by_source
+from faultline_core.stress_test.confirmation import PairColumns
 from faultline_core.stress_test.screening import Change
-from faultline_gateway.methods.stress_test.observations import Observation, controls
+from faultline_gateway.methods.stress_test.observations import Observation, Place
 from faultline_gateway.methods.stress_test.screen import Suspicion
 
 
 @dataclass(frozen=True)
 class FreshPair:
-    """One fresh source's placebo and its edit, as one classifier sees them."""
+    """A placebo and an edit of one fresh source, or of one draw, as one classifier sees them."""
 
     placebo: Observation
     edit: Observation
@@ -22,8 +24,10 @@ class FreshPair:
 
 
 def losses(pairs: Iterable[FreshPair]) -> list[float]:
-    """The loss of each unit, in the order of their first pairs: pairs of one group count once."""
-    return list(mean_by_source((pair.edit.unit, pair.loss) for pair in pairs).values())
+    """The loss of each unit, or of each of its draws, in planned order: pairs of one group count once."""
+    return list(
+        mean_by_source((f"{pair.edit.unit}/{pair.edit.place[1]}", pair.loss) for pair in pairs).values()
+    )
 
 
 @dataclass(frozen=True)
@@ -38,16 +42,31 @@ class ChosenChange:
     classifiers: tuple[str, ...]
     edits: Sequence[Observation]
 
-    def pairs(self, classifier: str, placebos: Mapping[str, Observation]) -> list[FreshPair]:
+    @property
+    def scope(self) -> ConfirmationScope:
+        """Whether its pairs speak of the class, or of the images that they are drawn of."""
+        return "images" if any(edit.place[1] is not None for edit in self.edits) else "class"
+
+    def pairs(self, classifier: str, placebos: Mapping[Place, Observation]) -> list[FreshPair]:
         """The pairs that were kept whole, in the order in which they were planned."""
         found: list[FreshPair] = []
         for edit in self.edits:
-            placebo = placebos.get(edit.source)
+            placebo = placebos.get(edit.place)
             if placebo is None or classifier not in placebo.after or classifier not in edit.after:
                 continue
             loss = placebo.after[classifier].p_true - edit.after[classifier].p_true
             found.append(FreshPair(placebo, edit, loss))
         return found
+
+    def columns(self, classifier: str, placebos: Mapping[Place, Observation]) -> PairColumns:
+        """The pairs as columns of numbers."""
+        found = self.pairs(classifier, placebos)
+        return PairColumns.of(
+            [pair.edit.unit for pair in found],
+            [pair.placebo.after[classifier].p_true for pair in found],
+            [pair.edit.after[classifier].p_true for pair in found],
+            redrawn=self.scope == "images",
+        )
 
     def of_stage(self, stage: int) -> ChosenChange:
         """The change with the items of one stage only."""
@@ -56,11 +75,11 @@ class ChosenChange:
 
     def dropped(self, placebos: Iterable[Observation]) -> dict[str, int]:
         """The number of planned pairs that are not whole, by the reason of the edit, else of the placebo."""
-        lost = {each.source: why_not(each) for each in placebos if not each.done}
+        lost = {each.place: why_not(each) for each in placebos if not each.done}
         reasons = [
-            why_not(edit) if not edit.done else f"placebo-{lost[edit.source]}"
+            why_not(edit) if not edit.done else f"placebo-{lost[edit.place]}"
             for edit in self.edits
-            if not edit.done or edit.source in lost
+            if not edit.done or edit.place in lost
         ]
         return dict(sorted(Counter(reasons).items()))
 
@@ -83,9 +102,9 @@ def chosen_changes(seen: Iterable[Observation]) -> list[ChosenChange]:
     return sorted(chosen, key=lambda each: each.slot)
 
 
-def fresh_placebos(seen: Iterable[Observation]) -> dict[str, Observation]:
-    """Source → its kept placebo, of the sources that are kept for confirmation."""
-    return controls(each for each in seen if each.stage > 1)
+def fresh_placebos(seen: Iterable[Observation]) -> dict[Place, Observation]:
+    """Source and draw → the placebo that was kept, of the stages after the screen."""
+    return {each.place: each for each in seen if each.stage > 1 and each.kind == "placebo" and each.done}
 
 
 def suspicions(changes: Iterable[ChosenChange]) -> list[tuple[Suspicion, ChosenChange]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -22,13 +22,17 @@ _DIGITS = 12
 
 
 async def group_sources(
-    create: StressTestCreate, sources: Sequence[Source], services: Services
+    create: StressTestCreate,
+    sources: Sequence[Source],
+    services: Services,
+    *,
+    known: Mapping[str, str] | None = None,
 ) -> tuple[list[Source], Grouping | None]:
     """Return the sources, each with its group if it has one, and how the groups are known.
 
     The groups that the dataset names count, and images of one class with equal pixels; with
     ``near_duplicates`` also images of one class that CLIP finds nearly the same. Groups that share an image
-    become one.
+    become one. ``known`` are the groups of an earlier run by source, which keep their names.
 
     Raises:
         InvalidRequest: there are too many images to compare.
@@ -36,14 +40,17 @@ async def group_sources(
     """
     pairs = [*_equal((source.label, source.group) if source.group else None for source in sources)]
     pairs += _equal((source.label, source.image) for source in sources)
+    before = known or {}
+    pairs += _equal(before.get(source.id) for source in sources)
     if create.near_duplicates is not None:
         pairs += await _alike(create.near_duplicates, sources, services)
     numbers = joined(len(sources), pairs)
     sizes = Counter(numbers)
     names: dict[int, str] = {}
-    for number, source in sorted(zip(numbers, sources, strict=True), key=_named_first):
-        if source.group is not None or sizes[number] > 1:
-            names.setdefault(number, source.group or f"alike-{source.id[:_DIGITS]}")
+    named = [source.group or before.get(source.id) for source in sources]
+    for number, name, source in sorted(zip(numbers, named, sources, strict=True), key=_named_first):
+        if name is not None or sizes[number] > 1:
+            names.setdefault(number, name or f"alike-{source.id[:_DIGITS]}")
     grouped = [
         source.model_copy(update={"group": names.get(number)})
         for number, source in zip(numbers, sources, strict=True)
@@ -51,9 +58,9 @@ async def group_sources(
     return grouped, _grouping(sources, grouped)
 
 
-def _named_first(numbered: tuple[int, Source]) -> tuple[bool, str, str]:
-    source = numbered[1]
-    return source.group is None, source.group or "", source.id
+def _named_first(numbered: tuple[int, str | None, Source]) -> tuple[bool, bool, str, str]:
+    _, name, source = numbered
+    return source.group is None, name is None, name or "", source.id
 
 
 def _grouping(sources: Sequence[Source], grouped: Sequence[Source]) -> Grouping | None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 from faultline_core.contract.runs import Item, Run, RunItem
-from faultline_core.contract.stress_tests import StressTestCreate, StressTestSummary
+from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate, StressTestSummary
 from faultline_core.types import RunKind
 from faultline_gateway.exports import Card, Record
 from faultline_gateway.exports.method import ExportChoice
+from faultline_gateway.methods.stress_test import proof_stages
 from faultline_gateway.methods.stress_test.export import counterfactual_card, counterfactual_records
 from faultline_gateway.methods.stress_test.plan import plan
 from faultline_gateway.methods.stress_test.process import process
 from faultline_gateway.methods.stress_test.report.report import render
 from faultline_gateway.methods.stress_test.stages import next_stage
+from faultline_gateway.methods.stress_test.summary.proof_summary import revision_of_proof, with_proof
 from faultline_gateway.methods.stress_test.summary.summary import summarize
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import LeasedGroup, Plan, Recorder
@@ -34,8 +36,12 @@ class StressTest:
         return await plan(create, context)
 
     def next_stage(self, run: Run, results: Iterator[RunItem[Any]]) -> StagePlan | None:
-        """Plan the pairs of fresh sources that confirm what the screen saw."""
-        return next_stage(run, (item for item in results if isinstance(item, Item)))
+        """Plan the pairs of fresh sources that confirm what the screen saw, or prove one finding."""
+        config = StressTestConfig.model_validate(run.resolved_config)
+        items = (item for item in results if isinstance(item, Item))
+        if config.proof is not None:
+            return proof_stages.next_stage(run, config, items)
+        return next_stage(run, items)
 
     async def process(
         self, group: LeasedGroup, *, services: Services, record: Recorder, store: Store
@@ -43,14 +49,16 @@ class StressTest:
         """Work through one source by LANCE's Algorithm 1."""
         await process(group, services=services, record=record, store=store)
 
-    def revision(self, run_id: str, context: RunContext) -> None:
-        """Return nothing: the figures depend only on the run's events."""
+    def revision(self, run_id: str, context: RunContext) -> Hashable:
+        """Return the events of the runs that a child run joins; the figures of others depend on none."""
+        return revision_of_proof(context.ledger.run(run_id), context.ledger)
 
     def summarize(
         self, run: Run, items: Iterable[Item], view: None, context: RunContext
     ) -> StressTestSummary:
-        """Sum up accuracies, sensitivities, insights and yields, with a verdict."""
-        return summarize(run, list(items))
+        """Sum up accuracies, sensitivities, insights and yields, with a verdict; of a child, its finding."""
+        summary = summarize(run, list(items))
+        return with_proof(summary, run, context.ledger)
 
     def report(
         self,

@@ -15,6 +15,10 @@ from faultline_core.types import EditType, ItemKind, ItemState
 _NO_PREDICTIONS: Mapping[str, PredictionPair] = {}
 
 
+Place = tuple[str, int | None]
+"""A source and the number of a draw, or None where its images are made once, by the run's preset."""
+
+
 @dataclass(frozen=True)
 class Observation:
     """An item with its words and predictions; the predictions are empty where nothing was kept.
@@ -46,14 +50,20 @@ class Observation:
         """Whether the item was kept."""
         return self.state == "done"
 
+    @property
+    def place(self) -> Place:
+        """What pairs an edit of a confirmation with its placebo."""
+        return self.source, None if self.instruction is None else self.instruction.draw
+
 
 def observe(items: Iterable[Item], config: StressTestConfig) -> list[Observation]:
     """Return an observation of each item, in order."""
     groups = {} if config.grouping is None else config.grouping.groups
-    return [_observation(item, groups.get(item.item_group, item.item_group)) for item in items]
+    return [observation(item, groups.get(item.item_group, item.item_group)) for item in items]
 
 
-def _observation(item: Item, unit: str) -> Observation:
+def observation(item: Item, unit: str) -> Observation:
+    """Return what was observed of an item; ``unit``: see `Observation`."""
     result, kept = item.result, item.state == "done"
     return Observation(
         id=item.id,

@@ -78,14 +78,15 @@ async def plan_stress_test(
         but = f" except the {len(excluded)} excluded" if excluded else ""
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image{but}")
     grouped, grouping = await group_sources(create, chosen, services)
-    division = divide(create, grouped)
+    config = resolve(create, dataset=dataset, suite=suite)
+    division = divide(create, grouped, redraws=config.redraw is not None)
     known = {
         "excluded": excluded,
         "confirmation": division.plan,
         "grouping": grouping,
         "notes": planning_notes(create, grouped, division.plan),
     }
-    config = resolve(create, dataset=dataset, suite=suite).model_copy(update=known)
+    config = config.model_copy(update=known)
     await check_classifiers(create.classifiers, dataset.classes, chosen[0].image, services)
     items = plan_items(config, division.screened)
     return config, [*items, *plan_captions(config, division.fresh, first=len(items))]
@@ -129,6 +130,7 @@ def resolve(create: StressTestCreate, *, dataset: Dataset, suite: Suite) -> Stre
         request=create.model_copy(update={"preset": preset}),
         suite=suite.name,
         preset=suite.editor.presets[preset],
+        redraw=suite.editor.redraw_preset,
         gate=suite.scorer.gate,
         text=suite.scorer.text,
         models=_model_names(suite, suite.perturber.model),

@@ -8,16 +8,17 @@ from faultline_core.contract.runs import ItemResult
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_gateway.methods.stress_test.attempt import Attempt
 from faultline_gateway.methods.stress_test.counterfactuals import make_counterfactuals
+from faultline_gateway.methods.stress_test.draws import by_noise
 from faultline_gateway.methods.stress_test.edits import Draft, reconstruct
 from faultline_gateway.methods.stress_test.features import record_features
 from faultline_gateway.methods.stress_test.interventions import apply_instructions, apply_interventions
 from faultline_gateway.methods.stress_test.lance_r import replace_random_words
 from faultline_gateway.methods.stress_test.proposals import draw_proposals, write_caption
 from faultline_gateway.methods.stress_test.text_filters import keep_edits
-from faultline_gateway.runs.attempt import finish_group
+from faultline_gateway.runs.attempt import finish_group, together
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem, Recorder
 from faultline_gateway.runs.objectionable import drop_objectionable
-from faultline_gateway.runs.predictions import classify_images, prediction_pairs
+from faultline_gateway.runs.predictions import answered_pairs, classify_images
 from faultline_gateway.runs.stores import Store
 from faultline_gateway.services.ports import Services
 
@@ -25,14 +26,20 @@ from faultline_gateway.services.ports import Services
 async def process(group: LeasedGroup, *, services: Services, record: Recorder, store: Store) -> None:
     """Process the leased items of one source and record each exactly once.
 
-    A bad item does not affect the others; a call that fails as a whole fails the items that needed it.
+    Items that are drawn again have an attempt for each noise. A bad item does not affect the others; a call
+    that fails as a whole fails the items that needed it.
 
     Raises:
         LeaseLost: another worker owns the items now.
     """
-    config = StressTestConfig.model_validate(group.config)
-    attempt = Attempt(group, config, record, store)
-    await finish_group(attempt, group, _work_through(attempt, group.items[0], services))
+    attempts = [
+        (Attempt(part, config, record, store), part)
+        for part, config in by_noise(group, StressTestConfig.model_validate(group.config))
+    ]
+    await together(
+        finish_group(attempt, part, _work_through(attempt, part.items[0], services))
+        for attempt, part in attempts
+    )
 
 
 async def _work_through(attempt: Attempt, source: LeasedItem, services: Services) -> None:
@@ -61,19 +68,29 @@ async def _record_caption(attempt: Attempt, caption: str) -> None:
 async def predict(attempt: Attempt, source: LeasedItem, drafts: Sequence[Draft], services: Services) -> None:
     """Predict the source and each draft with every classifier of the run, and record the drafts as done.
 
+    A classifier that fails on an image is left out there, as long as another one answers; one that is down
+    only at the last attempt.
+
     Raises:
-        BackendError: a classifier is down, or did not predict the source itself.
+        BackendError: a classifier is down, or none predicted the source itself.
     """
     if not drafts:
         return
     # Each call includes the source, so that both predictions of a pair use the same weights.
     images = list(dict.fromkeys([source.source_image, *(draft.result.image for draft in drafts)]))
     config = attempt.config
-    answers = await classify_images(attempt, config.request.classifiers, images, config.classes, services)
+    answers = await classify_images(
+        attempt, config.request.classifiers, images, config.classes, services, spare=attempt.is_last
+    )
     # Not attributed to a single draft: without the source, no draft can be compared.
-    original = prediction_pairs(answers, source.source_image, source.label, config.classes)
+    original, failed = answered_pairs(answers, source.source_image, source.label, config.classes)
     for draft in drafts:
         async with attempt.fail_items_on_error([draft.item]):
-            pairs = prediction_pairs(answers, draft.result.image, source.label, config.classes)
-            update = {"predictions": pairs, "original_predictions": original}
+            pairs, missing = answered_pairs(answers, draft.result.image, source.label, config.classes)
+            unanswered = missing | failed
+            update = {
+                "predictions": {spec: pair for spec, pair in pairs.items() if spec not in unanswered},
+                "original_predictions": {name: pair for name, pair in original.items() if name in pairs},
+                "unanswered": unanswered,
+            }
             await attempt.done(draft.item, draft.result.model_copy(update=update))

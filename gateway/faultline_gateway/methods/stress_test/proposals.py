@@ -95,8 +95,8 @@ async def draw_proposals(
         return {}
     slots = _planned_slots(attempt.config, source.item_group)
     if all(item.instruction is not None for item in items):
-        # A source that is kept for confirmation has no edits of its own.
-        slots = [slot for slot in slots if slot.edit_type is None]
+        # A confirmation proposes no edits: it has one placebo for each place, a draw's in a slot of its own.
+        slots = [Slot(None, item.slot, _PLACEBO_VARIANTS) for item in items]
     request = PerturbRequest(items=[_ask(slot, source, caption, attempt.config) for slot in slots])
     drawn: dict[Slot, list[Proposal]] = {}
     async with attempt.fail_items_on_error(items):

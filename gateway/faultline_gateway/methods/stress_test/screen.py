@@ -96,15 +96,15 @@ def _change(pattern: Pattern) -> Change:
 
 
 def share_of_pairs(seen: Sequence[Observation], edit_type: str) -> float:
-    """Return the share of fresh images whose edit and placebo can be expected to be kept, in (0, 1).
+    """Return the share of fresh images or draws whose edit and placebo can be expected to be kept, in (0, 1).
 
     It is the share, in all stages so far, of the edits of this type at the gate that pass it and whose own
     placebo was kept, with one imagined pair that was kept and one that was not.
     """
-    placebos = {each.source for each in seen if each.kind == "placebo" and each.done}
+    placebos = {each.place for each in seen if each.kind == "placebo" and each.done}
     kept, reached = 1, 2
     for each in seen:
         gated = each.done or (each.reason or "").startswith("gate-")
         if each.kind in ("edit", "confirmation") and each.edit_type == edit_type and gated:
-            kept, reached = kept + (each.done and each.source in placebos), reached + 1
+            kept, reached = kept + (each.done and each.place in placebos), reached + 1
     return kept / reached

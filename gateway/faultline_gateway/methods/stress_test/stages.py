@@ -3,45 +3,47 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from faultline_core.blobs import cache_key
-from faultline_core.contract.confirmation import Instruction, SuspectedChange, Wording
+from faultline_core.contract.confirmation import Wording
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_core.stress_test.confirmation import LOOK_PAIRS, MOST_PAIRS, is_futile
+from faultline_core.stress_test.confirmation import (
+    LOOK_PAIRS,
+    MOST_PAIRS,
+    MOST_REDRAWN_PAIRS,
+    is_futile,
+)
 from faultline_core.stress_test.screening import (
     Candidate,
     Change,
     choose_hypotheses,
+    has_plenty,
     most_hypotheses,
     rank_candidates,
     with_pairs,
 )
 from faultline_core.types import EDIT_TYPES, EditType
+from faultline_gateway.methods.stress_test.captioned import CaptionedSources, Showing
 from faultline_gateway.methods.stress_test.fresh_pairs import (
     ChosenChange,
     chosen_changes,
     fresh_placebos,
-    losses,
     suspicions,
 )
-from faultline_gateway.methods.stress_test.interventions import reworded
-from faultline_gateway.methods.stress_test.items import items_hash
-from faultline_gateway.methods.stress_test.observations import Observation, observe
+from faultline_gateway.methods.stress_test.observations import Observation, Place, observe
 from faultline_gateway.methods.stress_test.screen import (
     ScreenedGroup,
     Suspicion,
     screened_groups,
     share_of_pairs,
 )
-from faultline_gateway.runs.items import PlannedItem
-from faultline_gateway.runs.seeds import derive_seed
+from faultline_gateway.methods.stress_test.shots import Wanted, in_turns, planned_items
 from faultline_gateway.runs.stages import StagePlan
 
 Groups = Mapping[Suspicion, ScreenedGroup]
-Placebos = Mapping[str, Observation]
+Placebos = Mapping[Place, Observation]
 
 LOOK_STAGE, LAST_STAGE = 2, 3
 
@@ -64,45 +66,48 @@ def next_stage(run: Run, results: Iterable[Item]) -> StagePlan | None:
         wanted = _to_look_at(config, confirmation.budget, seen)
     else:
         wanted = _to_go_on_with(config, seen)
-    shots = list(_in_turns(wanted, seen, budget))
-    return StagePlan(_items(config, shots, seen)) if shots else None
+    shots = list(in_turns(wanted, seen, budget))
+    return StagePlan(planned_items(config, shots, seen)) if shots else None
 
 
 @dataclass(frozen=True)
-class Shot:
-    """An edit to make: a fresh source, and the change by the wording that applies to its caption."""
+class Chosen:
+    """A hypothesis, and what can show its change: fresh sources, or draws where these are too few."""
 
-    source: Observation
-    wanted: Wanted
-    wording: Wording
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A change with the fresh sources that can show it, in the order of their draw, and how many to take."""
-
-    slot: int
-    change: Change
-    classifiers: tuple[str, ...]
-    applicable: Sequence[tuple[Observation, Wording]]
-    number: int
+    candidate: Candidate
+    showings: Sequence[Showing]
 
 
 def _choose(
     config: StressTestConfig, budget: int, seen: Sequence[Observation], groups: Groups
-) -> list[Candidate]:
+) -> list[Chosen]:
     """Choose the hypotheses that the screen gives rise to, best first."""
-    fresh, shares = _Fresh(config, seen), _shares(seen)
-    ranked = rank_candidates(group.candidate for group in groups.values())
-    expected = [
-        with_pairs(
-            candidate,
-            len(fresh.applicable(candidate.change, groups[candidate.classifier, candidate.change].wordings)),
-            shares[candidate.change.edit_type],
-        )
-        for candidate in ranked[:_MOST_CONSIDERED]
+    sources, shares = CaptionedSources(config, seen), _shares(seen)
+    known: dict[tuple[str, Change], tuple[list[Showing], list[Showing]]] = {}
+    expected: list[Candidate] = []
+    for candidate in rank_candidates(group.candidate for group in groups.values())[:_MOST_CONSIDERED]:
+        key, share = (candidate.classifier, candidate.change), shares[candidate.change.edit_type]
+        wordings = groups[key].wordings
+        fresh, redrawn = (find(candidate.change, wordings) for find in (sources.fresh, sources.redrawn))
+        known[key] = fresh, redrawn
+        expected.append(with_pairs(candidate, max(len(fresh), len(redrawn)), share))
+    chosen = choose_hypotheses(expected, most_hypotheses(budget, redraws=config.redraw is not None))
+    return [
+        Chosen(each, _fresh_if_plenty(*known[each.classifier, each.change], shares, each, len(chosen)))
+        for each in chosen
     ]
-    return choose_hypotheses(expected, most_hypotheses(budget))
+
+
+def _fresh_if_plenty(
+    fresh: list[Showing],
+    redrawn: list[Showing],
+    shares: Mapping[EditType, float],
+    candidate: Candidate,
+    hypotheses: int,
+) -> list[Showing]:
+    share = shares[candidate.change.edit_type]
+    plenty = has_plenty(with_pairs(candidate, len(fresh), share), hypotheses)
+    return fresh if plenty or not redrawn else redrawn
 
 
 def _shares(seen: Sequence[Observation]) -> dict[EditType, float]:
@@ -110,19 +115,17 @@ def _shares(seen: Sequence[Observation]) -> dict[EditType, float]:
 
 
 def _to_look_at(config: StressTestConfig, budget: int, seen: Sequence[Observation]) -> list[Wanted]:
-    groups, fresh, shares = (
-        screened_groups(seen, config.request.classifiers),
-        _Fresh(config, seen),
-        _shares(seen),
-    )
+    groups, shares = screened_groups(seen, config.request.classifiers), _shares(seen)
     classifiers: dict[Change, list[str]] = {}
-    for candidate in _choose(config, budget, seen, groups):
-        classifiers.setdefault(candidate.change, []).append(candidate.classifier)
+    showings: dict[Change, Sequence[Showing]] = {}
+    for each in _choose(config, budget, seen, groups):
+        change = each.candidate.change
+        classifiers.setdefault(change, []).append(each.candidate.classifier)
+        showings.setdefault(change, each.showings)
     wanted: list[Wanted] = []
     for slot, (change, names) in enumerate(classifiers.items()):
-        applicable = fresh.applicable(change, groups[names[0], change].wordings)
-        number = _sources_for(LOOK_PAIRS, shares[change.edit_type])
-        wanted.append(Wanted(slot, change, tuple(names), applicable, min(number, MOST_AT_LOOK)))
+        number = min(_showings_for(LOOK_PAIRS, shares[change.edit_type]), MOST_AT_LOOK)
+        wanted.append(Wanted(slot, change, tuple(names), showings[change][:number]))
     return wanted
 
 
@@ -131,29 +134,35 @@ def _to_go_on_with(config: StressTestConfig, seen: Sequence[Observation]) -> lis
     living = {
         each.slot
         for (classifier, _), each in suspicions(changes)
-        if not is_futile(losses(each.pairs(classifier, placebos)))
+        if not is_futile(each.columns(classifier, placebos))
     }
-    groups, fresh = screened_groups(seen, config.request.classifiers), _Fresh(config, seen)
-    return [_more(each, groups, fresh, seen, placebos) for each in changes if each.slot in living]
+    groups, sources = screened_groups(seen, config.request.classifiers), CaptionedSources(config, seen)
+    return [_more(each, groups, sources, seen, placebos) for each in changes if each.slot in living]
 
 
 def _more(
-    each: ChosenChange, groups: Groups, fresh: _Fresh, seen: Sequence[Observation], placebos: Placebos
+    each: ChosenChange,
+    groups: Groups,
+    sources: CaptionedSources,
+    seen: Sequence[Observation],
+    placebos: Placebos,
 ) -> Wanted:
-    whole = len([edit for edit in each.edits if edit.done and edit.source in placebos])
-    wordings = _wordings(each, groups)
-    used = {edit.unit for edit in each.edits}
-    spent = {item.source for item in seen if item.kind == "placebo" and item.stage > 1} - placebos.keys()
-    applicable = [
-        (source, wording)
-        for source, wording in fresh.applicable(each.change, wordings)
-        if source.unit not in used and source.source not in spent
+    whole = len([edit for edit in each.edits if edit.done and edit.place in placebos])
+    used = {(edit.unit, edit.place[1]) for edit in each.edits}
+    spent = {item.place for item in seen if item.kind == "placebo" and item.stage > 1} - placebos.keys()
+    find, most = (
+        (sources.fresh, MOST_PAIRS) if each.scope == "class" else (sources.redrawn, MOST_REDRAWN_PAIRS)
+    )
+    left = [
+        showing
+        for showing in find(each.change, wordings_of(each, groups))
+        if showing.unit not in used and showing.place not in spent
     ]
-    number = _sources_for(MOST_PAIRS - whole, share_of_pairs(seen, each.change.edit_type))
-    return Wanted(each.slot, each.change, each.classifiers, applicable, number)
+    number = _showings_for(most - whole, share_of_pairs(seen, each.change.edit_type))
+    return Wanted(each.slot, each.change, each.classifiers, left[:number])
 
 
-def _wordings(each: ChosenChange, groups: Groups) -> list[Wording]:
+def wordings_of(each: ChosenChange, groups: Groups) -> list[Wording]:
     """The wordings of the screen; those of the look where the screen's edits were tried again since."""
     known = groups.get((each.classifiers[0], each.change))
     if known is not None:
@@ -162,98 +171,5 @@ def _wordings(each: ChosenChange, groups: Groups) -> list[Wording]:
     return list({(wording.removed, wording.added): wording for wording in used}.values())
 
 
-def _sources_for(pairs: int, share: float) -> int:
+def _showings_for(pairs: int, share: float) -> int:
     return max(0, math.ceil(pairs / share))
-
-
-class _Fresh:
-    """The sources that are kept for confirmation and have a caption, in the order that the seed draws."""
-
-    def __init__(self, config: StressTestConfig, seen: Iterable[Observation]) -> None:
-        self._seed = config.request.seed
-        captioned = [each for each in seen if each.kind == "caption" and each.done and each.caption]
-        captioned.sort(key=lambda each: derive_seed(self._seed, each.source, "fresh"))
-        self._of_class: dict[str, list[Observation]] = {}
-        for each in captioned:
-            self._of_class.setdefault(each.label, []).append(each)
-
-    def applicable(self, change: Change, wordings: Sequence[Wording]) -> list[tuple[Observation, Wording]]:
-        """Return the sources that a wording applies to, each with one that the seed draws.
-
-        Of a group there is one source: pairs that are not independent would count as one.
-        """
-        found: list[tuple[Observation, Wording]] = []
-        units: set[str] = set()
-        for source in self._of_class.get(change.object_class, []):
-            if source.unit in units:
-                continue
-            fitting = [each for each in wordings if reworded(source.caption or "", each, source.label)]
-            if fitting:
-                units.add(source.unit)
-                draw = derive_seed(self._seed, source.source, "wording", change.removed, change.added)
-                found.append((source, fitting[draw % len(fitting)]))
-        return found
-
-
-def _in_turns(wanted: Sequence[Wanted], seen: Iterable[Observation], budget: int) -> Iterator[Shot]:
-    """Yield one more edit of each change in turns, while ``budget`` items last.
-
-    The first edit of a source pays for its placebo too; further changes of that source share it.
-    """
-    paid = {each.source for each in seen if each.kind == "placebo" and each.stage > 1}
-    queues = {each.slot: iter(each.applicable[: each.number]) for each in wanted}
-    while queues:
-        for each in wanted:
-            source, wording = next(queues.get(each.slot, iter(())), (None, None))
-            cost = 1 if source is None or source.source in paid else 2
-            if source is None or wording is None or cost > budget:
-                queues.pop(each.slot, None)
-                continue
-            budget -= cost
-            paid.add(source.source)
-            yield Shot(source, each, wording)
-
-
-def _items(
-    config: StressTestConfig, shots: Sequence[Shot], seen: Iterable[Observation]
-) -> Iterator[PlannedItem]:
-    """Yield the placebo and the edits of each source, in the order of the sources' first edits."""
-    have = {each.source for each in seen if each.kind == "placebo" and each.stage > 1}
-    config_hash, ordinal = items_hash(config), 0
-    by_source: dict[str, list[Shot]] = {}
-    for shot in shots:
-        by_source.setdefault(shot.source.source, []).append(shot)
-    for source, found in by_source.items():
-        planned: list[Shot | None] = [*found] if source in have else [None, *found]
-        for each in planned:
-            yield _item(config_hash, found[0].source, each, ordinal)
-            ordinal += 1
-
-
-def _item(config_hash: str, source: Observation, shot: Shot | None, ordinal: int) -> PlannedItem:
-    asked = Instruction() if shot is None else _instruction(shot)
-    change = None if shot is None else shot.wanted.change
-    return PlannedItem(
-        item_key=cache_key(
-            source=source.source,
-            object_class=source.label,
-            edit_type="confirmation" if change else "placebo",
-            change=None if change is None else [change.edit_type, change.removed, change.added],
-            config=config_hash,
-        ),
-        ordinal=ordinal,
-        kind="confirmation" if change else "placebo",
-        item_group=source.source,
-        source_image=source.image,
-        label=source.label,
-        edit_type=None if change is None else change.edit_type,
-        slot=0 if shot is None else shot.wanted.slot,
-        caption=source.caption,
-        instruction=asked.model_dump(mode="json"),
-    )
-
-
-def _instruction(shot: Shot) -> Instruction:
-    change = shot.wanted.change
-    words = SuspectedChange(edit_type=change.edit_type, removed=change.removed, added=change.added)
-    return Instruction(change=words, wording=shot.wording, classifiers=list(shot.wanted.classifiers))

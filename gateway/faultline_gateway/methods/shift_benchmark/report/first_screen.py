@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from faultline_core.contract.findings import FindingState
 from faultline_core.contract.shift_benchmark_summary import (
     EffectSummary,
     ImageSourceSummary,
@@ -13,10 +14,9 @@ from faultline_core.contract.shift_benchmark_summary import (
 )
 from faultline_core.shift_benchmark.shift_filter import LEAST_IMAGES
 from faultline_gateway.methods.shift_benchmark.report.grid import Grid, Thumbnail
+from faultline_gateway.methods.shift_benchmark.report.states import note_of, state_of
 from faultline_gateway.reports.numbers import MINUS, decimal
-
-LEAST_SURE = 0.05
-"""A shift is shown to change accuracy if its adjusted p is below."""
+from faultline_gateway.reports.states import BADGES
 
 SHOWN_PAIRS = 8
 LEVELS = (0.05, 0.15, 0.30)
@@ -30,8 +30,13 @@ class Bar:
     points: str
     width: float
     alone: float
-    sure: bool
+    state: FindingState
     note: str
+
+    @property
+    def badge(self) -> str:
+        """Its state as icon and word."""
+        return BADGES[self.state]
 
 
 @dataclass(frozen=True)
@@ -52,11 +57,6 @@ class ModelCell:
     level: int
 
 
-def is_sure(shift: ShiftSummary) -> bool:
-    """Whether a shift is shown to change accuracy."""
-    return shift.effect is not None and shift.effect.p_adjusted < LEAST_SURE
-
-
 def ranked(source: ImageSourceSummary) -> list[tuple[str, ShiftSummary, EffectSummary]]:
     """The judged shifts, the largest impact first."""
     rows = [(name, shift, shift.effect) for name, shift in source.shifts.items() if shift.effect is not None]
@@ -64,10 +64,10 @@ def ranked(source: ImageSourceSummary) -> list[tuple[str, ShiftSummary, EffectSu
 
 
 def hardest_shift(summary: ShiftBenchmarkSummary) -> str | None:
-    """The shift that costs most by the first source, if one is shown to cost anything."""
+    """The shift that costs most by the first source, of those shown to, and by more than the generator."""
     for source in list(summary.image_sources.values())[:1]:
-        for name, shift, effect in ranked(source):
-            if is_sure(shift) and (effect.impact.estimate or 0.0) > 0:
+        for name, shift, _ in ranked(source):
+            if state_of(shift) == "breaks":
                 return name
     return None
 
@@ -81,16 +81,19 @@ def headline(summary: ShiftBenchmarkSummary) -> str:
     if not rows:
         return f"No shift could be judged: no class has {LEAST_IMAGES} kept images with and without one."
     if name is None:
-        return f"None of {len(rows)} shifts is shown to cost the models anything."
+        unfit = sum(state_of(shift) == "test-unfit" for _, shift, _ in rows)
+        alone = f"; the generator alone costs more than {unfit} of them" if unfit else ""
+        return f"None of {len(rows)} shifts is shown to cost the models anything{alone}."
+    rows = [row for row in rows if state_of(row[1]) != "test-unfit"]
     effect = next(effect for shift, _, effect in rows if shift == name)
     number, of = sum(_worst(model, rows) == name for model in effect.models), len(effect.models)
     points = decimal(100 * (effect.impact.estimate or 0.0), 0)
     if of == 1:
-        return f"The model loses most on “{name}”: {points} points."
+        return f"The model loses most on “{name}”: {points} points of accuracy."
     if 2 * number <= of:
         return f"“{name}” costs most: {points} points of accuracy, averaged over {of} models."
     who = f"All {of}" if number == of else f"{number} of {of}"
-    return f"{who} models lose most on “{name}”: {points} points."
+    return f"{who} models lose most on “{name}”: {points} points of accuracy."
 
 
 def _worst(model: str, rows: Sequence[tuple[str, ShiftSummary, EffectSummary]]) -> str:
@@ -117,8 +120,8 @@ def bars(summary: ShiftBenchmarkSummary) -> list[Bar]:
             points=_points(-cost),
             width=round(100 * max(cost, 0.0) / longest, 1),
             alone=round(100 * without / longest, 1),
-            sure=is_sure(shift),
-            note="the generator alone costs more" if shift.confounded else "",
+            state=state_of(shift),
+            note=note_of(shift),
         )
         for (name, shift, _), cost, without in zip(rows, costs, alone, strict=True)
     ]

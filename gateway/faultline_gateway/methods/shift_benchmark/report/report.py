@@ -19,11 +19,11 @@ from faultline_core.shift_benchmark.shifts import BASE
 from faultline_gateway.methods.shift_benchmark.report.first_screen import (
     bars,
     headline,
-    is_sure,
     model_cells,
     strip,
 )
 from faultline_gateway.methods.shift_benchmark.report.grid import THUMBNAIL, grids
+from faultline_gateway.methods.shift_benchmark.report.states import is_sure, note_of, state_of
 from faultline_gateway.reports import numbers
 from faultline_gateway.reports.benchmark_plots import (
     AccuracyLine,
@@ -35,6 +35,7 @@ from faultline_gateway.reports.benchmark_plots import (
 from faultline_gateway.reports.environment import TEMPLATES
 from faultline_gateway.reports.images import Album
 from faultline_gateway.reports.scatter import Scatter
+from faultline_gateway.reports.states import BADGES
 from faultline_gateway.reports.text import truncate_list
 
 SHOWN_MODELS = 6
@@ -50,6 +51,7 @@ class ShiftRow:
     found: ShiftSummary
     thin: str
     is_sure: bool
+    state: str
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ def render(
         "shown_shift": shown_shift,
         "pairs": pairs,
         "bars": bars(summary),
+        "unjudged": truncate_list(_unjudged(summary)),
         "model_cells": model_cells(summary),
         "verdict": verdict(summary),
         "rows": shift_rows(summary),
@@ -120,9 +123,10 @@ def verdict(summary: ShiftBenchmarkSummary) -> list[str]:
     if not rows:
         return [f"No shift could be judged: no class has {LEAST_IMAGES} kept images with and without one."]
     sure = [(shift, figures) for shift, figures in rows if is_sure(figures)]
+    breaking = [(shift, figures) for shift, figures in rows if state_of(figures) == "breaks"]
     said = (
-        [_hardest(sure)]
-        if sure
+        [_hardest(breaking)]
+        if breaking
         else [f"None of {len(rows)} shifts is shown to cost the classifiers anything."]
     )
     others = f"{len(sure)} of {len(rows)} judged shifts are shown to change accuracy"
@@ -130,10 +134,21 @@ def verdict(summary: ShiftBenchmarkSummary) -> list[str]:
     confounded = [shift for shift, figures in rows if figures.confounded]
     if confounded:
         said.append(f"The generator alone costs more than these shifts: {truncate_list(confounded)}.")
-    unjudged = [shift for shift, figures in image_source.shifts.items() if figures.effect is None]
+    doubtful = [shift for shift, figures in rows if note_of(figures) and not figures.confounded]
+    if doubtful:
+        said.append(
+            f"It cannot be told whether the generator alone costs more than these: {truncate_list(doubtful)}."
+        )
+    unjudged = _unjudged(summary)
     if unjudged:
         said.append(f"Too few images were kept to judge {truncate_list(unjudged)}.")
     return said
+
+
+def _unjudged(summary: ShiftBenchmarkSummary) -> list[str]:
+    """The shifts of the first image source of which too few images were kept."""
+    first = list(summary.image_sources.values())[:1]
+    return [shift for source in first for shift, figures in source.shifts.items() if figures.effect is None]
 
 
 def shift_rows(summary: ShiftBenchmarkSummary) -> list[ShiftRow]:
@@ -142,7 +157,7 @@ def shift_rows(summary: ShiftBenchmarkSummary) -> list[ShiftRow]:
         name for image_source in summary.image_sources.values() for name in image_source.shifts
     )
     return [
-        ShiftRow(name, shift, found, truncate_list(found.thin), is_sure(found))
+        ShiftRow(name, shift, found, truncate_list(found.thin), is_sure(found), BADGES[state_of(found)])
         for shift in names
         for name, image_source in summary.image_sources.items()
         if (found := image_source.shifts.get(shift)) is not None

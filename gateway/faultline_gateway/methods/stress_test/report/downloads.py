@@ -8,10 +8,11 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from faultline_core.commands import next_command
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_gateway.methods.stress_test.report.findings import BADGES
 from faultline_gateway.methods.stress_test.report.tables import model_rows
+from faultline_gateway.reports.states import BADGES
 
 _COLUMNS = (
     "number", "state", "classifier", "class", "edit_type", "removed", "added", "taken_for", "flipped", "of",
@@ -84,7 +85,10 @@ def _harmless(text: str) -> str:
 
 
 def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
-    """The headline, the models with their verdicts, and the findings that are more than hints."""
+    """The headline, the models with their verdicts, and the findings that are more than hints.
+
+    An open finding names the command that would settle it.
+    """
     lines = summary.verdict.splitlines()
     parts = [
         f"# {_plain(lines[0])}",
@@ -103,9 +107,12 @@ def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
     shown = [finding for finding in findings if finding.state in ("breaks", "suspected")]
     if shown:
         parts += ["", "## Findings", ""]
-        parts += [
-            f"{at}. {BADGES[one.state]}: {_plain(one.sentence)}" for at, one in enumerate(shown, start=1)
-        ]
+        for at, one in enumerate(shown, start=1):
+            command = next_command(summary.run_id, one)
+            after = f" Next: `{command}`" if command else ""
+            parts.append(f"{at}. {BADGES[one.state]}: {_plain(one.sentence)}{after}")
+        told = lines[len(summary.verdicts) + 1 :]
+        parts += ["", *map(_plain, told)]
     return "\n".join(parts) + "\n"
 
 

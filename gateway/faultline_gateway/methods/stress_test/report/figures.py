@@ -79,7 +79,9 @@ def sensitivity_plot(summary: StressTestSummary) -> Plot:
     for edit_type in summary.edit_types:
         groups[edit_type] = {name: summary.models[name].edit_types[edit_type].delta_p for name in names}
     for control in dict.fromkeys(control for name in names for control in summary.models[name].controls):
-        groups[control] = {name: summary.models[name].controls[control].delta_p for name in names}
+        # A classifier that failed on every image has no controls.
+        known = {name: summary.models[name].controls.get(control) for name in names}
+        groups[control] = {name: found.delta_p for name, found in known.items() if found is not None}
     figures = [figure for group in groups.values() for figure in group.values()]
     return plot(groups, fitted_axis(figures, around=0.0), zero=0.0)
 

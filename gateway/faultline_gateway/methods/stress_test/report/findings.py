@@ -6,31 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from faultline_core.contract.findings import Finding, FindingPair
+from faultline_core.commands import SHORT_ID, next_command
+from faultline_core.contract.findings import Confirmed, Finding, FindingPair
+from faultline_core.contract.groups import Grouping
 from faultline_core.contract.runs import Item, ItemResult, PredictionPair
 from faultline_core.contract.stress_tests import Insight, StressTestSummary
 from faultline_gateway.methods.stress_test.report.captions import Segment, mark
+from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence, best
 from faultline_gateway.methods.stress_test.summary.hints import as_findings
 from faultline_gateway.methods.stress_test.summary.sentences import in_words, p_in_words
 from faultline_gateway.reports.images import Album, Inline
 from faultline_gateway.reports.numbers import percent, signed
+from faultline_gateway.reports.states import BADGES
 
 SHOWN_FINDINGS = 9
 """Findings with images; the others are listed in words."""
 
 SHOWN_PAIRS = 6
 """Image pairs of one finding; the rates cover all of them."""
-
-BADGES = {
-    "breaks": "✗ breaks",
-    "suspected": "? suspected",
-    "test-unfit": "⚠ test unfit",
-    "cannot-tell": "– can't tell",
-    "holds": "✓ holds",
-    "hint": "· hint",
-}
-"""State → its icon and word; a state is never told by colour alone."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +70,14 @@ class Rate:
 
 
 @dataclass(frozen=True)
+class NextStep:
+    """A command, and what it is for."""
+
+    title: str
+    command: str
+
+
+@dataclass(frozen=True)
 class ShownFinding:
     """A finding with its images; ``anchor`` is its place in the page."""
 
@@ -86,7 +88,7 @@ class ShownFinding:
     pairs: list[ShownPair]
     confidence: str
     certainty: list[str]
-    command: str | None
+    next_step: NextStep | None
     rates: Mapping[str, Rate]
 
     @property
@@ -103,8 +105,10 @@ def findings_of(summary: StressTestSummary, items: Sequence[Item]) -> list[Findi
     """The findings of the run; one of a single stage has none, so its insights take their place as hints."""
     if summary.findings:
         return summary.findings
-    seen = [Evidence.of(items, classifier) for classifier in summary.models]
-    found = as_findings(summary.insights, seen)
+    grouping = summary.config.get("grouping")
+    groups = {} if grouping is None else Grouping.model_validate(grouping).groups
+    seen = [Evidence.of(items, classifier, groups) for classifier in summary.models]
+    found = as_findings(summary.insights, seen, LanceEstimator(summary.seed, groups))
     return [finding.model_copy(update={"number": number}) for number, finding in enumerate(found, start=1)]
 
 
@@ -126,7 +130,7 @@ def _shown(finding: Finding, summary: StressTestSummary, made: Made, album: Albu
         pairs=[_pair(finding, pair, made, album, summary.run_id) for pair in known[:SHOWN_PAIRS]],
         confidence=_confidence(finding, known, made),
         certainty=_certainty(finding, summary.insights),
-        command=_command(finding, summary),
+        next_step=_next_step(finding, summary),
         rates=rates(summary.models, known, made),
     )
 
@@ -184,20 +188,46 @@ def _certainty(finding: Finding, insights: Sequence[Insight]) -> list[str]:
     stopped = " The test stopped early: its first pairs showed too little." if tested.stopped else ""
     lost = ", ".join(f"{number} {reason}" for reason, number in tested.dropped.items())
     left_out = f" (left out: {lost})" if lost else ""
+    if tested.e_value is not None:
+        return [
+            f"Pairs of all runs that prove this finding, each with a control of its own: a loss of "
+            f"{in_words(tested.loss)}, {p_in_words(tested.p_adjusted)} for all {tested.family_size} findings "
+            "together, which holds however often one looks and goes on.",
+            f"{tested.loss.n} of {tested.planned} planned pairs were kept{left_out}.",
+        ]
+    corrected = f"{p_in_words(tested.p_adjusted)} after Holm's correction over {tested.family_size} changes"
     return [
-        f"Tested on images that the search did not use, each with a control of its own: a loss of "
-        f"{in_words(tested.loss)}, {p_in_words(tested.p)}, {p_in_words(tested.p_adjusted)} after Holm's "
-        f"correction over {tested.family_size} changes.{stopped}",
-        f"{tested.loss.n} of {tested.planned} planned pairs were kept{left_out}.",
+        f"{_tested_on(tested)}: a loss of {in_words(tested.loss)}, {p_in_words(tested.p)}, {corrected}."
+        f"{stopped}",
+        # Older versions counted pairs by the loss alone.
+        f"{tested.n_pairs or tested.loss.n} of {tested.planned} planned pairs were kept{left_out}.",
     ]
 
 
-def _command(finding: Finding, summary: StressTestSummary) -> str | None:
-    """The command that makes the same change in every image, as far as one exists."""
+def _tested_on(tested: Confirmed) -> str:
+    """Which images a test is about, as the start of a sentence."""
+    if tested.scope == "class":
+        return "Tested on images that the search did not use, each with a control of its own"
+    images = "1 image" if tested.n_sources == 1 else f"{tested.n_sources} images"
+    return (
+        f"Tested on {images}, each edited and redrawn several times from other noise, as too few others were "
+        "left; of other images it says nothing"
+    )
+
+
+def _next_step(finding: Finding, summary: StressTestSummary) -> NextStep | None:
+    """What would settle the finding, or else show it in every image, as far as a command does."""
+    prove = next_command(summary.run_id, finding)
+    if prove is not None:
+        return NextStep("Next", prove)
     same = _insight(finding, summary.insights)
     if same is None:
         return None
-    return f"faultline apply {summary.run_id} --insight {summary.insights.index(same) + 1}"
+    number = summary.insights.index(same) + 1
+    return NextStep(
+        "Next, make this change in every image",
+        f"faultline apply {summary.run_id[:SHORT_ID]} --insight {number}",
+    )
 
 
 def _insight(finding: Finding, insights: Sequence[Insight]) -> Insight | None:

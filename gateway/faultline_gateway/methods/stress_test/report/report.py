@@ -113,7 +113,10 @@ def _figures(summary: StressTestSummary) -> dict[str, Any]:
 
 def reproduce(summary: StressTestSummary) -> str:
     """The command that creates the same run."""
-    request = StressTestConfig.model_validate(summary.config).request
+    config = StressTestConfig.model_validate(summary.config)
+    request = config.request
+    if config.proof is not None:
+        return prove_command(config.proof.parent, config.proof.finding.number, config.proof.images)
     edits = [f"{edit.removed}=>{edit.added}" for edit in request.interventions]
     words = ["faultline", "stress-test", "--dataset", summary.dataset]
     for option, values in (
@@ -126,6 +129,11 @@ def reproduce(summary: StressTestSummary) -> str:
     ):
         words += [word for value in values for word in (option, str(value))]
     return shlex.join(words)
+
+
+def prove_command(run_id: str, number: int, images: int) -> str:
+    """The command that makes more pairs for a finding."""
+    return f"faultline prove {run_id[:8]} --finding {number} --images {images}"
 
 
 def _weights(items: Sequence[Item]) -> dict[str, list[str]]:

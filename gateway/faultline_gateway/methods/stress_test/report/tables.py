@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from faultline_core.contract.stress_tests import ClassFigures, EditTypeSummary, StressTestSummary
-from faultline_gateway.methods.stress_test.report.findings import BADGES, ShownFinding
+from faultline_gateway.methods.stress_test.report.findings import ShownFinding
 from faultline_gateway.reports.numbers import MINUS, NOTHING, percent
+from faultline_gateway.reports.states import BADGES
 
 LEVELS = (0.05, 0.15, 0.30)
 """Losses from which a cell is shaded; less is not worth a colour, however sure it is."""

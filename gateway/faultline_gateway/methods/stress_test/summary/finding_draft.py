@@ -31,7 +31,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Draft:
-    """A finding before it has its number; ``words`` are those that are removed and added."""
+    """A finding before it has its number; ``words`` are those that are removed and added.
+
+    ``mostly`` are the words behind the harm where all edits of a type were tested together.
+    """
 
     state: FindingState
     classifier: str
@@ -41,6 +44,7 @@ class Draft:
     screened: Screened
     confirmed: Confirmed | None
     pairs: Sequence[Pair]
+    mostly: tuple[str, str] = ("", "")
 
     @property
     def loss(self) -> float:
@@ -82,8 +86,20 @@ class Draft:
                 taken_for=taken_for if flipped else None,
                 flipped=flipped,
                 of=len(pairs),
+                edit_type=self.edit_type,
+                mostly=self.mostly,
+                drawn=self._drawn,
             ),
         )
+
+    @property
+    def _drawn(self) -> int | None:
+        """The images that a test speaks of alone, or None where it speaks of their class."""
+        tested = self.confirmed
+        # Where no pair of the test was kept, the finding shows what the screen saw.
+        if tested is None or tested.scope == "class" or not tested.n_sources:
+            return None
+        return tested.n_sources
 
     def _from_median(self, pair: Pair) -> tuple[float, str]:
         return abs(pair.loss - float(np.median([each.loss for each in self.pairs]))), pair.edit.id

@@ -20,8 +20,11 @@ def finding_sentence(
     taken_for: str | None,
     flipped: int,
     of: int,
+    edit_type: str = "image",
+    mostly: tuple[str, str] = ("", ""),
+    drawn: int | None = None,
 ) -> str:
-    """Say what a change does to a classifier, and how sure it is.
+    """Say what a change does to a classifier, and how sure it is; phrases are cut where they are too long.
 
     Args:
         state: how sure it is.
@@ -30,36 +33,56 @@ def finding_sentence(
         removed: the words that are taken away; empty for various ones or none.
         added: the words that are brought in; empty likewise.
         taken_for: the class that most wrong answers name, or None without any.
-        flipped: the images, of ``of``, that the change makes wrong.
-        of: the images that were looked at.
+        flipped: the pairs, of ``of``, whose answer the change makes wrong.
+        of: the pairs that were looked at, one for each image unless ``drawn`` is given.
+        edit_type: what the edits change, said where they share no words.
+        mostly: the removed and added words behind the harm, said where the edits share none.
+        drawn: the number of images that were redrawn several times each: it is said of these images alone.
     """
-    objects = plural(object_class)
-    images = f"{of} image" if of == 1 else f"{of} images"
-    untested = "" if state == "breaks" else ", not yet tested"
-    if state == "holds":
-        frame = f"{classifier} holds on {objects} {{}}: a loss of {MARGIN:.2f} or more is ruled out."
-    elif state not in ("breaks", "suspected"):
-        frame = f"{classifier} on {objects} {{}}: {images} cannot tell whether it loses them."
-    elif taken_for is None:
-        frame = f"{classifier} is less sure of {objects} {{}}: {images}{untested}."
-    elif 2 * flipped < of:
-        frame = f"{classifier} is less sure of {objects} {{}}: {flipped} of {images} turn wrong{untested}."
-    else:
-        others = plural(taken_for)
-        frame = f"{classifier} takes {objects} for {others} {{}}: {flipped} of {images}{untested}."
     said = ""
     for most in range(_LONGEST_PHRASE, 0, -1):
-        said = frame.replace("{}", when_changed(removed, added, most))
+        when = when_changed(removed, added, most, edit_type)
+        if not (removed or added) and any(mostly):
+            when = f"mostly {when_changed(*mostly, most)}"
+        objects = plural(_short(object_class, most))
+        effect, counted = _effect(state, taken_for and _short(taken_for, most), flipped, of, drawn)
+        said = f"{classifier} {effect.replace('{}', objects, 1)} {when}: {counted}."
         if len(said.split()) <= MOST_WORDS:
             break
     return said
 
 
-def when_changed(removed: str, added: str, most: int = _LONGEST_PHRASE) -> str:
+def _effect(
+    state: FindingState, taken_for: str | None, flipped: int, of: int, drawn: int | None
+) -> tuple[str, str]:
+    """What happens to the objects, which stand at the braces, and the count behind it."""
+    images = f"{of} image" if of == 1 else f"{of} images"
+    these = "" if drawn is None else " on this image" if drawn == 1 else f" on these {drawn} images"
+    turned = f"{flipped} of {images}" if drawn is None else f"{flipped} of {of} times{these}"
+    untested = "" if state == "breaks" or drawn is not None else ", not yet tested"
+    if state == "holds":
+        return (
+            "holds on {}",
+            f"a loss of {MARGIN:.2f}{' or more' if drawn is None else ''} is ruled out{these}",
+        )
+    if state not in ("breaks", "suspected"):
+        return "on {}", f"{images if drawn is None else f'{of} tries{these}'} cannot tell whether this hurts"
+    if taken_for is None:
+        return "is less sure of {}", f"{images if drawn is None else f'{of} times{these}'}{untested}"
+    if 2 * flipped < of:
+        return "is less sure of {}", f"{turned} turn wrong{untested}"
+    return f"takes {{}} for {plural(taken_for)}", f"{turned}{untested}"
+
+
+def when_changed(removed: str, added: str, most: int = _LONGEST_PHRASE, edit_type: str = "image") -> str:
     """Say when: once words are gone, are replaced or have been added; at most ``most`` of them each."""
     if removed and added:
         return f"once “{_short(removed, most)}” becomes “{_short(added, most)}”"
-    return f"once “{_short(removed, most)}” is gone" if removed else f"once “{_short(added, most)}” is there"
+    if removed or added:
+        return (
+            f"once “{_short(removed, most)}” is gone" if removed else f"once “{_short(added, most)}” is there"
+        )
+    return f"when the {edit_type} changes"
 
 
 def _short(phrase: str, most: int) -> str:

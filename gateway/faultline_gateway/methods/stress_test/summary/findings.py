@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from faultline_core.contract.confirmation import ConfirmationSummary
 from faultline_core.contract.findings import (
     Confirmed,
     Finding,
     FindingState,
-    Screened,
 )
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_core.statistics.bootstrap import mean_by_source
 from faultline_core.stress_test.confirmation import (
     MARGIN,
     ConfirmationTest,
     confirm,
     is_futile,
+    mean_loss,
 )
-from faultline_core.stress_test.insights import LEAST_SOURCES
 from faultline_core.stress_test.screening import LEAST_LOSS, LEVEL, rank_candidates
 from faultline_core.types import FINAL_RUN_STATES, Estimate
 from faultline_gateway.methods.stress_test.fresh_pairs import (
@@ -28,7 +27,6 @@ from faultline_gateway.methods.stress_test.fresh_pairs import (
     FreshPair,
     chosen_changes,
     fresh_placebos,
-    losses,
     suspicions,
 )
 from faultline_gateway.methods.stress_test.observations import Observation, observe
@@ -36,6 +34,12 @@ from faultline_gateway.methods.stress_test.screen import ScreenedGroup, Suspicio
 from faultline_gateway.methods.stress_test.stages import LOOK_STAGE
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
+from faultline_gateway.methods.stress_test.summary.suspicion import (
+    figure_of,
+    is_suspect,
+    seen_in_screen,
+    untested,
+)
 
 _SUREST_FIRST: Mapping[FindingState, int] = {
     "breaks": 0,
@@ -60,12 +64,12 @@ def find(
     tested = suspicions(changes) if run.state in FINAL_RUN_STATES else []
     drafts = _tested(tested, groups, seen, estimator)
     for candidate in rank_candidates(group.candidate for group in groups.values()):
-        draft = _suspected(groups[candidate.classifier, candidate.change], estimator)
+        group = groups[candidate.classifier, candidate.change]
         told = any(
             known[0] == candidate.classifier and known[1].overlaps(candidate.change) for known, _ in tested
         )
-        if draft is not None and not told:
-            drafts.append(draft)
+        if not told and is_suspect(group, estimator):
+            drafts.append(untested(group, "suspected"))
     drafts.sort(key=lambda draft: (_SUREST_FIRST[draft.state], -draft.loss, draft.classifier, draft.words))
     findings = [draft.finding(number) for number, draft in enumerate(drafts, start=1)]
     return findings, _confirmation(run, config, seen, len(suspicions(changes)))
@@ -104,21 +108,23 @@ def _tested(
     placebos = fresh_placebos(seen)
     all_placebos = [each for each in seen if each.kind == "placebo" and each.stage > 1]
     pairs = [each.pairs(classifier, placebos) for (classifier, _), each in hypotheses]
+    columns = [each.columns(classifier, placebos) for (classifier, _), each in hypotheses]
     stopped = [
-        is_futile(losses(each.of_stage(LOOK_STAGE).pairs(classifier, placebos)))
+        is_futile(each.of_stage(LOOK_STAGE).columns(classifier, placebos))
         for (classifier, _), each in hypotheses
     ]
-    figures = [_figure(suspicion) for suspicion, _ in hypotheses]
-    tests = confirm(
-        [losses(found) for found in pairs],
-        stopped,
-        [estimator.generator(f"{figure}/p") for figure in figures],
-    )
+    figures = [figure_of(suspicion) for suspicion, _ in hypotheses]
+    tests = confirm(columns, stopped, [estimator.generator(f"{figure}/p") for figure in figures])
+    losses = [
+        mean_loss(each, estimator.generator(figure)) for each, figure in zip(columns, figures, strict=True)
+    ]
     drafts: list[Draft] = []
-    for (suspicion, each), found, test, figure in zip(hypotheses, pairs, tests, figures, strict=True):
-        loss = estimator.mean(figure, ((pair.edit.unit, pair.loss) for pair in found))
+    for (suspicion, each), found, test, loss in zip(hypotheses, pairs, tests, losses, strict=True):
         group = groups.get(suspicion)
         confirmed = Confirmed(
+            scope=each.scope,
+            n_sources=len({pair.edit.unit for pair in found}),
+            n_pairs=test.n,
             loss=loss,
             planned=len(each.edits),
             dropped=each.dropped(all_placebos),
@@ -128,7 +134,7 @@ def _tested(
             family_size=len(tests),
             flipped=sum(flips(pair.placebo, pair.edit, suspicion[0]) for pair in found),
         )
-        suspect = group is not None and _is_suspect(group, estimator)
+        suspect = group is not None and is_suspect(group, estimator)
         drafts.append(_draft(suspicion, group, state_of(test, loss, suspect=suspect), confirmed, found))
     return drafts
 
@@ -150,68 +156,12 @@ def _draft(
     confirmed: Confirmed,
     found: Sequence[FreshPair],
 ) -> Draft:
+    if state == "suspected" and group is not None:
+        # No pair of the test was kept, so its images are those that the screen saw.
+        return replace(untested(group, state), confirmed=confirmed)
     classifier, change = suspicion
     words = (change.removed, change.added) if group is None else (group.removed, group.added)
-    screened = _screened(group)
+    screened = seen_in_screen(group)
     pairs = [Pair(pair.placebo, pair.edit, pair.loss) for pair in found]
     object_class, edit_type = change.object_class, change.edit_type
     return Draft(state, classifier, object_class, edit_type, words, screened, confirmed, pairs)
-
-
-def _figure(suspicion: Suspicion) -> str:
-    classifier, change = suspicion
-    words = [classifier, change.object_class, change.edit_type, change.removed, change.added]
-    return "finding/" + "/".join(words)
-
-
-def _screened(group: ScreenedGroup | None) -> Screened:
-    if group is None:
-        return Screened(loss=0.0, n_sources=0, n_images=0, flipped=0)
-    candidate, pairs = group.candidate, group.pairs
-    turned = {edit.unit for edit, control in pairs if flips(control, edit, group.classifier)}
-    return Screened(loss=candidate.loss, n_sources=candidate.n, n_images=len(pairs), flipped=len(turned))
-
-
-def _is_suspect(group: ScreenedGroup, estimator: LanceEstimator) -> bool:
-    """Whether the screen alone speaks strongly: three sources, and both intervals clear of what controls do.
-
-    Both the fall from the original and the loss beyond the controls must exclude what is no harm: the first
-    0, the second the least loss of a finding.
-    """
-    candidate = group.candidate
-    if candidate.n < LEAST_SOURCES:
-        return False
-    figure, name = _figure((group.classifier, group.change)), group.classifier
-    beyond = estimator.mean(
-        f"{figure}/screened", ((edit.unit, group.loss(edit, control)) for edit, control in group.pairs)
-    )
-    fall = estimator.mean(
-        f"{figure}/fall",
-        ((edit.unit, edit.before[name].p_true - edit.after[name].p_true) for edit in group.edits),
-    )
-    return (beyond.low or 0.0) > LEAST_LOSS and (fall.low or 0.0) > 0.0
-
-
-def _suspected(group: ScreenedGroup, estimator: LanceEstimator) -> Draft | None:
-    """The suspicion that a group of the screen gives rise to, if it does."""
-    if not _is_suspect(group, estimator):
-        return None
-    change, words = group.change, (group.removed, group.added)
-    pairs = [Pair(control, edit, group.loss(edit, control)) for edit, control in _one_per_unit(group)]
-    screened = _screened(group)
-    return Draft(
-        "suspected", group.classifier, change.object_class, change.edit_type, words, screened, None, pairs
-    )
-
-
-def _one_per_unit(group: ScreenedGroup) -> list[tuple[Observation, Observation]]:
-    """Each unit's edit that is nearest to its mean loss: ``of`` counts images of units, not edits."""
-    means = mean_by_source((edit.unit, group.loss(edit, control)) for edit, control in group.pairs)
-
-    def distance(pair: tuple[Observation, Observation]) -> tuple[float, str]:
-        return abs(group.loss(*pair) - means[pair[0].unit]), pair[0].id
-
-    nearest: dict[str, tuple[Observation, Observation]] = {}
-    for pair in sorted(group.pairs, key=distance):
-        nearest.setdefault(pair[0].unit, pair)
-    return list(nearest.values())

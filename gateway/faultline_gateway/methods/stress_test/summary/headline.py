@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from faultline_core.contract.findings import ClassifierVerdict, Finding, FindingState
 from faultline_core.contract.stress_tests import Insight, InterventionSummary
+from faultline_gateway.methods.stress_test.summary.measured import SUSPECTED, precision_in_words
 from faultline_gateway.methods.stress_test.summary.verdict import STATES
 
 _MOST_CHOSEN = 8
@@ -30,6 +31,8 @@ def verdict_text(
     if verdicts:
         lines = [headline(verdicts), *(verdict.sentence for verdict in verdicts)]
         lines.append(what_was_tested(findings, insights))
+        if any(verdict.state == "suspected" for verdict in verdicts):
+            lines += filter(None, [precision_in_words(SUSPECTED)])
     elif not any(summary.kept for summary in interventions):
         return (
             f"No verdict: no edit of {counts['planned']} planned items survived with its control"
@@ -100,14 +103,14 @@ def what_was_tested(findings: Sequence[Finding], insights: Sequence[Insight]) ->
     """What was tested: the second line of the report."""
     tested = [finding for finding in findings if finding.confirmed is not None]
     if tested:
-        shown = sum(finding.state == "breaks" for finding in tested)
-        return f"{shown} of {len(tested)} changes were proven on images that the search did not use."
+        scopes = [one.confirmed.scope for one in tested if one.confirmed and one.state == "breaks"]
+        return f"{len(scopes)} of {len(tested)} changes were proven{_proven_on(scopes)}."
     if any(insight.significant for insight in insights):
         shown = sum(insight.significant for insight in insights)
-        return f"{shown} change{'s were' if shown != 1 else ' was'} shown to hurt beyond the controls."
+        return f"{shown} change{'s were' if shown != 1 else ' was'} shown to hurt more than redrawing alone."
     family = max((insight.family_size for insight in insights), default=0)
     if family:
-        return f"None of {family} tested changes of words was shown to hurt beyond the controls."
+        return f"None of {family} tested changes of words was shown to hurt more than redrawing alone."
     if insights and all(insight.p is None for insight in insights):
         return "No change of words could be tested: no placebo was kept to compare edits with."
     if insights:
@@ -116,3 +119,12 @@ def what_was_tested(findings: Sequence[Finding], insights: Sequence[Insight]) ->
         takes = f", a test takes {needed}" if needed else ""
         return f"No change of words could be tested: the largest group has {largest} sources{takes}."
     return "No change of words lowers p(true class) on three or more sources of a class."
+
+
+def _proven_on(scopes: Sequence[str]) -> str:
+    """On which images the changes were proven."""
+    redrawn = scopes.count("images")
+    if not redrawn:
+        return " on images that the search did not use"
+    alone = "on a few images that were redrawn"
+    return f" {alone}" if redrawn == len(scopes) else f", {redrawn} of them {alone}"

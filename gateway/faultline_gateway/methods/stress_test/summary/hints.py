@@ -2,44 +2,44 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean, median_low
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
-from faultline_core.contract.findings import Finding, FindingPair, FindingState, Screened
+from faultline_core.contract.findings import Finding, FindingState
 from faultline_core.contract.stress_tests import Insight
-from faultline_core.statistics.bootstrap import mean_by_source
-from faultline_core.stress_test.insights import LEAST_SOURCES, Pattern, group_by_words
-from faultline_core.stress_test.screening import LEAST_LOSS
-from faultline_gateway.methods.stress_test.summary.evidence import Evidence, Shot, best
-from faultline_gateway.methods.stress_test.summary.sentences import finding_sentence
-
-MOST_FLIP = 0.5
-"""A change that makes more than this share of the answers wrong is suspected without an interval: with
-three or four sources no interval that covers excludes 0."""
-
+from faultline_core.stress_test.insights import Group, Pattern, group_by_words
+from faultline_core.stress_test.naming import words_behind
+from faultline_core.stress_test.screening import Change
+from faultline_gateway.methods.stress_test.observations import Observation, controls, observation
+from faultline_gateway.methods.stress_test.screen import ScreenedGroup
+from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from faultline_gateway.methods.stress_test.summary.evidence import Evidence
+from faultline_gateway.methods.stress_test.summary.finding_draft import Draft
+from faultline_gateway.methods.stress_test.summary.suspicion import is_suspect, untested
 
 _SUREST: tuple[FindingState, ...] = ("breaks", "suspected", "cannot-tell")
 _COVERED = 0.8
 
 
-def as_findings(insights: Sequence[Insight], seen: Sequence[Evidence]) -> list[Finding]:
+def as_findings(
+    insights: Sequence[Insight], seen: Sequence[Evidence], estimator: LanceEstimator
+) -> list[Finding]:
     """Turn insights into findings: ``breaks`` if tested, ``suspected`` if clear of the controls.
 
     A hint that is neither is ``cannot-tell``. The surest come first, then those that flip most answers;
     their number is 0, as the summary does not list them. A finding whose images surer ones have is left
-    out: "yellow becomes blue" is a part of "yellow is gone".
+    out: "yellow becomes blue" is a part of "yellow is gone". So is one without any image that has a control.
     """
-    by_classifier = {evidence.classifier: evidence for evidence in seen}
-    changes = {name: _shots_by_change(evidence) for name, evidence in by_classifier.items()}
-    found: list[tuple[Finding, set[str]]] = []
-    for insight in insights:
-        evidence = by_classifier.get(insight.classifier)
-        shots = _shots_of(insight, changes[insight.classifier], evidence) if evidence else []
-        if evidence is not None and shots:
-            found.append((_finding(insight, shots, evidence), {shot.item.id for shot in shots}))
+    screens = {evidence.classifier: _Screen(evidence) for evidence in seen}
+    drafts = [
+        screens[insight.classifier].draft(insight, estimator)
+        for insight in insights
+        if insight.classifier in screens
+    ]
+    found = [(draft.finding(0), edits) for draft, edits in filter(None, drafts)]
     found.sort(key=lambda one: (_SUREST.index(one[0].state), -one[0].flipped, -one[0].screened.loss))
-    told: dict[str, set[str]] = {name: set() for name in by_classifier}
+    told: dict[str, set[str]] = {name: set() for name in screens}
     listed = []
     for finding, items in found:
         if len(items & told[finding.classifier]) < _COVERED * len(items):
@@ -48,114 +48,64 @@ def as_findings(insights: Sequence[Insight], seen: Sequence[Evidence]) -> list[F
     return listed
 
 
-def state_of(insight: Insight, screened: Screened, flipped: int) -> FindingState:
-    """How sure an insight is that makes ``flipped`` answers wrong: shown, suspected, or neither."""
-    if insight.significant:
-        return "breaks"
-    if screened.loss <= LEAST_LOSS or screened.n_sources < LEAST_SOURCES:
-        return "cannot-tell"
-    beyond = insight.beyond_controls
-    clear = beyond is not None and beyond.low is not None and beyond.low > LEAST_LOSS
-    most = flipped >= LEAST_SOURCES and flipped > MOST_FLIP * screened.n_sources
-    return "suspected" if clear or most else "cannot-tell"
-
-
-Change = tuple[str, str, str, str]
+Words = tuple[str, str, str, str]
 """Class, edit type, removed and added words."""
 
 
-def _change(spoken: Pattern) -> Change:
-    return spoken.object_class, spoken.edit_type, spoken.removed, spoken.added
+def _words(said: Pattern | Insight) -> Words:
+    return said.object_class, said.edit_type, said.removed, said.added
 
 
-def _shots_by_change(evidence: Evidence) -> dict[Change, list[Shot]]:
-    by_item = {shot.item.id: shot for shot in evidence.edits}
-    return {
-        _change(group.spoken): [by_item[effect.item] for effect in group.effects]
-        for group in group_by_words(evidence.effects)
-    }
+@dataclass(frozen=True)
+class _Screen:
+    """The edits that one classifier saw, grouped by words."""
 
+    evidence: Evidence
 
-def _shots_of(insight: Insight, by_change: Mapping[Change, list[Shot]], evidence: Evidence) -> list[Shot]:
-    if insight.cluster_items:
-        members = set(insight.cluster_items)
-        return [shot for shot in evidence.edits if shot.item.id in members]
-    named = (insight.object_class, insight.edit_type, insight.removed, insight.added)
-    return by_change.get(named) or [shot for shot in evidence.edits if shot.item.id == insight.example_item]
+    @cached_property
+    def _edits(self) -> Mapping[str, Observation]:
+        return {shot.item.id: observation(shot.item, shot.unit) for shot in self.evidence.edits}
 
+    @cached_property
+    def _controls(self) -> Mapping[str, Observation]:
+        shots = (*self.evidence.reconstructions, *self.evidence.placebos)
+        return controls(observation(shot.item, shot.unit) for shot in shots)
 
-def _finding(insight: Insight, shots: Sequence[Shot], evidence: Evidence) -> Finding:
-    controls = {shot.source: shot for shot in (*evidence.reconstructions, *evidence.placebos)}
-    flips = {shot.item.id: shot for shot in shots if _flips(shot, controls.get(shot.source))}
-    pairs = _pairs(shots, controls)
-    # Of the shown edits: with several edits of an image, one that flips would often be found by chance.
-    shown = [flips[pair.edit] for pair in pairs if pair.edit in flips]
-    screened = Screened(
-        loss=fmean(mean_by_source((s.unit, _fall(s, controls.get(s.source))) for s in shots).values()),
-        n_sources=len(pairs),
-        n_images=len(shots),
-        flipped=len({shot.unit for shot in flips.values()}),
-    )
-    finding = Finding(
-        number=0,
-        state=state_of(insight, screened, len(shown)),
-        classifier=insight.classifier,
-        object_class=insight.object_class,
-        edit_type=insight.edit_type,
-        removed=insight.removed,
-        added=insight.added,
-        taken_for=most_common(best(shot.after) for shot in shown),
-        flipped=len(shown),
-        of=len(pairs),
-        screened=screened,
-        confirmed=None,
-        pairs=pairs,
-        sentence="",
-    )
-    return finding.model_copy(update={"sentence": finding_sentence(finding)})
+    @cached_property
+    def _groups(self) -> Mapping[Words, Group]:
+        groups = group_by_words(self.evidence.effects, least_sources=1)
+        return {_words(group.spoken): group for group in groups}
 
+    def draft(self, insight: Insight, estimator: LanceEstimator) -> tuple[Draft, set[str]] | None:
+        """The finding of an insight with the ids of its edits; None where no edit of it has a control.
 
-def _flips(shot: Shot, control: Shot | None) -> bool:
-    """Whether an edit loses an answer that original and control have right."""
-    right = shot.before.rank_true == 1 and (control is None or control.after.rank_true == 1)
-    return right and shot.after.rank_true > 1
+        An insight without words gets those that are behind its harm. A test of all edits of a type says
+        nothing of some of them, so its finding keeps all images and tells the words beside.
+        """
+        whole, mostly = self._groups.get(_words(insight)), ("", "")
+        words, items = (insight.removed, insight.added), self._items(insight, whole)
+        if whole is not None and words == ("", "") and (behind := words_behind(whole, self._groups.values())):
+            named = behind.spoken.removed, behind.spoken.added
+            if insight.significant:
+                mostly = named
+            else:
+                words, items = named, [effect.item for effect in behind.effects]
+        if not any(self._edits[item].source in self._controls for item in items):
+            return None
+        group = self._group(insight, words, items)
+        if insight.significant:
+            return untested(group, "breaks", mostly), set(items)
+        return untested(group, "suspected" if is_suspect(group, estimator) else "cannot-tell"), set(items)
 
+    def _items(self, insight: Insight, whole: Group | None) -> list[str]:
+        if insight.cluster_items:
+            return [item for item in insight.cluster_items if item in self._edits]
+        if whole is not None:
+            return [effect.item for effect in whole.effects]
+        return [insight.example_item] if insight.example_item in self._edits else []
 
-def most_common(answers: Iterable[str]) -> str | None:
-    """The most frequent answer, the first in the alphabet where several are; None without any."""
-    counts = Counter(answers)
-    return min(counts, key=lambda name: (-counts[name], name), default=None)
-
-
-def _pairs(shots: Sequence[Shot], controls: Mapping[str, Shot]) -> list[FindingPair]:
-    """One pair a source, or a group of them, of its edit with the median loss.
-
-    The median source comes first, then those with the largest loss.
-    """
-    by_unit: dict[str, list[Shot]] = {}
-    for shot in shots:
-        by_unit.setdefault(shot.unit, []).append(shot)
-    medians = [_median(of_unit, controls) for of_unit in by_unit.values()]
-    pairs = [_pair(shot, controls.get(shot.source)) for shot in medians]
-    ranked = sorted(pairs, key=lambda pair: (-pair.loss, pair.edit))
-    middle = median_low(range(len(ranked)))
-    return [ranked[middle], *ranked[:middle], *ranked[middle + 1 :]]
-
-
-def _median(shots: Sequence[Shot], controls: Mapping[str, Shot]) -> Shot:
-    ranked = sorted(shots, key=lambda shot: (_fall(shot, controls.get(shot.source)), shot.item.id))
-    return ranked[median_low(range(len(ranked)))]
-
-
-def _fall(shot: Shot, control: Shot | None) -> float:
-    return (shot.before if control is None else control.after).p_true - shot.after.p_true
-
-
-def _pair(shot: Shot, control: Shot | None) -> FindingPair:
-    return FindingPair(
-        source=shot.source,
-        control=None if control is None else control.item.id,
-        edit=shot.item.id,
-        loss=_fall(shot, control),
-        answer=best(shot.after),
-    )
+    def _group(self, insight: Insight, words: tuple[str, str], items: Sequence[str]) -> ScreenedGroup:
+        edits = [self._edits[item] for item in items]
+        edit_type = next(each.edit_type for each in edits if each.edit_type is not None)
+        change = Change(insight.object_class, edit_type, *words)
+        return ScreenedGroup(insight.classifier, change, *words, edits, self._controls)

@@ -1,22 +1,13 @@
-"""Figures as prose: an estimate with its interval, an insight, a finding, and how certain each is."""
+"""Figures as prose: an estimate with its interval, an insight, an intervention, and how certain each is."""
 
 from __future__ import annotations
 
-from faultline_core.contract.findings import Finding
 from faultline_core.contract.interventions import Intervention
 from faultline_core.contract.stress_tests import EditTypeSummary, Tested
 from faultline_core.stress_test.insights import Pattern
 from faultline_core.types import Estimate
 
 MINUS = "−"
-
-MOST_WORDS = 20
-"""A verdict is one sentence of at most so many words."""
-
-LEAST_FLIPPED = 0.25
-"""A change that makes a smaller share of the answers wrong is told by the confidence that it costs."""
-
-_PHRASES = (6, 4, 3, 2, 1)
 
 
 def insight_sentence(classifier: str, pattern: Pattern, delta_p: Estimate, tested: Tested) -> str:
@@ -25,43 +16,6 @@ def insight_sentence(classifier: str, pattern: Pattern, delta_p: Estimate, teste
         f"{classifier} on “{pattern.object_class}”: when {pattern.in_words()}, p({pattern.object_class}) "
         f"changes by {_change(delta_p, tested)}{_standing(tested)}."
     )
-
-
-def finding_sentence(finding: Finding, *, most: int = MOST_WORDS) -> str:
-    """What a change makes a classifier say, and of how many images, in at most ``most`` words.
-
-    Long phrases are cut; a single word of each always fits into 20 words.
-    """
-    sentences = [_finding_in_words(finding, length) for length in _PHRASES]
-    return next((sentence for sentence in sentences if len(sentence.split()) <= most), sentences[-1])
-
-
-def _finding_in_words(finding: Finding, length: int) -> str:
-    true, change = shorten(finding.object_class, length), change_in_words(finding, length)
-    counted = f"{finding.flipped} of {finding.of} images"
-    if finding.taken_for is None or finding.flipped < LEAST_FLIPPED * finding.of:
-        loss = finding.screened.loss if finding.confirmed is None else finding.confirmed.loss.estimate
-        return f"{finding.classifier} loses {points(loss)} points of confidence in “{true}” {change}."
-    taken_for = shorten(finding.taken_for, length)
-    return f"{finding.classifier} takes “{true}” for “{taken_for}” {change}: {counted}."
-
-
-def change_in_words(finding: Finding, length: int = 12) -> str:
-    """The change of a finding as a clause: when “grass” becomes “snow”."""
-    removed, added = shorten(finding.removed, length), shorten(finding.added, length)
-    if removed and added:
-        return f"when “{removed}” becomes “{added}”"
-    if added:
-        return f"when “{added}” is brought in"
-    if removed:
-        return f"once “{removed}” is gone"
-    return f"when the {finding.edit_type} changes"
-
-
-def shorten(phrase: str, length: int) -> str:
-    """The first words of a phrase, with an ellipsis where some are left out."""
-    words = phrase.split()
-    return phrase if len(words) <= length else " ".join(words[:length]) + "…"
 
 
 def points(share: float | None) -> str:

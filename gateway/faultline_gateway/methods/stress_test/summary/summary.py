@@ -27,9 +27,11 @@ from faultline_gateway.methods.stress_test.summary.image_quality import (
 )
 from faultline_gateway.methods.stress_test.summary.insights import find_insights
 from faultline_gateway.methods.stress_test.summary.interventions import summarize_interventions
+from faultline_gateway.methods.stress_test.summary.unanswered import count_unanswered
 from faultline_gateway.methods.stress_test.summary.verdict import classifier_verdicts
 from faultline_gateway.runs.accounting import count_ends, count_reasons, total_seconds, wall_seconds
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
+from faultline_gateway.runs.recorded import recorded_config
 
 
 def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
@@ -37,7 +39,7 @@ def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
 
     What follows the screen was chosen by its outcomes, so it enters the findings and the accounts alone.
     """
-    config = StressTestConfig.model_validate(run.resolved_config)
+    config = recorded_config(StressTestConfig, run)
     groups = {} if config.grouping is None else config.grouping.groups
     estimator = LanceEstimator(config.request.seed, groups)
     screened = [item for item in items if item.stage == 1]
@@ -49,7 +51,7 @@ def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
     findings, confirmation = find(run, items, config, estimator)
     # A run of one stage has insights, which its own test may show; its hints are not listed as findings.
     if confirmation is None or config.confirmation is None or config.confirmation.reason:
-        findings, judged = [], as_findings(insights, seen)
+        findings, judged = [], as_findings(insights, seen, estimator)
     else:
         judged = findings
     verdicts = classifier_verdicts(models, judged)
@@ -89,6 +91,7 @@ def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
         realism=summarize_realism(screened, estimator),
         perplexity=summarize_perplexity(screened, estimator),
         sweep=_sweep(screened, config),
+        unanswered=count_unanswered(items),
     )
 
 

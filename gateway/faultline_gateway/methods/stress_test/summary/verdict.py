@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from faultline_core.contract.findings import ClassifierVerdict, Finding, FindingState
 from faultline_core.contract.stress_tests import ModelSummary
 from faultline_core.types import Estimate
-from faultline_gateway.methods.stress_test.summary.sentences import MOST_WORDS, finding_sentence, points
+from faultline_gateway.methods.stress_test.summary.sentences import points
 
 MOST_CHANGED = 0.06
 """A test is unfit if the controls alone are shown to change a larger share of the answers."""
@@ -57,19 +57,13 @@ def _judge(name: str, model: ModelSummary, findings: Sequence[Finding]) -> Class
             classifier=name,
             state=strongest.state,
             finding=strongest.number or None,
-            sentence=_short(strongest),
+            sentence=strongest.sentence,
             ruled_out=ruled_out,
         )
     state, sentence = _without_finding(name, model, ruled_out)
     return ClassifierVerdict(
         classifier=name, state=state, finding=None, sentence=sentence, ruled_out=ruled_out
     )
-
-
-def _short(finding: Finding) -> str:
-    """The finding's own sentence, unless it is too long for a verdict."""
-    is_short = 0 < len(finding.sentence.split()) <= MOST_WORDS
-    return finding.sentence if is_short else finding_sentence(finding)
 
 
 def _without_finding(name: str, model: ModelSummary, ruled_out: float | None) -> tuple[FindingState, str]:

@@ -12,7 +12,7 @@ from fakes.interface_answers import a_config, a_token, an_interface_run, an_inte
 from fakes.pages import text_of
 from faultline_core.errors import ArtifactMissing
 from faultline_core.images.codecs import encode_raw
-from faultline_gateway.methods.dataset_interface.report import SHOWN_CLASSES, loss_curve, render
+from faultline_gateway.methods.dataset_interface.report import SHOWN_CLASSES, loss_curve, render, state_of
 
 LIST, REAL, BY_TOKEN, BY_NAME = ("1" * 64, "2" * 64, "3" * 64, "4" * 64)
 BLOBS = {LIST: json.dumps([REAL, REAL]).encode()} | {
@@ -79,8 +79,25 @@ def test_the_headline_names_the_classes_whose_token_is_no_closer() -> None:
     better = a_token(token_images=shown, resemblance=similarity(0.6), name_resemblance=similarity(0.5))
     html = page(tokens={"boat": better, "plate": worse})
     told = text_of(html)
-    assert re.findall(r"<h2[^>]*>(plate|boat)</h2>", html) == ["plate", "boat"]
-    assert "1 of 2 classes look more like your data by token than by name; plate does not." in told
+    assert re.findall(r"<h2[^>]*>(plate|boat) <", html) == ["plate", "boat"]
+    assert "1 of 2 classes look more like your data by token than by name; plate looks less like it." in told
+    assert (told.count("✗ breaks"), told.count("✓ holds")) == (1, 1)
+
+
+def test_a_class_whose_intervals_overlap_cannot_be_told() -> None:
+    near = a_token(token_images=[BY_TOKEN], resemblance=similarity(0.52), name_resemblance=similarity(0.5))
+    told = text_of(page(tokens={"plate": near}))
+    assert (
+        "0 of 1 classes look more like your data by token than by name; of plate it cannot be told." in told
+    )
+    assert "– can't tell" in told
+    assert "too few images to tell them apart" in told
+
+
+@pytest.mark.parametrize("missing", ["resemblance", "name_resemblance"])
+def test_a_class_that_was_not_compared_has_no_state(missing: str) -> None:
+    figures = {"resemblance": similarity(0.6), "name_resemblance": similarity(0.5), missing: None}
+    assert state_of(a_token(**figures)) is None
 
 
 def test_the_loss_curve_runs_from_left_to_right() -> None:

@@ -20,6 +20,7 @@ from faultline_gateway.methods.shift_benchmark.report.first_screen import (
 )
 from faultline_gateway.methods.shift_benchmark.report.grid import Grid, grids
 from faultline_gateway.methods.shift_benchmark.report.report import render
+from faultline_gateway.methods.shift_benchmark.report.states import note_of, state_of
 from faultline_gateway.reports.images import Album
 
 
@@ -51,7 +52,10 @@ def made_grids() -> tuple[Grid, ...]:
 
 def test_the_headline_counts_the_models_that_lose_most_on_the_hardest_shift() -> None:
     assert hardest_shift(reported_summary()) == "in the snow"
-    assert headline(reported_summary()) == f"All {len(MODELS)} models lose most on “in the snow”: 39 points."
+    assert (
+        headline(reported_summary())
+        == f"All {len(MODELS)} models lose most on “in the snow”: 39 points of accuracy."
+    )
 
 
 def test_a_shift_that_is_the_worst_of_few_models_is_told_by_its_mean() -> None:
@@ -60,7 +64,12 @@ def test_a_shift_that_is_the_worst_of_few_models_is_told_by_its_mean() -> None:
         name: night.models[name].model_copy(update={"drop": snow.models[name].drop}) for name in MODELS
     }
     harmless = snow.model_copy(update={"models": dict(night.models)})
-    told = headline(changed(in_the_snow=harmless, at_night=night.model_copy(update={"models": swapped})))
+    summary = changed(in_the_snow=harmless, at_night=night.model_copy(update={"models": swapped}))
+    token = summary.image_sources["token"]
+    # The generator is no matter here.
+    shifts = {name: shift.model_copy(update={"confounded": False}) for name, shift in token.shifts.items()}
+    sources = {"token": token.model_copy(update={"shifts": shifts})}
+    told = headline(summary.model_copy(update={"image_sources": sources}))
     assert told == f"“in the snow” costs most: 39 points of accuracy, averaged over {len(MODELS)} models."
 
 
@@ -68,7 +77,7 @@ def test_one_model_is_told_in_the_singular() -> None:
     only = {MODELS[0]: effect_of("in the snow").models[MODELS[0]]}
     alone = effect_of("in the snow").model_copy(update={"models": only})
     told = headline(changed(in_the_snow=alone, at_night=None, pencil_sketch=None))
-    assert told == "The model loses most on “in the snow”: 39 points."
+    assert told == "The model loses most on “in the snow”: 39 points of accuracy."
 
 
 def test_without_a_shown_shift_the_headline_claims_nothing() -> None:
@@ -96,9 +105,53 @@ def test_bars_are_ranked_and_told_apart_from_what_the_generator_costs() -> None:
     found = bars(reported_summary())
     assert [bar.shift for bar in found] == ["in the snow", "at night", "pencil sketch"]
     assert max(max(bar.width, bar.alone) for bar in found) == 100.0
-    assert (found[0].points, found[0].sure, found[0].note) == ("−39", True, "")
+    assert (found[0].points, found[0].badge) == ("−39", "✗ breaks")
+    assert found[0].note == "the generator alone may cost as much"
     assert found[1].alone > found[1].width
-    assert found[1].note == "the generator alone costs more"
+    assert (found[1].state, found[1].note) == ("test-unfit", "the generator alone costs more")
+
+
+@pytest.mark.parametrize(
+    ("confounding", "p", "high", "state", "note"),
+    [
+        ("not-confounded", 0.01, 0.5, "breaks", ""),
+        ("cannot-tell", 0.01, 0.5, "breaks", "the generator alone may cost as much"),
+        ("confounded", 0.01, 0.5, "test-unfit", "the generator alone costs more"),
+        ("cannot-tell", 0.5, 0.09, "holds", ""),
+        ("cannot-tell", 0.5, 0.10, "cannot-tell", ""),
+        (None, 0.01, 0.5, "breaks", ""),
+    ],
+)
+def test_a_shift_has_one_of_the_five_states(
+    confounding: str | None, p: float, high: float, state: str, note: str
+) -> None:
+    snow = next(iter(reported_summary().image_sources.values())).shifts["in the snow"]
+    impact = effect_of("in the snow").impact.model_copy(update={"high": high})
+    effect = effect_of("in the snow").model_copy(update={"p_adjusted": p, "impact": impact})
+    told = {"effect": effect, "confounding": confounding, "confounded": confounding == "confounded"}
+    shift = snow.model_copy(update=told)
+    assert (state_of(shift), note_of(shift)) == (state, note)
+
+
+def test_a_shift_without_enough_images_cannot_be_told() -> None:
+    assert state_of(changed(at_night=None).image_sources["token"].shifts["at night"]) == "cannot-tell"
+    made = reported_benchmark()
+    html = render(changed(at_night=None), made.run, made.items, read_image)
+    assert "– can't tell Too few images were kept to judge at night." in text_of(html)
+
+
+def test_a_shift_below_what_the_generator_costs_is_not_the_hardest() -> None:
+    snow, night = effect_of("in the snow"), effect_of("at night")
+    # At night costs most, but its generator alone costs more.
+    dark = night.model_copy(update={"impact": snow.impact})
+    mild = snow.model_copy(update={"impact": night.impact})
+    told = changed(at_night=dark, in_the_snow=mild)
+    assert hardest_shift(told) != "at night"
+    unsure = snow.model_copy(update={"p_adjusted": 0.5})
+    assert headline(changed(in_the_snow=unsure, pencil_sketch=None)) == (
+        "None of 2 shifts is shown to cost the models anything; "
+        "the generator alone costs more than 1 of them."
+    )
 
 
 def test_models_are_shaded_by_what_they_lose_the_worst_first() -> None:
@@ -119,4 +172,4 @@ def test_the_report_has_its_parts_in_order(part: str) -> None:
     ]
     assert places == sorted(places)
     assert f'id="{part}"' in html
-    assert "same class, same seed" in text_of(html)
+    assert "same class, same noise" in text_of(html)

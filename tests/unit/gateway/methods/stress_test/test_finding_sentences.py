@@ -46,7 +46,7 @@ def test_what_holds_names_the_loss_that_is_ruled_out() -> None:
 
 
 def test_what_cannot_be_told_names_the_number_of_images() -> None:
-    assert sentence("cannot-tell", of=1).endswith(": 1 image cannot tell whether it loses them.")
+    assert sentence("cannot-tell", of=1).endswith(": 1 image cannot tell whether this hurts.")
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,56 @@ def test_what_cannot_be_told_names_the_number_of_images() -> None:
 )
 def test_the_change_is_said_by_its_words(removed: str, added: str, when: str) -> None:
     assert f" {when}: " in sentence("breaks", removed=removed, added=added)
+
+
+def test_edits_that_share_no_words_are_told_by_their_type_and_the_words_behind_the_harm() -> None:
+    said = sentence("breaks", removed="", edit_type="object")
+    assert said == "resnet50 takes plates for kites when the object changes: 14 of 15 images."
+    assert sentence("breaks", removed="", edit_type="object", mostly=("the ball", "")) == (
+        "resnet50 takes plates for kites mostly once “the ball” is gone: 14 of 15 images."
+    )
+
+
+def test_words_of_the_change_need_no_others_beside_them() -> None:
+    assert sentence("breaks", mostly=("the ball", "")) == sentence("breaks")
+
+
+@pytest.mark.parametrize(
+    ("state", "end"),
+    [
+        ("breaks", ": 14 of 15 times on these 5 images."),
+        ("holds", ": a loss of 0.10 is ruled out on these 5 images."),
+        ("cannot-tell", ": 15 tries on these 5 images cannot tell whether this hurts."),
+    ],
+)
+def test_a_test_of_redrawn_images_speaks_of_these_images(state: FindingState, end: str) -> None:
+    assert sentence(state, drawn=5).endswith(end)
+    assert "on this image" in sentence(state, drawn=1)
+
+
+def test_few_turned_answers_of_redrawn_images() -> None:
+    few = sentence("breaks", flipped=1, drawn=5)
+    assert few.endswith("once “food” is gone: 1 of 15 times on these 5 images turn wrong.")
+
+
+LONG = "a very long phrase of many words that a caption model may well write down"
+
+
+@pytest.mark.parametrize("removed", ["", "food", LONG])
+@pytest.mark.parametrize("added", ["", "snow", LONG])
+@pytest.mark.parametrize("taken_for", [None, "kite", LONG])
+@pytest.mark.parametrize("drawn", [None, 5])
+def test_every_sentence_has_at_most_twenty_words_and_no_interval(
+    removed: str, added: str, taken_for: str | None, drawn: int | None
+) -> None:
+    for state in get_args(FindingState):
+        said = sentence(
+            state, object_class=LONG, removed=removed, added=added, taken_for=taken_for, drawn=drawn,
+            flipped=1, mostly=("", "ball") if drawn is None else ("", ""),
+        )  # fmt: skip
+        assert len(said.split()) <= 20
+        assert "95 %" not in said
+        assert "'" not in said
 
 
 @pytest.mark.parametrize("state", get_args(FindingState))

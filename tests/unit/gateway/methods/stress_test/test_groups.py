@@ -13,7 +13,7 @@ from faultline_core.contract.groups import Grouping, GroupingSummary
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import InvalidRequest
 from faultline_gateway.methods.stress_test import groups
-from faultline_gateway.methods.stress_test.division import LEAST_FRESH, divide
+from faultline_gateway.methods.stress_test.division import LEAST_FRESH, MOST_FRESH, divide
 from faultline_gateway.methods.stress_test.groups import group_sources
 from faultline_gateway.methods.stress_test.report.report import render
 
@@ -116,6 +116,40 @@ async def test_pairs_of_a_group_count_once_and_the_summary_says_how_many_are_gro
     assert told in str(summary)
     page = render(summary, run.run, run.items, run.world.store.get)
     assert f'<p class="note">{told[0].upper()}{told[1:]}.</p>' in page
+
+
+async def test_of_a_video_one_frame_is_drawn_again() -> None:
+    run = await staged_run(sources=lambda world: videos(world, of=8), redraw="virtual")
+    await run.work_off()
+    of = run.config.grouping.groups if run.config.grouping else {}
+    edits = run.of_kind("confirmation", later=True)
+    frames = {item.item_group for item in edits}
+    assert len({of[frame] for frame in frames}) == len(frames) == 20
+    tested = [finding.confirmed for finding in run.findings() if finding.confirmed]
+    assert {(found.scope, found.n_sources) for found in tested} == {("images", 5)}
+
+
+def test_a_long_video_does_not_take_the_places_of_the_others() -> None:
+    world = FakeWorld()
+    long = [
+        source.model_copy(update={"group": "long"}) if index < 200 else source
+        for index, source in enumerate(world.sources(240, ("plate",)))
+    ]
+    found = divide(stress_test_request(confirm_share=0.9), long).fresh
+    assert len(found) == MOST_FRESH
+    assert len({source.group or source.id for source in found}) >= 36
+
+
+async def test_groups_of_an_earlier_run_keep_their_names() -> None:
+    world = FakeWorld()
+    first, second, third, alone = world.sources(4, ("plate",))
+    copy = first.model_copy(update={"id": "copy"})
+    sources = [copy, first, second, third.model_copy(update={"group": "video-1"}), alone]
+    known = {second.id: "alike-x", third.id: "alike-y", first.id: "alike-z"}
+    found, grouping = await group_sources(stress_test_request(), sources, fake_services(world), known=known)
+    assert [source.group for source in found] == ["alike-z", "alike-z", "alike-x", "video-1", None]
+    assert grouping is not None
+    assert (grouping.named, grouping.identical, grouping.alike) == (1, 2, 1)
 
 
 async def test_the_screen_counts_a_video_once() -> None:

@@ -162,7 +162,7 @@ def test_a_report_of_only_interventions_does_not_mention_edits() -> None:
 
 def test_a_report_without_interventions_has_no_interventions_section() -> None:
     edited = Ledgered()
-    edited.stress(["a", "b", "c"], {"background": SHAKEN})
+    edited.stress(list("abcdefgh"), {"background": SHAKEN})
     run = recorded_run(fake_config(), edited.items)
     made = render(summarize(run, edited.items), run, edited.items, edited.world.store.get)
     assert "Your own edits" not in made

@@ -15,11 +15,14 @@ from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_core.types import Estimate
 from faultline_gateway.methods.stress_test.report.downloads import findings_csv, report_md
 from faultline_gateway.methods.stress_test.report.findings import Rate, rates
 from faultline_gateway.methods.stress_test.report.report import render
 from faultline_gateway.methods.stress_test.report.tables import class_rows, kind_rows, model_rows
 from faultline_gateway.methods.stress_test.report.trust import trust
+from faultline_gateway.methods.stress_test.summary import headline
+from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence
 from faultline_gateway.methods.stress_test.summary.headline import verdict_text
 from faultline_gateway.methods.stress_test.summary.hints import as_findings
@@ -72,6 +75,18 @@ def test_a_confirmed_finding_opens_the_report_with_its_pairs_and_its_test() -> N
     assert html.index('class="photo"') < html.index("How sure is this?")
 
 
+def test_what_is_proven_on_redrawn_images_says_nothing_of_others() -> None:
+    ledgered = shaken()
+    few = a_confirmation(scope="images", n_sources=4, n_pairs=18)
+    redrawn = confirmed(ledgered).model_copy(update={"confirmed": few})
+    text = text_of(page(ledgered, redrawn))
+    assert "1 of 1 changes were proven on a few images that were redrawn." in text
+    assert "Tested on 4 images, each edited and redrawn several times from other noise" in text
+    assert "18 of 14 planned pairs were kept" in text
+    both = text_of(page(ledgered, redrawn, confirmed(ledgered, number=2)))
+    assert "2 of 2 changes were proven, 1 of them on a few images that were redrawn." in both
+
+
 def test_a_test_that_stopped_says_so() -> None:
     ledgered = shaken()
     finding = a_finding(state="cannot-tell", confirmed=a_confirmation(stopped=True, dropped={}))
@@ -108,7 +123,7 @@ def test_a_hint_of_similar_changes_shows_all_of_them() -> None:
     made = summarize(recorded_run(fake_config(), ledgered.items), ledgered.items)
     members = [item.id for item in ledgered.items if item.kind == "edit"]
     cluster = made.insights[0].model_copy(update={"cluster_size": 2, "cluster_items": members[:2]})
-    [finding] = as_findings([cluster], [Evidence.of(ledgered.items, "leaning")])
+    [finding] = as_findings([cluster], [Evidence.of(ledgered.items, "leaning")], LanceEstimator(0))
     assert sorted(pair.edit for pair in finding.pairs) == sorted(members[:2])
 
 
@@ -209,12 +224,54 @@ def test_the_first_screen_is_handed_on_as_markdown() -> None:
     finding = confirmed(ledgered)
     made = report_md(with_findings(ledgered, finding), [finding])
     assert made.startswith("# 1 of 2 models breaks when one thing in the image changes.\n")
-    assert (
-        "| leaning | ✗ breaks | takes “sled” for “boat” when “grass” becomes “snow”: 4 of 4 images." in made
-    )
+    assert "| leaning | ✗ breaks | takes sleds for boats once “grass” becomes “snow”: 4 of 4 images." in made
     assert "1. ✗ breaks: leaning takes" in made
     evil = a_finding(sentence="<script>|*")
     assert "\\<script\\>\\|\\*" in report_md(with_findings(ledgered, evil), [evil])
+
+
+@pytest.mark.parametrize(
+    ("state", "number", "removed", "proves"),
+    [
+        ("suspected", 2, "grass", True),
+        ("cannot-tell", 2, "grass", True),
+        ("breaks", 2, "grass", False),
+        ("holds", 2, "grass", False),
+        # Nobody can test a change without words.
+        ("suspected", 2, "", False),
+    ],
+)
+def test_an_open_finding_names_the_command_that_settles_it(
+    state: str, number: int, removed: str, proves: bool
+) -> None:
+    ledgered = shaken()
+    known = [a_pair(edit, placebo) for edit, placebo in pairs(ledgered)]
+    added = "snow" if removed else ""
+    finding = a_finding(state=state, number=number, removed=removed, added=added, pairs=known)
+    made = with_findings(ledgered, finding)
+    command = f"faultline prove {made.run_id[:8]} --finding 2 --images 20"
+    assert (f"Next: <code>{command}</code>" in page(ledgered, finding)) is proves
+    if state == "suspected":
+        assert (f"Next: `{command}`" in report_md(made, [finding])) is proves
+
+
+def test_a_run_that_goes_on_with_another_names_it() -> None:
+    ledgered = shaken()
+    run = recorded_run(fake_config(), ledgered.items).model_copy(update={"parent": "0123456789abcdef"})
+    summary = summarize(run, ledgered.items)
+    assert "continues run 01234567" in text_of(render(summary, run, ledgered.items, ledgered.world.store.get))
+    assert "continues run" not in text_of(page(ledgered))
+
+
+def test_suspicions_are_told_with_their_measured_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledgered = shaken()
+    assert "In validation" not in page(ledgered, a_finding())
+    measured = Estimate(estimate=0.84, low=0.72, high=0.92, n=57)
+    monkeypatch.setattr(headline, "SUSPECTED", measured)
+    said = "In validation 48 of 57 such suspicions were true bugs (84 %, 95 % interval 72 to 92 %)."
+    assert said in text_of(page(ledgered, a_finding()))
+    assert said in report_md(with_findings(ledgered, a_finding()), [a_finding()])
+    assert said not in text_of(page(ledgered, confirmed(ledgered)))
 
 
 def test_a_run_without_verdicts_has_its_lines_in_markdown() -> None:

@@ -165,7 +165,7 @@ def test_every_word_change_of_every_classifier_counts_in_the_test_family() -> No
     assert insight.p_adjusted == pytest.approx(6 * insight.p)
     assert (insight.n_sources, insight.n_images) == (24, 24)
     assert "p < 0.001 beyond the controls, corrected for 6 changes tested" in insight.sentence
-    assert "leaning takes “sled” for “boat” when “grass” becomes “snow”: 24 of 24 images." in made.verdict
+    assert "leaning takes sleds for boats once “grass” becomes “snow”: 24 of 24 images." in made.verdict
 
 
 def test_insights_of_small_runs_are_untested_hints() -> None:

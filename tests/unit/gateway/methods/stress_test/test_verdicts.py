@@ -10,10 +10,10 @@ from fakes.results import Ledgered, fake_config
 from faultline_core.contract.findings import FindingState
 from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.types import Estimate
+from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence
 from faultline_gateway.methods.stress_test.summary.headline import headline
 from faultline_gateway.methods.stress_test.summary.hints import as_findings
-from faultline_gateway.methods.stress_test.summary.sentences import finding_sentence
 from faultline_gateway.methods.stress_test.summary.summary import summarize
 from faultline_gateway.methods.stress_test.summary.verdict import MARGIN, classifier_verdicts
 
@@ -40,7 +40,7 @@ def test_a_shown_change_breaks_a_classifier_and_the_steady_one_is_judged_by_its_
     assert states(made) == {"leaning": "breaks", "steady": "holds"}
     assert [verdict.classifier for verdict in made.verdicts] == ["leaning", "steady"]
     assert made.verdicts[0].sentence == (
-        "leaning takes “sled” for “boat” when “grass” becomes “snow”: 60 of 60 images."
+        "leaning takes sleds for boats once “grass” becomes “snow”: 60 of 60 images."
     )
     assert "held on 60 edits: a loss above" in made.verdicts[1].sentence
     assert made.verdict.splitlines()[0] == "1 of 2 models breaks when one thing in the image changes."
@@ -51,7 +51,7 @@ def test_four_of_four_images_are_a_suspicion_and_the_rest_cannot_tell() -> None:
     assert states(made) == {"leaning": "suspected", "steady": "cannot-tell"}
     lines = made.verdict.splitlines()
     assert lines[0] == "1 of 2 models looks fooled by something other than the object."
-    assert lines[1].endswith("4 of 4 images.")
+    assert lines[1].endswith("4 of 4 images, not yet tested.")
     assert "too few images to tell; a loss of up to" in lines[2]
     assert lines[3] == "No change of words could be tested: the largest group has 4 sources, a test takes 5."
 
@@ -123,29 +123,10 @@ def test_findings_of_the_run_decide_and_are_named_by_number() -> None:
     ]
 
 
-def test_a_verdict_says_what_its_finding_says_unless_that_is_too_long() -> None:
+def test_a_verdict_says_what_its_finding_says() -> None:
     models = {"leaning": summary(shaken(4)).models["leaning"]}
-    [short] = classifier_verdicts(models, [a_finding(sentence="leaning takes sleds for boats.")])
-    assert short.sentence == "leaning takes sleds for boats."
-    [long] = classifier_verdicts(models, [a_finding(sentence="word " * 21)])
-    assert long.sentence == a_finding().sentence
-
-
-LONG = "a very long phrase of many words that a caption model may well write down"
-
-
-@pytest.mark.parametrize("removed", ["", "food", LONG])
-@pytest.mark.parametrize("added", ["", "snow", LONG])
-@pytest.mark.parametrize("taken_for", [None, "kite", LONG])
-def test_every_sentence_has_at_most_twenty_words_and_no_interval(
-    removed: str, added: str, taken_for: str | None
-) -> None:
-    sentence = finding_sentence(
-        a_finding(object_class=LONG, removed=removed, added=added, taken_for=taken_for)
-    )
-    assert len(sentence.split()) <= 20
-    assert "95 %" not in sentence
-    assert "'" not in sentence
+    [verdict] = classifier_verdicts(models, [a_finding(sentence="leaning takes sleds for boats.")])
+    assert verdict.sentence == "leaning takes sleds for boats."
 
 
 @pytest.mark.parametrize("number", [4, 19, 60])
@@ -161,19 +142,12 @@ def test_a_single_model_has_a_headline_of_its_own(state: FindingState) -> None:
     assert headline([verdict, verdict]).startswith("All 2 models")
 
 
-def test_a_change_that_flips_few_answers_is_told_by_the_confidence_it_costs() -> None:
-    assert finding_sentence(a_finding(flipped=1, of=20)) == (
-        "leaning loses 70 points of confidence in “sled” when “grass” becomes “snow”."
-    )
-    assert "takes" in finding_sentence(a_finding(flipped=5, of=20))
-
-
 def test_a_part_of_a_surer_finding_is_no_finding_of_its_own() -> None:
     ledgered = shaken(4)
     made = summary(ledgered)
     [insight] = made.insights
     whole = insight.model_copy(update={"significant": True})
-    found = as_findings([insight, whole], [Evidence.of(ledgered.items, "leaning")])
+    found = as_findings([insight, whole], [Evidence.of(ledgered.items, "leaning")], LanceEstimator(0))
     assert [finding.state for finding in found] == ["breaks"]
 
 
@@ -183,9 +157,10 @@ def test_a_hint_has_one_pair_a_source_with_its_placebo_and_the_median_first() ->
         source = f"source-{index}"
         ledgered.stress([source], {"background": {"steady": 0.9, "leaning": p}})
     seen = [Evidence.of(ledgered.items, "leaning")]
-    [finding] = as_findings(summary(ledgered).insights, seen)
+    [finding] = as_findings(summary(ledgered).insights, seen, LanceEstimator(0))
     assert (finding.flipped, finding.of, finding.taken_for) == (3, 3, "boat")
-    assert [round(pair.loss, 2) for pair in finding.pairs] == [0.7, 0.8, 0.6]
+    assert finding.pairs[0].loss == pytest.approx(0.7)
+    assert {round(pair.loss, 2) for pair in finding.pairs} == {0.7, 0.8, 0.6}
     kinds = {item.id: item.kind for item in ledgered.items}
     assert {kinds[pair.control or ""] for pair in finding.pairs} == {"placebo"}
     assert finding.number == 0

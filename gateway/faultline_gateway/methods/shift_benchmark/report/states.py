@@ -1,0 +1,39 @@
+"""How sure it is that a shift costs the models accuracy: the words of stress tests, for a shift."""
+
+from __future__ import annotations
+
+from faultline_core.contract.findings import FindingState
+from faultline_core.contract.shift_benchmark_summary import ShiftSummary
+
+LEAST_SURE = 0.05
+"""A shift is shown to change accuracy if its adjusted p is below."""
+
+MARGIN = 0.10
+"""The models hold under a shift if a larger mean loss of accuracy is ruled out."""
+
+
+def is_sure(shift: ShiftSummary) -> bool:
+    """Whether a shift is shown to change accuracy."""
+    return shift.effect is not None and shift.effect.p_adjusted < LEAST_SURE
+
+
+def state_of(shift: ShiftSummary) -> FindingState:
+    """The state of a shift: ``test-unfit`` replaces what its impact alone would say."""
+    if shift.effect is None:
+        return "cannot-tell"
+    if shift.confounded:
+        return "test-unfit"
+    impact = shift.effect.impact
+    if is_sure(shift) and (impact.estimate or 0.0) > 0.0:
+        return "breaks"
+    return "holds" if impact.high is not None and impact.high < MARGIN else "cannot-tell"
+
+
+def note_of(shift: ShiftSummary) -> str:
+    """What the generator alone does beside a shift's impact, where that is a doubt; empty otherwise."""
+    if shift.confounded:
+        return "the generator alone costs more"
+    # Nothing that holds could have come from the generator.
+    if shift.confounding == "cannot-tell" and state_of(shift) == "breaks":
+        return "the generator alone may cost as much"
+    return ""

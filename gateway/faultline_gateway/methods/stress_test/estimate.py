@@ -1,0 +1,112 @@
+"""What a stress test would take and could prove: its images divided as a run would, and no item created."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections import Counter
+from collections.abc import Mapping
+
+from faultline_core.contract.runs import Run
+from faultline_core.contract.stress_test_estimates import ProvableClass, StressTestEstimate
+from faultline_core.contract.stress_tests import StressTestCreate
+from faultline_core.errors import DatasetEmpty
+from faultline_core.stress_test.confirmation import MOST_PAIRS
+from faultline_core.stress_test.provable import POWER, SHARE_KEPT, provable_hypotheses, provable_share
+from faultline_core.stress_test.screening import least_pairs, most_hypotheses
+from faultline_gateway.methods.stress_test.division import Division, by_class, divide
+from faultline_gateway.methods.stress_test.groups import group_sources
+from faultline_gateway.methods.stress_test.items import items_per_source
+from faultline_gateway.methods.stress_test.plan import choose_sources, leave_out
+from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.submission import named_dataset
+
+EARLIER_RUNS = 50
+LEAST_ITEMS = 20
+"""A run of fewer items tells more of the start of the services than of their rate."""
+
+
+async def estimate(create: StressTestCreate, context: RunContext) -> StressTestEstimate:
+    """Divide the dataset's images as a run would, and say what comes of it.
+
+    Raises:
+        UnknownDataset: the dataset does not exist.
+        DatasetEmpty: no source is left to test on.
+        InvalidRequest: a name to exclude matches no source, or there are too many images to find
+            near-duplicates among.
+        BackendError: near-duplicates are asked for, and the scorer is down.
+    """
+    dataset = await asyncio.to_thread(named_dataset, create.dataset, "/dataset", context.ledger)
+    left, _ = leave_out(await asyncio.to_thread(context.ledger.sources, create.dataset), create.exclude)
+    sources = choose_sources(left, dataset.classes, create.limit)
+    if not sources:
+        raise DatasetEmpty(f"dataset {dataset.name!r} holds no image", pointer="/dataset")
+    grouped, _ = await group_sources(create, sources, context.services)
+    division = divide(create, grouped)
+    plan = division.plan
+    items = len(division.screened) * items_per_source(create)
+    items += 0 if plan is None or plan.reason else len(division.fresh) + plan.budget
+    earlier = await asyncio.to_thread(context.ledger.run_list, kind="stress-test", limit=EARLIER_RUNS)
+    images = Counter(source.label for source in sources)
+    pairs = _pairs(division)
+    most = most_hypotheses(0 if plan is None else plan.budget)
+    hypotheses = provable_hypotheses(pairs.values(), most)
+    return StressTestEstimate(
+        images=len(sources),
+        screened=len(division.screened),
+        fresh=len(division.fresh),
+        items=items,
+        **_minutes(items, earlier.runs, create),
+        hypotheses=hypotheses,
+        least_pairs=least_pairs(hypotheses),
+        power=POWER,
+        classes=[
+            ProvableClass(
+                object_class=name,
+                images=images[name],
+                pairs=pairs.get(name, 0),
+                share=provable_share(pairs.get(name, 0), hypotheses),
+            )
+            for name in dataset.classes
+            if images[name]
+        ],
+        reason=_reason(create, division, pairs),
+    )
+
+
+def _pairs(division: Division) -> Mapping[str, int]:
+    """The pairs to expect of each class's fresh images, one of a group, for a change that applies to all."""
+    fresh = by_class(division.fresh)
+    return {name: min(MOST_PAIRS, int(len(units) * SHARE_KEPT)) for name, units in fresh.items()}
+
+
+def _reason(create: StressTestCreate, division: Division, pairs: Mapping[str, int]) -> str | None:
+    if division.plan is None:
+        return "the request does not confirm"
+    if division.plan.reason is not None:
+        return division.plan.reason
+    needed = least_pairs(1)
+    if max(pairs.values(), default=0) < needed:
+        return f"no class keeps enough images for {needed} pairs, of which the gate leaves about half"
+    return None
+
+
+def _minutes(items: int, earlier: list[Run], create: StressTestCreate) -> dict[str, float | int | None]:
+    """The minutes at the rates of earlier runs with the same editor settings; None without any."""
+    seconds = sorted(
+        (run.ended_at - run.started_at).total_seconds() / run.request_counts.total
+        for run in earlier
+        if run.state == "completed"
+        and run.ended_at is not None
+        and run.started_at is not None
+        and run.request_counts.total >= LEAST_ITEMS
+        and create.preset in (None, run.resolved_config.get("request", {}).get("preset"))
+    )
+    if not seconds:
+        return {"minutes": None, "fastest": None, "slowest": None, "runs": 0}
+    return {
+        "minutes": items * statistics.median(seconds) / 60,
+        "fastest": items * seconds[0] / 60,
+        "slowest": items * seconds[-1] / 60,
+        "runs": len(seconds),
+    }

@@ -1,0 +1,271 @@
+"""Proofs: start a child run for one finding (`start_proof`), and tell what all its runs show.
+
+`plan_proof` plans such a run, `finding_history` joins the finding's own run and its children. The routes and
+the pages call these functions alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from pydantic import BaseModel
+
+from faultline_core.contract.confirmation import SuspectedChange, Wording
+from faultline_core.contract.datasets import Dataset, Source
+from faultline_core.contract.findings import Finding
+from faultline_core.contract.proofs import FindingHistory, Proof, ProofCreate
+from faultline_core.contract.runs import Item, Run
+from faultline_core.contract.stress_tests import StressTestConfig
+from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, NotFound, RunNotEnded
+from faultline_core.stress_test.screening import Change
+from faultline_core.types import FINAL_RUN_STATES
+from faultline_gateway.methods.stress_test.fresh_pairs import chosen_changes, suspicions
+from faultline_gateway.methods.stress_test.groups import group_sources
+from faultline_gateway.methods.stress_test.method import STRESS_TEST
+from faultline_gateway.methods.stress_test.observations import Observation, observe
+from faultline_gateway.methods.stress_test.proof_stages import (
+    LeftImages,
+    config_of_child,
+    first_stage,
+    left_images,
+    must_draw,
+)
+from faultline_gateway.methods.stress_test.report.findings import findings_of
+from faultline_gateway.methods.stress_test.screen import Suspicion, screened_groups
+from faultline_gateway.methods.stress_test.stages import wordings_of
+from faultline_gateway.methods.stress_test.summary.joined_runs import (
+    joined_finding,
+    proof_of,
+    proving_runs,
+)
+from faultline_gateway.runs.classifiers import check_classifiers
+from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.items import Plan
+from faultline_gateway.runs.recorded import recorded_config
+from faultline_gateway.runs.submission import named_dataset, require_quota, submit_planned
+from faultline_gateway.runs.summaries import summary_of
+from faultline_gateway.services.functions import with_functions
+from faultline_gateway.version import VERSIONS
+
+_SEEDS = 2**63
+
+
+class _Asked(BaseModel):
+    """All that tells one request for a proof from another."""
+
+    run_id: str
+    number: int
+    create: ProofCreate
+
+
+async def start_proof(
+    run_id: str, number: int, create: ProofCreate, context: RunContext, key: str | None = None
+) -> Run:
+    """Start a child run that makes more pairs for one finding; its run is never reopened.
+
+    Args:
+        run_id: the run that has the finding, or one of its children.
+        number: the finding's number in that run.
+        create: how many images, from where.
+        context: the context for planning.
+        key: the idempotency key; one that made a run before returns that run.
+
+    Raises:
+        IdempotencyConflict: the key was used for something else.
+        NotFound, RunNotEnded, DatasetEmpty, ClassMapMismatch, InvalidRequest, ...: see `plan_proof`.
+    """
+    asked = _Asked(run_id=run_id, number=number, create=create)
+    return await submit_planned(
+        STRESS_TEST, asked, lambda: plan_proof(run_id, number, create, context), context, key
+    )
+
+
+async def plan_proof(run_id: str, number: int, create: ProofCreate, context: RunContext) -> Plan:
+    """Plan a child run: captions of images that the finding has not seen; their pairs are its second stage.
+
+    Raises:
+        NotFound: there is no such run, or it has no such finding.
+        RunNotEnded: the run, or an earlier proof of this finding, is still going on.
+        UnknownDataset: the dataset does not exist.
+        ClassMapMismatch: it does not have the finding's class.
+        DatasetEmpty: it has no image of the class that is left to make a pair of.
+        InvalidRequest: the finding names no words, or the gateway serves another suite now.
+        UnknownModel: the classifier does not exist any more.
+        QuotaExceeded: the run would have more items than a run may.
+        BackendError: the run looked for near-duplicates, and the scorer is down.
+    """
+    _require_ended([await asyncio.to_thread(context.ledger.run, run_id, STRESS_TEST.kind)])
+    parent, proof, runs = await asyncio.to_thread(_known, run_id, number, context)
+    _require_ended(runs)
+    config = StressTestConfig.model_validate(parent.resolved_config)
+    if config.suite != context.suite.name:
+        raise InvalidRequest(
+            f"run {parent.id!r} was made with suite {config.suite!r}, and the gateway serves "
+            f"{context.suite.name!r}; pairs of two suites cannot be joined"
+        )
+    dataset = await asyncio.to_thread(_dataset, create, parent, proof, context)
+    seed = (config.request.seed + len(runs)) % _SEEDS if create.seed is None else create.seed
+    sources = await asyncio.to_thread(_sources, proof, dataset, config, context)
+    known = {} if config.grouping is None else config.grouping.groups
+    grouped, grouping = await group_sources(config.request, sources, context.services, known=known)
+    left = await asyncio.to_thread(_left, proof, grouped, seed, runs, context)
+    without_pairs = proof.finding.model_copy(update={"pairs": []})
+    asked = {"finding": without_pairs, "images": create.images, "drawn": must_draw(left, config)}
+    chosen = proof.model_copy(update=asked)
+    child = config_of_child(
+        config,
+        chosen,
+        dataset=dataset.name,
+        dataset_digest=dataset.digest,
+        seed=seed,
+        versions=VERSIONS,
+        grouping=grouping,
+    )
+    items = first_stage(child, left, create.images)
+    if not items:
+        raise DatasetEmpty(_why_none(proof, dataset, left))
+    require_quota(len(items) + 2 * create.images, context, "/images")
+    functions = await asyncio.to_thread(context.ledger.functions, parent.id)
+    services = with_functions(context.services, functions)
+    await check_classifiers(child.request.classifiers, child.classes, items[0].source_image, services)
+    return Plan(dataset.name, child, items, parent=parent.id)
+
+
+def finding_history(run_id: str, number: int, context: RunContext) -> FindingHistory:
+    """Return a finding as its run tells it, and as that run and all its child runs tell it together.
+
+    Args:
+        run_id: the run that has the finding, or one of its children.
+        number: the finding's number in that run.
+        context: the stores of the runs.
+
+    Raises:
+        NotFound: there is no such run, or it has no such finding.
+    """
+    _, proof, runs = _known(run_id, number, context)
+    joined = joined_finding(proof, context.ledger, runs)
+    return FindingHistory(
+        run_id=proof.parent,
+        told=proof.finding,
+        finding=joined.finding,
+        runs=joined.listed_runs,
+        pairs=joined.listed_pairs,
+        e_value=joined.evidence.e_value,
+        e_value_needed=joined.evidence.needed,
+        family=proof.family,
+        images_needed=joined.images_needed,
+    )
+
+
+def _known(run_id: str, number: int, context: RunContext) -> tuple[Run, Proof, list[Run]]:
+    """The run that has the finding, the finding itself, and all runs with pairs of it."""
+    run = context.ledger.run(run_id, STRESS_TEST.kind)
+    own = proof_of(run)
+    if own is not None:
+        if own.finding.number != number:
+            raise NotFound(f"run {run_id!r} proves finding {own.finding.number} alone")
+        parent = context.ledger.run(own.parent, STRESS_TEST.kind)
+        # With its pairs, unless items that were tried again since have changed the run's findings.
+        found = (each for each in _listed(parent.id, context) if _words(each) == _words(own.finding))
+        own = own.model_copy(update={"finding": next(found, own.finding)})
+        return parent, own, proving_runs(own, context.ledger)
+    findings = _listed(run.id, context)
+    if not 1 <= number <= len(findings):
+        raise NotFound(f"run {run.id!r} has no finding {number}: it has {len(findings)}")
+    told = findings[number - 1]
+    seen = _observed(run, context)
+    change, wordings = _change(told, run, seen)
+    proof = Proof(
+        parent=run.id,
+        finding=told,
+        change=SuspectedChange(edit_type=change.edit_type, removed=change.removed, added=change.added),
+        wordings=wordings,
+        images=1,
+        family=len(findings),
+    )
+    return run, proof, proving_runs(proof, context.ledger)
+
+
+def _require_ended(runs: Sequence[Run]) -> None:
+    for run in runs:
+        if run.state not in FINAL_RUN_STATES:
+            raise RunNotEnded(f"run {run.id!r} is {run.state}; wait for its end, or cancel it")
+
+
+def _words(finding: Finding) -> tuple[str, ...]:
+    return finding.classifier, finding.object_class, finding.edit_type, finding.removed, finding.added
+
+
+def _listed(run_id: str, context: RunContext) -> list[Finding]:
+    """The findings that a run lists, by number."""
+    summary = summary_of(STRESS_TEST, run_id, None, context)
+    return summary.findings or findings_of(summary, list(context.ledger.items_of(run_id, Item)))
+
+
+def _change(told: Finding, run: Run, seen: Sequence[Observation]) -> tuple[Change, list[Wording]]:
+    """The change behind a finding and the words that show it.
+
+    Raises:
+        InvalidRequest: the finding is about various words.
+    """
+    groups = screened_groups(seen, [told.classifier])
+    tested: dict[Suspicion, list[Wording]] = {
+        suspicion: wordings_of(each, groups) for suspicion, each in suspicions(chosen_changes(seen))
+    }
+    screened = {suspicion: group.wordings for suspicion, group in groups.items()}
+    for (classifier, change), wordings in {**screened, **tested}.items():
+        group = groups.get((classifier, change))
+        words = (change.removed, change.added) if group is None else (group.removed, group.added)
+        said = (classifier, change.object_class, change.edit_type, *words)
+        if said == _words(told) and wordings:
+            return change, wordings
+    raise InvalidRequest(
+        f"finding {told.number} of run {run.id!r} is about various words, not about one change"
+    )
+
+
+def _dataset(create: ProofCreate, parent: Run, proof: Proof, context: RunContext) -> Dataset:
+    dataset = named_dataset(create.dataset or parent.dataset, "/dataset", context.ledger)
+    label = proof.finding.object_class
+    if label not in dataset.classes:
+        raise ClassMapMismatch(
+            f"dataset {dataset.name!r} has no class {label!r}, which finding {proof.finding.number} is about",
+            pointer="/dataset",
+        )
+    return dataset
+
+
+def _observed(run: Run, context: RunContext) -> list[Observation]:
+    return observe(context.ledger.items_of(run.id, Item), recorded_config(StressTestConfig, run))
+
+
+def _sources(proof: Proof, dataset: Dataset, config: StressTestConfig, context: RunContext) -> list[Source]:
+    """The images of the finding's class, without those that its run leaves out."""
+    out = set(config.excluded)
+    label = proof.finding.object_class
+    found = context.ledger.sources(dataset.name)
+    return [each for each in found if each.label == label and each.id not in out]
+
+
+def _left(
+    proof: Proof, sources: Sequence[Source], seed: int, runs: Sequence[Run], context: RunContext
+) -> LeftImages:
+    """The images that neither the finding's run nor its children made a pair of."""
+    seen = [each for run in runs for each in _observed(run, context)]
+    own = (each for each in seen if each.done and each.label == proof.finding.object_class)
+    captions = {each.source: each.caption for each in own if each.caption}
+    return left_images(sources, proof, seed=seed, used=seen, captions=captions)
+
+
+def _why_none(proof: Proof, dataset: Dataset, left: LeftImages) -> str:
+    label = proof.finding.object_class
+    if left.others:
+        return (
+            f"the change applies to none of the {left.others} images of {label!r} that are left in dataset "
+            f"{dataset.name!r}; add images, or name another dataset"
+        )
+    return (
+        f"no image of {label!r} is left in dataset {dataset.name!r}: the run and its proofs have used all; "
+        "add images, or name another dataset"
+    )

@@ -1,0 +1,58 @@
+"""``/ui/login``: exchange an API key for a session, once a day and browser; ``/ui/logout``: end it."""
+
+from __future__ import annotations
+
+import re
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+
+from faultline_gateway.http.sessions import COOKIE, LIFETIME_SECONDS
+from faultline_gateway.routes.context import Context
+from faultline_gateway.ui.environment import page
+from faultline_gateway.ui.forms import Form
+from faultline_gateway.ui.page_route import PageRoute
+
+router = APIRouter(prefix="/ui", route_class=PageRoute)
+
+# Only a page of ours: an address that a stranger wrote into a link must not receive who just signed in.
+_OWN_PAGE = re.compile(r"/ui(/[A-Za-z0-9._-]+)*")
+
+
+@router.get("/login")
+def ask_for_key(request: Request, context: Context, next: str = "/ui") -> Response:
+    """Ask for the API key, where one is needed."""
+    if not context.settings.api_keys:
+        return RedirectResponse("/ui", 303)
+    return page(request, "login.html.j2", goal=own_page(next), refused=False)
+
+
+@router.post("/login")
+def sign_in(request: Request, context: Context, form: Form) -> Response:
+    """Answer a known key with a session; the key itself is kept nowhere."""
+    goal = own_page(form.get("next", ""))
+    session = context.sessions.open(form.get("key", "").strip())
+    if session is None:
+        return page(request, "login.html.j2", status=401, goal=goal, refused=True)
+    answer = RedirectResponse(goal, 303)
+    # Behind a proxy that ends TLS, only the browser's own word for this page has the scheme.
+    is_secure = "https" in (request.url.scheme, request.headers.get("origin", "").partition(":")[0])
+    # Of the pages alone: the browser never sends it to the API, which wants the key.
+    answer.set_cookie(
+        COOKIE, session, max_age=LIFETIME_SECONDS, path="/ui", secure=is_secure, httponly=True,
+        samesite="strict",
+    )  # fmt: skip
+    return answer
+
+
+@router.post("/logout")
+def sign_out() -> Response:
+    """Take the session away from this browser."""
+    answer = RedirectResponse("/ui/login", 303)
+    answer.delete_cookie(COOKIE, path="/ui", httponly=True, samesite="strict")
+    return answer
+
+
+def own_page(path: str) -> str:
+    """The path if it is one of our pages, else the first page."""
+    return path if _OWN_PAGE.fullmatch(path) else "/ui"

@@ -1,0 +1,27 @@
+"""What the pages keep in memory: headlines of ended runs, and figures of runs that are going."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from faultline_gateway.ui.headlines import Headlines
+from faultline_gateway.ui.live_figures import LiveFigures
+
+
+class PageState:
+    """The memory of the pages of one application."""
+
+    def __init__(self) -> None:
+        self.headlines = Headlines()
+        self.live = LiveFigures()
+
+
+def _state_of(request: Request) -> PageState:
+    state = request.app.state.pages
+    assert isinstance(state, PageState)  # `create_app` put it there
+    return state
+
+
+Pages = Annotated[PageState, Depends(_state_of)]

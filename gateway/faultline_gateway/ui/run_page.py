@@ -1,0 +1,101 @@
+"""``/ui/runs/{id}``: a run that is going, as it goes; one that has ended, with its report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+
+from faultline_core.contract.runs import Item, Run
+from faultline_core.contract.shift_benchmarks import ImageItem
+from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_gateway.methods import METHODS
+from faultline_gateway.routes.context import Context, GatewayContext
+from faultline_gateway.routes.reports import REPORT_HEADERS
+from faultline_gateway.runs.summaries import report_of
+from faultline_gateway.ui.environment import REPORT_PAGE_POLICY, SENT_WITH_PAGES, page
+from faultline_gateway.ui.headlines import VIEWS, headline_of
+from faultline_gateway.ui.listed_findings import listed_findings
+from faultline_gateway.ui.page_route import PageRoute
+from faultline_gateway.ui.page_state import Pages, PageState
+from faultline_gateway.ui.report_body import report_body
+from faultline_gateway.ui.shown_pairs import ShownPair, finding_pair, newest_pairs
+from faultline_gateway.ui.shown_run import ShownRun
+
+router = APIRouter(prefix="/ui/runs/{run_id}", route_class=PageRoute)
+
+SHOWN_SUSPICIONS = 3
+SHOWN_NEWEST = 6
+WORTH_SHOWING = ("breaks", "suspected")
+
+
+@router.get("")
+def show_run(request: Request, run_id: str, context: Context, pages: Pages) -> Response:
+    """Show a run: its progress and first suspicions while it goes, its report when it has ended."""
+    run = context.ledger.run(run_id)
+    shown = ShownRun(run, context.ledger.now())
+    about: dict[str, Any] = {"shown": shown, "children": context.ledger.children(run_id)}
+    if not shown.has_ended:
+        live = _live(run, context, pages)
+        return page(request, "run_live.html.j2", **about, **live)
+    body = report_body(_report(run, context), run_id)
+    return page(request, "run_ended.html.j2", policy=REPORT_PAGE_POLICY, body=body, **about)
+
+
+@router.get("/live")
+def show_live(request: Request, run_id: str, context: Context, pages: Pages) -> Response:
+    """Show the part of a run's page that changes; when the run has ended, ask for the whole page again."""
+    run = context.ledger.run(run_id)
+    shown = ShownRun(run, context.ledger.now())
+    if shown.has_ended:
+        return Response(status_code=204, headers={"hx-refresh": "true", **SENT_WITH_PAGES})
+    return page(request, "live.html.j2", shown=shown, **_live(run, context, pages))
+
+
+@router.get("/report")
+def show_report(run_id: str, context: Context) -> HTMLResponse:
+    """Show the report alone, as the file that one can keep."""
+    document = _report(context.ledger.run(run_id), context)
+    return HTMLResponse(document, headers=SENT_WITH_PAGES | REPORT_HEADERS)
+
+
+def _report(run: Run, context: GatewayContext) -> str:
+    """The report of a run, kept until the run changes: its images are encoded once."""
+    method = METHODS[run.kind]
+    event = context.ledger.last_event(run.id).id
+    key = ("report", run.id, event, method.revision(run.id, context))
+    return context.cache.get(key, lambda: report_of(method, run.id, VIEWS.get(run.kind), context))
+
+
+def _live(run: Run, context: GatewayContext, pages: PageState) -> dict[str, Any]:
+    """What a run shows so far: a headline, its first suspicions, its newest images."""
+    summary = pages.live.of(run, context)
+    found: list[tuple[Any, ShownPair | None]] = []
+    if isinstance(summary, StressTestSummary):
+        worth = [one for one in listed_findings(run, context, summary) if one.state in WORTH_SHOWING]
+        found = [
+            (finding, finding_pair(finding, finding.pairs[0], context) if finding.pairs else None)
+            for finding in worth[:SHOWN_SUSPICIONS]
+        ]
+    return {
+        "headline": None if summary is None else headline_of(summary),
+        "suspicions": found,
+        "newest": _newest(run, context),
+        "images": _benchmark_images(run, context),
+    }
+
+
+def _newest(run: Run, context: GatewayContext) -> list[ShownPair]:
+    if run.kind != "stress-test":
+        return []
+    for kind in ("confirmation", "edit", "intervention"):
+        if found := context.ledger.newest_items(run.id, Item, kind=kind, limit=SHOWN_NEWEST):
+            return newest_pairs(found, ShownRun(run, context.ledger.now()).models)
+    return []
+
+
+def _benchmark_images(run: Run, context: GatewayContext) -> list[ImageItem]:
+    if run.kind != "shift-benchmark":
+        return []
+    return context.ledger.newest_items(run.id, ImageItem, kind="image", limit=2 * SHOWN_NEWEST)

@@ -1,0 +1,95 @@
+"""A page of each report, with images of one colour or of noise as hard to compress as a photograph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from fakes.interface_answers import a_config, a_token, an_interface_run, an_interface_summary, similarity
+from fakes.recorder import recorded_run
+from fakes.reported_benchmarks import reported_benchmark, reported_summary
+from fakes.results import EDITED, Ledgered, fake_config
+from faultline_core.images.codecs import encode_raw
+from faultline_gateway.methods.dataset_interface.report import render as render_interface
+from faultline_gateway.methods.shift_benchmark.report.report import render as render_benchmark
+from faultline_gateway.methods.stress_test.report.report import render as render_stress_test
+from faultline_gateway.methods.stress_test.summary.summary import summarize
+
+MAGENTA = (255, 0, 255)
+
+ReadImage = Callable[[str], bytes]
+
+_OWN = "1" * 64
+
+
+def magenta(_: str) -> bytes:
+    """An image that differs from everything else in a page."""
+    return encode_raw(np.full((64, 64, 3), MAGENTA, dtype=np.uint8))
+
+
+@lru_cache(maxsize=256)
+def photograph(ref: str) -> bytes:
+    """512 x 512 pixels of noise at every scale, the spectrum of photographs; each reference has its own."""
+    generator = np.random.default_rng(int(ref[:8], 16))
+    layers = [
+        np.kron(generator.normal(0, 12, (2**power, 2**power, 3)), np.ones((2 ** (9 - power),) * 2 + (1,)))
+        for power in range(2, 8)
+    ]
+    return encode_raw(np.clip(128 + sum(layers), 0, 255).astype(np.uint8))
+
+
+def stress_test_page(image: ReadImage | None = None, sources: int = 8) -> str:
+    """A stress test that fools one of two classifiers by every edit.
+
+    Without ``image`` originals are magenta, and edits have a colour of their own.
+    """
+    ledgered = Ledgered()
+    after = {"steady": 0.9, "leaning": 0.2}
+    ledgered.stress([f"source-{index}" for index in range(sources)], dict.fromkeys(EDITED, after))
+    originals = {item.source_image for item in ledgered.items}
+
+    def read(ref: str) -> bytes:
+        return magenta(ref) if ref in originals else ledgered.world.store.get(ref)
+
+    run = recorded_run(fake_config(), ledgered.items)
+    return render_stress_test(summarize(run, ledgered.items), run, ledgered.items, image or read)
+
+
+def benchmark_page(image: ReadImage = magenta) -> str:
+    """Six classifiers under three shifts."""
+    made = reported_benchmark()
+    return render_benchmark(reported_summary(), made.run, made.items, image)
+
+
+def interface_page(image: ReadImage = magenta) -> str:
+    """Three classes with six images of each row, and two that were not learned."""
+
+    def refs(row: int, shade: int) -> list[str]:
+        return [f"{row:02x}{shade:02x}{at:02x}".ljust(64, "0") for at in range(6)]
+
+    def read(ref: str) -> bytes:
+        return json.dumps(refs(0, int(ref[-2:], 16))).encode() if ref.startswith(_OWN[:32]) else image(ref)
+
+    names = ("plate", "sled", "kite")
+    tokens = {
+        name: a_token(
+            token_images=refs(1, shade), name_images=refs(2, shade),
+            resemblance=similarity(0.8 - 0.2 * shade), name_resemblance=similarity(0.5),
+        )
+        for shade, name in enumerate(names)
+    }  # fmt: skip
+    lists = {name: f"{_OWN[:62]}{shade:02x}" for shade, name in enumerate(names)}
+    config = a_config().model_copy(update={"classes": [*names, "boat", "tram"], "images": lists})
+    summary = an_interface_summary(tokens=tokens, config=config)
+    return render_interface(summary, an_interface_run("cancelled"), [], read)
+
+
+PAGES: dict[str, Callable[[ReadImage], str]] = {
+    "stress-test": stress_test_page,
+    "shift-benchmark": benchmark_page,
+    "dataset-interface": interface_page,
+}
+"""Every report by its kind of run."""

@@ -1,0 +1,88 @@
+"""``POST /v1/stress-tests:estimate``: what a run would take and could prove, and nothing is created."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.world import CLASSES
+from faultline import AsyncClient
+from faultline_core.contract.stress_test_estimates import StressTestEstimate
+from faultline_core.errors import InvalidRequest, UnknownDataset
+
+PATH = "/v1/stress-tests:estimate"
+
+
+async def estimated(gateway: FakeGateway, **settings: Any) -> StressTestEstimate:
+    """What the SDK is told."""
+    return await AsyncClient(http=gateway.http).stress_tests.estimate(dataset="demo", **settings)
+
+
+async def test_a_large_dataset_can_prove_and_its_figures_are_the_run_s(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        await gateway.upload("demo", 24, classes=CLASSES[:2])
+        found = await estimated(gateway, classifiers=["steady"])
+        assert gateway.ledger.run_list().runs == []
+        run = await AsyncClient(http=gateway.http).stress_tests.create(
+            dataset="demo", classifiers=["steady"], seed=0
+        )
+        plan = run.run.resolved_config["confirmation"]
+        assert (found.images, found.screened, found.fresh) == (48, plan["screened"], plan["fresh"])
+        assert found.items == run.run.request_counts.total + plan["budget"]
+        assert (found.minutes, found.runs) == (None, 0)
+        assert found.reason is None
+        for each in found.classes:
+            assert each.images == 24
+            assert each.share is not None
+            assert 0.5 < each.share < 1.0
+        said = str(found)
+        assert "minutes unknown: no earlier run to go by" in said
+        assert f"images is proven with probability 0.75 ({found.classes[0].pairs} pairs)" in said
+
+
+async def test_a_small_dataset_is_told_that_nothing_can_be_confirmed(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        await gateway.upload("demo", 1)
+        found = await estimated(gateway)
+        assert found.reason is not None
+        assert all(each.share is None for each in found.classes)
+        assert "Nothing can be confirmed" in str(found)
+        off = await estimated(gateway, confirm=False)
+        assert off.reason == "the request does not confirm"
+
+
+async def test_minutes_come_from_earlier_runs(tmp_path: Path) -> None:
+    now = [1000.0]
+
+    def clock() -> float:
+        now[0] += 0.01
+        return now[0]
+
+    async with fake_gateway(tmp_path, clock) as gateway:
+        await gateway.upload("demo", 3)
+        client = AsyncClient(http=gateway.http)
+        run = await client.stress_tests.create(dataset="demo", classifiers=["steady"], confirm=False, seed=0)
+        await gateway.worker().work_off()
+        done = (await run.refresh()).run
+        assert done.started_at is not None
+        assert done.ended_at is not None
+        found = await estimated(gateway, confirm=False)
+        expected = (done.ended_at - done.started_at).total_seconds() / 60
+        assert found.runs == 1
+        assert found.minutes == found.fastest == found.slowest == pytest.approx(expected)
+        assert (await estimated(gateway, confirm=False, preset="another")).minutes is None
+
+
+async def test_a_wrong_request_is_named(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        with pytest.raises(UnknownDataset):
+            await estimated(gateway)
+        with pytest.raises(InvalidRequest, match="confirm_share"):
+            await estimated(gateway, confirm_share=2)
+        with pytest.raises(InvalidRequest, match="colour"):
+            await estimated(gateway, colour="red")
+        refused = await gateway.http.post(PATH, json={"dataset": "demo"})
+        assert refused.status_code == 422

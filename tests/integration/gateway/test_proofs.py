@@ -1,0 +1,353 @@
+"""Proofs through ledger and API: child runs of one finding, what they join, and what refuses them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ports import FakeEditor, fake_services
+from fakes.world import fake_suite
+from faultline_core.contract.editor import EditRequest, EditResponse
+from faultline_core.errors import InternalError
+
+BODY = {
+    "dataset": "demo", "classifiers": ["steady", "leaning"], "edit_types": ["background"],
+    "max_edits_per_image": 3, "lance_r_edits_per_image": 0, "limit": 10, "confirm": False, "seed": 3,
+}  # fmt: skip
+CLASSES = ("sled", "boat")
+PER_CLASS = 20
+SOME_EVIDENCE, ENOUGH = 5, 12
+"""Images that do not prove what the fakes do, and more than those that do."""
+
+
+async def filled(gateway: FakeGateway, per_class: int = PER_CLASS, **changes: object) -> str:
+    """The id of an ended run of one stage on five images of each class."""
+    await gateway.upload("demo", per_class, CLASSES)
+    answer = await gateway.http.post("/v1/stress-tests", json=BODY | changes)
+    assert answer.status_code == 202, answer.text
+    await gateway.worker().work_off()
+    return str(answer.json()["id"])
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[FakeGateway]:
+    async with fake_gateway(tmp_path) as opened:
+        yield opened
+
+
+async def prove(gateway: FakeGateway, run_id: str, number: int = 1, **body: object) -> httpx.Response:
+    """Ask for a proof."""
+    return await gateway.http.post(f"/v1/stress-tests/{run_id}/findings/{number}:prove", json=body)
+
+
+async def proven(gateway: FakeGateway, run_id: str, number: int = 1, **body: object) -> str:
+    """The id of a child run that has ended."""
+    answer = await prove(gateway, run_id, number, **body)
+    assert answer.status_code == 202, answer.text
+    await gateway.worker().work_off()
+    return str(answer.json()["id"])
+
+
+async def read(gateway: FakeGateway, run_id: str, path: str = "") -> dict[str, Any]:
+    """What the API says of a run."""
+    answer = await gateway.http.get(f"/v1/stress-tests/{run_id}{path}")
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+async def items(gateway: FakeGateway, run_id: str) -> list[dict[str, Any]]:
+    """All items of a run."""
+    found: list[dict[str, Any]] = (await read(gateway, run_id, "/items?limit=1000"))["items"]
+    return found
+
+
+async def test_a_child_makes_pairs_of_images_that_are_left_and_the_run_stays_as_it_is(
+    gateway: FakeGateway,
+) -> None:
+    run_id = await filled(gateway)
+    before = [await read(gateway, run_id, path) for path in ("", "/items?limit=1000", "/summary")]
+    child = await proven(gateway, run_id, images=SOME_EVIDENCE)
+
+    run = await read(gateway, child)
+    assert (run["kind"], run["parent"], run["state"], run["stage"]) == (
+        "stress-test", run_id, "completed", 2,
+    )  # fmt: skip
+    made = await items(gateway, child)
+    kinds = Counter(item["kind"] for item in made)
+    assert (kinds["confirmation"], kinds["placebo"]) == (SOME_EVIDENCE, SOME_EVIDENCE)
+    paired = {item["item_group"] for item in made if item["kind"] != "caption"}
+    assert paired & {item["item_group"] for item in before[1]["items"]} == set()
+    assert gateway.ledger.audit(child) == []
+    assert [await read(gateway, run_id, path) for path in ("", "/items?limit=1000", "/summary")] == before
+
+
+async def test_evidence_grows_over_children_until_the_finding_is_proven(gateway: FakeGateway) -> None:
+    run_id = await filled(gateway)
+    told = await read(gateway, run_id, "/findings/1")
+    assert (told["finding"]["state"], told["e_value"], told["pairs"]) == ("suspected", 1.0, [])
+    assert told["finding"] == told["told"]
+    assert told["images_needed"] > 0
+
+    first = await proven(gateway, run_id, images=SOME_EVIDENCE)
+    joined = await read(gateway, run_id, "/findings/1")
+    assert (joined["finding"]["state"], joined["told"]["state"]) == ("cannot-tell", "suspected")
+    assert 1.0 < joined["e_value"] < joined["e_value_needed"]
+    assert 0 < joined["images_needed"] < told["images_needed"]
+    report = await read(gateway, first, "/summary")
+
+    second = await proven(gateway, run_id, images=ENOUGH - SOME_EVIDENCE)
+    joined = await read(gateway, run_id, "/findings/1")
+    assert (joined["finding"]["state"], joined["images_needed"]) == ("breaks", 0)
+    assert [each["run_id"] for each in joined["runs"]] == [run_id, first, second]
+    assert [each["pairs"] for each in joined["runs"]] == [0, SOME_EVIDENCE, ENOUGH - SOME_EVIDENCE]
+    values = [each["e_value"] for each in joined["runs"]]
+    assert joined["e_value"] == pytest.approx(values[0] * values[1] * values[2])
+    assert values[0] == 1.0, "the screen chose the finding, so it is no evidence"
+    assert len({pair["source"] for pair in joined["pairs"]}) == len(joined["pairs"]) == ENOUGH
+    assert await read(gateway, first, "/summary") == report, "a child tells the same whatever follows it"
+
+
+async def test_a_child_takes_one_frame_of_each_video_that_is_left(gateway: FakeGateway) -> None:
+    frames = [
+        gateway.source(label, number) | {"group": f"{label}-video-{number // 4}"}
+        for label in CLASSES
+        for number in range(40)
+    ]
+    await gateway.http.post("/v1/datasets", json={"name": "demo"})
+    await gateway.http.post("/v1/datasets/demo/sources", json={"sources": frames})
+    run_id = await filled(gateway, per_class=0, limit=16)
+    used = {item["item_group"] for item in await items(gateway, run_id)}
+    child = await proven(gateway, run_id, images=ENOUGH)
+    run = await read(gateway, child)
+    of = run["resolved_config"]["grouping"]["groups"]
+    paired = [item["item_group"] for item in await items(gateway, child) if item["kind"] == "placebo"]
+    videos = [of[source] for source in paired]
+    assert len(set(videos)) == len(videos) == 8
+    assert set(videos) & {of[source] for source in used if source in of} == set()
+
+
+async def test_the_verdict_of_a_child_is_the_joined_finding(gateway: FakeGateway) -> None:
+    run_id = await filled(gateway)
+    await proven(gateway, run_id, images=SOME_EVIDENCE)
+    child = await proven(gateway, run_id, images=ENOUGH - SOME_EVIDENCE)
+    summary = await read(gateway, child, "/summary")
+    (finding,), (verdict,) = summary["findings"], summary["verdicts"]
+    assert (finding["state"], finding["of"], verdict["state"]) == ("breaks", ENOUGH, "breaks")
+    assert finding["confirmed"]["p_adjusted"] <= 0.05
+    assert verdict["sentence"] in summary["verdict"]
+    assert f"finding 1 of run {run_id[:8]}" in summary["verdict"]
+    report = await gateway.http.get(f"/v1/stress-tests/{child}/report")
+    assert f"faultline prove {run_id[:8]} --finding 1 --images 7" in report.text
+    assert "for all 4 findings together" in report.text
+    assert 'id="trust"' not in report.text, "a child has no screen whose controls could be judged"
+    assert 'id="trust"' in (await gateway.http.get(f"/v1/stress-tests/{run_id}/report")).text
+    assert (await gateway.http.get(f"/v1/stress-tests/{child}/export")).status_code == 200
+
+
+async def test_a_child_can_be_asked_to_go_on_like_its_run(gateway: FakeGateway) -> None:
+    run_id = await filled(gateway)
+    first = await proven(gateway, run_id, images=SOME_EVIDENCE)
+    second = await proven(gateway, first, images=SOME_EVIDENCE)
+    assert (await read(gateway, second))["parent"] == run_id
+    assert await read(gateway, first, "/findings/1") == await read(gateway, run_id, "/findings/1")
+    answer = await prove(gateway, first, 2)
+    assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
+
+
+async def test_the_pairs_of_the_run_s_own_confirmation_count_and_new_images_are_found(
+    gateway: FakeGateway,
+) -> None:
+    run_id = await filled(gateway, limit=None, confirm=True, confirm_share=0.5)
+    told = await read(gateway, run_id, "/findings/1")
+    assert (told["told"]["state"], told["told"]["confirmed"]["n_pairs"]) == ("breaks", 10)
+    assert (told["runs"][0]["pairs"], told["family"]) == (10, 2)
+    assert told["runs"][0]["e_value"] > 1.0
+    await gateway.upload("demo", PER_CLASS + 4, (told["told"]["object_class"],))
+    child = await proven(gateway, run_id, images=6)
+    joined = await read(gateway, run_id, "/findings/1")
+    assert [each["pairs"] for each in joined["runs"]] == [10, 4]
+    assert {pair["run_id"] for pair in joined["pairs"]} == {run_id, child}
+    assert joined["e_value"] == pytest.approx(told["e_value"] * joined["runs"][1]["e_value"])
+    assert (joined["finding"]["state"], joined["finding"]["of"]) == ("breaks", 14)
+    assert joined["told"] == told["told"]
+
+
+async def test_known_captions_are_not_written_again(gateway: FakeGateway) -> None:
+    run_id = await filled(gateway)
+    first = await items(gateway, await proven(gateway, run_id, images=SOME_EVIDENCE))
+    spare = {item["item_group"] for item in first} - {
+        item["item_group"] for item in first if item["kind"] != "caption"
+    }
+    assert spare
+    wrote = gateway.services.captioner.calls["caption"]  # type: ignore[attr-defined]
+    second = await items(gateway, await proven(gateway, run_id, images=len(spare)))
+    assert {item["item_group"] for item in second} == spare
+    assert gateway.services.captioner.calls["caption"] == wrote  # type: ignore[attr-defined]
+
+
+async def test_a_repeated_key_is_one_child_and_another_request_is_refused(gateway: FakeGateway) -> None:
+    run_id = await filled(gateway)
+    path, key = f"/v1/stress-tests/{run_id}/findings/1:prove", {"idempotency-key": "once"}
+    answers = [await gateway.http.post(path, json={"images": 4}, headers=key) for _ in "12"]
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert answers[0].headers["location"] == f"/v1/stress-tests/{answers[0].json()['id']}"
+    other = [
+        await gateway.http.post(path, json={"images": 5}, headers=key),
+        await gateway.http.post(path.replace("/1:", "/2:"), json={"images": 4}, headers=key),
+    ]
+    assert [answer.json()["code"] for answer in other] == ["idempotency-conflict"] * 2
+
+
+async def test_what_cannot_be_proven_is_said_before_it_starts(gateway: FakeGateway) -> None:
+    run_id = await filled(gateway)
+    await gateway.upload("boats", 3, ("boat",))
+    number = 1 if await class_of(gateway, run_id, 1) == "sled" else 2
+    assert await class_of(gateway, run_id, number) == "sled"
+    refused = {
+        "no finding": await prove(gateway, run_id, 9),
+        "no run": await prove(gateway, "f" * 32, 1),
+        "no class": await prove(gateway, run_id, number, dataset="boats"),
+        "no dataset": await prove(gateway, run_id, number, dataset="trams"),
+        "too many": await prove(gateway, run_id, number, images=101),
+    }
+    assert {name: (answer.status_code, answer.json()["code"]) for name, answer in refused.items()} == {
+        "no finding": (404, "not-found"), "no run": (404, "not-found"),
+        "no class": (422, "class-map-mismatch"), "no dataset": (404, "unknown-dataset"),
+        "too many": (422, "invalid-request"),
+    }  # fmt: skip
+    assert "it has" in refused["no finding"].json()["detail"]
+    assert "'boats' has no class 'sled'" in refused["no class"].json()["detail"]
+
+
+async def class_of(gateway: FakeGateway, run_id: str, number: int) -> str:
+    """The class that a finding is about."""
+    return str((await read(gateway, run_id, f"/findings/{number}"))["told"]["object_class"])
+
+
+async def test_images_of_another_dataset_count_as_well_but_no_image_twice(gateway: FakeGateway) -> None:
+    run_id = await filled(gateway, per_class=5)
+    label = await class_of(gateway, run_id, 1)
+    await gateway.upload("same", 5, (label,))
+    answer = await prove(gateway, run_id, dataset="same", images=3)
+    assert (answer.status_code, answer.json()["code"]) == (422, "dataset-empty")
+
+    await gateway.upload("more", 9, (label,))
+    child = await proven(gateway, run_id, dataset="more", images=20)
+    run = await read(gateway, child)
+    assert run["dataset"] == "more"
+    assert Counter(item["kind"] for item in await items(gateway, child))["confirmation"] == 4
+
+
+async def test_a_run_that_goes_on_cannot_be_continued(gateway: FakeGateway) -> None:
+    await gateway.upload("demo", PER_CLASS, CLASSES)
+    run_id = (await gateway.http.post("/v1/stress-tests", json=BODY)).json()["id"]
+    assert (await prove(gateway, run_id)).json()["code"] == "run-not-ended"
+    await gateway.worker().work_off()
+    child = (await prove(gateway, run_id, images=2)).json()["id"]
+    again = await prove(gateway, run_id, images=2)
+    assert (again.status_code, again.json()["code"]) == (409, "run-not-ended")
+    assert child in again.json()["detail"]
+    assert (await prove(gateway, run_id, 2, images=2)).status_code == 202, "another finding may be proven"
+
+
+async def test_two_children_at_once_count_each_image_once(gateway: FakeGateway) -> None:
+    run_id = await filled(gateway)
+    first = await proven(gateway, run_id, images=4, seed=1)
+    twin = await read(gateway, first)
+    ledger = gateway.ledger
+    second = ledger.create_run(
+        kind="stress-test", dataset="demo", config=twin["resolved_config"], items=[], fingerprint="f" * 64,
+        parent=run_id,
+    )  # fmt: skip
+    with ledger._database.writing() as connection:
+        copied = (
+            "INSERT INTO items SELECT :new || substr(id, 33), :new, item_key, ordinal, kind, item_group, "
+            "source_image, label, edit_type, slot, stage, caption, instruction, state, attempts, fence, "
+            "worker, due_at, reason, code, detail, result FROM items WHERE run_id = :old"
+        )
+        columns = (
+            "id, run_id, item_key, ordinal, kind, item_group, source_image, label, edit_type, slot, stage, "
+            "caption, instruction, state, attempts, fence, worker, due_at, reason, code, detail, result"
+        )
+        copied = copied.replace("INTO items SELECT", f"INTO items ({columns}) SELECT")
+        connection.execute(text(copied), {"new": second, "old": first})
+        connection.execute(text("UPDATE runs SET stage = 2 WHERE id = :new"), {"new": second})
+    joined = await read(gateway, run_id, "/findings/1")
+    assert [each["pairs"] for each in joined["runs"]] == [0, 4, 0]
+    assert joined["runs"][2]["dropped"] == {"image-used-before": 4}
+
+
+class Fragile(FakeEditor):
+    """Fails at every edit while it is out of order."""
+
+    broken = False
+
+    async def edit(self, request: EditRequest) -> EditResponse:
+        if self.broken:
+            raise InternalError("the editor is out of order")
+        return await super().edit(request)
+
+
+async def test_a_child_whose_pairs_failed_is_resumed_and_counts_then(tmp_path: Path) -> None:
+    editors: list[Fragile] = []
+
+    def ports(world: Any) -> Any:
+        editors.append(Fragile(world))
+        return fake_services(world, editor=editors[0])
+
+    async with fake_gateway(tmp_path, ports=ports) as gateway:
+        run_id = await filled(gateway)
+        editors[0].broken = True
+        child = await proven(gateway, run_id, images=ENOUGH)
+        joined = await read(gateway, run_id, "/findings/1")
+        assert (joined["finding"]["state"], joined["e_value"]) == ("suspected", 1.0)
+        assert joined["runs"][1]["planned"] == ENOUGH
+        assert (await read(gateway, child, "/summary"))["findings"][0]["state"] == "suspected"
+        editors[0].broken = False
+        await gateway.http.post(f"/v1/stress-tests/{child}:resume")
+        await gateway.worker().work_off()
+        assert (await read(gateway, child))["state"] == "completed"
+        assert (await read(gateway, child, "/summary"))["findings"][0]["state"] == "breaks"
+        assert gateway.ledger.audit(child) == []
+
+
+async def test_a_child_outlives_its_run(gateway: FakeGateway) -> None:
+    run_id = await filled(gateway)
+    child = await proven(gateway, run_id, images=ENOUGH)
+    with gateway.ledger._database.writing() as connection:
+        for table, column in (("items", "run_id"), ("events", "run_id"), ("runs", "id")):
+            connection.execute(text(f"DELETE FROM {table} WHERE {column} = :run"), {"run": run_id})
+    summary = await read(gateway, child, "/summary")
+    assert summary["findings"][0]["state"] == "breaks"
+    assert "That run was deleted" in summary["verdict"]
+    assert (await gateway.http.get(f"/v1/stress-tests/{child}/report")).status_code == 200
+    assert (await prove(gateway, run_id)).status_code == 404
+    assert (await prove(gateway, child)).status_code == 404
+
+
+async def test_where_no_image_is_left_those_at_hand_are_drawn_again(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path, suite=fake_suite(redraw="virtual")) as gateway:
+        run_id = await filled(gateway, per_class=5)
+        child = await proven(gateway, run_id, images=12)
+        assert (await read(gateway, child))["resolved_config"]["proof"]["drawn"] is True
+        joined = await read(gateway, run_id, "/findings/1")
+        assert joined["finding"]["confirmed"]["scope"] == "images"
+        places = [(pair["source"], pair["edit"]) for pair in joined["pairs"]]
+        assert (len(places), len({source for source, _ in places})) == (12, 5)
+        evidence = joined["e_value"]
+
+        again = await proven(gateway, run_id, images=4, seed=3 + 1)
+        runs = (await read(gateway, run_id, "/findings/1"))["runs"]
+        assert [each["pairs"] for each in runs] == [0, 12, 0], "the same noise is no new evidence"
+        assert runs[2]["dropped"] == {"image-used-before": 4}
+        assert (await read(gateway, again, "/summary"))["findings"][0]["of"] == 12
+        await proven(gateway, run_id, images=4)
+        assert (await read(gateway, run_id, "/findings/1"))["e_value"] > evidence
