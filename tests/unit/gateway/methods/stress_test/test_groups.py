@@ -40,7 +40,7 @@ def test_frames_of_few_videos_are_too_few_to_confirm_with() -> None:
     assert found.plan is not None
     assert found.plan.reason == (
         f"the largest class has {few} groups of images, and a test on images that the screen does not use "
-        "needs 20 of a class"
+        "needs 20 of a class, as the suite has no editor settings that draw an image again"
     )
 
 
