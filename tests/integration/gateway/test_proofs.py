@@ -115,25 +115,6 @@ async def test_evidence_grows_over_children_until_the_finding_is_proven(gateway:
     assert await read(gateway, first, "/summary") == report, "a child tells the same whatever follows it"
 
 
-async def test_a_child_takes_one_frame_of_each_video_that_is_left(gateway: FakeGateway) -> None:
-    frames = [
-        gateway.source(label, number) | {"group": f"{label}-video-{number // 4}"}
-        for label in CLASSES
-        for number in range(40)
-    ]
-    await gateway.http.post("/v1/datasets", json={"name": "demo"})
-    await gateway.http.post("/v1/datasets/demo/sources", json={"sources": frames})
-    run_id = await filled(gateway, per_class=0, limit=16)
-    used = {item["item_group"] for item in await items(gateway, run_id)}
-    child = await proven(gateway, run_id, images=ENOUGH)
-    run = await read(gateway, child)
-    of = run["resolved_config"]["grouping"]["groups"]
-    paired = [item["item_group"] for item in await items(gateway, child) if item["kind"] == "placebo"]
-    videos = [of[source] for source in paired]
-    assert len(set(videos)) == len(videos) == 8
-    assert set(videos) & {of[source] for source in used if source in of} == set()
-
-
 async def test_the_verdict_of_a_child_is_the_joined_finding(gateway: FakeGateway) -> None:
     run_id = await filled(gateway)
     await proven(gateway, run_id, images=SOME_EVIDENCE)
