@@ -17,6 +17,7 @@ from faultline_core.types import Estimate
 
 _DRAWS = 500
 _IMAGE = 0.8
+_ALIKE = 0.95
 
 
 @dataclass(frozen=True)
@@ -51,19 +52,25 @@ class Zoo:
         x, y = self.accuracies
         return float(np.polyfit(x, y, 1)[0])
 
-    def answers(self, images: int, generator: Generator) -> ModelAnswers:
-        """Draw the answers to base and shifted images of the same seeds."""
+    def answers(
+        self, images: int, generator: Generator, *, block: int = 1, grouped: bool = True
+    ) -> ModelAnswers:
+        """Draw the answers to base and shifted images of the same seeds.
+
+        In blocks of several, images are near-duplicates; the answers name their groups if ``grouped``.
+        """
         classes, models = self.base.shape
-        seeds = generator.normal(0.0, _IMAGE, size=(classes, images, 1))
+        seeds = _IMAGE * _alike(generator, (classes, images, 1), block)
         odds = np.stack([self.base, self.shifted])[:, :, None, :]
-        rest = generator.normal(size=(2, classes, images, models))
+        rest = _alike(generator, (2, classes, images, models), block)
+        first = np.broadcast_to(np.arange(images) // block * block, (2, classes, images))
         values = odds * np.sqrt(1.0 + _IMAGE**2) + seeds + rest > 0.0
         kept = np.ones(values.shape[:3], dtype=np.bool_)
         return ModelAnswers(
             tuple(f"model-{index}" for index in range(models)),
             (BASE, "shift"),
             tuple(f"class-{index}" for index in range(classes)),
-            values, kept, kept,
+            values, kept, kept, first if block > 1 and grouped else None,
         )  # fmt: skip
 
     def real(self, images: int, generator: Generator, gap: float = 0.0) -> RealAnswers:
@@ -75,6 +82,33 @@ class Zoo:
         return RealAnswers(values, np.ones(values.shape[:2], dtype=np.bool_))
 
 
+def _alike(generator: Generator, shape: tuple[int, ...], block: int) -> Floats:
+    """Standard normal numbers (..., images, rest), with a correlation of 0.95 within blocks of images."""
+    own = generator.normal(size=shape)
+    if block == 1:
+        return own
+    *outer, images, rest = shape
+    common = np.repeat(generator.normal(size=(*outer, -(-images // block), rest)), block, axis=-2)
+    return np.asarray(np.sqrt(_ALIKE) * common[..., :images, :] + np.sqrt(1.0 - _ALIKE) * own)
+
+
+def impact_coverage(
+    classes: int, images: int, replicates: int, generator: Generator, *, block: int, grouped: bool = True
+) -> Estimate:
+    """How often the interval of a shift's impact holds it where images are near-duplicates (D10)."""
+    held = 0
+    for _ in range(replicates):
+        zoo = Zoo.draw(classes, 12, 0.35, generator)
+        answers = zoo.answers(images, generator, block=block, grouped=grouped)
+        effect = shift_benchmark(answers, generator, draws=_DRAWS).rows[0].effect
+        assert effect is not None
+        assert effect.impact.low is not None
+        assert effect.impact.high is not None
+        base, shifted = zoo.accuracies
+        held += effect.impact.low <= float((base - shifted).mean()) <= effect.impact.high
+    return proportion(held, replicates)
+
+
 def _row(zoo: Zoo, images: int, generator: Generator, real: RealAnswers | None = None) -> ShiftRow:
     answers = zoo.answers(images, generator)
     return shift_benchmark(answers, generator, real=real, draws=_DRAWS).rows[0]
@@ -82,11 +116,15 @@ def _row(zoo: Zoo, images: int, generator: Generator, real: RealAnswers | None =
 
 @dataclass(frozen=True)
 class SlopeRates:
-    """How often the interval of a slope holds it, the median error, and how often there is no slope."""
+    """How often the interval of a slope holds it, the median error, and how often there is no slope.
+
+    ``misleading`` is the share of all runs that state an interval without the true slope.
+    """
 
     coverage: Estimate
     median_error: float | None
     refused: Estimate
+    misleading: Estimate
 
 
 def slope_rates(
@@ -106,6 +144,7 @@ def slope_rates(
         proportion(sum(held), len(held)),
         float(np.median(errors)) if errors else None,
         proportion(replicates - len(held), replicates),
+        proportion(len(held) - sum(held), replicates),
     )
 
 

@@ -12,24 +12,31 @@ from scipy import stats
 
 from faultline_core.types import Estimate
 
-from .benchmarks import confounded, slope_rates
+from .benchmarks import confounded, impact_coverage, slope_rates
 from .intervals import beyond_placebo, mean_change, plain_share
+from .nested_changes import false_among_shown
 from .placebo_tests import any_lost_accuracy, changes_of_words, false_alarms, few_placebos, power
 from .proofs import ANSWERS, false_proofs, proofs_of_a_loss
 from .two_stages import any_without_bugs, bugs_found
+from .verdicts import called_unfit, denied_harm, overstated, worst_change
 from .world import Noise
 
 Draw = Callable[[int, Generator], Estimate | tuple[Estimate, float]]
 """Simulates a rate, and for coverages the mean width of the intervals."""
 
+_NOISES: tuple[Noise, ...] = ("sym", "asym")
 _SURE = 1e-3
+
+_ENOUGH_SLOPES = 24
+"""Of so many slopes, a coverage of 0.93 leaves seven without the truth once in a thousand times."""
 
 
 @dataclass(frozen=True)
 class Cell:
     """One rate: how to simulate it, its limit, and whether the limit is an upper one.
 
-    ``cost`` is the number of replicates that one of this cell stands for, as some take seconds each.
+    ``cost`` is the number of replicates that one of this cell stands for, as some take seconds each;
+    ``least`` is the number without which the cell could hardly fail.
     """
 
     defect: str
@@ -37,10 +44,11 @@ class Cell:
     limit: float
     most: bool
     cost: int = 1
+    least: int = 4
 
     def simulate(self, replicates: int, generator: Generator) -> tuple[Estimate, float | None]:
         """Return the rate over ``replicates``, fewer if one is costly, and the mean width of intervals."""
-        found = self.draw(max(4, replicates // self.cost), generator)
+        found = self.draw(max(self.least, replicates // self.cost), generator)
         return found if isinstance(found, tuple) else (found, None)
 
     def holds(self, rate: Estimate, cells: int = 1) -> bool:
@@ -50,14 +58,14 @@ class Cell:
         return float(stats.binomtest(count, rate.n, self.limit, alternative=side).pvalue) > _SURE / cells
 
 
-def alarms(defect: str, draw: Draw, limit: float = 0.05, cost: int = 1) -> Cell:
+def alarms(defect: str, draw: Draw, limit: float = 0.05, cost: int = 1, least: int = 4) -> Cell:
     """A rate of false alarms."""
-    return Cell(defect, draw, limit, most=True, cost=cost)
+    return Cell(defect, draw, limit, most=True, cost=cost, least=least)
 
 
-def covers(defect: str, draw: Draw, cost: int = 1) -> Cell:
+def covers(defect: str, draw: Draw, cost: int = 1, least: int = 4) -> Cell:
     """The coverage of a 95 % interval, of which 0.93 is the least."""
-    return Cell(defect, draw, 0.93, most=False, cost=cost)
+    return Cell(defect, draw, 0.93, most=False, cost=cost, least=least)
 
 
 def _part(draw: Callable[[int, Generator], tuple[Any, ...]], index: int = 0) -> Draw:
@@ -74,6 +82,12 @@ def _slope_coverage(
     classes: int, images: int, models: int, spread: float, replicates: int, generator: Generator
 ) -> Estimate:
     return slope_rates(classes, images, models, spread, replicates, generator).coverage
+
+
+def _misleading_slope(
+    classes: int, images: int, models: int, spread: float, replicates: int, generator: Generator
+) -> Estimate:
+    return slope_rates(classes, images, models, spread, replicates, generator).misleading
 
 
 def _called_confounded(cost: float, replicates: int, generator: Generator) -> Estimate:
@@ -138,7 +152,10 @@ def _benchmark_cells() -> dict[str, Cell]:
     zoos = ((8, 12, 12, 0.35), (8, 50, 12, 0.12), (20, 8, 60, 0.35))
     slopes = {
         f"slope, {classes} classes x {images} images, {models} models, sd {spread}": covers(
-            "D9", partial(_slope_coverage, classes, images, models, spread), cost=2 if models < 60 else 10
+            "D9",
+            partial(_slope_coverage, classes, images, models, spread),
+            cost=2 if models < 60 else 10,
+            least=_ENOUGH_SLOPES,
         )
         for classes, images, models, spread in zoos
     }
@@ -178,6 +195,45 @@ def _proof_cells() -> dict[str, Cell]:
     return {**false, "proofs of a loss in 60 % of the images, by at most 5 child runs of 20 images": found}
 
 
+def _verdict_cells() -> dict[str, Cell]:
+    return {
+        "harm denied of changes that could not be tested, 20 groups of 3": alarms(
+            "D4", partial(denied_harm, 20, 3), cost=2
+        ),
+        **{
+            f"loss of the change ranked first by the screen, {noise}": covers(
+                "D7", partial(worst_change, noise)
+            )
+            for noise in _NOISES
+        },
+        # A little over a half: a mean of skewed losses lies on either side of the truth, not equally often.
+        **{
+            f"stated loss of the change ranked first exceeds the true one, {noise}": alarms(
+                "D7", partial(overstated, noise), limit=0.55
+            )
+            for noise in _NOISES
+        },
+        **{
+            f"called unfit, controls change {share} % of {n} answers": alarms(
+                "D11", partial(called_unfit, n, share / 100)
+            )
+            for share, n in ((1, 48), (6, 48), (6, 200))
+        },
+        "called unfit, controls change 30 % of 48 answers": Cell(
+            "D11", partial(called_unfit, 48, 0.3), 0.9, most=False
+        ),
+        "false changes of words among those shown, covered ones left out": alarms(
+            "D14", false_among_shown, limit=0.10, cost=4
+        ),
+        "slope stated without the truth, 8 classes x 12 images, 12 models, sd 0.12": alarms(
+            "D9", partial(_misleading_slope, 8, 12, 12, 0.12), cost=2, least=_ENOUGH_SLOPES
+        ),
+        "impact, 8 classes x 10 blocks of 4 images, 12 models": covers(
+            "D10", partial(impact_coverage, 8, 40, block=4), cost=4, least=_ENOUGH_SLOPES
+        ),
+    }
+
+
 CELLS: Mapping[str, Cell] = {
     "few placebos of the own class": alarms("D1", partial(few_placebos, 20)),
     **_placebo_cells("sym"),
@@ -200,4 +256,6 @@ CELLS: Mapping[str, Cell] = {
     **_benchmark_cells(),
     **_proof_cells(),
     **_confirmation_cells(),
+    # New cells come last: the place of a cell is a part of its seed.
+    **_verdict_cells(),
 }

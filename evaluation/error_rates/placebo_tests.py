@@ -90,13 +90,14 @@ def any_lost_accuracy(
         ]
         known = [contrast for contrast in found if contrast is not None]
         family = [*known, *(contrast.reversed for contrast in known)]
-        shown = _shown(family, generator)
-        losses += any(shown[: len(known)])
-        gains += any(shown[len(known) :])
+        found_of = shown(family, generator)
+        losses += any(found_of[: len(known)])
+        gains += any(found_of[len(known) :])
     return proportion(losses, replicates), proportion(gains, replicates)
 
 
-def _shown(family: list[Contrast], generator: Generator, *, discovery: bool = False) -> list[bool]:
+def shown(family: list[Contrast], generator: Generator, *, discovery: bool = False) -> list[bool]:
+    """Which contrasts of a family are shown, after Holm's correction or for a rate of false discoveries."""
     level = DISCOVERY if discovery else LEVEL
     members = rejectable([contrast.least_p for contrast in family], level)
     raw = [_p(contrast, generator) for contrast, member in zip(family, members, strict=True) if member]
@@ -124,12 +125,12 @@ def changes_of_words(
             if found is not None:
                 family.append(found)
                 planted_at.append(hurts)
-        shown = np.array(_shown(family, generator, discovery=True), dtype=np.bool_)
+        told = np.array(shown(family, generator, discovery=True), dtype=np.bool_)
         hurting = np.array(planted_at, dtype=np.bool_)
-        false = int((shown & ~hurting).sum())
+        false = int((told & ~hurting).sum())
         any_false += false > 0
-        shares += false / max(1, int(shown.sum()))
-        recalled += int((shown & hurting).sum())
+        shares += false / max(1, int(told.sum()))
+        recalled += int((told & hurting).sum())
     total = max(1, planted * replicates)
     return (
         proportion(int(any_false), replicates),

@@ -56,6 +56,9 @@ def create_and_follow(
         serves_function: whether the run calls a Python function that this command serves.
     """
     run = create()
+    # Said before it works, and where it is left alone: what it cannot show, however it comes out.
+    for note in run.run.resolved_config.get("notes", []):
+        print_note(f"note: {note}")
     if output.detach:
         show(run.run, run.id, output.as_json)
         return

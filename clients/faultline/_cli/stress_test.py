@@ -67,6 +67,13 @@ RefusedWords = Annotated[
 Excluded = Annotated[
     list[str] | None, typer.Option(metavar="IMAGE", help="An image to skip: cat/3.png. Repeatable.")
 ]
+NearDuplicates = Annotated[
+    float | None,
+    typer.Option(
+        metavar="COSINE",
+        help="Count images of a class once whose CLIP features have at least this cosine, such as 0.999.",
+    ),
+]
 InsightNumber = Annotated[
     int, typer.Option(metavar="N", help="The insight's number in the run's report, from 1.")
 ]
@@ -107,6 +114,7 @@ def stress_test(
     limit: Limit = None,
     refuse_word: RefusedWords = None,
     exclude: Excluded = None,
+    near_duplicates: NearDuplicates = None,
     seed: Seed = 0,
     confirm: Confirm = True,
     confirm_share: ConfirmShare = 0.65,
@@ -137,6 +145,7 @@ def stress_test(
             limit=limit,
             refused_words=refuse_word or [],
             exclude=exclude or [],
+            near_duplicates=near_duplicates,
             confirm=confirm,
             confirm_share=confirm_share,
             seed=seed,

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from faultline._datasets.groups import read_groups, require_one_class
 from faultline._datasets.uploads import LabelledImage
 from faultline_core.errors import DatasetEmpty, InvalidRequest
 
@@ -22,6 +23,7 @@ class ImageFile(LabelledImage):
     label: str
     path: Path
     caption: str | None = None
+    group: str | None = None
 
     @property
     def filename(self) -> str:
@@ -36,19 +38,28 @@ class ImageFile(LabelledImage):
             return None
 
 
-def images_in(folder: str | Path, captions: Mapping[str, str] | None = None) -> list[ImageFile]:
+def images_in(
+    folder: str | Path, captions: Mapping[str, str] | None = None, groups: Mapping[str, str] | None = None
+) -> list[ImageFile]:
     """List the images of an ImageFolder, which has one subfolder per class.
+
+    Args:
+        folder: the ImageFolder.
+        captions: by image.
+        groups: by image; default: the ``group`` column of the folder's own metadata, if any.
 
     Raises:
         DatasetEmpty: ``folder`` holds no images.
-        InvalidRequest: a caption names an image that does not exist.
+        InvalidRequest: a caption or a group names an image that does not exist, or a group spans classes.
     """
     root = Path(folder)
     captions = captions or {}
+    own_groups = read_groups(root) if groups is None else groups
     found = [
-        ImageFile(path.parent.name, path, captions.get(f"{path.parent.name}/{path.name}"))
+        ImageFile(path.parent.name, path, captions.get(name), own_groups.get(name))
         # Sorted: disks list in any order, and one folder must always give the same name and batches.
         for path in sorted(root.glob("*/*"))
+        for name in [f"{path.parent.name}/{path.name}"]
         if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
     ]
     if not found:
@@ -56,8 +67,10 @@ def images_in(folder: str | Path, captions: Mapping[str, str] | None = None) -> 
             f"no images in {str(folder)!r}: expected one subfolder per class with PNG, JPEG or WebP files"
         )
     # A misspelt name would silently leave its image to the captioner.
-    if unmatched := sorted(set(captions) - {image.name for image in found}):
-        raise InvalidRequest(f"{unmatched[0]!r} has a caption, but {str(root)!r} has no such image")
+    for what, named in (("caption", captions), ("group", groups or {})):
+        if unmatched := sorted(set(named) - {image.name for image in found}):
+            raise InvalidRequest(f"{unmatched[0]!r} has a {what}, but {str(root)!r} has no such image")
+    require_one_class(found)
     return found
 
 
@@ -101,6 +114,8 @@ def folder_digest(images: Sequence[ImageFile]) -> str:
             image.name.encode(errors="surrogateescape"),
             (image.caption or "").encode(),
             content,
+            # Only where there is one: the name of a folder without groups stays the same.
+            *((image.group.encode(),) if image.group else ()),
         ):
             digest.update(hashlib.sha256(part).digest())
     return digest.hexdigest()[:12]

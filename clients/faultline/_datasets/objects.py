@@ -16,6 +16,7 @@ from faultline_core.errors import DatasetEmpty, InvalidRequest
 
 _LABELS, _IMAGES = ("label", "labels"), ("image", "img")
 """Names of the columns of a Hugging Face dataset whose features do not tell them."""
+_GROUP = "group"
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Row(LabelledImage):
     about: str
     problem: InvalidRequest | None = None
     caption: str | None = None
+    group: str | None = None
 
     @property
     def filename(self) -> str:
@@ -64,10 +66,16 @@ class DatasetObject:
     length: int
     read: Callable[[int], tuple[Any, Any]]
     classes: Sequence[str] | None
+    groups: Sequence[Any] | None = None
 
     def __post_init__(self) -> None:
         if not self.length:
             raise DatasetEmpty(f"the {self.about} has no rows")
+        if self.groups is not None and len(self.groups) != self.length:
+            raise InvalidRequest(
+                f"there are {self.length} rows, but {len(self.groups)} groups: pass one for each, None for "
+                "an image that stands alone"
+            )
         # What is wrong with the first row is usually wrong with all: nothing has been sent yet.
         self._row(0).content()
 
@@ -78,7 +86,9 @@ class DatasetObject:
         about = f"row {number} of the {self.about}"
         try:
             image, label = self.read(number)
-            return Row(number, self._class_name(label, about), image, about)
+            group = None if self.groups is None else self.groups[number]
+            named = None if group is None or group == "" else str(group)
+            return Row(number, self._class_name(label, about), image, about, group=named)
         except InvalidRequest as error:
             return Row(number, "", None, about, error)
         # Everything: whatever a dataset raises, its other rows can be sent.
@@ -105,7 +115,9 @@ class DatasetObject:
         return self.classes[number]
 
 
-def dataset_object(source: Any, classes: Sequence[str] | None) -> DatasetObject:
+def dataset_object(
+    source: Any, classes: Sequence[str] | None, groups: Sequence[Any] | None = None
+) -> DatasetObject:
     """Read a dataset object.
 
     Args:
@@ -113,15 +125,17 @@ def dataset_object(source: Any, classes: Sequence[str] | None) -> DatasetObject:
             tuple (images, labels). An image is a PIL image, an array (height, width, 3) or a tensor
             (3, height, width), of uint8 or of floats from 0 to 1, or a file's bytes.
         classes: the class names by number; default: the dataset's own.
+        groups: the group of each row, a name or a number; default: a column ``group`` of a Hugging Face
+            dataset.
     """
     about = type(source).__name__
     if isinstance(source, tuple) and len(source) == 2:
         images, labels = source
         if len(images) != len(labels):
             raise InvalidRequest(f"there are {len(images)} images, but {len(labels)} labels")
-        return DatasetObject("arrays", len(images), lambda at: (images[at], labels[at]), classes)
+        return DatasetObject("arrays", len(images), lambda at: (images[at], labels[at]), classes, groups)
     if hasattr(source, "column_names"):
-        return _of_columns(source, classes, about)
+        return _of_columns(source, classes, about, groups)
     if hasattr(source, "keys"):
         raise InvalidRequest(f"a {about} is no dataset: pass one of its splits, such as source['test']")
     if not (hasattr(source, "__len__") and hasattr(source, "__getitem__")) or isinstance(source, bytes):
@@ -130,7 +144,7 @@ def dataset_object(source: Any, classes: Sequence[str] | None) -> DatasetObject:
             "image and a label column, or (images, labels)"
         )
     known = getattr(source, "classes", None) if classes is None else classes
-    return DatasetObject(about, len(source), lambda at: _pair(source[at]), known)
+    return DatasetObject(about, len(source), lambda at: _pair(source[at]), known, groups)
 
 
 def _unreadable(about: str, error: Exception) -> InvalidRequest:
@@ -143,7 +157,9 @@ def _pair(row: Any) -> tuple[Any, Any]:
     return row[0], row[1]
 
 
-def _of_columns(source: Any, classes: Sequence[str] | None, about: str) -> DatasetObject:
+def _of_columns(
+    source: Any, classes: Sequence[str] | None, about: str, groups: Sequence[Any] | None
+) -> DatasetObject:
     if isinstance(source.column_names, dict):
         raise InvalidRequest(
             f"a {about} holds several datasets: pass one of its splits, such as source['test']"
@@ -161,7 +177,9 @@ def _of_columns(source: Any, classes: Sequence[str] | None, about: str) -> Datas
         row = source[at]
         return row[image], row[label]
 
-    return DatasetObject(about, len(source), read, known)
+    if groups is None and _GROUP in source.column_names:
+        groups = list(source[_GROUP])
+    return DatasetObject(about, len(source), read, known, groups)
 
 
 def _column(source: Any, about: str, what: str, wanted: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ class LabelledImage(ABC):
 
     label: str
     caption: str | None
+    group: str | None
 
     @property
     @abstractmethod
@@ -109,4 +110,5 @@ def _upload_of(image: LabelledImage) -> SourceUpload | RejectedSource:
         label=image.label,
         content_base64=base64.b64encode(content).decode("ascii"),
         caption=image.caption,
+        group=image.group,
     )

@@ -21,6 +21,9 @@ from faultline_core.contract.datasets import (
 )
 from faultline_core.errors import InvalidRequest, RequestError
 
+Groups = Mapping[str, str] | Sequence[str | int | None]
+"""The group of each image: by image of a folder, or by row of a dataset object."""
+
 UPLOAD_TIMEOUT_S = 300.0
 """16 MB at 60 kB/s: a slow connection is no reason to fail an upload."""
 
@@ -89,6 +92,7 @@ class Datasets:
         name: str,
         captions: Mapping[str, str] | None = None,
         classes: Sequence[str] | None = None,
+        groups: Groups | None = None,
     ) -> SourcesAdded:
         """Create a dataset from a folder or a dataset object, and add its images.
 
@@ -101,13 +105,16 @@ class Datasets:
             name: the dataset's name.
             captions: by image of the folder (``"plate/1.png"``); the captioner describes all other images.
             classes: the class names by number; default: the object's own ``classes``, or its label's names.
+            groups: which images are not independent, such as frames of one video: names by image of the
+                folder, or one for each row of an object, None for an image that stands alone. Default: the
+                column ``group`` of the folder's ``metadata.jsonl`` or ``metadata.csv``, or of the object.
 
         Raises:
             DatasetEmpty: there are no images.
-            InvalidRequest: a caption names an image that does not exist, or the first row of an object is not
-                a labelled image.
+            InvalidRequest: a caption or group names an image that does not exist, a group has images of
+                several classes, or the first row of an object is not a labelled image.
         """
-        upload = Upload(_labelled_images(source, captions, classes))
+        upload = Upload(_labelled_images(source, captions, classes, groups))
         # Also if it exists: the same name is the same dataset, and equal images are added once.
         self.create(name=name)
         return upload.total([self._taken(name, batch) for batch in upload.batches()])
@@ -148,9 +155,10 @@ class AsyncDatasets:
         name: str,
         captions: Mapping[str, str] | None = None,
         classes: Sequence[str] | None = None,
+        groups: Groups | None = None,
     ) -> SourcesAdded:
         """Create a dataset from a folder or a dataset object; as `Datasets.upload`."""
-        upload = Upload(_labelled_images(source, captions, classes))
+        upload = Upload(_labelled_images(source, captions, classes, groups))
         await self.create(name=name)
         return upload.total([await self._taken(name, batch) for batch in upload.batches()])
 
@@ -162,14 +170,23 @@ class AsyncDatasets:
 
 
 def _labelled_images(
-    source: Any, captions: Mapping[str, str] | None, classes: Sequence[str] | None
+    source: Any,
+    captions: Mapping[str, str] | None,
+    classes: Sequence[str] | None,
+    groups: Groups | None,
 ) -> Iterable[LabelledImage]:
     if isinstance(source, (str, Path)):
         if classes is not None:
             raise InvalidRequest(
                 "classes=[...] is for dataset objects: a folder's classes are its subfolders"
             )
-        return images_in(source, captions)
+        if groups is not None and not isinstance(groups, Mapping):
+            raise InvalidRequest(
+                'groups of a folder are by image: pass groups={"plate/1.png": "video-3", ...}'
+            )
+        return images_in(source, captions, groups)
     if captions:
         raise InvalidRequest("captions are for folders: a row of a dataset object has no name to look up")
-    return dataset_object(source, classes)
+    if isinstance(groups, Mapping):
+        raise InvalidRequest("groups of a dataset object are by row: pass a sequence with one for each")
+    return dataset_object(source, classes, groups)

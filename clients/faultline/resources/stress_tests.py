@@ -49,6 +49,7 @@ class _Creating(RunVerbs[H], Generic[H, E]):
         exclude: Sequence[str] = (),
         confirm: bool = True,
         confirm_share: float = 0.65,
+        near_duplicates: float | None = None,
         seed: int,
         idempotency_key: str | None = None,
     ) -> H:
@@ -69,6 +70,8 @@ class _Creating(RunVerbs[H], Generic[H, E]):
             exclude: images to skip, as ``"cat/3.png"``.
             confirm: test what seems to hurt on images that were kept for it; False edits every image once.
             confirm_share: the share of each class's images to keep.
+            near_duplicates: take images of a class for one group if the cosine of their CLIP features is at
+                least this; None groups only what the dataset names and equal images.
             seed: equal seeds give equal results.
             idempotency_key: makes a repeated call return the first run.
 
@@ -89,6 +92,7 @@ class _Creating(RunVerbs[H], Generic[H, E]):
             confirm=confirm,
             confirm_share=confirm_share,
             seed=seed,
+            **({} if near_duplicates is None else {"near_duplicates": near_duplicates}),
             **({} if preset is None else {"preset": preset}),
         )
         return self._take(STRESS_TESTS.create(body, idempotency_key))

@@ -60,11 +60,33 @@ def test_the_command_writes_every_rate_and_fails_on_a_broken_one(
     out = tmp_path / "rates.json"
     broken = alarms("D2", lambda replicates, _: proportion(replicates, replicates))
     name = "few placebos of the own class"
-    monkeypatch.setattr(command, "simulate", lambda r, s: SIMULATE(r, s, {name: CELLS[name], "bad": broken}))
+    monkeypatch.setattr(
+        command, "simulate", lambda r, s, known: SIMULATE(r, s, {name: CELLS[name], "bad": broken})
+    )
     monkeypatch.setattr(sys, "argv", ["error_rates", "--replicates", "20", "--out", str(out)])
     assert command.main() == 1
     rates = json.loads(out.read_text(encoding="utf-8"))["rates"]
     assert {each: row["holds"] for each, row in rates.items()} == {name: True, "bad": False}
+
+
+def test_new_rates_are_put_among_the_others_as_the_whole_command_gives_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "rates.json"
+    cells = {name: cell for name, cell in CELLS.items() if cell.defect in ("D1", "D11")}
+    monkeypatch.setattr(command, "simulate", lambda r, s, known: SIMULATE(r, s, cells, known))
+    monkeypatch.setattr(sys, "argv", ["error_rates", "--replicates", "20", "--out", str(out)])
+    assert command.main() == 0
+    whole = out.read_text(encoding="utf-8")
+    found = json.loads(whole)
+    del found["rates"]["called unfit, controls change 1 % of 48 answers"]
+    out.write_text(json.dumps(found), encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--new"])
+    assert command.main() == 0
+    assert out.read_text(encoding="utf-8") == whole
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--seed", "1"])
+    with pytest.raises(SystemExit, match="another seed"):
+        command.main()
 
 
 SIMULATE = command.simulate

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.datasets import RejectedSource, SourcesAdded, SourceUpload
@@ -32,15 +32,15 @@ from faultline_core.text.plain_text import (
     strip_invisible,
     twin_key,
 )
+from faultline_gateway.images.metadata import read_metadata
 from faultline_gateway.ledger import Ledger, NewSource
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
 SMALLEST_SIDE = 8
 """Pixels; smaller images show nothing that an edit could change."""
 LARGEST_FILE = 48_000_000
-LONGEST_FILENAME, LONGEST_LABEL, LONGEST_CAPTION = 255, 200, 2000
+LONGEST_FILENAME, LONGEST_LABEL, LONGEST_CAPTION, LONGEST_GROUP = 255, 200, 2000, 200
 """Characters, as for uploads: a folder's files reach the ledger without passing the contract."""
-METADATA = "metadata.jsonl"
 CLASSES = "classes.json"
 _BATCH = 1000
 
@@ -57,14 +57,7 @@ class RawSource:
     caption: str | None
     content: bytes | None
     pointer: str | None = None
-
-
-class _Note(BaseModel):
-    """A line of ``metadata.jsonl``; other fields are ignored."""
-
-    file_name: str
-    label: str | None = None
-    caption: str | None = None
+    group: str | None = None
 
 
 def take_in(
@@ -73,19 +66,25 @@ def take_in(
     classes: Sequence[str] | None,
     *,
     labels: Sequence[str] = (),
+    groups: Mapping[str, str] | None = None,
 ) -> tuple[list[NewSource], list[RejectedSource]]:
     """Store each readable image as plain pixels, without its metadata, and name those that were refused.
 
-    Without fixed ``classes``, a label may not look like one of ``labels`` or of the images before it.
+    Without fixed ``classes``, a label may not look like one of ``labels`` or of the images before it. The
+    images of a group are of one class: that in ``groups``, or that of its first image.
     """
     known = {twin_key(label): label for label in labels}
+    class_of = dict(groups or {})
     taken: list[NewSource] = []
     rejected: list[RejectedSource] = []
     for source in sources:
         try:
             _require_distinct(source.label, known)
+            _require_one_class(source, class_of)
             taken.append(_admit(source, store, classes))
             known[twin_key(source.label)] = source.label
+            if source.group is not None:
+                class_of[source.group] = source.label
         except RequestError as error:
             rejected.append(_rejected(source, error))
     return taken, rejected
@@ -105,12 +104,21 @@ def _require_distinct(label: str, known: Mapping[str, str]) -> None:
         raise ClassMapMismatch(detail, pointer="/label")
 
 
+def _require_one_class(source: RawSource, class_of: Mapping[str, str]) -> None:
+    # Their answers are compared within a class: a group of two could be on neither side of a division.
+    if source.group is not None and (other := class_of.get(source.group, source.label)) != source.label:
+        named = f"the group {strip_invisible(source.group)!r} has images of the classes"
+        classes = f"{strip_invisible(other)!r} and {strip_invisible(source.label)!r}"
+        raise InvalidRequest(f"{named} {classes}; give each class groups of its own", pointer="/group")
+
+
 def _uploaded(uploads: Sequence[SourceUpload]) -> Iterator[RawSource]:
     for number, upload in enumerate(uploads):
         yield RawSource(
             filename=upload.filename,
             label=upload.label,
             caption=upload.caption,
+            group=upload.group,
             content=_from_base64(upload.content_base64),
             pointer=f"/sources/{number}",
         )
@@ -125,7 +133,8 @@ def add_uploads(name: str, uploads: Sequence[SourceUpload], ledger: Ledger, stor
     """
     labels = ledger.dataset(name).classes
     classes = labels if ledger.has_fixed_classes(name) else None
-    taken, rejected = take_in(_uploaded(uploads), store, classes, labels=labels)
+    groups = ledger.group_classes(name)
+    taken, rejected = take_in(_uploaded(uploads), store, classes, labels=labels, groups=groups)
     if not taken:
         raise _refusal_of_all(rejected)
     return SourcesAdded(added=ledger.add_sources(name, taken), rejected=rejected)
@@ -173,22 +182,27 @@ def _require_class_name(name: str) -> None:
 
 
 def read_folder(folder: Path) -> Iterator[RawSource]:
-    """Read an ImageFolder (one folder per class), with captions and labels of its ``metadata.jsonl`` if any.
+    """Read an ImageFolder (one folder per class), with what its metadata says of labels, captions and groups.
 
-    A line of it is ``{"file_name": "plate/1.png", "label": "plate", "caption": "..."}``; label and caption
-    are optional; without a label, the image's folder is its label.
+    Without a label there, an image's folder is its label.
 
     Raises:
-        InvalidRequest: ``metadata.jsonl`` is not of this form.
+        InvalidRequest: the metadata are not of the form that `read_metadata` reads.
     """
-    notes = _read_metadata(folder / METADATA)
+    notes = read_metadata(folder)
     # Two levels only, so that a link to its own parent is not followed without end.
     for path in sorted((*folder.glob("*"), *folder.glob("*/*"))):
         name = path.relative_to(folder).as_posix()
         if path.suffix.lower() in SUFFIXES and path.is_file() and (path.parent != folder or name in notes):
             note = notes.get(name, {})
             label = note.get("label", path.parent.name)
-            yield RawSource(filename=name, label=label, caption=note.get("caption"), content=_read(path))
+            yield RawSource(
+                filename=name,
+                label=label,
+                caption=note.get("caption"),
+                group=note.get("group"),
+                content=_read(path),
+            )
 
 
 def register_folder(
@@ -208,8 +222,9 @@ def register_folder(
     sources = read_folder(folder)
     # A written caption differs from the captioner's: a run uses one kind or the other.
     wanted = sources if with_captions else (replace(source, caption=None) for source in sources)
-    labels = next((found.classes for found in ledger.dataset_list() if found.name == name), [])
-    taken, rejected = take_in(wanted, store, classes, labels=classes or labels)
+    known = next((found for found in ledger.dataset_list() if found.name == name), None)
+    labels, groups = ([], None) if known is None else (known.classes, ledger.group_classes(name))
+    taken, rejected = take_in(wanted, store, classes, labels=classes or labels, groups=groups)
     # Checked before the dataset is made: a folder without images leaves no empty dataset behind.
     if not taken:
         raise DatasetEmpty(
@@ -230,6 +245,8 @@ def _admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None) -
         raise InvalidRequest(
             f"the label {source.label!r} begins or ends with a space; remove it", pointer="/label"
         )
+    if source.group is not None:
+        check_words(source.group, field="group", most=LONGEST_GROUP)
     if source.caption is not None:
         check_caption(source.caption, most=LONGEST_CAPTION)
     if _is_path_elsewhere(source.filename):
@@ -254,7 +271,7 @@ def _admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None) -
         raise InvalidRequest(f"{source.filename!r} has {width} x {height} pixels, too few to show anything")
     return NewSource(
         image=store.put(encode_raw(pixels)), label=source.label, filename=source.filename,
-        caption=_composed(source.caption), width=width, height=height,
+        caption=_composed(source.caption), width=width, height=height, group=source.group,
     )  # fmt: skip
 
 
@@ -285,22 +302,6 @@ def _read(path: Path) -> bytes | None:
         return path.read_bytes()
     except OSError:
         return None
-
-
-def _read_metadata(path: Path) -> dict[str, dict[str, str]]:
-    if not path.is_file():
-        return {}
-    notes: dict[str, dict[str, str]] = {}
-    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
-        try:
-            if line.strip():
-                note = _Note.model_validate_json(line)
-                notes[note.file_name] = note.model_dump(include={"label", "caption"}, exclude_none=True)
-        except ValidationError as error:
-            raise InvalidRequest(
-                f'line {number} of {str(path)!r} names no image; give it a "file_name"'
-            ) from error
-    return notes
 
 
 def _read_classes(path: Path) -> list[str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
@@ -29,6 +29,7 @@ class NewSource:
     caption: str | None
     width: int
     height: int
+    group: str | None = None
 
 
 class Datasets(LedgerPart):
@@ -58,8 +59,8 @@ class Datasets(LedgerPart):
     ) -> int:
         """Add the images that are new and return their number.
 
-        Adding the same image, label and file name again changes nothing; the same image twice in
-        ``sources``, or under another file name, is a second source.
+        Adding the same image, label and file name again changes nothing but its group, if it comes with one;
+        the same image twice in ``sources``, or under another file name, is a second source.
 
         Raises:
             UnknownDataset: no dataset has this name.
@@ -102,6 +103,18 @@ class Datasets(LedgerPart):
             _dataset_row(connection, name)
             return [rows.source(row) for row in connection.execute(query).mappings()]
 
+    def group_classes(self, name: str) -> dict[str, str]:
+        """Return the class of each group of a dataset.
+
+        Raises:
+            UnknownDataset: no dataset has this name.
+        """
+        query = select(_sources.group, _sources.label).where(_sources.dataset == name).distinct()
+        with self._database.reading() as connection:
+            _dataset_row(connection, name)
+            found = connection.execute(query.where(_sources.group.is_not(None))).all()
+        return {row.group: row.label for row in found}
+
     def is_source_image(self, image: str) -> bool:
         """Return whether a blob is an image that a user provided, not one that Faultline made."""
         with self._database.reading() as connection:
@@ -120,6 +133,9 @@ def _add(connection: Connection, name: str, ordinal: int, source: NewSource, *, 
     alike = (_sources.dataset == name) & (_sources.image == source.image) & (_sources.label == source.label)
     filenames = connection.execute(select(_sources.filename).where(alike)).scalars().all()
     if filenames.count(source.filename) >= times:
+        if source.group is not None:
+            mine = alike & (_sources.filename == source.filename)
+            connection.execute(update(schema.sources).where(mine).values(group=source.group))
         return 0
     # The file name is not part of it: moving files makes no new images.
     identity = cache_key(image=source.image, label=source.label, occurrence=len(filenames))
@@ -131,11 +147,12 @@ def _add(connection: Connection, name: str, ordinal: int, source: NewSource, *, 
 def _restate(connection: Connection, row: RowMapping, rejected: Sequence[RejectedSource]) -> None:
     mine = _sources.dataset == row["name"]
     # Computed from the rows each time: an incremental digest would accumulate errors.
-    found = connection.execute(select(_sources.id, _sources.label).where(mine)).all()
-    classes = row["classes"] if row["fixed_classes"] else sorted({label for _, label in found})
+    found = connection.execute(select(_sources.id, _sources.label, _sources.group).where(mine)).all()
+    classes = row["classes"] if row["fixed_classes"] else sorted({label for _, label, _ in found})
+    groups = {row.id: row.group for row in found if row.group}
     values = {
         "classes": classes, "n_sources": len(found), "rejected": _merged(row["rejected"], rejected),
-        "digest": _digest(classes, [key for key, _ in found]),
+        "digest": _digest(classes, [row.id for row in found], groups),
     }  # fmt: skip
     connection.execute(update(schema.datasets).where(_datasets.name == row["name"]).values(values))
 
@@ -148,8 +165,12 @@ def _dataset_row(connection: Connection, name: str, *, lock: bool = False) -> Ro
     return row
 
 
-def _digest(classes: Sequence[str], source_ids: Sequence[str]) -> str:
-    return cache_key(classes=list(classes), sources=sorted(source_ids))
+def _digest(
+    classes: Sequence[str], source_ids: Sequence[str], groups: Mapping[str, str] | None = None
+) -> str:
+    # Without groups as before there were any: the digest of a dataset is part of stored configurations.
+    grouped = {"groups": sorted(groups.items())} if groups else {}
+    return cache_key(classes=list(classes), sources=sorted(source_ids), **grouped)
 
 
 def _merged(known: Sequence[dict[str, str]], new: Sequence[RejectedSource]) -> list[dict[str, str]]:

@@ -71,6 +71,7 @@ sources = Table(
     Column("label", Line(200), nullable=False),
     Column("filename", Line(255), nullable=False),
     Column("caption", Prose),
+    Column("group", Line(200)),
     Column("width", Integer, nullable=False),
     Column("height", Integer, nullable=False),
     UniqueConstraint("dataset", "ordinal"),

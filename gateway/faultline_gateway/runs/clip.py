@@ -91,8 +91,8 @@ class EmbeddedImages:
     cost: Cost
 
 
-async def embed_dataset(images: Sequence[BlobRef], checkpoint: str, scorer: Scorer) -> EmbeddedImages:
-    """Embed images by the CLIP ``checkpoint`` (``id@revision``).
+async def embed_dataset(images: Sequence[BlobRef], checkpoint: str | None, scorer: Scorer) -> EmbeddedImages:
+    """Embed images by the CLIP ``checkpoint`` (``id@revision``), or all by the one that answers first.
 
     Raises:
         BackendError: the scorer is down, or other weights answer than ``checkpoint``.
@@ -106,7 +106,7 @@ async def embed_dataset(images: Sequence[BlobRef], checkpoint: str, scorer: Scor
             scorer.embed_images(EmbedImagesRequest(images=list(batch))) for batch in wave
         )
         for batch, answer in zip(wave, answers, strict=True):
-            _require_checkpoint(answer, checkpoint)
+            checkpoint = _require_checkpoint(answer, checkpoint)
             cost += answer.cost
             for image, outcome in zip(batch, answer.outcomes, strict=True):
                 if (why := _unreadable(outcome)) is not None:
@@ -117,11 +117,12 @@ async def embed_dataset(images: Sequence[BlobRef], checkpoint: str, scorer: Scor
     return EmbeddedImages(features, unreadable, cost)
 
 
-def _require_checkpoint(answer: EmbedResponse, checkpoint: str) -> None:
+def _require_checkpoint(answer: EmbedResponse, checkpoint: str | None) -> str:
     answered = f"{answer.model.id}@{answer.model.revision}"
-    if answered != checkpoint:
+    if checkpoint not in (None, answered):
         # The weights changed between the calls: an index of mixed features would return nonsense.
         raise BackendUnavailable(f"{checkpoint!r} embedded the query and {answered!r} the images")
+    return answered
 
 
 def _unreadable(outcome: Outcome[Embedding]) -> str | None:

@@ -24,6 +24,13 @@ class SourceUpload(RequestBody):
         max_length=2000,
         description="Caption to use in place of the captioner's, or null to let the captioner write one.",
     )
+    group: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Name that images share which are not independent, such as frames of one video; null "
+        "for an image that stands alone. All images of a group are of one class.",
+    )
 
 
 class DatasetCreate(RequestBody):
@@ -77,6 +84,11 @@ class Source(ResponseBody):
     caption: str | None = Field(
         default=None, description="Caption that was uploaded with it, or null if there was none."
     )
+    group: str | None = Field(
+        default=None,
+        description="Group of images that are not independent, such as frames of one video, or null if the "
+        "image stands alone.",
+    )
     width: int = Field(description="Width in pixels.")
     height: int = Field(description="Height in pixels.")
 
@@ -88,7 +100,7 @@ class Dataset(ResponseBody):
     classes: list[str] = Field(description="The classes of the dataset.")
     n_sources: int = Field(description="Number of labelled images.")
     digest: str = Field(
-        description="Digest over all images and labels; it changes whenever the dataset does."
+        description="Digest over all images, labels and groups; it changes whenever the dataset does."
     )
     created_at: dt.datetime = Field(description="When the dataset was created, in UTC.")
     rejected: list[RejectedSource] = Field(

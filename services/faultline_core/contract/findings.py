@@ -23,7 +23,9 @@ class Screened(ResponseBody):
         description="Mean fall of p(true class) beyond the control of the same source image. The change was "
         "chosen because this is large, so it overstates the true loss."
     )
-    n_sources: int = Field(description="Number of source images with an edit and a control.")
+    n_sources: int = Field(
+        description="Number of source images with an edit and a control; a group of them counts once."
+    )
     n_images: int = Field(description="Number of edited images.")
     flipped: int = Field(description="Number of source images for which an edit makes a right answer wrong.")
 
@@ -37,14 +39,16 @@ class Confirmed(ResponseBody):
         "each source image were drawn, so that the test speaks of these images alone.",
     )
     n_sources: int = Field(
-        default=0, description="Number of source images with a pair; 0 in runs of older versions."
+        default=0,
+        description="Number of source images with a pair, a group once; 0 in runs of older versions.",
     )
     n_pairs: int = Field(
         default=0, description="Number of pairs, of which a source image has several if they were drawn."
     )
     loss: Estimate = Field(
-        description="Mean of p(true class) of the placebo minus that of the edit, each source image with "
-        "weight 1, with a 95 % interval; n counts source images, or pairs if the scope is `images`."
+        description="Mean of p(true class) of the placebo minus that of the edit, each source image, or "
+        "group of them, with weight 1, with a 95 % interval; n counts source images, those of a group once, "
+        "or pairs if the scope is `images`."
     )
     planned: int = Field(description="Number of pairs that were planned.")
     dropped: dict[str, int] = Field(default={}, description="Number of planned pairs left out, by reason.")

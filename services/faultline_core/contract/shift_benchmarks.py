@@ -187,6 +187,11 @@ class ShiftBenchmarkConfig(ResponseBody):
         description="CLIP cosine from which a generated image is dropped as objectionable, or null "
         "where nothing is checked.",
     )
+    groups: dict[BlobRef, str] = Field(
+        default={},
+        description="Group of each image of the named datasets that is not independent, by the image's "
+        "SHA-256; a group counts once.",
+    )
 
 
 class ImageResult(Provenance):

@@ -9,6 +9,7 @@ from faultline_core.contract.classifiers import ClassifiersUnderTest
 from faultline_core.contract.confirmation import ConfirmationPlan, ConfirmationSummary
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.findings import ClassifierVerdict, Finding
+from faultline_core.contract.groups import Grouping, GroupingSummary
 from faultline_core.contract.interventions import Intervention
 from faultline_core.contract.proofs import Proof
 from faultline_core.contract.realism import PerplexitySummary, RealismSummary
@@ -139,6 +140,12 @@ class StressTestCreate(ClassifiersUnderTest):
         lt=1.0,
         description="Share of each class's source images that are kept for confirmation.",
     )
+    near_duplicates: Cosine | None = Field(
+        default=None,
+        gt=0.0,
+        description="Lowest cosine between the CLIP features of two images of a class that are taken for one "
+        "group, as if the dataset named it; null to group only what the dataset names and equal images.",
+    )
     seed: Seed = Field(description="Seed of every random draw.")
 
     @field_validator("classifiers", "edit_types")
@@ -233,6 +240,12 @@ class StressTestConfig(ResponseBody):
         default=None,
         description="How the source images are divided, or null where the request does not confirm.",
     )
+    grouping: Grouping | None = Field(
+        default=None, description="The source images that are not independent, or null if all are."
+    )
+    notes: list[str] = Field(
+        default=[], description="What the run cannot show, however it comes out, such as for want of images."
+    )
     proof: Proof | None = Field(
         default=None,
         description="The finding of another run that this run is to prove, or null where it searches itself.",
@@ -294,6 +307,11 @@ class StressTestSummary(ResponseBody):
     excluded_sources: int = Field(
         default=0, description="Number of images that were left out by name; they have no items."
     )
+    grouping: GroupingSummary | None = Field(
+        default=None,
+        description="How many source images share a group, or null if all are independent. A group is one "
+        "unit: n counts groups wherever it counts source images.",
+    )
     interventions: list[InterventionSummary] = Field(
         default=[], description="What each intervention did to the screened images."
     )
@@ -320,7 +338,8 @@ class StressTestSummary(ResponseBody):
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
         hints = (insight.sentence for insight in self.insights[:10])
         paid = [*map(str, self.unanswered), f"items: {counts}", f"cost: {self.cost}"]
-        return "\n".join([self.verdict, "", *self._accuracy(), *paid, *hints])
+        grouped = [] if self.grouping is None else [f"not independent: {self.grouping}"]
+        return "\n".join([self.verdict, "", *self._accuracy(), *grouped, *paid, *hints])
 
     def _accuracy(self) -> list[str]:
         """Return one line per classifier; a run that has only interventions has none."""

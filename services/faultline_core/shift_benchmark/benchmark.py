@@ -64,7 +64,7 @@ def shift_benchmark(
         answers: the models' answers on base and shifted images.
         generator: draws the bootstraps.
         real: answers to real validation images, to estimate the cost of the generator alone.
-        least: the number of kept images that a class needs.
+        least: the number of kept images that a class needs; a group of images counts as one.
         draws: the number of bootstrap draws.
     """
     counted = _counted(answers, least)
@@ -96,7 +96,7 @@ def shift_benchmark(
 
 def _counted(answers: ModelAnswers, least: int) -> Flags:
     """Return which classes keep enough images under each shift and under the base (shifts, classes)."""
-    left = answers.kept.sum(axis=2)
+    left = np.stack([answers.n_units(condition) for condition in range(len(answers.conditions))])
     return np.asarray((left[1:] >= max(1, least)) & (left[0] >= max(1, least)))
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from faultline_core.errors import DatasetEmpty, InvalidRequest
 from faultline_core.shift_benchmark.answers import ModelAnswers
 from faultline_core.statistics.bootstrap import Flags
-from faultline_core.statistics.stratified import Comparison, stratified_bootstrap
+from faultline_core.statistics.stratified import Comparison, Units, count_units, stratified_bootstrap
 from faultline_core.types import Estimate
 
 Confounding = Literal["confounded", "not-confounded", "cannot-tell"]
@@ -25,10 +25,13 @@ class RealAnswers:
     """Values (classes, images, models) of the benchmark's classes and models on real validation images.
 
     ``there`` (classes, images) says which images exist, as classes may have different numbers of images.
+    ``units`` (classes, images) is the index of the first image of each image's group, where images are not
+    independent.
     """
 
     values: NDArray[np.bool_] | NDArray[np.floating]
     there: Flags
+    units: Units | None = None
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,8 @@ def confounder_gaps(
         if not classes.any():
             found.append(None)
             continue
-        n, generated = int(real.there[classes].sum()), int(answers.kept[0][classes].sum())
-        shifted = int(answers.kept[shift + 1][classes].sum())
+        n = int(count_units(real.there, real.units)[classes].sum())
+        generated, shifted = (int(answers.n_units(at)[classes].sum()) for at in (0, shift + 1))
         freedom, at = min(n, generated) - int(classes.sum()), (shift, 0)
         gap = gaps.drop.estimate(at, images=n, freedom=freedom, bounds=_CHANGE)
         sides = [
@@ -114,6 +117,7 @@ def _drawn_together(
     shifted = np.stack([np.concatenate([blank, each], axis=1) for each in means[1:]])
     left = np.stack([np.concatenate([real.there & False, each], axis=1) for each in answers.kept[1:]])
     every = (len(counted), *values.shape)
+    units, shifted_units = _units(answers, real)
     gaps = stratified_bootstrap(
         values,
         there & is_real,
@@ -121,13 +125,36 @@ def _drawn_together(
         np.broadcast_to(there & ~is_real, every[:-1]),
         counted,
         np.random.default_rng(seed),
+        units=units,
+        shifted_units=None if units is None else np.broadcast_to(units, every[:-1]),
         draws=draws,
     )
     # The same seed and the same shapes, so the same images are drawn.
     impacts = stratified_bootstrap(
-        values, there & ~is_real, shifted, left, counted, np.random.default_rng(seed), draws=draws
+        values,
+        there & ~is_real,
+        shifted,
+        left,
+        counted,
+        np.random.default_rng(seed),
+        units=units,
+        shifted_units=shifted_units,
+        draws=draws,
     )
     return gaps, impacts
+
+
+def _units(answers: ModelAnswers, real: RealAnswers) -> tuple[Units | None, Units | None]:
+    """Return the units of real and base images (classes, images), and of shifted ones behind real ones."""
+    if answers.units is None and real.units is None:
+        return None, None
+    count = real.there.shape[1]
+    own = np.broadcast_to(np.arange(count), real.there.shape) if real.units is None else real.units
+    generated = answers.units
+    if generated is None:
+        generated = np.broadcast_to(np.arange(answers.kept.shape[2]), answers.kept.shape)
+    behind = [np.concatenate([own, count + each], axis=1) for each in generated]
+    return behind[0], np.stack(behind[1:])
 
 
 def _larger(gap: Estimate, total: Estimate, difference: Estimate) -> Estimate:

@@ -59,7 +59,18 @@ def shift_effects(
         The effect of each shift, or None if no class counts under it.
     """
     values, kept = answers.values, answers.kept
-    found = stratified_bootstrap(values[0], kept[0], values[1:], kept[1:], counted, generator, draws=draws)
+    units = answers.units
+    found = stratified_bootstrap(
+        values[0],
+        kept[0],
+        values[1:],
+        kept[1:],
+        counted,
+        generator,
+        units=None if units is None else units[0],
+        shifted_units=None if units is None else units[1:],
+        draws=draws,
+    )
     left = [shift for shift, classes in enumerate(counted) if classes.any()]
     sizes = [_Size.of(answers, counted[shift], shift + 1) for shift in left]
     p_values = [
@@ -74,7 +85,10 @@ def shift_effects(
 
 @dataclass(frozen=True)
 class _Size:
-    """The numbers of base and shifted images behind the means, and the degrees of freedom of their spread."""
+    """The numbers of base and shifted images behind the means, and the degrees of freedom of their spread.
+
+    A group of images that are not independent counts as one.
+    """
 
     base: int
     shifted: int
@@ -82,7 +96,7 @@ class _Size:
 
     @classmethod
     def of(cls, answers: ModelAnswers, counted: Flags, condition: int) -> _Size:
-        base, shifted = (int(answers.kept[index][counted].sum()) for index in (0, condition))
+        base, shifted = (int(answers.n_units(index)[counted].sum()) for index in (0, condition))
         return cls(base, shifted, min(base, shifted) - int(counted.sum()))
 
 

@@ -2,19 +2,22 @@
 
 Classes and models are fixed; only the generated images are random. A draw takes as many seeds of each class
 as the class has, with replacement. The base and shifted images of a seed, and all models' answers to them,
-are drawn together.
+are drawn together. Where images are not independent, such as frames of one video, their groups are drawn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from faultline_core.statistics.bootstrap import DRAWS, Flags, Floats
 from faultline_core.statistics.bootstrap_result import BootstrapResult, Singles
+
+Units = NDArray[np.intp]
 
 _BLOCK = 4_000_000
 """The largest number of seeds drawn, or answers weighted, at once."""
@@ -38,6 +41,8 @@ def stratified_bootstrap(
     counted: Flags,
     generator: np.random.Generator,
     *,
+    units: Units | None = None,
+    shifted_units: Units | None = None,
     draws: int = DRAWS,
 ) -> Comparison:
     """Compare the means over classes of ``base`` with those of ``shifted`` over the same classes.
@@ -49,6 +54,10 @@ def stratified_bootstrap(
         shifted_kept: which shifted images count (shifts, classes, images).
         counted: the classes to average over for each shift (shifts, classes); each needs kept images in both.
         generator: draws the seeds.
+        units: the index along images at which each base image is drawn (classes, images), the same for images
+            of a group; by default its own.
+        shifted_units: the same for shifted images (shifts, classes, images); where it is that of a base
+            image, both are drawn together.
         draws: the number of bootstrap draws.
     """
     shifts, models = len(shifted), base.shape[-1]
@@ -56,8 +65,10 @@ def stratified_bootstrap(
     sums = [_Sum(draws, shifts, models) for _ in range(3)]
     impact = _Sum(draws, shifts)
     for block in _blocks(counted, base.shape[1] * max(shifts * models, draws)):
-        before = _parts(base[None, block], base_kept[None, block], weights[:, block])
-        after = _parts(shifted[:, block], shifted_kept[:, block], weights[:, block])
+        own = None if units is None else units[None, block]
+        before = _parts(base[None, block], base_kept[None, block], weights[:, block], own)
+        own = None if shifted_units is None else shifted_units[:, block]
+        after = _parts(shifted[:, block], shifted_kept[:, block], weights[:, block], own)
         seeds = _seeds(generator, draws, len(block), base.shape[1])
         first, second = before.drawn(seeds), after.drawn(seeds)
         difference, drawn = before.less(after), first - second
@@ -67,6 +78,19 @@ def stratified_bootstrap(
             total.add(parts, of_them)
         impact.add(_Parts(difference.mean.mean(axis=1), difference.parts.mean(axis=2)), drawn.mean(axis=2))
     return Comparison(*(total.resampled() for total in (*sums, impact)))
+
+
+def count_units(kept: Flags, units: Units | None) -> NDArray[np.intp]:
+    """Return the number of units (...) among kept images (..., images): groups, and images without one."""
+    return np.asarray((kept if units is None else _pooled(kept, units) > 0).sum(axis=-1))
+
+
+def _pooled(values: NDArray[Any], units: Units) -> NDArray[Any]:
+    """Return the sum of the values (..., images, rest) of each unit at the index of the unit."""
+    units = np.broadcast_to(units, values.shape[: units.ndim])
+    pooled = np.zeros(values.shape, dtype=np.intp if values.dtype == np.bool_ else values.dtype)
+    np.add.at(pooled, (*np.indices(units.shape)[:-1], units), values)
+    return pooled
 
 
 def _blocks(counted: Flags, cost: int) -> Iterator[NDArray[np.intp]]:
@@ -101,23 +125,29 @@ class _Parts:
         return _Parts(self.mean - other.mean, self.parts - other.parts)
 
 
-def _parts(values: NDArray[np.generic], kept: Flags, weights: Floats) -> _Parts:
+def _parts(values: NDArray[np.generic], kept: Flags, weights: Floats, units: Units | None) -> _Parts:
     """Return the weighted means over a block's classes and the contribution of each image to them.
 
     The contribution is the image's deviation from its class's mean, divided by the number of images n and
-    multiplied by sqrt(n / (n - 1)): resampling n images underestimates the variance, by 20 % at n = 5.
+    multiplied by sqrt(u / (u - 1)) of u units: resampling n images underestimates the variance, by 20 % at
+    n = 5. That of a group is at the index of its unit.
 
     Args:
         values: values (shifts or 1, classes, images, models).
         kept: which images count (shifts or 1, classes, images).
         weights: the weight of each class (shifts, classes).
+        units: the index along images of each image's unit (shifts or 1, classes, images); None for its own.
     """
     numbers = np.where(kept[..., None], values, 0).astype(np.float32)
     n = kept.sum(axis=2)[..., None]
     means = numbers.sum(axis=2, dtype=np.float64) / np.maximum(n, 1)
-    scale = kept / np.sqrt(np.maximum(n, 1) * np.maximum(n - 1, 1))
+    u = n if units is None else count_units(kept, units)[..., None]
+    # Without groups u is n.
+    divisor = np.sqrt(np.maximum(n, 1) * np.maximum(u - 1, 1))
+    scale = kept / divisor * np.sqrt(np.maximum(u, 1) / np.maximum(n, 1))
     deviations = (numbers - means[:, :, None].astype(np.float32)) * scale[..., None].astype(np.float32)
     parts = deviations * weights[:, :, None, None].astype(np.float32)
+    parts = parts if units is None else _pooled(parts, units)
     shifts, classes, images, models = parts.shape
     return _Parts(
         mean=np.asarray((means * weights[..., None]).sum(axis=1)),

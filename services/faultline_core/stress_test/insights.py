@@ -35,6 +35,8 @@ class Effect:
 
     ``delta_p`` is p(true class) after the edit minus before. ``beyond`` is p(true class) of the source's
     reconstruction minus that of the counterfactual, or None if the source has no reconstruction.
+
+    ``source`` is what counts once: the source image, or the group of those that are not independent.
     """
 
     item: str

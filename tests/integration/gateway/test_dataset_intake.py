@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from faultline_core.blobs import BlobStore
-from faultline_core.contract.datasets import RejectedSource
+from faultline_core.contract.datasets import RejectedSource, SourceUpload
 from faultline_core.errors import DatasetEmpty, InvalidRequest, UnknownDataset
 from faultline_core.images.codecs import decode_image, encode_png
 from faultline_gateway.images import intake as datasets
@@ -209,3 +210,67 @@ def test_a_failed_command_prints_one_line_and_exits_with_two(
     printed = capsys.readouterr().err
     assert printed.startswith("faultline-gateway: ")
     assert "Traceback" not in printed
+
+
+def test_groups_are_read_from_a_folders_metadata(tmp_path: Path, ledger: Ledger, store: BlobStore) -> None:
+    lines = write(tmp_path / "lines", "sled/a.png", "sled/b.png", "boat/c.png")
+    notes = [{"file_name": f"sled/{name}.png", "group": "video-1", "fps": 25} for name in "ab"]
+    (lines / "metadata.jsonl").write_text("\n".join(map(json.dumps, notes)), encoding="utf-8")
+    table = write(tmp_path / "table", "sled/a.png", "sled/b.png", "boat/c.png")
+    (table / "metadata.csv").write_text(
+        "\ufefffile_name,group,label\nsled/a.png,video-1,\nsled/b.png,video-1,\nboat/c.png,,boat\n",
+        encoding="utf-8",
+    )
+    register_folder("none", write(tmp_path / "none", "sled/a.png", "sled/b.png", "boat/c.png"), ledger, store)
+    for name, folder in (("lines", lines), ("table", table)):
+        register_folder(name, folder, ledger, store)
+        found = {source.filename: source.group for source in ledger.sources(name)}
+        assert found == {"sled/a.png": "video-1", "sled/b.png": "video-1", "boat/c.png": None}
+        assert ledger.group_classes(name) == {"video-1": "sled"}
+        assert ledger.dataset(name).digest != ledger.dataset("none").digest
+
+
+def test_a_table_that_names_no_image_is_refused(tmp_path: Path) -> None:
+    folder = write(tmp_path / "demo", "sled/a.png")
+    (folder / "metadata.csv").write_text("name,group\nsled/a.png,video-1\n", encoding="utf-8")
+    with pytest.raises(InvalidRequest, match=r"line 2 of .*metadata\.csv' names no image"):
+        list(read_folder(folder))
+
+
+def test_a_group_that_spans_classes_is_refused_by_name(
+    tmp_path: Path, ledger: Ledger, store: BlobStore
+) -> None:
+    folder = write(tmp_path / "demo", "boat/a.png", "sled/b.png", "sled/c.png")
+    (folder / "metadata.csv").write_text(
+        "file_name,group\nboat/a.png,video-1\nsled/b.png,video-1\n", encoding="utf-8"
+    )
+    register_folder("demo", folder, ledger, store)
+    assert [source.filename for source in ledger.sources("demo")] == ["boat/a.png", "sled/c.png"]
+    [refused] = ledger.dataset("demo").rejected
+    assert (refused.filename, refused.code, refused.detail) == (
+        "sled/b.png",
+        InvalidRequest.code,
+        "the group 'video-1' has images of the classes 'boat' and 'sled'; give each class groups of its own",
+    )
+
+
+def test_a_group_is_of_the_class_that_the_dataset_knows_it_by(ledger: Ledger, store: BlobStore) -> None:
+    ledger.create_dataset("demo", None)
+    upload = {"content_base64": base64.b64encode(image(0)).decode(), "group": "video-1"}
+    first = SourceUpload(filename="a.png", label="sled", **upload)
+    assert datasets.add_uploads("demo", [first], ledger, store).added == 1
+    with pytest.raises(InvalidRequest, match="the classes 'sled' and 'boat'") as refused:
+        datasets.add_uploads("demo", [first.model_copy(update={"label": "boat"})], ledger, store)
+    assert refused.value.pointer == "/sources/0/group"
+
+
+def test_an_image_that_is_there_takes_the_group_it_comes_with(ledger: Ledger) -> None:
+    ledger.create_dataset("demo", None)
+    ledger.add_sources("demo", [new_source(1), new_source(2)])
+    before = ledger.dataset("demo")
+    assert ledger.add_sources("demo", [new_source(1, group="video-1")]) == 0
+    assert [source.group for source in ledger.sources("demo")] == ["video-1", None]
+    after = ledger.dataset("demo")
+    assert (after.n_sources, after.digest != before.digest) == (2, True)
+    ledger.add_sources("demo", [new_source(1)])
+    assert ledger.dataset("demo") == after

@@ -171,7 +171,7 @@ def test_every_option_of_a_stress_test_reaches_the_gateway(play: Play) -> None:
         "--max-edits-per-image", "3", "--preset", "lance", "--selection", "released", "--limit", "8",
         "--seed", "17", "--lance-r-edits-per-image", "2", "--refuse-word", "rusty", "--refuse-word", "old",
         "--exclude", "bus/1.png", "--edit", "bus=>tram,taxi", "--edit", "in the rain=>", "--no-confirm",
-        "--confirm-share", "0.5",
+        "--confirm-share", "0.5", "--near-duplicates", "0.999",
     )  # fmt: skip
     assert shown.exit_code == 0
     assert json.loads(script.seen[0].content) == {
@@ -179,6 +179,7 @@ def test_every_option_of_a_stress_test_reaches_the_gateway(play: Play) -> None:
         "edit_types": ["domain", "background"], "max_edits_per_image": 3, "preset": "lance",
         "selection": "released", "limit": 8, "seed": 17, "lance_r_edits_per_image": 2,
         "refused_words": ["rusty", "old"], "exclude": ["bus/1.png"], "confirm": False, "confirm_share": 0.5,
+        "near_duplicates": 0.999,
         "interventions": [
             {"removed": "bus", "added": "tram"}, {"removed": "bus", "added": "taxi"},
             {"removed": "in the rain", "added": ""},

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from faultline import Client
 from faultline._datasets import uploads
 from faultline._datasets.folders import folder_digest, images_in, read_captions
+from faultline._datasets.objects import dataset_object
 from faultline._datasets.uploads import Upload, none_taken
 from faultline_core.errors import DatasetEmpty, ImageUndecodable, InvalidRequest
 
@@ -184,3 +186,84 @@ def test_any_change_of_the_upload_changes_the_name_of_the_dataset(folder: Path, 
     else:
         captions = {"bus/1.png": "a red bus"}
     assert digest(folder, captions) != before
+
+
+def test_groups_are_read_from_the_folders_own_metadata(folder: Path) -> None:
+    plain = digest(folder)
+    (folder / "metadata.csv").write_text(
+        "file_name,group\nbus/1.png,video-1\nsled/1.webp,\n", encoding="utf-8"
+    )
+    assert [image.group for image in images_in(folder)] == ["video-1", None, None]
+    # Where a folder has both, the lines count.
+    (folder / "metadata.jsonl").write_text(
+        '{"file_name": "bus/1.png", "group": "a"}\n{"file_name": "bus/2.JPG", "group": "a"}\n\n'
+        '{"file_name": "sled/1.webp", "caption": "a sled"}\n',
+        encoding="utf-8",
+    )
+    found = images_in(folder)
+    assert [image.group for image in found] == ["a", "a", None]
+    assert folder_digest(found) != plain
+    [batch] = Upload(found).batches()
+    assert [source.group for source in batch] == ["a", "a", None]
+    assert [image.group for image in images_in(folder, groups={"sled/1.webp": "b"})] == [None, None, "b"]
+
+
+@pytest.mark.parametrize(
+    "line", ["no json", "[]", '{"group": "a"}', '{"file_name": "bus/1.png", "group": 3}']
+)
+def test_a_line_of_metadata_without_image_or_group_is_named(folder: Path, line: str) -> None:
+    (folder / "metadata.jsonl").write_text(f"\n{line}\n", encoding="utf-8")
+    with pytest.raises(InvalidRequest, match=r"line 2 of .*metadata\.jsonl' is not"):
+        images_in(folder)
+
+
+def test_metadata_that_is_no_text_is_refused(folder: Path) -> None:
+    (folder / "metadata.csv").write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(InvalidRequest, match="cannot read"):
+        images_in(folder)
+
+
+def test_a_group_that_spans_classes_is_refused_before_anything_is_sent(folder: Path) -> None:
+    groups = {"bus/1.png": "video-1", "sled/1.webp": "video-1"}
+    with pytest.raises(InvalidRequest, match=r"'video-1' has images of the classes 'bus' and 'sled'"):
+        images_in(folder, groups=groups)
+
+
+def test_a_group_without_an_image_is_named_in_the_error(folder: Path) -> None:
+    with pytest.raises(InvalidRequest, match=r"'bus/3\.png' has a group"):
+        images_in(folder, groups={"bus/3.png": "video-1"})
+
+
+def test_rows_of_a_dataset_object_have_groups_by_number_or_column() -> None:
+    rows = [(b"one", "bus"), (b"two", "bus"), (b"three", "sled")]
+    found = dataset_object(rows, None, [7, 7, None])
+    assert [row.group for row in found] == ["7", "7", None]
+    with pytest.raises(InvalidRequest, match="there are 3 rows, but 2 groups"):
+        dataset_object(rows, None, ["a", "b"])
+    columns = Columns()
+    assert [row.group for row in dataset_object(columns, None)] == ["a", None]
+    assert [row.group for row in dataset_object(columns, None, ["b", "b"])] == ["b", "b"]
+
+
+class Columns:
+    """A dataset with columns, as Hugging Face has them."""
+
+    column_names = ("image", "label", "group")
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, at: int | str) -> object:
+        rows: list[dict[str, object]] = [
+            {"image": b"one", "label": "bus", "group": "a"},
+            {"image": b"two", "label": "bus", "group": None},
+        ]
+        return rows[at] if isinstance(at, int) else [row[at] for row in rows]
+
+
+def test_groups_of_the_wrong_form_are_refused(folder: Path) -> None:
+    client = Client("http://127.0.0.1:1", api_key="key")
+    with pytest.raises(InvalidRequest, match="groups of a folder are by image"):
+        client.datasets.upload(folder, name="demo", groups=["a"])
+    with pytest.raises(InvalidRequest, match="groups of a dataset object are by row"):
+        client.datasets.upload([(b"one", "bus")], name="demo", groups={"bus/1.png": "a"})

@@ -54,6 +54,7 @@ def create(client: Any) -> Any:
         exclude=["bus/1.png"],
         confirm=False,
         confirm_share=0.4,
+        near_duplicates=0.999,
         seed=3,
         idempotency_key="mine",
     )
@@ -63,6 +64,7 @@ CREATED = {
     "dataset": "demo", "classifiers": ["leaning-resnet"], "edit_types": ["domain"], "max_edits_per_image": 2,
     "lance_r_edits_per_image": 3, "preset": "lance", "selection": "released", "limit": 7, "seed": 3,
     "refused_words": ["rusty"], "exclude": ["bus/1.png"], "confirm": False, "confirm_share": 0.4,
+    "near_duplicates": 0.999,
     "interventions": [
         {"removed": "bus", "added": "tram"}, {"removed": "bus", "added": "taxi"},
         {"added": "in the snow"},

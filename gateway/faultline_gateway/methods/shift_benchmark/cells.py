@@ -89,7 +89,7 @@ def plan_items(
     config: ShiftBenchmarkConfig, shown: Mapping[str, BlobRef], inputs: InputDatasets
 ) -> list[PlannedItem]:
     """Plan every image; ``shown`` is an example of each class."""
-    config_hash = cache_key(config=config.model_dump(mode="json"))
+    config_hash = cache_key(config=config.model_dump(mode="json", exclude={"groups"}))
     items: list[PlannedItem] = []
     for cell, images in _cells(config, shown, inputs):
         size = _chunk(cell.image_source, config.generation)

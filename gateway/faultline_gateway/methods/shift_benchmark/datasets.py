@@ -19,6 +19,16 @@ class InputDatasets:
     own: str
     sources: Mapping[str, Sequence[Source]]
 
+    @property
+    def groups(self) -> dict[str, str]:
+        """Image → its group, of the images that are not independent, with the name of its dataset."""
+        return {
+            source.image: f"{dataset}/{source.group}"
+            for dataset, listed in self.sources.items()
+            for source in listed
+            if source.group is not None
+        }
+
     def images(
         self,
         create: ShiftBenchmarkCreate,

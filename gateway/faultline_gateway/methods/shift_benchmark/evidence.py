@@ -23,20 +23,27 @@ from faultline_core.shift_benchmark.answers import ModelAnswers
 from faultline_core.shift_benchmark.generator_gap import RealAnswers
 from faultline_core.shift_benchmark.shift_filter import FilterThresholds, ImageScores, Verdicts, judge
 from faultline_core.statistics.bootstrap import Flags
+from faultline_core.statistics.stratified import Units
 from faultline_core.types import BlobRef, Cost, ItemState
 from faultline_gateway.methods.shift_benchmark.cells import GENERATED, Cell
 
 Floats = NDArray[np.float64]
+Place = tuple[int, int, int]
+"""Condition, class and place of an image."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """The data that figures need of an image: similarities, and which models were right (a byte each)."""
+    """The data that figures need of an image: similarities, and which models were right (a byte each).
+
+    ``group`` is that of images which are not independent, such as frames of one video.
+    """
 
     to_object: float
     plain: float | None
     to_shift: float | None
     right: bytes
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +83,16 @@ class RecordedItems:
     A benchmark may have a million items, each with a page of answers: they are read one by one.
     """
 
-    def __init__(self, items: Iterable[ImageItem], models: Sequence[str]) -> None:
+    def __init__(
+        self, items: Iterable[ImageItem], models: Sequence[str], groups: Mapping[BlobRef, str] | None = None
+    ) -> None:
         self.placed: dict[ImageSourceOrReal, list[PlacedItem]] = {}
         self.usage: dict[ImageSourceOrReal, Usage] = {}
         self.codes: Counter[str] = Counter()
         for item in items:
             cell = Cell.of(item.item_group)
             done = item.result if item.state == "done" else None
-            image = None if done is None else _image(done, models)
+            image = None if done is None else _image(done, models, groups or {})
             row = PlacedItem(cell, item.slot, item.label, item.state, item.reason, image)
             self.placed.setdefault(cell.image_source, []).append(row)
             usage = self.usage.setdefault(cell.image_source, Usage())
@@ -98,9 +107,10 @@ class RecordedItems:
         return chain.from_iterable(self.placed.values())
 
 
-def _image(result: ImageResult, models: Sequence[str]) -> Image:
+def _image(result: ImageResult, models: Sequence[str], groups: Mapping[BlobRef, str]) -> Image:
     right = bytes(result.predictions[model].rank_true == 1 for model in models)
-    return Image(result.object_similarity, result.plain_similarity, result.shift_similarity, right)
+    scores = result.object_similarity, result.plain_similarity, result.shift_similarity
+    return Image(*scores, right, groups.get(result.image))
 
 
 @dataclass(frozen=True)
@@ -121,6 +131,7 @@ class ImageSourceEvidence:
     to_object: Floats
     to_shift: Floats
     right: Flags
+    units: Units | None = None
 
     @classmethod
     def of(
@@ -137,6 +148,7 @@ class ImageSourceEvidence:
         to_object, to_shift = np.full(shape, np.nan), np.full(shape, np.nan)
         right = np.zeros((*shape, len(models)), dtype=np.bool_)
         items: dict[str, list[PlacedItem]] = {shift.name: [] for shift in conditions}
+        grouped: list[tuple[Place, str]] = []
         for item in placed:
             name = item.cell.condition_name(config)
             items[name].append(item)
@@ -147,8 +159,10 @@ class ImageSourceEvidence:
                 if image.to_shift is not None:
                     to_shift[at] = image.to_shift
                 right[at] = right_answers(image)
-        classes = tuple(config.classes)
-        return cls(image_source, conditions, items, classes, models, made, to_object, to_shift, right)
+                if image.group is not None:
+                    grouped.append((at, image.group))
+        known = image_source, conditions, items, tuple(config.classes), models
+        return cls(*known, made, to_object, to_shift, right, _units(shape, grouped))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -162,7 +176,23 @@ class ImageSourceEvidence:
 
     def answers(self, kept: Flags) -> ModelAnswers:
         """The models' answers; those to the images in ``kept`` count."""
-        return ModelAnswers(self.models, self.names, self.classes, self.right, self.made, kept)
+        return ModelAnswers(self.models, self.names, self.classes, self.right, self.made, kept, self.units)
+
+
+def _units(shape: tuple[int, int, int], grouped: Sequence[tuple[Place, str]]) -> Units | None:
+    """The place of the first image of each one's group, in the base if that has it; None without groups.
+
+    Base and shifted images of one group are drawn together, so they have one place.
+    """
+    if not grouped:
+        return None
+    first: dict[tuple[int, int, str], int] = {}
+    for (condition, index, place), group in grouped:
+        first.setdefault((condition, index, group), place)
+    units = np.broadcast_to(np.arange(shape[2]), shape).copy()
+    for (condition, index, place), group in grouped:
+        units[condition, index, place] = first.get((0, index, group), first[condition, index, group])
+    return units
 
 
 @dataclass(frozen=True)
@@ -205,10 +235,17 @@ class RealEvidence:
         most = max(map(len, self.images.values()))
         there = np.zeros((len(self.images), most), dtype=np.bool_)
         values = np.zeros((*there.shape, len(self.models)), dtype=np.bool_)
+        grouped = [
+            ((0, index, place), shown.group)
+            for index, listed in enumerate(self.images.values())
+            for place, shown in enumerate(listed)
+            if shown.group is not None
+        ]
+        units = _units((1, *there.shape), grouped)
         for index, listed in enumerate(self.images.values()):
             there[index, : len(listed)] = True
             values[index, : len(listed)] = [right_answers(shown) for shown in listed]
-        return RealAnswers(values, there)
+        return RealAnswers(values, there, None if units is None else units[0])
 
 
 def right_answers(image: Image) -> Flags:

@@ -113,6 +113,7 @@ async def plan_benchmark(
         zoo=zoo,
         clip=suite.scorer.checkpoint or suite.scorer.clip,
         objectionable=suite.scorer.objectionable,
+        groups=inputs.groups,
     )
     return config, plan_items(config, shown, inputs)
 

@@ -61,7 +61,8 @@ def summarize(
         InvalidRequest: the object percentile is not a valid percentile.
     """
     config = recorded_config(ShiftBenchmarkConfig, run)
-    recorded, estimator = RecordedItems(items, config.request.classifiers), Estimator(config.request.seed)
+    recorded = RecordedItems(items, config.request.classifiers, config.groups)
+    estimator = Estimator(config.request.seed)
     real = RealEvidence.of(recorded.placed.get("real", []), config)
     limits = ThresholdsByForm.of(real, checkpoint=config.clip, percentile=object_percentile)
     thresholds = thresholds_in_force(config, decisions)

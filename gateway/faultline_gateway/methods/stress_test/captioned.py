@@ -30,6 +30,11 @@ class Showing:
         """The source and the draw."""
         return self.source.source, self.draw
 
+    @property
+    def unit(self) -> Place:
+        """The group of the source, or the source where it stands alone, and the draw."""
+        return self.source.unit, self.draw
+
 
 class CaptionedSources:
     """The sources that have a caption, fresh or screened, in the order that the seed draws."""
@@ -45,16 +50,19 @@ class CaptionedSources:
             self._of_class.setdefault(each.label, []).append(each)
 
     def fresh(self, change: Change, wordings: Sequence[Wording]) -> list[Showing]:
-        """The fresh sources that a wording applies to, each with one that the seed draws."""
+        """The fresh sources that a wording applies to, each with one that the seed draws.
+
+        Of a group there is one source: pairs that are not independent would count as one.
+        """
         return self._showing(change, wordings, fresh=True)
 
     def redrawn(self, change: Change, wordings: Sequence[Wording]) -> list[Showing]:
-        """A few sources in several draws, fresh sources first, one draw of all after the other.
+        """A few sources in several draws, fresh ones first, one of a group, one draw of all after the other.
 
         Nothing if the run has no settings that draw, or if there are too few sources to be a finding.
         """
         fresh = self._showing(change, wordings, fresh=True)
-        sources = [*fresh, *self._showing(change, wordings, fresh=False)][:MOST_REDRAWN]
+        sources = _one_of_a_group([*fresh, *self._showing(change, wordings, fresh=False)])[:MOST_REDRAWN]
         if not self._draws or len(sources) < LEAST_REDRAWN:
             return []
         draws = range(1, MOST_DRAWS + 1)
@@ -69,4 +77,11 @@ class CaptionedSources:
             if fitting:
                 draw = derive_seed(self._seed, source.source, "wording", change.removed, change.added)
                 found.append(Showing(source, fitting[draw % len(fitting)]))
-        return found
+        return _one_of_a_group(found)
+
+
+def _one_of_a_group(showings: Iterable[Showing]) -> list[Showing]:
+    first: dict[Place, Showing] = {}
+    for each in showings:
+        first.setdefault(each.unit, each)
+    return list(first.values())

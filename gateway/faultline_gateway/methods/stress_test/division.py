@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from faultline_core.contract.confirmation import ConfirmationPlan
 from faultline_core.contract.datasets import Source
@@ -48,9 +49,10 @@ class Division:
 def divide(create: StressTestCreate, sources: Sequence[Source], *, redraws: bool = False) -> Division:
     """Keep ``confirm_share`` of each class's sources, drawn by the seed; the screen gets the rest.
 
-    A class that would keep fewer than ``LEAST_FRESH`` is screened whole. If the run ``redraws``, a class that
-    would keep fewer than ``PLENTY`` keeps half at most. Fresh sources beyond ``MOST_FRESH`` of a class have
-    no items.
+    All sources of a group are on one side: groups are drawn, and a source without one counts as one. A class
+    that would keep fewer than ``LEAST_FRESH`` is screened whole. If the run ``redraws``, a class that would
+    keep fewer than ``PLENTY`` keeps half at most. Fresh sources beyond ``MOST_FRESH`` of a class have no
+    items.
     """
     if not create.confirm:
         return Division(sources, (), None)
@@ -73,9 +75,9 @@ def _one_stage(
     """Say why nothing can be confirmed, if nothing can."""
     if not create.tested_types:
         return "no edits are proposed: only the request's interventions are made"
-    largest = max((len(found) for found in _by_class(sources).values()), default=0)
+    largest = max((len(units) for units in by_class(sources).values()), default=0)
     if not _n_kept(create, largest, redraws=redraws):
-        return _too_small(create, largest, redraws=redraws)
+        return _too_small(create, f"{largest} {_units(largest, sources)}", redraws=redraws)
     if budget < LEAST_BUDGET:
         return (
             f"the images that the screen does not use leave {budget} items, and a test needs {LEAST_BUDGET}; "
@@ -84,21 +86,27 @@ def _one_stage(
     return None
 
 
-def _too_small(create: StressTestCreate, largest: int, *, redraws: bool) -> str:
+def _too_small(create: StressTestCreate, largest: str, *, redraws: bool) -> str:
     if redraws:
         return (
-            f"the largest class has {largest} images, and even if images are drawn again, a test needs "
+            f"the largest class has {largest}, and even if images are drawn again, a test needs "
             f"{LEAST_REDRAWN_CLASS} of a class"
         )
     needed = math.ceil(LEAST_FRESH / create.confirm_share)
     return (
-        f"the largest class has {largest} images, and a test on images that the screen does not use needs "
+        f"the largest class has {largest}, and a test on images that the screen does not use needs "
         f"{needed} of a class, as the suite has no editor settings that draw an image again"
     )
 
 
+def _units(number: int, sources: Sequence[Source]) -> str:
+    if any(source.group for source in sources):
+        return "group of images" if number == 1 else "groups of images"
+    return "image" if number == 1 else "images"
+
+
 def _n_kept(create: StressTestCreate, n: int, *, redraws: bool) -> int:
-    """The number of sources that a class of ``n`` keeps."""
+    """The number of units that a class of ``n`` keeps: groups, and sources that stand alone."""
     fresh = math.floor(n * create.confirm_share + 1e-9)
     if fresh >= (PLENTY if redraws else LEAST_FRESH):
         return fresh
@@ -107,31 +115,32 @@ def _n_kept(create: StressTestCreate, n: int, *, redraws: bool) -> int:
     return math.floor(n * min(create.confirm_share, MOST_REDRAWN_SHARE) + 1e-9)
 
 
-def _by_class(sources: Sequence[Source]) -> dict[str, list[Source]]:
-    classes: dict[str, list[Source]] = {}
+def by_class(sources: Iterable[Source]) -> dict[str, dict[str, list[Source]]]:
+    """Class → group, or id of a source that stands alone → its sources."""
+    classes: dict[str, dict[str, list[Source]]] = {}
     for source in sources:
-        classes.setdefault(source.label, []).append(source)
+        classes.setdefault(source.label, {}).setdefault(source.group or source.id, []).append(source)
     return classes
 
 
 def _drawn(create: StressTestCreate, sources: Sequence[Source], *, redraws: bool) -> list[Source]:
     kept: list[Source] = []
-    for found in _by_class(sources).values():
-        number = _n_kept(create, len(found), redraws=redraws)
-        kept += in_drawn_order(found, create.seed)[:number]
+    for units in by_class(sources).values():
+        number = _n_kept(create, len(units), redraws=redraws)
+        kept += [source for unit in in_drawn_order(units, create.seed)[:number] for source in units[unit]]
     return kept
 
 
-def in_drawn_order(sources: Sequence[Source], seed: int) -> list[Source]:
-    """Return the sources in an order that the run's seed draws, whatever order they come in."""
-    return sorted(sources, key=lambda source: derive_seed(seed, source.id, "fresh"))
+def in_drawn_order(units: Iterable[str], seed: int) -> list[str]:
+    """Return ids of sources and names of groups in an order that the seed draws, whatever order they have."""
+    return sorted(units, key=lambda unit: derive_seed(seed, unit, "fresh"))
 
 
 def _at_most(most: int, fresh: Sequence[Source]) -> list[Source]:
-    counts: dict[str, int] = {}
-    taken: list[Source] = []
-    for source in fresh:
-        counts[source.label] = counts.get(source.label, 0) + 1
-        if counts[source.label] <= most:
-            taken.append(source)
-    return taken
+    """At most so many of each class, in order; of groups each in turn, so that no large one takes all."""
+    taken: set[str] = set()
+    for units in by_class(fresh).values():
+        turns = zip_longest(*units.values())
+        in_turn = [source.id for turn in turns for source in turn if source is not None]
+        taken.update(in_turn[:most])
+    return [source for source in fresh if source.id in taken]

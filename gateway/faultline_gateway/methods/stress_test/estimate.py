@@ -21,7 +21,8 @@ from faultline_core.stress_test.confirmation import (
 from faultline_core.stress_test.provable import POWER, SHARE_KEPT, provable_hypotheses, provable_share
 from faultline_core.stress_test.screening import has_plenty, least_pairs, most_hypotheses
 from faultline_gateway.methods.stress_test.captioned import MOST_REDRAWN
-from faultline_gateway.methods.stress_test.division import Division, divide
+from faultline_gateway.methods.stress_test.division import Division, by_class, divide
+from faultline_gateway.methods.stress_test.groups import group_sources
 from faultline_gateway.methods.stress_test.items import items_per_source
 from faultline_gateway.methods.stress_test.plan import choose_sources, leave_out
 from faultline_gateway.runs.context import RunContext
@@ -38,7 +39,9 @@ async def estimate(create: StressTestCreate, context: RunContext) -> StressTestE
     Raises:
         UnknownDataset: the dataset does not exist.
         DatasetEmpty: no source is left to test on.
-        InvalidRequest: a name to exclude matches no source.
+        InvalidRequest: a name to exclude matches no source, or there are too many images to find
+            near-duplicates among.
+        BackendError: near-duplicates are asked for, and the scorer is down.
     """
     dataset = await asyncio.to_thread(named_dataset, create.dataset, "/dataset", context.ledger)
     left, _ = leave_out(await asyncio.to_thread(context.ledger.sources, create.dataset), create.exclude)
@@ -46,7 +49,8 @@ async def estimate(create: StressTestCreate, context: RunContext) -> StressTestE
     if not sources:
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image", pointer="/dataset")
     redraws = context.suite.editor.redraw_preset is not None
-    division = divide(create, sources, redraws=redraws)
+    grouped, _ = await group_sources(create, sources, context.services)
+    division = divide(create, grouped, redraws=redraws)
     plan = division.plan
     items = len(division.screened) * items_per_source(create)
     items += 0 if plan is None or plan.reason else len(division.fresh) + plan.budget
@@ -81,14 +85,15 @@ async def estimate(create: StressTestCreate, context: RunContext) -> StressTestE
 
 
 def _expected(division: Division, hypotheses: int | None) -> Mapping[str, tuple[int, ConfirmationScope]]:
-    """The pairs to expect of each class for a change that applies to all of its images, and what they prove.
+    """The pairs to expect of each class for a change that applies to all of its images, and what they prove; a group counts once.
 
     Args:
         division: the division of the sources.
         hypotheses: how many changes are tested, if the run can draw images again; else None.
     """
-    fresh = Counter(source.label for source in division.fresh)
-    every = fresh + Counter(source.label for source in division.screened)
+    fresh = Counter({name: len(units) for name, units in by_class(division.fresh).items()})
+    # All images of a group are on one side.
+    every = fresh + Counter({name: len(units) for name, units in by_class(division.screened).items()})
     found: dict[str, tuple[int, ConfirmationScope]] = {}
     for name, number in every.items():
         pairs = min(MOST_PAIRS, int(fresh[name] * SHARE_KEPT))

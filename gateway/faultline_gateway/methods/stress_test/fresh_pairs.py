@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from faultline_core.contract.confirmation import ConfirmationScope
+from faultline_core.statistics.bootstrap import mean_by_source
 from faultline_core.stress_test.confirmation import PairColumns
 from faultline_core.stress_test.screening import Change
 from faultline_gateway.methods.stress_test.observations import Observation, Place
@@ -20,6 +21,13 @@ class FreshPair:
     placebo: Observation
     edit: Observation
     loss: float
+
+
+def losses(pairs: Iterable[FreshPair]) -> list[float]:
+    """The loss of each unit, or of each of its draws, in planned order: pairs of one group count once."""
+    return list(
+        mean_by_source((f"{pair.edit.unit}/{pair.edit.place[1]}", pair.loss) for pair in pairs).values()
+    )
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,7 @@ class ChosenChange:
         """The pairs as columns of numbers."""
         found = self.pairs(classifier, placebos)
         return PairColumns.of(
-            [pair.edit.source for pair in found],
+            [pair.edit.unit for pair in found],
             [pair.placebo.after[classifier].p_true for pair in found],
             [pair.edit.after[classifier].p_true for pair in found],
             redrawn=self.scope == "images",

@@ -83,11 +83,25 @@ def plan_captions(config: StressTestConfig, fresh: Sequence[Source], *, first: i
 def items_hash(config: StressTestConfig) -> str:
     """Return the hash of the configuration that item keys contain."""
     # From the stored configuration: an upgrade in the middle of a run changes no item's key. How many
-    # baseline edits or which interventions are added, which sources are kept for confirmation, what draws
-    # them again, or what a run is to prove, changes no other item.
-    request = {"lance_r_edits_per_image", "interventions", "confirm", "confirm_share"}
+    # baseline edits or which interventions are added, which sources are kept for confirmation or are alike,
+    # what draws them again, or what a run is to prove, changes no other item, and nor do notes.
+    request = {
+        "lance_r_edits_per_image",
+        "interventions",
+        "confirm",
+        "confirm_share",
+        "near_duplicates",
+    }
     hashed = config.model_dump(
-        mode="json", exclude={"request": request, "confirmation": True, "redraw": True, "proof": True}
+        mode="json",
+        exclude={
+            "request": request,
+            "confirmation": True,
+            "redraw": True,
+            "proof": True,
+            "grouping": True,
+            "notes": True,
+        },
     )
     return cache_key(config=hashed)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from faultline_core.contract.confirmation import Instruction
 from faultline_core.contract.perturber import WordSpan
 from faultline_core.contract.runs import Item, PredictionPair
+from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.stress_test.insights import phrase
 from faultline_core.types import EditType, ItemKind, ItemState
 
@@ -22,7 +23,8 @@ Place = tuple[str, int | None]
 class Observation:
     """An item with its words and predictions; the predictions are empty where nothing was kept.
 
-    ``removed`` and ``added`` are the changed words as written in their captions.
+    ``removed`` and ``added`` are the changed words as written in their captions. ``unit`` is the group of its
+    source, or the source where it stands alone: what estimates and tests count.
     """
 
     id: str
@@ -41,6 +43,7 @@ class Observation:
     after: Mapping[str, PredictionPair]
     before: Mapping[str, PredictionPair]
     instruction: Instruction | None
+    unit: str
 
     @property
     def done(self) -> bool:
@@ -53,12 +56,14 @@ class Observation:
         return self.source, None if self.instruction is None else self.instruction.draw
 
 
-def observe(items: Iterable[Item]) -> list[Observation]:
+def observe(items: Iterable[Item], config: StressTestConfig) -> list[Observation]:
     """Return an observation of each item, in order."""
-    return [_observation(item) for item in items]
+    groups = {} if config.grouping is None else config.grouping.groups
+    return [observation(item, groups.get(item.item_group, item.item_group)) for item in items]
 
 
-def _observation(item: Item) -> Observation:
+def observation(item: Item, unit: str) -> Observation:
+    """Return what was observed of an item; ``unit``: see `Observation`."""
     result, kept = item.result, item.state == "done"
     return Observation(
         id=item.id,
@@ -77,6 +82,7 @@ def _observation(item: Item) -> Observation:
         after=result.predictions if result is not None and kept else _NO_PREDICTIONS,
         before=result.original_predictions if result is not None and kept else _NO_PREDICTIONS,
         instruction=item.instruction,
+        unit=unit,
     )
 
 

@@ -13,7 +13,9 @@ from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest
 from faultline_core.suite import Suite
 from faultline_core.text.plain_text import check_words, find_confusable
 from faultline_gateway.methods.stress_test.division import divide
+from faultline_gateway.methods.stress_test.groups import group_sources
 from faultline_gateway.methods.stress_test.items import items_per_source, plan_captions, plan_items
+from faultline_gateway.methods.stress_test.notes import planning_notes, require_several_classes
 from faultline_gateway.runs.classifiers import check_classifiers
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import Plan, PlannedItem
@@ -61,20 +63,30 @@ async def plan_stress_test(
 
     Raises:
         DatasetEmpty: no source is left to test on.
-        ClassMapMismatch: a label lies outside the dataset's classes or a classifier's class map.
+        ClassMapMismatch: a label lies outside the dataset's classes or a classifier's class map, or the
+            dataset has one class only.
         UnknownModel: a classifier or the suite's perturber does not exist.
-        InvalidRequest: the suite's editor has no such preset, a name to exclude matches no source, or an
-            intervention is not plain text.
+        InvalidRequest: the suite's editor has no such preset, a name to exclude matches no source, an
+            intervention is not plain text, or there are too many images to find near-duplicates among.
+        BackendError: near-duplicates are asked for, and the scorer is down.
     """
     check_interventions(create.interventions)
+    require_several_classes(dataset)
     left, excluded = leave_out(sources, create.exclude)
     chosen = choose_sources(left, dataset.classes, create.limit)
     if not chosen:
         but = f" except the {len(excluded)} excluded" if excluded else ""
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image{but}")
+    grouped, grouping = await group_sources(create, chosen, services)
     config = resolve(create, dataset=dataset, suite=suite)
-    division = divide(create, chosen, redraws=config.redraw is not None)
-    config = config.model_copy(update={"excluded": excluded, "confirmation": division.plan})
+    division = divide(create, grouped, redraws=config.redraw is not None)
+    known = {
+        "excluded": excluded,
+        "confirmation": division.plan,
+        "grouping": grouping,
+        "notes": planning_notes(create, grouped, division.plan),
+    }
+    config = config.model_copy(update=known)
     await check_classifiers(create.classifiers, dataset.classes, chosen[0].image, services)
     items = plan_items(config, division.screened)
     return config, [*items, *plan_captions(config, division.fresh, first=len(items))]

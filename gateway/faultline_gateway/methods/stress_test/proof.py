@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel
 
 from faultline_core.contract.confirmation import SuspectedChange, Wording
-from faultline_core.contract.datasets import Dataset
+from faultline_core.contract.datasets import Dataset, Source
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.proofs import FindingHistory, Proof, ProofCreate
 from faultline_core.contract.runs import Item, Run
@@ -21,6 +21,7 @@ from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest
 from faultline_core.stress_test.screening import Change
 from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.methods.stress_test.fresh_pairs import chosen_changes, suspicions
+from faultline_gateway.methods.stress_test.groups import group_sources
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
 from faultline_gateway.methods.stress_test.observations import Observation, observe
 from faultline_gateway.methods.stress_test.proof_stages import (
@@ -41,6 +42,7 @@ from faultline_gateway.methods.stress_test.summary.joined_runs import (
 from faultline_gateway.runs.classifiers import check_classifiers
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import Plan
+from faultline_gateway.runs.recorded import recorded_config
 from faultline_gateway.runs.submission import named_dataset, require_quota, submit_planned
 from faultline_gateway.runs.summaries import summary_of
 from faultline_gateway.services.functions import with_functions
@@ -91,6 +93,7 @@ async def plan_proof(run_id: str, number: int, create: ProofCreate, context: Run
         InvalidRequest: the finding names no words, or the gateway serves another suite now.
         UnknownModel: the classifier does not exist any more.
         QuotaExceeded: the run would have more items than a run may.
+        BackendError: the run looked for near-duplicates, and the scorer is down.
     """
     _require_ended([await asyncio.to_thread(context.ledger.run, run_id, STRESS_TEST.kind)])
     parent, proof, runs = await asyncio.to_thread(_known, run_id, number, context)
@@ -103,12 +106,21 @@ async def plan_proof(run_id: str, number: int, create: ProofCreate, context: Run
         )
     dataset = await asyncio.to_thread(_dataset, create, parent, proof, context)
     seed = (config.request.seed + len(runs)) % _SEEDS if create.seed is None else create.seed
-    left = await asyncio.to_thread(_left, proof, dataset, seed, config, runs, context)
+    sources = await asyncio.to_thread(_sources, proof, dataset, config, context)
+    known = {} if config.grouping is None else config.grouping.groups
+    grouped, grouping = await group_sources(config.request, sources, context.services, known=known)
+    left = await asyncio.to_thread(_left, proof, grouped, seed, runs, context)
     without_pairs = proof.finding.model_copy(update={"pairs": []})
     asked = {"finding": without_pairs, "images": create.images, "drawn": must_draw(left, config)}
     chosen = proof.model_copy(update=asked)
     child = config_of_child(
-        config, chosen, dataset=dataset.name, dataset_digest=dataset.digest, seed=seed, versions=VERSIONS
+        config,
+        chosen,
+        dataset=dataset.name,
+        dataset_digest=dataset.digest,
+        seed=seed,
+        versions=VERSIONS,
+        grouping=grouping,
     )
     items = first_stage(child, left, create.images)
     if not items:
@@ -162,7 +174,7 @@ def _known(run_id: str, number: int, context: RunContext) -> tuple[Run, Proof, l
     if not 1 <= number <= len(findings):
         raise NotFound(f"run {run.id!r} has no finding {number}: it has {len(findings)}")
     told = findings[number - 1]
-    seen = observe(context.ledger.items_of(run.id, Item))
+    seen = _observed(run, context)
     change, wordings = _change(told, run, seen)
     proof = Proof(
         parent=run.id,
@@ -224,20 +236,25 @@ def _dataset(create: ProofCreate, parent: Run, proof: Proof, context: RunContext
     return dataset
 
 
+def _observed(run: Run, context: RunContext) -> list[Observation]:
+    return observe(context.ledger.items_of(run.id, Item), recorded_config(StressTestConfig, run))
+
+
+def _sources(proof: Proof, dataset: Dataset, config: StressTestConfig, context: RunContext) -> list[Source]:
+    """The images of the finding's class, without those that its run leaves out."""
+    out = set(config.excluded)
+    label = proof.finding.object_class
+    found = context.ledger.sources(dataset.name)
+    return [each for each in found if each.label == label and each.id not in out]
+
+
 def _left(
-    proof: Proof,
-    dataset: Dataset,
-    seed: int,
-    config: StressTestConfig,
-    runs: Sequence[Run],
-    context: RunContext,
+    proof: Proof, sources: Sequence[Source], seed: int, runs: Sequence[Run], context: RunContext
 ) -> LeftImages:
-    """The images that neither the finding's run nor its children made a pair of, without those left out."""
-    seen = [each for run in runs for each in observe(context.ledger.items_of(run.id, Item))]
+    """The images that neither the finding's run nor its children made a pair of."""
+    seen = [each for run in runs for each in _observed(run, context)]
     own = (each for each in seen if each.done and each.label == proof.finding.object_class)
     captions = {each.source: each.caption for each in own if each.caption}
-    out = set(config.excluded)
-    sources = [each for each in context.ledger.sources(dataset.name) if each.id not in out]
     return left_images(sources, proof, seed=seed, used=seen, captions=captions)
 
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from faultline_core.contract.confirmation import Wording
 from faultline_core.contract.datasets import Source
+from faultline_core.contract.groups import Grouping
 from faultline_core.contract.proofs import Proof
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.stress_test.confirmation import LEAST_REDRAWN
 from faultline_gateway.methods.stress_test.captioned import MOST_REDRAWN, CaptionedSources
-from faultline_gateway.methods.stress_test.division import MOST_FRESH, in_drawn_order
+from faultline_gateway.methods.stress_test.division import MOST_FRESH, by_class, in_drawn_order
 from faultline_gateway.methods.stress_test.interventions import reworded
 from faultline_gateway.methods.stress_test.items import plan_captions
 from faultline_gateway.methods.stress_test.observations import Observation, observe
@@ -25,8 +26,9 @@ from faultline_gateway.runs.stages import StagePlan
 
 @dataclass(frozen=True)
 class LeftImages:
-    """The images of a class that no run has made a pair of for the finding.
+    """The images of a class that no run has made a pair of for the finding, at most one of a group.
 
+    A group of which an image has a pair is used up as a whole, since its other images would add nothing new.
     ``applicable`` have a caption that the change applies to, ``unread`` have none yet, of the ``others`` the
     caption does not say what would be changed. Each keeps the drawn order. ``share`` of the images of this
     class can be expected to fit, by all captions so far. ``spent`` are the images with a pair that the change
@@ -57,27 +59,32 @@ def left_images(
     """Sort the images that are left for a finding by what their captions say.
 
     Args:
-        sources: the images of the dataset.
+        sources: the images of the dataset, with their groups.
         proof: the finding.
         seed: draws their order.
         used: the items of the runs so far; a caption alone uses up no image.
         captions: the captions that earlier runs wrote for images of the class, by source.
     """
-    with_pair = {key for each in used if each.kind != "caption" for key in (each.source, each.image)}
+    tried = [each for each in used if each.kind != "caption"]
+    with_pair = {key for each in tried for key in (each.source, each.image, each.unit)}
     label = proof.finding.object_class
     applicable: list[Source] = []
     unread: list[Source] = []
     spent: list[Source] = []
     others = 0
-    for source in in_drawn_order([each for each in sources if each.label == label], seed):
-        is_spent = bool({source.id, source.image} & with_pair)
-        caption = source.caption or captions.get(source.id)
-        if caption is None:
-            unread += [] if is_spent else [source]
-        elif applies(proof.wordings, caption, label):
-            (spent if is_spent else applicable).append(source.model_copy(update={"caption": caption}))
-        else:
-            others += not is_spent
+    units = by_class(sources).get(label, {})
+    for unit in in_drawn_order(units, seed):
+        is_spent = any({unit, each.id, each.image} & with_pair for each in units[unit])
+        known = [
+            each.model_copy(update={"caption": each.caption or captions.get(each.id)}) for each in units[unit]
+        ]
+        fit = [each for each in known if each.caption and applies(proof.wordings, each.caption, label)]
+        without = [each for each in known if each.caption is None]
+        if fit:
+            (spent if is_spent else applicable).append(fit[0])
+        elif not is_spent:
+            unread += without[:1]
+            others += 0 if without else len(known)
     fitting = sum(applies(proof.wordings, caption, label) for caption in captions.values())
     return LeftImages(applicable, unread, others, (fitting + 1) / (len(captions) + 2), spent)
 
@@ -105,7 +112,7 @@ def next_stage(run: Run, config: StressTestConfig, results: Iterable[Item]) -> S
     proof = config.proof
     if proof is None or run.stage > 1:
         return None
-    seen, change = observe(results), change_of(proof)
+    seen, change = observe(results, config), change_of(proof)
     sources = CaptionedSources(config, seen)
     find = sources.redrawn if proof.drawn else sources.fresh
     showings = find(change, proof.wordings)[: proof.images]
@@ -122,6 +129,7 @@ def config_of_child(
     dataset_digest: str,
     seed: int,
     versions: Mapping[str, str],
+    grouping: Grouping | None = None,
 ) -> StressTestConfig:
     """Return what the child depends on: all that its parent does, but one classifier and one change."""
     request = parent.request.model_copy(
@@ -142,6 +150,8 @@ def config_of_child(
             "versions": dict(versions),
             "dataset_digest": dataset_digest,
             "confirmation": None,
+            "grouping": grouping,
+            "notes": [],
             "proof": proof,
         }
     )

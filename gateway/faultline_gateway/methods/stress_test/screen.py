@@ -49,7 +49,7 @@ class ScreenedGroup:
     def candidate(self) -> Candidate:
         """The group as a candidate for confirmation."""
         losses = [self.loss(edit, control) for edit, control in self.pairs]
-        loss, n = mean_losses([edit.source for edit, _ in self.pairs], losses)
+        loss, n = mean_losses([edit.unit for edit, _ in self.pairs], losses)
         edits = frozenset(edit.id for edit in self.edits)
         return Candidate(self.classifier, self.change, loss, n, edits=edits)
 
@@ -88,7 +88,7 @@ def _effect(edit: Observation, classifier: str) -> list[Effect]:
         return []
     change = after.p_true - before.p_true
     words = edit.removed, edit.added
-    return [Effect(edit.id, edit.source, edit.label, edit.edit_type, *words, delta_p=change)]
+    return [Effect(edit.id, edit.unit, edit.label, edit.edit_type, *words, delta_p=change)]
 
 
 def _change(pattern: Pattern) -> Change:

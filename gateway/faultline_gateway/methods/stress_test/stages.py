@@ -60,7 +60,7 @@ def next_stage(run: Run, results: Iterable[Item]) -> StagePlan | None:
     confirmation = config.confirmation
     if confirmation is None or confirmation.reason is not None or run.stage >= LAST_STAGE:
         return None
-    seen = observe(results)
+    seen = observe(results, config)
     budget = confirmation.budget - sum(each.stage > 1 for each in seen)
     if run.stage < LOOK_STAGE:
         wanted = _to_look_at(config, confirmation.budget, seen)
@@ -148,7 +148,7 @@ def _more(
     placebos: Placebos,
 ) -> Wanted:
     whole = len([edit for edit in each.edits if edit.done and edit.place in placebos])
-    used = {edit.place for edit in each.edits}
+    used = {(edit.unit, edit.place[1]) for edit in each.edits}
     spent = {item.place for item in seen if item.kind == "placebo" and item.stage > 1} - placebos.keys()
     find, most = (
         (sources.fresh, MOST_PAIRS) if each.scope == "class" else (sources.redrawn, MOST_REDRAWN_PAIRS)
@@ -156,7 +156,7 @@ def _more(
     left = [
         showing
         for showing in find(each.change, wordings_of(each, groups))
-        if showing.place not in used | spent
+        if showing.unit not in used and showing.place not in spent
     ]
     number = _showings_for(most - whole, share_of_pairs(seen, each.change.edit_type))
     return Wanted(each.slot, each.change, each.classifiers, left[:number])

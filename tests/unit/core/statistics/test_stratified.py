@@ -8,7 +8,7 @@ import pytest
 from fakes.simulated_answers import World
 from faultline_core.shift_benchmark.answers import ModelAnswers
 from faultline_core.statistics import stratified as within_class
-from faultline_core.statistics.stratified import Comparison, stratified_bootstrap
+from faultline_core.statistics.stratified import Comparison, count_units, stratified_bootstrap
 
 
 def answers(seed: int = 0, images: int = 9) -> ModelAnswers:
@@ -105,3 +105,22 @@ def test_an_excluded_class_has_no_influence() -> None:
 def test_the_same_generator_gives_the_same_draws() -> None:
     assert np.array_equal(compared(answers()).drop.draws, compared(answers()).drop.draws)
     assert not np.array_equal(compared(answers()).drop.draws, compared(answers(), seed=4).drop.draws)
+
+
+def test_copies_of_an_image_add_nothing_if_they_are_one_unit() -> None:
+    table, copies = answers(), 3
+    values, kept = (np.repeat(each, copies, axis=2) for each in (table.values, table.kept))
+    units = np.broadcast_to(np.arange(values.shape[2]) // copies * copies, kept.shape)
+    flags = np.ones((2, 4), dtype=np.bool_)
+    alone = compared(table)
+    parts = values[0], kept[0], values[1:], kept[1:], flags
+    blind = stratified_bootstrap(*parts, np.random.default_rng(3))
+    grouped = stratified_bootstrap(*parts, np.random.default_rng(3), units=units[0], shifted_units=units[1:])
+    for of in ("base", "shifted", "drop", "impact"):
+        figure, expected = getattr(grouped, of), getattr(alone, of)
+        assert figure.mean == pytest.approx(expected.mean)
+        assert figure.second == pytest.approx(expected.second, rel=1e-4)
+        assert figure.third == pytest.approx(expected.third, rel=1e-3, abs=1e-9)
+        assert figure.draws.std(axis=0) == pytest.approx(np.sqrt(expected.second), rel=0.1)
+        assert np.all(getattr(blind, of).second <= 0.5 * expected.second)
+    assert count_units(kept, units).tolist() == table.kept.sum(axis=2).tolist()

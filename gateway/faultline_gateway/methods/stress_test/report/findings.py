@@ -8,6 +8,7 @@ from statistics import fmean
 
 from faultline_core.commands import SHORT_ID, next_command
 from faultline_core.contract.findings import Confirmed, Finding, FindingPair
+from faultline_core.contract.groups import Grouping
 from faultline_core.contract.runs import Item, ItemResult, PredictionPair
 from faultline_core.contract.stress_tests import Insight, StressTestSummary
 from faultline_gateway.methods.stress_test.report.captions import Segment, mark
@@ -104,8 +105,10 @@ def findings_of(summary: StressTestSummary, items: Sequence[Item]) -> list[Findi
     """The findings of the run; one of a single stage has none, so its insights take their place as hints."""
     if summary.findings:
         return summary.findings
-    seen = [Evidence.of(items, classifier) for classifier in summary.models]
-    found = as_findings(summary.insights, seen, LanceEstimator(summary.seed))
+    grouping = summary.config.get("grouping")
+    groups = {} if grouping is None else Grouping.model_validate(grouping).groups
+    seen = [Evidence.of(items, classifier, groups) for classifier in summary.models]
+    found = as_findings(summary.insights, seen, LanceEstimator(summary.seed, groups))
     return [finding.model_copy(update={"number": number}) for number, finding in enumerate(found, start=1)]
 
 

@@ -29,7 +29,7 @@ def _summarize(
     kept = [item for item in edits if item.state == "done"]
     decided = [item for item in edits if item.state in ("done", "filtered")]
     share = estimator.share(
-        f"class/{name}/yield", ((item.item_group, item.state == "done") for item in decided)
+        f"class/{name}/yield", ((estimator.unit(item), item.state == "done") for item in decided)
     )
     return ClassSummary(
         planned=len(edits),

@@ -86,7 +86,7 @@ def _summarize(seen: Evidence, estimator: LanceEstimator) -> ModelSummary:
         edit_types={},
         controls=_controls(seen, estimator),
         **_baseline(seen, estimator),
-        changed_by_reconstruction=_changed(seen.reconstructions),
+        changed_by_reconstruction=_changed(seen, estimator),
         changed_beyond_reconstruction=estimator.mean(f"{spec}/changed-beyond", _changed_beyond(seen)),
         beyond_control=estimator.mean(f"{spec}/beyond", beyond),
     )
@@ -118,9 +118,12 @@ def _after(shots: Sequence[Shot]) -> list[tuple[str, int]]:
     return [(shot.unit, shot.after.rank_true) for shot in shots]
 
 
-def _changed(reconstructions: Sequence[Shot]) -> Estimate:
-    changed = {shot.source: shot.changes_answer for shot in reconstructions}
-    return proportion(sum(changed.values()), len(changed))
+def _changed(seen: Evidence, estimator: LanceEstimator) -> Estimate:
+    changed = {shot.source: shot for shot in seen.reconstructions}.values()
+    if len({shot.unit for shot in changed}) == len(changed):
+        return proportion(sum(shot.changes_answer for shot in changed), len(changed))
+    pairs = ((shot.unit, float(shot.changes_answer)) for shot in changed)
+    return estimator.mean(f"{seen.classifier}/changed", pairs, (0.0, 1.0))
 
 
 def _beyond_control(paired: Sequence[Shot], control: Sequence[Shot]) -> list[tuple[str, float]]:

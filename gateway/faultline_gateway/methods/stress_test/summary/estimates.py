@@ -37,7 +37,18 @@ _ACCURACY = (0.0, 1.0)
 
 
 class LanceEstimator(Estimator):
-    """Estimates the figures of LANCE: accuracies, sensitivities and the yield of each filter."""
+    """Estimates the figures of LANCE: accuracies, sensitivities and the yield of each filter.
+
+    ``groups`` names the group of each source that is not independent, such as a frame of a video.
+    """
+
+    def __init__(self, seed: int, groups: Mapping[str, str] | None = None) -> None:
+        super().__init__(seed)
+        self._groups = groups or {}
+
+    def unit(self, item: Item) -> str:
+        """The unit of an item in every estimate: the group of its source, or the source alone."""
+        return self._groups.get(item.item_group, item.item_group)
 
     def accuracy(self, figure: str, ranks: Sequence[tuple[str, int]]) -> AccuracyRow:
         """acc@1 and acc@5 from (source, rank of the true class) of each image."""
@@ -119,4 +130,4 @@ class LanceEstimator(Estimator):
         return {name: self._share(name, decided) for name, decided in stages.items()} if judged else {}
 
     def _share(self, figure: str, decided: Sequence[tuple[Item, bool]]) -> Estimate:
-        return self.share(f"yield/{figure}", ((item.item_group, passes) for item, passes in decided))
+        return self.share(f"yield/{figure}", ((self.unit(item), passes) for item, passes in decided))

@@ -158,7 +158,7 @@ class Evidence:
         return [
             Effect(
                 item=shot.item.id,
-                source=shot.source,
+                source=shot.unit,
                 object_class=shot.item.label,
                 edit_type=shot.item.edit_type,
                 removed=removed,

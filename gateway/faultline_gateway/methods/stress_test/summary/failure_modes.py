@@ -16,7 +16,7 @@ MOST_EXAMPLES = 20
 
 def count_failure_modes(items: Sequence[Item], estimator: LanceEstimator) -> dict[str, FailureMode]:
     """Tag the kept edits; the share is of kept edits, with an interval over sources."""
-    sources = {item.id: item.item_group for item in items}
+    sources = {item.id: estimator.unit(item) for item in items}
     edits = [edit for item in items for edit in _kept(item)]
     return {
         mode: FailureMode(

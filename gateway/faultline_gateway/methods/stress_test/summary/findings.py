@@ -58,7 +58,7 @@ def find(
     A test is stated once the run has ended: before that, what it tests is at most a suspicion, so that no
     one stops a run at the moment at which it pleases.
     """
-    seen = observe(items)
+    seen = observe(items, config)
     groups = screened_groups(seen, config.request.classifiers)
     changes = chosen_changes(seen)
     tested = suspicions(changes) if run.state in FINAL_RUN_STATES else []
@@ -123,7 +123,7 @@ def _tested(
         group = groups.get(suspicion)
         confirmed = Confirmed(
             scope=each.scope,
-            n_sources=len({pair.edit.source for pair in found}),
+            n_sources=len({pair.edit.unit for pair in found}),
             n_pairs=test.n,
             loss=loss,
             planned=len(each.edits),

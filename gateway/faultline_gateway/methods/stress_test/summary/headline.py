@@ -10,6 +10,7 @@ from faultline_gateway.methods.stress_test.summary.measured import SUSPECTED, pr
 from faultline_gateway.methods.stress_test.summary.verdict import STATES
 
 _MOST_CHOSEN = 8
+_MOST_REASONS = 3
 
 
 def verdict_text(
@@ -20,11 +21,12 @@ def verdict_text(
     interventions: Sequence[InterventionSummary] = (),
     *,
     proposed: bool = True,
+    dropped: Mapping[str, int] | None = None,
 ) -> str:
     """Write the headline and one line for each classifier, then what was tested.
 
-    ``verdicts`` is empty where no proposed edit was kept. The user's own edits come last; a run that has
-    ``proposed`` no others gets no other line.
+    ``verdicts`` is empty where no proposed edit was kept; ``dropped`` counts the filtered items by reason.
+    The user's own edits come last; a run that has ``proposed`` no others gets no other line.
     """
     if verdicts:
         lines = [headline(verdicts), *(verdict.sentence for verdict in verdicts)]
@@ -33,8 +35,8 @@ def verdict_text(
             lines += filter(None, [precision_in_words(SUSPECTED)])
     elif not any(summary.kept for summary in interventions):
         return (
-            f"No verdict: no edit of {counts['planned']} planned items survived with its control, "
-            "so this run says nothing about these classifiers."
+            f"No verdict: no edit of {counts['planned']} planned items survived with its control"
+            f"{_most_dropped(dropped or {})}, so this run says nothing about these classifiers."
         )
     else:
         lines = ["No proposed edit survived with its control."] if proposed else []
@@ -46,6 +48,12 @@ def verdict_text(
             "the figures do not include them."
         )
     return "\n".join(lines)
+
+
+def _most_dropped(dropped: Mapping[str, int]) -> str:
+    """The most frequent reasons in brackets; nothing where no item was filtered."""
+    often = sorted(dropped, key=lambda reason: (-dropped[reason], reason))[:_MOST_REASONS]
+    return f" ({', '.join(f'{dropped[reason]} {reason}' for reason in often)})" if often else ""
 
 
 def _chosen(interventions: Sequence[InterventionSummary]) -> list[str]:
@@ -103,6 +111,8 @@ def what_was_tested(findings: Sequence[Finding], insights: Sequence[Insight]) ->
     family = max((insight.family_size for insight in insights), default=0)
     if family:
         return f"None of {family} tested changes of words was shown to hurt more than redrawing alone."
+    if insights and all(insight.p is None for insight in insights):
+        return "No change of words could be tested: no placebo was kept to compare edits with."
     if insights:
         largest = max(insight.n_sources for insight in insights)
         needed = min((insight.sources_needed for insight in insights if insight.sources_needed), default=None)

@@ -11,7 +11,7 @@ from faultline_core.contract.stress_tests import Insight
 from faultline_core.stress_test.insights import Group, Pattern, group_by_words
 from faultline_core.stress_test.naming import words_behind
 from faultline_core.stress_test.screening import Change
-from faultline_gateway.methods.stress_test.observations import Observation, controls, observe
+from faultline_gateway.methods.stress_test.observations import Observation, controls, observation
 from faultline_gateway.methods.stress_test.screen import ScreenedGroup
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence
@@ -64,12 +64,12 @@ class _Screen:
 
     @cached_property
     def _edits(self) -> Mapping[str, Observation]:
-        return {each.id: each for each in observe(shot.item for shot in self.evidence.edits)}
+        return {shot.item.id: observation(shot.item, shot.unit) for shot in self.evidence.edits}
 
     @cached_property
     def _controls(self) -> Mapping[str, Observation]:
         shots = (*self.evidence.reconstructions, *self.evidence.placebos)
-        return controls(observe(shot.item for shot in shots))
+        return controls(observation(shot.item, shot.unit) for shot in shots)
 
     @cached_property
     def _groups(self) -> Mapping[Words, Group]:

@@ -56,7 +56,7 @@ class _Set:
 
 def summarize_realism(items: Sequence[Item], estimator: LanceEstimator) -> RealismSummary | None:
     """Measure each set of images against the originals; None if no features were recorded."""
-    seen = _by_row(items)
+    seen = _by_row(items, estimator)
     kinds = Counter(image.kind for image in seen.get(ORIGINAL, []))
     if not kinds:
         return None
@@ -79,14 +79,14 @@ def summarize_realism(items: Sequence[Item], estimator: LanceEstimator) -> Reali
     )
 
 
-def _by_row(items: Sequence[Item]) -> Mapping[str, list[_Image]]:
+def _by_row(items: Sequence[Item], estimator: LanceEstimator) -> Mapping[str, list[_Image]]:
     seen: dict[str, list[_Image]] = {}
     for item in items:
         if item.state == "done" and item.result is not None:
             weights = item.result.models.get(CLIP, "")
             for row, vector in _vectors(item, item.result):
                 if vector is not None:
-                    seen.setdefault(row, []).append(_Image(item.item_group, weights, vector))
+                    seen.setdefault(row, []).append(_Image(estimator.unit(item), weights, vector))
     return seen
 
 
@@ -143,7 +143,7 @@ def summarize_perplexity(items: Sequence[Item], estimator: LanceEstimator) -> Pe
     for item in items:
         if item.state == "done" and item.result is not None and item.result.likelihood is not None:
             model = item.result.models.get(LANGUAGE_MODEL, "")
-            seen.setdefault((model, item.kind), []).append((item.item_group, item.result.likelihood))
+            seen.setdefault((model, item.kind), []).append((estimator.unit(item), item.result.likelihood))
     counts = Counter({model: 0 for model, _ in seen})
     for (model, _), weighed in seen.items():
         counts[model] += len(weighed)

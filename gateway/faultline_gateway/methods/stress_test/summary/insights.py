@@ -43,11 +43,10 @@ def find_insights(seen: Sequence[Evidence], estimator: LanceEstimator) -> list[I
         for figure, group in groups[evidence.classifier].items()
     }
     hypotheses = Hypotheses(CHANGES, contrasts, estimator)
-    units = {shot.item.id: shot.unit for evidence in seen for shot in evidence.edits}
     insights = [
         insight
         for classifier, found in groups.items()
-        for insight in _of_classifier(classifier, found, units, hypotheses, estimator)
+        for insight in _of_classifier(classifier, found, hypotheses, estimator)
     ]
     findings = [insight for insight in insights if insight.significant]
     hints = [insight for insight in insights if not insight.significant]
@@ -61,7 +60,6 @@ def _worst_first(insights: Sequence[Insight]) -> list[Insight]:
 def _of_classifier(
     classifier: str,
     groups: Mapping[str, Group],
-    units: Mapping[str, str],
     hypotheses: Hypotheses,
     estimator: LanceEstimator,
 ) -> list[Insight]:
@@ -69,7 +67,7 @@ def _of_classifier(
     ranked = rank_insights(groups.values(), significant)
     hints = [group for group in ranked if group.pattern not in significant]
     chosen = [*(group for group in ranked if group.pattern in significant), *hints[:MOST_HINTS]]
-    return [_insight(classifier, group, units, hypotheses, estimator) for group in chosen]
+    return [_insight(classifier, group, hypotheses, estimator) for group in chosen]
 
 
 def _figure(classifier: str, group: Group) -> str:
@@ -82,13 +80,12 @@ def _figure(classifier: str, group: Group) -> str:
 def _insight(
     classifier: str,
     group: Group,
-    units: Mapping[str, str],
     hypotheses: Hypotheses,
     estimator: LanceEstimator,
 ) -> Insight:
     figure = _figure(classifier, group)
     tested = hypotheses.tested(figure)
-    delta_p = estimator.mean(figure, ((units[effect.item], effect.delta_p) for effect in group.effects))
+    delta_p = estimator.mean(figure, ((effect.source, effect.delta_p) for effect in group.effects))
     return Insight(
         **dict(tested),
         classifier=classifier,
@@ -120,7 +117,7 @@ def find_edit_clusters(seen: Sequence[Evidence], estimator: LanceEstimator) -> l
     edits = {shot.item.id: shot for evidence in seen for shot in evidence.edits if _features(shot)}
     clusters: list[Cluster] = []
     for (object_class, edit_type), shots in sorted(_cells(_of_one_kind(edits.values())).items()):
-        if len({shot.source for shot in shots}) >= LEAST_SOURCES:
+        if len({shot.unit for shot in shots}) >= LEAST_SOURCES:
             figure = f"clusters/{object_class}/{edit_type}"
             clusters += _clusters(shots, estimator.generator(figure))
     return clusters

@@ -68,7 +68,7 @@ def _summarize(
     decided = [item for item in items if item.state in ("done", "filtered")]
     share = estimator.share(
         f"yield/intervention/{intervention.removed}=>{intervention.added}",
-        ((item.item_group, item.state == "done") for item in decided),
+        ((estimator.unit(item), item.state == "done") for item in decided),
     )
     models = {
         classifier: _sensitivity(_figure(classifier, intervention), shots, hypotheses, estimator)

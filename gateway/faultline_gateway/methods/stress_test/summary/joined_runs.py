@@ -18,10 +18,16 @@ from faultline_core.stress_test.confirmation import PairColumns
 from faultline_core.stress_test.proof import Evidence, join, more_pairs
 from faultline_core.stress_test.screening import Change
 from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.methods.stress_test.fresh_pairs import FreshPair, chosen_changes, fresh_placebos
+from faultline_gateway.methods.stress_test.fresh_pairs import (
+    FreshPair,
+    chosen_changes,
+    fresh_placebos,
+    losses,
+)
 from faultline_gateway.methods.stress_test.observations import observe
 from faultline_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
 from faultline_gateway.runs.context import RunLedger
+from faultline_gateway.runs.recorded import recorded_config
 
 
 @dataclass(frozen=True)
@@ -35,8 +41,8 @@ class RunPairs:
 
     @property
     def losses(self) -> list[float]:
-        """The losses of its pairs."""
-        return [pair.loss for pair in self.pairs]
+        """The loss of each unit or of its draws: pairs of one group count once."""
+        return losses(self.pairs)
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class JoinedFinding:
         """What all pairs show together."""
         name, pairs = self.proof.finding.classifier, self.pairs
         columns = PairColumns.of(
-            [pair.edit.source for pair in pairs],
+            [pair.edit.unit for pair in pairs],
             [pair.placebo.after[name].p_true for pair in pairs],
             [pair.edit.after[name].p_true for pair in pairs],
             redrawn=self.scope == "images",
@@ -160,7 +166,7 @@ class JoinedFinding:
             dropped.update(each.dropped)
         return Confirmed(
             scope=self.scope,
-            n_sources=len({pair.edit.source for pair in self.pairs}),
+            n_sources=len({pair.edit.unit for pair in self.pairs}),
             n_pairs=len(self.pairs),
             loss=self.evidence.loss,
             planned=sum(each.planned for each in self.runs),
@@ -208,8 +214,9 @@ def proving_runs(proof: Proof, ledger: RunLedger, *, until: Run | None = None) -
 def joined_finding(proof: Proof, ledger: RunLedger, runs: Sequence[Run]) -> JoinedFinding:
     """Join the pairs that the ended ``runs`` have of the finding.
 
-    An image counts in the first run that made a pair of it: two runs that began at once may share some. What
-    the finding's own run drew of a few images speaks of these alone, so it counts if the others drew too.
+    An image, or a group of them, counts in the first run that made a pair of it: two runs that began at once
+    may share some. What the finding's own run drew of a few images speaks of these alone, so it counts if the
+    others drew too.
     """
     known: set[tuple[object, ...]] = set()
     found: list[RunPairs] = []
@@ -217,7 +224,7 @@ def joined_finding(proof: Proof, ledger: RunLedger, runs: Sequence[Run]) -> Join
         each = _pairs_of(run, ledger.items_of(run.id, Item), proof)
         seed = StressTestConfig.model_validate(run.resolved_config).request.seed
         # The noise of a draw depends on the run's seed, the source and the draw alone.
-        keys = [(*pair.edit.place, seed if _is_drawn(pair) else None) for pair in each.pairs]
+        keys = [(*pair.edit.place, seed) if _is_drawn(pair) else (pair.edit.unit,) for pair in each.pairs]
         fresh = [pair for pair, key in zip(each.pairs, keys, strict=True) if key not in known]
         known |= set(keys)
         found.append(_kept(each, fresh, "image-used-before"))
@@ -245,7 +252,7 @@ def _same(one: Proof, other: Proof) -> bool:
 def _pairs_of(run: Run, items: Iterable[Item], proof: Proof) -> RunPairs:
     if run.state not in FINAL_RUN_STATES:
         return RunPairs(run, 0, {}, [])
-    seen = observe(items)
+    seen = observe(items, recorded_config(StressTestConfig, run))
     placebos, name = fresh_placebos(seen), proof.finding.classifier
     all_placebos = [each for each in seen if each.kind == "placebo" and each.stage > 1]
     planned, dropped, pairs = 0, Counter[str](), list[FreshPair]()

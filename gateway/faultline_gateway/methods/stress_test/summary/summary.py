@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from faultline_core.contract.groups import GroupingSummary
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import (
     EditTypeSummary,
@@ -33,14 +34,14 @@ from faultline_gateway.runs.objectionable import OBJECTIONABLE
 from faultline_gateway.runs.recorded import recorded_config
 
 
-def summarize(run: Run, items: Sequence[Item], groups: Mapping[str, str] | None = None) -> StressTestSummary:
+def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
     """Sum up a run; figures cover the items done so far, and counts give their number.
 
     What follows the screen was chosen by its outcomes, so it enters the findings and the accounts alone.
-    ``groups`` names the group of each source that is not independent of others, such as a frame of a video.
     """
     config = recorded_config(StressTestConfig, run)
-    estimator = LanceEstimator(config.request.seed)
+    groups = {} if config.grouping is None else config.grouping.groups
+    estimator = LanceEstimator(config.request.seed, groups)
     screened = [item for item in items if item.stage == 1]
     seen = [Evidence.of(screened, spec, groups) for spec in config.request.classifiers]
     models = summarize_models(seen, config, estimator)
@@ -54,12 +55,19 @@ def summarize(run: Run, items: Sequence[Item], groups: Mapping[str, str] | None 
     else:
         judged = findings
     verdicts = classifier_verdicts(models, judged)
+    dropped = count_reasons(item.reason for item in items if item.state == "filtered")
     return StressTestSummary(
         run_id=run.id,
         dataset=run.dataset,
         seed=config.request.seed,
         verdict=verdict_text(
-            verdicts, judged, insights, counts, interventions, proposed=bool(config.request.tested_types)
+            verdicts,
+            judged,
+            insights,
+            counts,
+            interventions,
+            proposed=bool(config.request.tested_types),
+            dropped=dropped,
         ),
         verdicts=verdicts,
         findings=findings,
@@ -70,7 +78,7 @@ def summarize(run: Run, items: Sequence[Item], groups: Mapping[str, str] | None 
         interventions=interventions,
         counts=counts,
         **{"yield": estimator.yields(screened, unused=_unused_filters(config))},
-        dropped=count_reasons(item.reason for item in items if item.state == "filtered"),
+        dropped=dropped,
         failed_codes=count_reasons(item.code for item in items if item.state == "failed"),
         cost=sum((item.result.cost for item in items if item.result), Cost()),
         service_seconds=total_seconds(item.result.service_seconds for item in items if item.result),
@@ -78,6 +86,7 @@ def summarize(run: Run, items: Sequence[Item], groups: Mapping[str, str] | None 
         config=run.resolved_config,
         failure_modes=count_failure_modes(screened, estimator),
         excluded_sources=len(config.excluded),
+        grouping=_grouping(config),
         classes=summarize_classes(screened, seen, config.classes, estimator),
         realism=summarize_realism(screened, estimator),
         perplexity=summarize_perplexity(screened, estimator),
@@ -96,6 +105,14 @@ def _over_models(
         edit_type: summary.model_copy(update={"n_images": summary.n_images // len(seen)})
         for edit_type, summary in summaries.items()
     }
+
+
+def _grouping(config: StressTestConfig) -> GroupingSummary | None:
+    found = config.grouping
+    if found is None:
+        return None
+    counts = found.model_dump(exclude={"groups"})
+    return GroupingSummary(groups=len(set(found.groups.values())), **counts)
 
 
 def _sweep(items: Sequence[Item], config: StressTestConfig) -> SweepSummary:

@@ -36,16 +36,16 @@ def is_suspect(group: ScreenedGroup, estimator: LanceEstimator) -> bool:
     candidate, name = group.candidate, group.classifier
     if candidate.n < LEAST_SOURCES or candidate.loss <= LEAST_LOSS:
         return False
-    turned = sum(flips(pair.control, pair.edit, name) for pair in one_per_source(group))
+    turned = sum(flips(pair.control, pair.edit, name) for pair in one_per_unit(group))
     if turned >= LEAST_SOURCES and turned > MOST_FLIP * candidate.n:
         return True
     figure = figure_of((name, group.change))
     beyond = estimator.mean(
-        f"{figure}/screened", ((edit.source, group.loss(edit, control)) for edit, control in group.pairs)
+        f"{figure}/screened", ((edit.unit, group.loss(edit, control)) for edit, control in group.pairs)
     )
     fall = estimator.mean(
         f"{figure}/fall",
-        ((edit.source, edit.before[name].p_true - edit.after[name].p_true) for edit in group.edits),
+        ((edit.unit, edit.before[name].p_true - edit.after[name].p_true) for edit in group.edits),
     )
     return (beyond.low or 0.0) > LEAST_LOSS and (fall.low or 0.0) > 0.0
 
@@ -53,7 +53,7 @@ def is_suspect(group: ScreenedGroup, estimator: LanceEstimator) -> bool:
 def untested(group: ScreenedGroup, state: FindingState, mostly: tuple[str, str] = ("", "")) -> Draft:
     """The finding that a group of the screen gives rise to; ``mostly``: the words behind one without any."""
     change, words = group.change, (group.removed, group.added)
-    found = one_per_source(group)
+    found = one_per_unit(group)
     return Draft(
         state, group.classifier, change.object_class, change.edit_type, words, seen_in_screen(group), None,
         found,
@@ -66,18 +66,18 @@ def seen_in_screen(group: ScreenedGroup | None) -> Screened:
     if group is None:
         return Screened(loss=0.0, n_sources=0, n_images=0, flipped=0)
     candidate, pairs = group.candidate, group.pairs
-    turned = {edit.source for edit, control in pairs if flips(control, edit, group.classifier)}
+    turned = {edit.unit for edit, control in pairs if flips(control, edit, group.classifier)}
     return Screened(loss=candidate.loss, n_sources=candidate.n, n_images=len(pairs), flipped=len(turned))
 
 
-def one_per_source(group: ScreenedGroup) -> Sequence[Pair]:
-    """Each source's edit that is nearest to its mean loss: ``of`` counts images of sources, not edits."""
-    means = mean_by_source((edit.source, group.loss(edit, control)) for edit, control in group.pairs)
+def one_per_unit(group: ScreenedGroup) -> Sequence[Pair]:
+    """Each unit's edit that is nearest to its mean loss: ``of`` counts images of units, not edits."""
+    means = mean_by_source((edit.unit, group.loss(edit, control)) for edit, control in group.pairs)
 
     def distance(pair: tuple[Observation, Observation]) -> tuple[float, str]:
-        return abs(group.loss(*pair) - means[pair[0].source]), pair[0].id
+        return abs(group.loss(*pair) - means[pair[0].unit]), pair[0].id
 
     nearest: dict[str, Pair] = {}
     for edit, control in sorted(group.pairs, key=distance):
-        nearest.setdefault(edit.source, Pair(control, edit, group.loss(edit, control)))
+        nearest.setdefault(edit.unit, Pair(control, edit, group.loss(edit, control)))
     return list(nearest.values())

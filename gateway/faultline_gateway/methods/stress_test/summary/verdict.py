@@ -91,17 +91,22 @@ def _ruled_out(drop: Estimate) -> float | None:
     return None if drop.high is None else min(max(drop.high, 0.0), 1.0)
 
 
-def _unfit(name: str, model: ModelSummary) -> str | None:
-    """Why the controls alone make the test useless, or None.
+def is_unfit(changed: Estimate) -> bool:
+    """Whether the controls alone are shown to change a larger share of the answers than ``MOST_CHANGED``.
 
-    The whole interval must lie above the limit: a few sources can neither meet nor break it.
+    The whole interval must lie above it: a few sources can neither meet nor break the limit.
     """
+    return changed.low is not None and changed.low > MOST_CHANGED
+
+
+def _unfit(name: str, model: ModelSummary) -> str | None:
+    """Why the controls alone make the test useless, or None."""
     changed = {"Redrawing": model.changed_by_reconstruction}
     placebo = model.controls.get("placebo")
     if placebo is not None:
         changed["A change of wording"] = placebo.drop
     for control, share in changed.items():
-        if share is not None and share.low is not None and share.low > MOST_CHANGED:
+        if share is not None and is_unfit(share):
             answers = f"{points(share.estimate)} % of {name}'s answers"
             return f"{control} alone changes {answers}; the test says nothing about it."
     return None

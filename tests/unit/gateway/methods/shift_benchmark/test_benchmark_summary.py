@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fakes.recorded_benchmarks import BASE, PENCIL, SNOW, Benchmark, recorded_config
+from fakes.recorded_benchmarks import BASE, IMAGE, PENCIL, SNOW, Benchmark, recorded_config
 from fakes.simulated_answers import World
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.shift_benchmarks import ShiftBenchmarkConfig
@@ -235,6 +235,44 @@ def test_provided_photographs_are_not_paired_with_base_images() -> None:
     placed = RecordedItems(made.items, config.request.classifiers).placed["photographs"]
     evidence = ImageSourceEvidence.of("photographs", placed, config)
     assert not np.any(evidence.made[0] & evidence.made[1])
+
+
+def test_frames_of_one_video_count_once_in_a_benchmark() -> None:
+    """Each video has two frames among the real images, two under the base and two under the shift."""
+    named, frames = {"base": "demo", SNOW.name: "snowy"}, 12
+    config = recorded_config(shifts=(BASE, SNOW), image_sources=["photographs"], photographs=named, n=frames)
+    made = Benchmark(config)
+    made.image_source("photographs", np.random.default_rng(2).random((2, 2, frames, 3)) < 0.7)
+    for index in range(2):
+        made.real(index, [0.1] * frames, RIGHT)
+    groups = {}
+    for number, item in enumerate(made.items):
+        assert item.result is not None
+        image = f"{number:064x}"
+        result = item.result.model_copy(update={"image": image})
+        made.items[number] = item.model_copy(update={"result": result})
+        groups[image] = f"{item.label}/{item.slot // 2}"
+    alone = summary(made).image_sources["photographs"].shifts[SNOW.name]
+    made.config = config.model_copy(update={"groups": groups})
+    grouped = summary(made).image_sources["photographs"].shifts[SNOW.name]
+    assert alone.effect is not None
+    assert grouped.effect is not None
+    assert (alone.effect.impact.n, grouped.effect.impact.n) == (2 * frames, frames)
+    assert grouped.effect.impact.estimate == alone.effect.impact.estimate
+    assert grouped.effect.impact != alone.effect.impact
+    assert alone.gap is not None
+    assert grouped.gap is not None
+    assert (alone.gap.gap.n, grouped.gap.gap.n) == (2 * frames, frames)
+
+
+def test_fewer_videos_than_a_class_needs_images_leave_it_out() -> None:
+    config = recorded_config(
+        shifts=(BASE, SNOW), image_sources=["photographs"], photographs={"base": "demo", SNOW.name: "snowy"}
+    )
+    made = Benchmark(config.model_copy(update={"groups": {IMAGE: "demo/video-1"}}))
+    made.image_source("photographs", np.ones((2, 2, N, 3), dtype=np.bool_))
+    found = summary(made).image_sources["photographs"].shifts[SNOW.name]
+    assert (found.effect, found.thin) == (None, ["plate", "sled"])
 
 
 def test_the_cost_per_kept_image_includes_dropped_images() -> None:

@@ -46,7 +46,7 @@ def seen(source: Source, kind: ItemKind = "edit", caption: str = GRASS) -> Obser
     return Observation(
         id=f"{source.id}/{kind}", kind=kind, source=source.id, image=source.image, label=source.label,
         edit_type=None, slot=0, stage=1, state="done", reason=None, caption=caption, removed="", added="",
-        after={}, before={}, instruction=None,
+        after={}, before={}, instruction=None, unit=source.group or source.id,
     )  # fmt: skip
 
 
@@ -69,6 +69,18 @@ def test_the_same_image_in_another_dataset_is_spent_too() -> None:
     source = sleds(1)[0]
     copy = source.model_copy(update={"id": "other"})
     assert left([copy], seen(source)).unread == []
+
+
+def test_a_group_is_left_once_and_spent_as_a_whole() -> None:
+    frames = [
+        source.model_copy(update={"group": f"video-{index // 2}"}) for index, source in enumerate(sleds(8))
+    ]
+    used, read, copy = frames[0], frames[2], frames[4].model_copy(update={"id": "other", "group": None})
+    found = left(frames, seen(used), seen(read, "caption"), seen(copy, "placebo"))
+    assert [each.id for each in found.applicable] == ["sled-2"]
+    assert [each.id for each in found.unread] == ["sled-6"]
+    assert [each.id for each in found.spent] == ["sled-0"]
+    assert left(frames, seen(used), seed=3).to_read(8)[0].group != "video-0"
 
 
 def test_images_of_other_classes_are_no_help() -> None:

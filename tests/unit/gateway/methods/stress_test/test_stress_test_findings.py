@@ -6,6 +6,7 @@ import pytest
 
 from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
+from faultline_core.contract.groups import Grouping
 from faultline_core.contract.stress_tests import Insight, StressTestSummary
 from faultline_core.types import Estimate
 from faultline_gateway.methods.stress_test.summary.summary import summarize
@@ -106,8 +107,11 @@ def test_the_frames_of_one_video_count_as_one_source() -> None:
     """Forty frames of four videos give a p of 2^-4 at least, and intervals over four units."""
     ledgered = shaken(40)
     groups = {source: f"video-{index % 4}" for index, source in enumerate(sources(40))}
-    run = recorded_run(fake_config(), ledgered.items)
-    alone, grouped = (summarize(run, ledgered.items, known).models["leaning"] for known in (None, groups))
+    grouping = Grouping(groups=groups, named=40)
+    alone, grouped = (
+        summarize(recorded_run(config, ledgered.items), ledgered.items).models["leaning"]
+        for config in (fake_config(), fake_config().model_copy(update={"grouping": grouping}))
+    )
     assert alone.overall is not None
     assert grouped.overall is not None
     assert alone.overall.p is not None
