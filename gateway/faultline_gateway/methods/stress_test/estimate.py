@@ -85,7 +85,9 @@ async def estimate(create: StressTestCreate, context: RunContext) -> StressTestE
 
 
 def _expected(division: Division, hypotheses: int | None) -> Mapping[str, tuple[int, ConfirmationScope]]:
-    """The pairs to expect of each class for a change that applies to all of its images, and what they prove; a group counts once.
+    """The pairs to expect of each class for a change that applies to all of its images, and what they prove.
+
+    A group counts once.
 
     Args:
         division: the division of the sources.
