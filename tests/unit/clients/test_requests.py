@@ -92,6 +92,18 @@ BENCHMARKED = {
 }  # fmt: skip
 
 
+ESTIMATE = {
+    "images": 48, "screened": 24, "fresh": 24, "items": 336, "minutes": None, "fastest": None,
+    "slowest": None, "runs": 0, "hypotheses": 4, "least_pairs": 7, "power": 0.75, "classes": [],
+    "reason": None,
+}  # fmt: skip
+
+
+def estimate_answer() -> httpx.Response:
+    """Answers without creating anything."""
+    return ok(ESTIMATE)
+
+
 @dataclass(frozen=True)
 class Method:
     """One method, the request it must send and an answer to it."""
@@ -111,6 +123,19 @@ METHODS = (
     Method(
         "stress_tests.list", lambda c: c.stress_tests.list(), "GET", RUNS,
         lambda: ok({"runs": [json.loads(a_run().model_dump_json())]}), query=[("limit", "100")],
+    ),
+    Method(
+        "stress_tests.prove",
+        lambda c: c.stress_tests.prove("run-1", finding=2, images=30, dataset="more", seed=4),
+        "POST", f"{RUNS}/run-1/findings/2:prove", run_answer,
+        body={"images": 30, "dataset": "more", "seed": 4},
+    ),
+    Method(
+        "stress_tests.estimate",
+        lambda c: c.stress_tests.estimate(dataset="demo", confirm=False),
+        "POST", f"{RUNS}:estimate", estimate_answer,
+        # What can be proven does not depend on the classifiers.
+        body={"dataset": "demo", "classifiers": ["model-1"], "confirm": False, "seed": 0},
     ),
     Method(
         "dataset_interfaces.create",
@@ -255,7 +280,9 @@ def test_the_blocking_and_the_asyncio_classes_have_the_same_methods() -> None:
         assert names[0] == names[1]
 
 
-@pytest.mark.parametrize("method", by_name([m for m in METHODS if m.verb == "POST"]))
+@pytest.mark.parametrize(
+    "method", by_name([m for m in METHODS if m.verb == "POST" and m.answer is not estimate_answer])
+)
 def test_every_post_that_creates_something_carries_an_idempotency_key(kind: str, method: Method) -> None:
     session = Session(kind, method.answer())
     session(method.ask)
