@@ -16,7 +16,7 @@ from faultline_core.contract.runs import Run
 from faultline_core.errors import InvalidRequest, NotFound
 from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.methods.stress_test.proof import finding_history, start_proof
-from faultline_gateway.methods.stress_test.report.findings import BADGES
+from faultline_gateway.reports.states import BADGES
 from faultline_gateway.routes.context import Context, GatewayContext
 from faultline_gateway.ui.environment import SENT_WITH_PAGES, page
 from faultline_gateway.ui.forms import Form

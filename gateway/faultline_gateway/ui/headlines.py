@@ -19,7 +19,7 @@ from faultline_core.types import FINAL_RUN_STATES, RunKind
 from faultline_gateway.methods import METHODS
 from faultline_gateway.methods.dataset_interface.report import headline as interface_headline
 from faultline_gateway.methods.shift_benchmark.report.first_screen import headline as benchmark_headline
-from faultline_gateway.methods.stress_test.report.findings import BADGES
+from faultline_gateway.reports.states import BADGES
 from faultline_gateway.routes.context import GatewayContext
 from faultline_gateway.runs.summaries import summary_of
 

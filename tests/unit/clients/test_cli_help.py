@@ -101,7 +101,14 @@ def test_a_command_that_ends_with_a_run_lists_its_exit_codes() -> None:
         for name, command in leaves("", typer.main.get_command(app))
         if "Exit codes" in (command.epilog or "")
     }
-    follow = {" stress-test", " apply", " dataset-interface", " shift-benchmark", " compare-prompts"}
+    follow = {
+        " stress-test",
+        " apply",
+        " prove",
+        " dataset-interface",
+        " shift-benchmark",
+        " compare-prompts",
+    }
     assert told == follow | {" demo", " runs wait"}
     for code in ExitCode:
         assert f"{code.value} " in EXIT_CODES

@@ -10,7 +10,7 @@ import pytest
 
 from faultline_core.contract.base import MAX_BATCH
 from faultline_core.contract.editor import EditRequest, ReconstructRequest
-from faultline_gateway.ledger.leases import MAX_ATTEMPTS
+from faultline_gateway.runs.items import MAX_ATTEMPTS
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted((ROOT / "docs" / "design").glob("*.md"))
