@@ -19,6 +19,7 @@ _OTHER_REQUEST = frozenset(
     {
         "dataset",
         "classifiers",
+        "functions",
         "limit",
         "exclude",
         "confirm",
@@ -29,7 +30,7 @@ _OTHER_REQUEST = frozenset(
 )
 """Fields of a request that no single image depends on: an item's outcome has every classifier's answers."""
 _OTHER_CONFIG = frozenset(
-    {"suite", "versions", "dataset_digest", "classes", "excluded", "confirmation", "redraw"}
+    {"suite", "versions", "dataset_digest", "classes", "excluded", "confirmation", "redraw", "proof"}
 )
 
 
@@ -57,6 +58,7 @@ class Outcome(BaseModel):
 
     state: ItemState
     reason: str | None = None
+    code: str | None = None
     detail: str | None = None
     result: ItemResult | None = None
 

@@ -16,6 +16,9 @@ from faultline_core.contract.confirmation import ConfirmationScope
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.stress_tests import Insight
 from faultline_core.types import Estimate
+from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from faultline_gateway.methods.stress_test.summary.evidence import Evidence
+from faultline_gateway.methods.stress_test.summary.hints import as_findings
 
 from .replay import Replayed
 from .report import ClaimReport, Stages
@@ -63,11 +66,18 @@ def changes_by_item(replayed: Replayed, index: Mapping[str, int]) -> dict[str, C
 
 
 def claims_of(replayed: Replayed, changes: Mapping[str, Change]) -> list[Claim]:
-    """Every finding of a run of two stages; every significant insight of a run of one."""
+    """Every finding of a run of two stages; significant insights and suspicions of a run of one."""
     summary = replayed.summary
-    if stages_of(replayed) == "one":
-        return [_of_insight(each, changes) for each in summary.insights if each.significant]
-    return [_of_finding(each, changes) for each in summary.findings]
+    if stages_of(replayed) == "two":
+        return [_of_finding(each, changes) for each in summary.findings]
+    shown = [_of_insight(each, changes) for each in summary.insights if each.significant]
+    return [*shown, *(_of_finding(each, changes) for each in _hints(replayed) if each.state == "suspected")]
+
+
+def _hints(replayed: Replayed) -> list[Finding]:
+    """The findings of a run of one stage, as its verdicts and its report read them."""
+    seen = [Evidence.of(replayed.items, spec) for spec in replayed.create.classifiers]
+    return as_findings(replayed.summary.insights, seen, LanceEstimator(replayed.create.seed))
 
 
 def stages_of(replayed: Replayed) -> Stages:

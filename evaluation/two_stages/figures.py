@@ -80,11 +80,16 @@ def figures_of(counted: Counted, generator: np.random.Generator) -> StageFigures
         false_alarms=_of_verdict(broken, "false-alarm", generator),
         controls_with_a_finding=share([one.breaks > 0 for one in counted.controls]),
         controls_with_a_false_alarm=share([one.false_alarms > 0 for one in counted.controls]),
-        suspected_true=_of_verdict(suspected, "true", generator),
+        suspected_true=suspicions_true(suspected, generator),
         suspected_false=_of_verdict(suspected, "false-alarm", generator),
         bias=_bias(((one.estimate, one.true_on_images) for one in broken), generator),
         bias_on_class=_bias(((one.estimate, one.true_on_class) for one in broken), generator),
     )
+
+
+def suspicions_true(claims: Iterable[ClaimReport], generator: np.random.Generator) -> Estimate:
+    """The share of suspicions that are true."""
+    return _of_verdict([one for one in claims if one.state == "suspected"], "true", generator)
 
 
 def _of_verdict(claims: Sequence[ClaimReport], verdict: str, generator: np.random.Generator) -> Estimate:

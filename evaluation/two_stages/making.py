@@ -21,7 +21,7 @@ from faultline_gateway.settings import GatewaySettings
 
 from .bank import Outcome, without_predictions
 
-AT_ONCE = 8
+AT_ONCE = 12
 """Groups that are made at once: the services of one machine batch about as many."""
 ATTEMPTS = 3
 
@@ -61,7 +61,7 @@ def make(
     """The outcome of each item, by its key, from the services behind ``settings``.
 
     Raises:
-        FaultlineError: an item failed three times.
+        FaultlineError: the services failed an item three times.
     """
     return asyncio.run(_made(planned, config, settings))
 
@@ -79,7 +79,7 @@ async def made_by(
     """The outcome of each item, by its key; items of one source are made together.
 
     Raises:
-        FaultlineError: an item failed three times.
+        FaultlineError: the services failed an item three times.
     """
     # The predictions are left to `Answers`: one classifier is the fewest that a request may name.
     request = config.request.model_copy(update={"classifiers": config.request.classifiers[:1]})
@@ -90,9 +90,18 @@ async def made_by(
         if not (left := [item for item in planned if item.item_key not in outcomes.ended]):
             break
         await _attempt(left, attempt, sent, services, outcomes, store)
-    for error in outcomes.errors.values():
+    return outcomes.ended | {key: _failed(error) for key, error in outcomes.errors.items()}
+
+
+def _failed(error: FaultlineError) -> Outcome:
+    """The outcome of an item that failed every time, as where no model takes its caption.
+
+    Raises:
+        FaultlineError: it is an error of the services, which another time may not have.
+    """
+    if error.retryable:
         raise error
-    return outcomes.ended
+    return Outcome(state="failed", code=error.code, detail=error.detail)
 
 
 async def _attempt(

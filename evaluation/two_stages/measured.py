@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from evaluation.paths import ROOT
-from evaluation.two_stages.figures import ALL
 from evaluation.two_stages.report import FindingsValidity
 from faultline_core.types import Estimate
 
@@ -17,9 +16,8 @@ _HEAD, _TAIL = "SUSPECTED: Estimate | None = ", "\n"
 
 
 def suspected_precision(made: FindingsValidity) -> Estimate | None:
-    """The share of suspicions that are true, over the runs of all sizes; None without any."""
-    found = made.figures[ALL]["two"].suspected_true
-    return found if found.estimate is not None else None
+    """The share of suspicions that are true, over all runs; None without any."""
+    return made.suspected if made.suspected.estimate is not None else None
 
 
 def written(text: str, found: Estimate | None) -> str:

@@ -187,6 +187,7 @@ def _item(
         stage=stage,
         state=outcome.state,
         reason=outcome.reason,
+        code=outcome.code,
         detail=outcome.detail,
         result=result,
         instruction=_instruction(planned),

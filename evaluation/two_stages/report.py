@@ -134,12 +134,16 @@ class Setting(Part):
 
 
 class FindingsValidity(Part):
-    """The report: figures by size (and ``all``) and number of stages, and everything that they count."""
+    """The report: figures by size (and ``all``) and number of stages, and everything that they count.
+
+    ``suspected``: share of the suspicions of all runs, of either kind, that are true.
+    """
 
     setting: Setting
     aims: list[Aim]
     figures: dict[str, dict[Stages, StageFigures]]
     by_scope: dict[str, StageFigures]
+    suspected: Estimate
     bugs: list[BugReport]
     runs: list[RunReport]
     claims: list[ClaimReport]

@@ -31,7 +31,7 @@ from faultline_miniature.training.bugs import read_bugs
 from faultline_miniature.training.stage import use_threads, write_atomically
 
 from .bank import Bank
-from .figures import ALL, Counted, aims_of, figures_of
+from .figures import ALL, Counted, aims_of, figures_of, suspicions_true
 from .making import make
 from .report import FindingsValidity, RunReport, Setting, Stages
 from .rosters import rosters
@@ -165,6 +165,7 @@ def report(study: Study, counted: Counted, missing: Sequence[str]) -> FindingsVa
             scope: figures_of(counted.of("two").of_scope(scope), generator(f"scope {scope}"))
             for scope in ("class", "images")
         },
+        suspected=suspicions_true(counted.claims, generator("suspected")),
         bugs=study.bugs,
         runs=list(counted.runs),
         claims=list(counted.claims),

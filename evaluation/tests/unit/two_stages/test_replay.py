@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,12 @@ from evaluation.two_stages.making import made_by
 from evaluation.two_stages.replay import Planned, Replayed, replay
 from evaluation.two_stages.stretch import Folder
 from fakes.confirmed_runs import StagedRun, finished_run
+from fakes.ports import FakeEditor
 from faultline_core.contract.classifiers import ClassifyRequest
+from faultline_core.contract.editor import ReconstructRequest, ReconstructResponse
 from faultline_core.contract.runs import PredictionPair
 from faultline_core.contract.stress_tests import StressTestConfig
+from faultline_core.errors import BackendUnavailable, FaultlineError, PromptTooLong
 from faultline_gateway.runs.items import PlannedItem
 from faultline_gateway.runs.predictions import prediction_pair
 
@@ -98,3 +102,23 @@ def test_a_cut_line_costs_one_outcome_and_no_more(tmp_path: Path) -> None:
     assert ("first" in bank, "second" in bank) == (True, False)
     bank.add({"third": Outcome(state="done")})
     assert len(Bank(path)) == 2
+
+
+def test_an_item_that_no_model_takes_ends_failed(finished: StagedRun) -> None:
+    outcome = asyncio.run(_made_by_an_editor_that_refuses(finished, PromptTooLong("too long")))
+    assert (outcome.state, outcome.code, outcome.result) == ("failed", PromptTooLong.code, None)
+
+
+def test_an_item_that_the_services_fail_is_not_kept(finished: StagedRun) -> None:
+    with pytest.raises(BackendUnavailable):
+        asyncio.run(_made_by_an_editor_that_refuses(finished, BackendUnavailable("gone")))
+
+
+async def _made_by_an_editor_that_refuses(run: StagedRun, error: FaultlineError) -> Outcome:
+    class Refusing(FakeEditor):
+        async def reconstruct(self, request: ReconstructRequest) -> ReconstructResponse:
+            raise error
+
+    item = next(item for item in run.stages[0] if item.kind == "reconstruction")
+    services = replace(run.services, editor=Refusing(run.world))
+    return (await made_by(services, run.world.store, [item], run.config))[item.item_key]
