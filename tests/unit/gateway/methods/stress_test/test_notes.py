@@ -21,7 +21,7 @@ async def test_too_few_images_for_any_test_are_told_when_the_run_is_planned() ->
     assert config.notes == [
         "no test can show anything on 2 images: the easiest takes 3 whose edits and placebos are all kept",
         "no finding can be confirmed: the largest class has 1 image, and a test on images that the screen "
-        "does not use needs 16 of a class",
+        "does not use needs 16 of a class, as the suite has no editor settings that draw an image again",
     ]
 
 
