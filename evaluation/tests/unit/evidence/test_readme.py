@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 
 from evaluation.evidence.validity import VALIDITY
-from evaluation.paths import ROOT
+from evaluation.paths import RESULTS, ROOT
+from evaluation.two_stages.report import FindingsValidity
 from evaluation.validity.report import Agreement, Validity
 from faultline_core.types import Estimate
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+MEASURED = FindingsValidity.model_validate_json(
+    (RESULTS / "findings-validity.json").read_text(encoding="utf-8")
+)
+FINDINGS = {size: figures["two"] for size, figures in MEASURED.figures.items()}
 QUICK = Validity.model_validate_json(VALIDITY.read_text(encoding="utf-8")).presets["quick"]
 
 TOOL = QUICK.agreement["faultline"]
@@ -19,8 +24,12 @@ assert isinstance(TOOL, Agreement)
 @pytest.mark.parametrize(
     ("row", "measured"),
     [
-        ("planted bugs found, of those with a true drop of 0.3 or more", QUICK.detection.recall_of_strong),
-        ("true insights, of those that are significant", QUICK.detection.precision),
+        (
+            "planted bugs proven in a folder of 48 images, of those with a true drop of 0.3 or more",
+            FINDINGS["48"].recall,
+        ),
+        ("planted bugs proven in a folder of 96 images", FINDINGS["96"].recall),
+        ("proven findings that are true", FINDINGS["all"].precision),
         ("rank correlation of estimated and true drops", TOOL.spearman),
     ],
 )
@@ -29,10 +38,10 @@ def test_a_row_of_the_readme_is_current(row: str, measured: Estimate) -> None:
     assert f"| {row} | {measured.estimate:.2f} ({low:.2f} to {high:.2f}) | {measured.n:,}" in README
 
 
-def test_the_readme_counts_the_false_alarms_of_the_unbiased_classifiers() -> None:
-    alarmed = QUICK.detection.controls_with_a_false_alarm
-    assert alarmed.estimate is not None
-    assert f"| {round(alarmed.estimate * alarmed.n)} of {alarmed.n} | {alarmed.n} |" in README
+def test_the_readme_counts_the_findings_of_the_unbiased_classifiers() -> None:
+    found = FINDINGS["all"].controls_with_a_finding
+    assert found.estimate is not None
+    assert f"with a finding | {round(found.estimate * found.n)} of {found.n} | {found.n} |" in README
 
 
 @pytest.mark.parametrize("preset", ["lance", "quick"])
