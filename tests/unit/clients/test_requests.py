@@ -92,7 +92,7 @@ BENCHMARKED = {
 }  # fmt: skip
 
 
-ESTIMATE = {
+ESTIMATE: dict[str, Any] = {
     "images": 48, "screened": 24, "fresh": 24, "items": 336, "minutes": None, "fastest": None,
     "slowest": None, "runs": 0, "hypotheses": 4, "least_pairs": 7, "power": 0.75, "classes": [],
     "reason": None,
