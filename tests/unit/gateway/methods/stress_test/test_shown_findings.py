@@ -265,6 +265,7 @@ def test_a_run_that_goes_on_with_another_names_it() -> None:
 
 def test_suspicions_are_told_with_their_measured_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     ledgered = shaken()
+    monkeypatch.setattr(headline, "SUSPECTED", None)
     assert "In validation" not in page(ledgered, a_finding())
     measured = Estimate(estimate=0.84, low=0.72, high=0.92, n=57)
     monkeypatch.setattr(headline, "SUSPECTED", measured)
