@@ -172,6 +172,18 @@ async def expired_lease(folder: Path) -> None:
     ledger.finish(item.id, item.fence + 1, good())
 
 
+async def run_not_ended(folder: Path) -> None:
+    async with fake_gateway(folder) as gateway:
+        await gateway.upload("demo", 1)
+        run = (await gateway.http.post(ROOT, json=BODY)).json()["id"]
+        raise_problem(await gateway.http.post(f"{ROOT}/{run}/findings/1:prove", json={"images": 2}))
+
+
+async def kept_run(folder: Path) -> None:
+    ledger = new_ledger(folder)
+    ledger.delete_run(create_run(ledger))
+
+
 def on_ended_run(verb: str) -> Provoke:
     async def provoke(folder: Path) -> None:
         ledger = new_ledger(folder)
@@ -253,6 +265,10 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "deadline-exceeded": (
         through_guard({DEADLINE_HEADER: "0.01"}, seconds=5.0), "'/v1/score'", "send fewer items"
     ),
+    "foreign-origin": (
+        through_gateway("POST", ROOT, json=BODY, headers={"origin": "http://elsewhere.test"}),
+        "'http://elsewhere.test'", "only this gateway's own pages",
+    ),
     "idempotency-conflict": (claimed_twice("two"), "'my-key'", "under a new key"),
     "idempotency-in-flight": (claimed_twice("one"), "'my-key'", "retry later"),
     "image-too-large": (large_image, "16 x 16", "scale it down"),
@@ -277,6 +293,8 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "request-timeout": (slow_body, "the body", "send it faster"),
     "resource-exhausted": (large_item, "this item", "use a larger device"),
     "run-not-cancellable": (on_ended_run("cancel"), "run '", "only a run that has not ended"),
+    "run-not-deletable": (kept_run, "run '", "cancel it, then delete it"),
+    "run-not-ended": (run_not_ended, "run '", "wait for its end"),
     "run-not-resumable": (on_ended_run("resume"), "run '", "only an ended run"),
     "storage-full": (full_store, "10 bytes", "free some space"),
     "unauthorized": (through_guard({SECRET_HEADER: "wrong"}), SECRET_HEADER, "FAULTLINE_SECRET_FILE"),

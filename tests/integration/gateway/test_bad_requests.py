@@ -39,7 +39,6 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fak
 @pytest.mark.parametrize(
     ("method", "path", "status", "code"),
     [
-        ("GET", "/", 404, "not-found"),
         ("GET", "/docs", 404, "not-found"),
         ("GET", "/v1/stress-tests/", 404, "not-found"),
         ("GET", "/v1/../etc/passwd", 404, "not-found"),

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from fakes.sdk import a_run, a_summary, figure
 from faultline_core.contract.runs import RequestCounts, Run
+from faultline_core.types import RunKind
 from faultline_gateway.http.origin import is_own
 from faultline_gateway.ui import live_figures
 from faultline_gateway.ui.environment import evidence
 from faultline_gateway.ui.live_figures import LEAST_AGE_SECONDS, LiveFigures
 from faultline_gateway.ui.report_body import report_body
-from faultline_gateway.ui.shown_run import ShownRun
+from faultline_gateway.ui.shown_run import KINDS, ShownRun
 
 CREATED = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
@@ -126,3 +127,7 @@ def test_a_run_that_is_watched_is_summed_up_now_and_then(monkeypatch: pytest.Mon
     assert summed == [1]
     assert of(2) is not first
     assert summed == [2]
+
+
+def test_every_kind_of_run_has_a_name_in_words() -> None:
+    assert set(KINDS) == set(get_args(RunKind))
