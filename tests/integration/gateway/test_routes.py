@@ -115,7 +115,6 @@ async def test_the_first_screen_of_a_report_shows_its_images_and_no_script(finis
 async def test_one_image_under_two_names_is_planned_twice(gateway: FakeGateway) -> None:
     await gateway.http.post("/v1/datasets", json={"name": "demo"})
     sources = [gateway.source("sled", 0) | {"filename": name} for name in ("a.png", "b.png")]
-    # A dataset has two classes or more.
     sources.append(gateway.source("boat", 1))
     await gateway.http.post("/v1/datasets/demo/sources", json={"sources": sources})
     run = await created(gateway)
