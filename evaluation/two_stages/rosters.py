@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,10 @@ from faultline_miniature.training.bugs import read_bugs
 
 SIZE = 4
 """Classifiers of a run."""
+SUITE, CONTROLS = "suite", "controls"
+ROUND = "spread-{}"
+NAMES = (SUITE, *(ROUND.format(number + 1) for number in range(roster.TRAINING_SEEDS)), CONTROLS)
+"""The rosters, in the order in which they are tested."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +42,28 @@ def rosters(models: Path) -> tuple[list[Roster], list[str]]:
     suite = roster.suite_classifiers()
     wanted = roster.trainings(sorted(BUG_FILES.glob("*.json")), models)
     trained = {one.spec: one for one in roster.trained(each for each in wanted if each.is_done)}
-    found, missing = [Roster("suite", suite)], list[str]()
+    found, missing = [Roster(SUITE, suite)], list[str]()
     for name, specs in rounds(wanted).items():
         if all(spec in trained for spec in specs):
             found.append(Roster(name, [trained[spec] for spec in specs]))
         else:
             missing.append(name)
     controls = [one for one in [*suite, *trained.values()] if not one.bugs]
-    return [*found, Roster("controls", controls[-SIZE:])], missing
+    return [*found, Roster(CONTROLS, controls[-SIZE:])], missing
+
+
+def needed(names: Collection[str], models: Path) -> list[Training]:
+    """The trainings that the rosters of these names are made of, whether done or not."""
+    wanted = roster.trainings(sorted(BUG_FILES.glob("*.json")), models)
+    specs = {spec for name, members in rounds(wanted).items() for spec in _members(name, members, names)}
+    return [each for each in wanted if f"local:{each.folder.name}" in specs]
+
+
+def _members(name: str, members: Sequence[str], names: Collection[str]) -> Sequence[str]:
+    if name in names:
+        return members
+    # The first of each round is its control.
+    return members[:1] if CONTROLS in names else []
 
 
 def rounds(wanted: Sequence[Training]) -> Mapping[str, list[str]]:
@@ -56,4 +74,4 @@ def rounds(wanted: Sequence[Training]) -> Mapping[str, list[str]]:
     # The control first: its file has no bugs.
     files = sorted(by_file, key=lambda file: (bool(read_bugs(file)), file.name))
     fewest = min(map(len, by_file.values()))
-    return {f"spread-{number + 1}": [by_file[file][number] for file in files] for number in range(fewest)}
+    return {ROUND.format(number + 1): [by_file[file][number] for file in files] for number in range(fewest)}

@@ -2,8 +2,9 @@
 
     PYTHONPATH=demo python -m evaluation.two_stages --seed 4 --sizes 48,96,160,400
 
-Makes the items of one test of all images in one stage, then replays runs of small rosters on nested folders
-by the product's own plan, stages and summary. Items that several runs share are made once and kept.
+Trains the classifiers that the rosters lack. Makes the items of one test of all images in one stage, then
+replays runs of small rosters on nested folders by the product's own plan, stages and summary. Items that
+several runs share are made once and kept.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from evaluation.validity.command import VALIDITY_STATE
 from evaluation.validity.contestants import BUG_FILES
 from evaluation.validity.order import generator
 from evaluation.validity.report import Aim
-from evaluation.validity.roster import SUITE, suite_classifiers
+from evaluation.validity.roster import SUITE, suite_classifiers, train_missing
 from evaluation.validity.serving import STACK, serving
 from evaluation.validity.sources import distribution_of, scenes_of, upload
 from faultline_core.blobs import BlobStore
@@ -34,7 +35,7 @@ from .bank import Bank
 from .figures import ALL, Counted, aims_of, figures_of, suspicions_true
 from .making import make
 from .report import FindingsValidity, RunReport, Setting, Stages
-from .rosters import rosters
+from .rosters import NAMES, needed, rosters
 from .stretch import SIZES, Folder, Stretch
 from .study import Study
 
@@ -52,7 +53,9 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sources", type=int, default=400, help="images of the stretch")
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="images of a run")
     parser.add_argument("--parts", type=int, default=1, help="disjoint folders of each size, at most")
-    parser.add_argument("--rosters", help="rosters to test, such as suite,controls (default: all)")
+    parser.add_argument(
+        "--rosters", type=roster_names, default=NAMES, help="rosters to test, such as suite,controls"
+    )
     parser.add_argument("--preset", default="quick", help="preset of the suite's editor")
     parser.add_argument("--edits", type=int, default=5, help="planned edits per image")
     parser.add_argument(
@@ -66,6 +69,18 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=PORT, help="port of the gateway")
     parser.add_argument("--threads", type=int, default=2, help="threads that render and predict")
     return parser.parse_args(arguments)
+
+
+def roster_names(text: str) -> tuple[str, ...]:
+    """Read names of rosters, parted by commas.
+
+    Raises:
+        argparse.ArgumentTypeError: there is no such roster.
+    """
+    names = tuple(text.split(","))
+    if unknown := [name for name in names if name not in NAMES]:
+        raise argparse.ArgumentTypeError(f"there is no roster {unknown[0]!r}; there are {', '.join(NAMES)}")
+    return names
 
 
 def study_of(given: argparse.Namespace, settings: GatewaySettings) -> tuple[Study, list[str]]:
@@ -95,9 +110,10 @@ def stretch_of(seed: int, sources: int) -> Stretch:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Start the services, upload the images, and measure."""
+    """Train what lacks, start the services, upload the images, and measure."""
     given = parsed(arguments)
     use_threads(given.threads)
+    train_missing(needed(given.rosters, given.classifiers.absolute()), VALIDITY_STATE / "training")
     with serving(given.state.absolute() / STACK, given.classifiers.absolute(), port=given.port) as service:
         study, missing = study_of(given, service.settings)
         upload(service.client(), study.stretch.dataset_name, study.stretch.scenes)
@@ -107,9 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def measure(study: Study, given: argparse.Namespace, missing: Sequence[str]) -> None:
     """Replay every run, write the result file after each roster, and print each aim."""
     began, counted, aims = time.monotonic(), Counted([], [], [], []), list[Aim]()
-    wanted = given.rosters.split(",") if given.rosters else [one.name for one in study.rosters]
     left = [one.name for one in study.rosters]
-    for roster in (one for one in study.rosters if one.name in wanted):
+    for roster in (one for one in study.rosters if one.name in given.rosters):
         for folder, stages in product(_folders(given), BOTH):
             counted += study.run(roster, folder, confirm=stages == "two")
             sys.stdout.write(f"{told(counted.runs[-1])}\n")

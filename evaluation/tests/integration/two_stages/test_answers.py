@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from evaluation.tests.fakes.validity import scene
 from evaluation.two_stages import answers
 from evaluation.two_stages.answers import Answers
-from evaluation.two_stages.rosters import SIZE, rosters, rounds
+from evaluation.two_stages.rosters import SIZE, needed, rosters, rounds
+from evaluation.two_stages.validate import roster_names
 from evaluation.validity import roster
 from evaluation.validity.contestants import BUG_FILES, Contestant
 from evaluation.validity.predictors import predicting
@@ -57,3 +59,23 @@ def test_rosters_of_classifiers_that_are_not_trained_are_named(tmp_path: Path) -
         ("controls", "unbiased-resnet"),
     ]
     assert missing == ["spread-1", "spread-2", "spread-3"]
+
+
+def test_only_what_the_rosters_asked_for_need_is_trained() -> None:
+    def names(*asked: str) -> list[str]:
+        return [training.folder.name for training in needed(asked, Path("models"))]
+
+    assert names("suite") == []
+    assert names("suite", "spread-2") == [
+        "control-seed101",
+        "spread-a-seed111",
+        "spread-b-seed121",
+        "spread-c-seed131",
+    ]
+    assert names("controls") == ["control-seed100", "control-seed101", "control-seed102"]
+
+
+def test_a_roster_that_does_not_exist_is_refused() -> None:
+    assert roster_names("suite,controls") == ("suite", "controls")
+    with pytest.raises(argparse.ArgumentTypeError, match=r"no roster 'spread-9'; there are suite, spread-1"):
+        roster_names("suite,spread-9")
