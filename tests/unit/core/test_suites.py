@@ -208,7 +208,7 @@ def test_the_miniature_preview_preset_is_quick_with_previews() -> None:
 
 def test_the_miniature_draws_images_again_by_the_preset_that_draws_its_noise() -> None:
     editor = load_suite("miniature").editor
-    assert editor.redraw_preset == editor.presets["virtual"]
+    assert editor.redraw_preset == editor.presets["virtual-quick"]
     assert load_suite("lance").editor.redraw_preset is None
 
 
