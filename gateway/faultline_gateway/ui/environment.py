@@ -51,7 +51,12 @@ SENT_WITH_PAGES = {
 TEMPLATES = REPORT_TEMPLATES.overlay(
     loader=ChoiceLoader([PackageLoader("faultline_gateway.ui"), PackageLoader("faultline_gateway.reports")])
 )
-TEMPLATES.filters = {**REPORT_TEMPLATES.filters, "evidence": evidence, "in_words": in_words, "sentence": sentence}
+TEMPLATES.filters = {
+    **REPORT_TEMPLATES.filters,
+    "evidence": evidence,
+    "in_words": in_words,
+    "sentence": sentence,
+}
 TEMPLATES.globals = {**REPORT_TEMPLATES.globals, "static": static_addresses()}
 
 

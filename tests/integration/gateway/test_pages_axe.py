@@ -186,7 +186,9 @@ def test_a_page_whose_run_is_deleted_keeps_nothing_of_it(tab: Tab, served: Serve
     assert tab.value("location.pathname") == "/ui"
 
 
-@pytest.mark.parametrize("then", ["a[href$='/delete']", "a[href$='/items']", "form[action$='/resume'] button"])
+@pytest.mark.parametrize(
+    "then", ["a[href$='/delete']", "a[href$='/items']", "form[action$='/resume'] button"]
+)
 def test_a_click_on_a_page_of_a_deleted_run_says_so(tab: Tab, served: ServedGateway, then: str) -> None:
     run_id = created(served, seed=10)
     served.gateway.ledger.cancel(run_id)
