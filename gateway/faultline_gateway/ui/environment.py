@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from faultline_gateway.http.sessions import COOKIE
 from faultline_gateway.reports.environment import TEMPLATES as REPORT_TEMPLATES
+from faultline_gateway.ui.shown_run import ITEM_STATES, STATES
 from faultline_gateway.ui.static_content import static_addresses
 
 _POLICY = (
@@ -30,6 +31,16 @@ def evidence(value: float) -> str:
     return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
+def in_words(state: str) -> str:
+    """The state of a run or an item as a user would say it."""
+    return {**STATES, **ITEM_STATES}.get(state, state)
+
+
+def sentence(text: str) -> str:
+    """A text that begins with a capital, as errors do not."""
+    return text[:1].upper() + text[1:]
+
+
 SENT_WITH_PAGES = {
     # Not "no-referrer": with that, browsers send "null" as the origin of our own forms.
     "referrer-policy": "same-origin",
@@ -40,7 +51,12 @@ SENT_WITH_PAGES = {
 TEMPLATES = REPORT_TEMPLATES.overlay(
     loader=ChoiceLoader([PackageLoader("faultline_gateway.ui"), PackageLoader("faultline_gateway.reports")])
 )
-TEMPLATES.filters = {**REPORT_TEMPLATES.filters, "evidence": evidence}
+TEMPLATES.filters = {
+    **REPORT_TEMPLATES.filters,
+    "evidence": evidence,
+    "in_words": in_words,
+    "sentence": sentence,
+}
 TEMPLATES.globals = {**REPORT_TEMPLATES.globals, "static": static_addresses()}
 
 

@@ -16,6 +16,9 @@ from faultline_core.errors import FaultlineError, InvalidRequest, NotFound
 from faultline_gateway.ui.environment import page
 from faultline_http import request_id_of
 
+LIVE = "live"
+"""The name of the part of a run's page that is asked for again while the run goes."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -43,8 +46,15 @@ def error_page(request: Request, error: FaultlineError) -> Response:
     """Answer an error as a page; a part that polls is replaced by the error's sentence, and polls no more."""
     if error.status >= 500:
         _logger.warning("request %s: %s: %s", request_id_of(request), error.code, error.detail)
-    template = "error_part.html.j2" if "hx-request" in request.headers else "error.html.j2"
-    return page(request, template, status=error.status, error=error)
+    if "hx-request" not in request.headers:
+        return page(request, "error.html.j2", status=error.status, error=error)
+    # The run itself is gone: its state and its buttons, beside the part that asked, would be of nothing.
+    is_whole_run = request.headers.get("hx-target") == LIVE
+    template = "error_body.html.j2" if is_whole_run else "error_part.html.j2"
+    answer = page(request, template, status=error.status, error=error)
+    if is_whole_run:
+        answer.headers.update({"hx-retarget": "main", "hx-reswap": "innerHTML"})
+    return answer
 
 
 unknown_page = APIRouter(prefix="/ui", route_class=PageRoute)

@@ -27,6 +27,11 @@ STATES = {
     "cancelling": "being cancelled",
     "cancelled": "cancelled",
 }
+"""The states of runs in words."""
+
+ITEM_STATES = {"pending": "waiting", "leased": "in work"}
+"""The states of items in words, where their own name is none of a user's."""
+
 _RESUMABLE = ("completed_with_failures", "failed", "cancelled")
 _LEAST_ENDED = 10
 """Items from which the time that is left is guessed."""

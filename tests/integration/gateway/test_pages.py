@@ -228,6 +228,9 @@ async def test_a_run_deleted_while_its_page_is_open_says_so(site: Site) -> None:
     assert "was deleted" in part
     assert "hx-get" not in part
     assert "was deleted" in text_of(await site.page(f"/ui/runs/{run_id}", 404))
+    proof = await site.page(f"/ui/runs/{run_id}/findings/1/proof", 404, part=True)
+    assert "was deleted" in proof
+    assert "hx-get" not in proof
 
 
 async def test_images_of_a_deleted_run_stay_for_others(site: Site) -> None:
