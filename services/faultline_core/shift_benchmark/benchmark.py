@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -77,7 +78,7 @@ def shift_benchmark(
     compared = compared_models(answers)
     counted = np.zeros((len(answers.shifts), len(answers.classes)), dtype=np.bool_)
     for models, shifts in comparisons(compared):
-        counted |= _counted(complete_cases(answers, models), least) & shifts[:, None]
+        counted |= _counted(complete_cases(answers, models), least, shifts[:, None])
     common = _common(answers, counted)
     # Effects over the same classes are comparable only if they are those of the same models.
     everywhere = np.broadcast_to(compared[counted.any(axis=1)].all(axis=0), compared.shape)
@@ -85,7 +86,12 @@ def shift_benchmark(
     # The same draws, so that both results are equal if every class counts under every shift.
     effects, on_common = (
         compared_effects(
-            answers, models, counted & within, lambda own: _counted(own, least) & within, seed, draws=draws
+            answers,
+            models,
+            counted & within,
+            partial(_counted, least=least, within=within),
+            seed,
+            draws=draws,
         )
         for models, within in ((compared, np.ones_like(common)), (everywhere, common))
     )
@@ -108,10 +114,10 @@ def shift_benchmark(
     )
 
 
-def _counted(answers: ModelAnswers, least: int) -> Flags:
-    """Return which classes keep enough images under each shift and under the base (shifts, classes)."""
+def _counted(answers: ModelAnswers, least: int, within: Flags) -> Flags:
+    """Return which classes ``within`` keep enough images under each shift and the base (shifts, classes)."""
     left = np.stack([answers.n_units(condition) for condition in range(len(answers.conditions))])
-    return np.asarray((left[1:] >= max(1, least)) & (left[0] >= max(1, least)))
+    return np.asarray((left[1:] >= max(1, least)) & (left[0] >= max(1, least)) & within)
 
 
 def _common(answers: ModelAnswers, counted: Flags) -> Flags:

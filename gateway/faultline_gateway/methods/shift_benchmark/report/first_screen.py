@@ -89,9 +89,10 @@ def headline(summary: ShiftBenchmarkSummary) -> str:
     number, of = sum(_worst(model, rows) == name for model in effect.models), len(effect.models)
     points = decimal(100 * (effect.impact.estimate or 0.0), 0)
     if of == 1:
-        return f"The model loses most on “{name}”: {points} points of accuracy."
+        who = "The model" if len(summary.config.request.classifiers) == 1 else next(iter(effect.models))
+        return f"{who} loses most on “{name}”: {points} points of accuracy."
     if 2 * number <= of:
-        return f"“{name}” costs most: {points} points of accuracy, averaged over {of} models."
+        return f"“{name}” costs most: {points} points of accuracy, averaged over {effect.n_compared} models."
     who = f"All {of}" if number == of else f"{number} of {of}"
     return f"{who} models lose most on “{name}”: {points} points of accuracy."
 

@@ -14,6 +14,7 @@ from faultline_core.contract.shift_benchmark_summary import (
     ShiftSummary,
 )
 from faultline_core.contract.shift_benchmarks import ImageItem
+from faultline_core.shift_benchmark.complete_cases import LEAST_ANSWERED
 from faultline_core.shift_benchmark.shift_filter import LEAST_IMAGES
 from faultline_core.shift_benchmark.shifts import BASE
 from faultline_gateway.methods.shift_benchmark.report.first_screen import (
@@ -106,6 +107,8 @@ def render(
         "grids": found,
         "class_models": _most_affected(summary),
         "least": LEAST_IMAGES,
+        "least_answered": LEAST_ANSWERED,
+        "badges": BADGES,
         "base": BASE,
         "config": json.dumps(
             summary.config.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False
@@ -188,7 +191,7 @@ def _hardest(rows: Sequence[tuple[str, ShiftSummary]]) -> str:
     )
     return (
         f"“{shift}” costs most: accuracy falls by {fall} points ({low} to {high}, n={effect.impact.n} "
-        f"images, {len(effect.models)} models, p {numbers.p_value(effect.p_adjusted)})."
+        f"images, {effect.n_compared} models, p {numbers.p_value(effect.p_adjusted)})."
     )
 
 
