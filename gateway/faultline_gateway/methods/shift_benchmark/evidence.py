@@ -156,7 +156,7 @@ class ImageSourceEvidence:
         shape = (len(conditions), len(config.classes), n if paired else 2 * n)
         made = np.zeros(shape, dtype=np.bool_)
         to_object, to_shift = np.full(shape, np.nan), np.full(shape, np.nan)
-        right, answered = np.zeros((2, *shape, len(models)), dtype=np.bool_)
+        right, answered = (np.zeros((*shape, len(models)), dtype=np.bool_) for _ in range(2))
         items: dict[str, list[PlacedItem]] = {shift.name: [] for shift in conditions}
         grouped: list[tuple[Place, str]] = []
         for item in placed:
@@ -251,7 +251,7 @@ class RealEvidence:
             return None
         most = max(map(len, self.images.values()))
         there = np.zeros((len(self.images), most), dtype=np.bool_)
-        values, answered = np.zeros((2, *there.shape, len(self.models)), dtype=np.bool_)
+        values, answered = (np.zeros((*there.shape, len(self.models)), dtype=np.bool_) for _ in range(2))
         grouped = [
             ((0, index, place), shown.group)
             for index, listed in enumerate(self.images.values())

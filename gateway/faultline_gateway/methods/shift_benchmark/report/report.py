@@ -24,7 +24,7 @@ from faultline_gateway.methods.shift_benchmark.report.first_screen import (
     strip,
 )
 from faultline_gateway.methods.shift_benchmark.report.grid import THUMBNAIL, grids
-from faultline_gateway.methods.shift_benchmark.report.states import is_sure, note_of, state_of
+from faultline_gateway.methods.shift_benchmark.report.states import counted_images, is_sure, note_of, state_of
 from faultline_gateway.reports import numbers
 from faultline_gateway.reports.benchmark_plots import (
     AccuracyLine,
@@ -107,6 +107,7 @@ def render(
         "grids": found,
         "class_models": _most_affected(summary),
         "least": LEAST_IMAGES,
+        "counted": counted_images(summary),
         "least_answered": LEAST_ANSWERED,
         "badges": BADGES,
         "base": BASE,
@@ -124,7 +125,7 @@ def verdict(summary: ShiftBenchmarkSummary) -> list[str]:
     name, image_source = next(iter(summary.image_sources.items()))
     rows = [(shift, figures) for shift, figures in image_source.shifts.items() if figures.effect is not None]
     if not rows:
-        return [f"No shift could be judged: no class has {LEAST_IMAGES} kept images with and without one."]
+        return [headline(summary)]
     sure = [(shift, figures) for shift, figures in rows if is_sure(figures)]
     breaking = [(shift, figures) for shift, figures in rows if state_of(figures) == "breaks"]
     said = (
@@ -144,7 +145,7 @@ def verdict(summary: ShiftBenchmarkSummary) -> list[str]:
         )
     unjudged = _unjudged(summary)
     if unjudged:
-        said.append(f"Too few images were kept to judge {truncate_list(unjudged)}.")
+        said.append(f"Too few images were {counted_images(summary)} to judge {truncate_list(unjudged)}.")
     return said
 
 
