@@ -112,7 +112,8 @@ def shift_benchmark_text(summary: ShiftBenchmarkSummary) -> str:
     lost = {**summary.dropped, **summary.failed_codes}
     reasons = f" ({'; '.join(f'{reason}: {count}' for reason, count in lost.items())})" if lost else ""
     counts = f"images: {_counts(summary.counts)}{reasons}"
-    return "\n".join([*blocks, counts, f"cost: {summary.cost}", *summary.notes])
+    failed = map(str, summary.unanswered)
+    return "\n".join([*blocks, *failed, counts, f"cost: {summary.cost}", *summary.notes])
 
 
 def prompts_text(summary: ShiftBenchmarkSummary) -> str:
@@ -122,7 +123,8 @@ def prompts_text(summary: ShiftBenchmarkSummary) -> str:
         (row.model, row.image_source, row.prompt, row.accuracy, row.drop, row.beside_token)
         for row in summary.prompts
     ]
-    return "\n".join([*_unless_empty(header, rows), "", f"cost: {summary.cost}", *summary.notes])
+    told = [*map(str, summary.unanswered), f"cost: {summary.cost}", *summary.notes]
+    return "\n".join([*_unless_empty(header, rows), "", *told])
 
 
 def runs_text(runs: Iterable[Run]) -> str:

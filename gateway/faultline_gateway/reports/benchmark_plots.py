@@ -125,7 +125,9 @@ def passed_plot(summary: ShiftBenchmarkSummary) -> Plot:
 
 
 def _line(effect: EffectSummary, slope: SlopeSummary, groups: Mapping[str, str], *, normal: bool) -> Scatter:
-    drops = list(effect.models.values())
+    # The line is that of the compared models; another's accuracies are of other images.
+    models = {name: drop for name, drop in effect.models.items() if drop.compared}
+    drops = list(models.values())
     images = min((drop.shifted.n for drop in drops), default=1)
     bend = partial(_normal, images=images) if normal else float
     points = [
@@ -135,7 +137,7 @@ def _line(effect: EffectSummary, slope: SlopeSummary, groups: Mapping[str, str],
             series=groups[name],
             title=f"{name}: base {drop.base}, shifted {drop.shifted}",
         )
-        for name, drop in effect.models.items()
+        for name, drop in models.items()
     ]
     axes = [
         _accuracy_axis(title, figures, bend, normal=normal)

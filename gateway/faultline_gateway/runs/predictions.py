@@ -40,22 +40,21 @@ async def classify_images(
     asked = (_classify(attempt, spec, images, classes, services) for spec in specs)
     if not spare:
         return dict(zip(specs, await together(asked), strict=True))
-    found = await together(_failure_or(each) for each in asked)
-    if all(isinstance(one, FaultlineError) for one in found):
-        raise next(one for one in found if isinstance(one, FaultlineError))
-    spared = (_failed(one, images) if isinstance(one, FaultlineError) else one for one in found)
-    return dict(zip(specs, spared, strict=True))
+    found = await together(_spared(each, images) for each in asked)
+    errors = [error for _, error in found if error is not None]
+    if len(errors) == len(found):
+        raise errors[0]
+    return dict(zip(specs, (answers for answers, _ in found), strict=True))
 
 
-async def _failure_or(asked: Coroutine[None, None, Answers]) -> Answers | FaultlineError:
+async def _spared(
+    asked: Coroutine[None, None, Answers], images: Sequence[str]
+) -> tuple[Answers, FaultlineError | None]:
+    """The answers, or the error as that of every image; not the error alone, as `together` would raise it."""
     try:
-        return await asked
+        return await asked, None
     except FaultlineError as error:
-        return error
-
-
-def _failed(error: FaultlineError, images: Sequence[str]) -> Answers:
-    return {image: Outcome(problem=Problem.of(error)) for image in images}
+        return {image: Outcome(problem=Problem.of(error)) for image in images}, error
 
 
 async def _classify(

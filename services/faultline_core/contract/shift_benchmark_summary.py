@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from faultline_core.contract.base import ResponseBody
 from faultline_core.contract.classifiers import ClassifierDescription, ClassifierTrait
+from faultline_core.contract.findings import FindingState
 from faultline_core.contract.shift_benchmarks import ShiftBenchmarkConfig
 from faultline_core.contract.shift_thresholds import ThresholdInForce
 from faultline_core.types import BlobRef, Cost, Estimate
@@ -67,16 +68,29 @@ class ModelDrop(ResponseBody):
     base: Estimate = Field(description="Accuracy on the base images.")
     shifted: Estimate = Field(description="Accuracy on the shifted images.")
     drop: Estimate = Field(description="Base minus shifted accuracy.")
+    classes: list[str] | None = Field(
+        default=None,
+        description="Classes of which the model answered enough images, where they are not the effect's; "
+        "null where they are.",
+    )
+    compared: bool = Field(
+        default=True,
+        description="Whether the impact, the slopes and the gap include the model; false if it answered too "
+        "few images.",
+    )
 
 
 class EffectSummary(ResponseBody):
     """The effect of a shift over one set of classes."""
 
     classes: list[str] = Field(description="The classes that the effect is computed over.")
-    models: dict[str, ModelDrop] = Field(description="Accuracies of each model.")
+    models: dict[str, ModelDrop] = Field(
+        description="Accuracies of each model on the images that it answered; without models that answered "
+        "too few."
+    )
     impact: Estimate = Field(
         description="Drop averaged over models (Dataset Interfaces, section 6); n counts shifted images, and "
-        "the interval is over seeds only."
+        "the interval is over seeds only. It uses the images that all compared models answered."
     )
     impact_with_generator: Estimate | None = Field(
         default=None,
@@ -91,6 +105,11 @@ class EffectSummary(ResponseBody):
     probit_slope: SlopeSummary = Field(
         description="The same slope after a probit transform of both accuracies."
     )
+
+    @property
+    def n_compared(self) -> int:
+        """The number of models that the impact is averaged over."""
+        return sum(model.compared for model in self.models.values())
 
 
 class GapSummary(ResponseBody):
@@ -112,7 +131,14 @@ class ConditionSummary(ResponseBody):
     counts: ImageCounts = Field(description="Number of images by outcome.")
     share_kept: Estimate = Field(description="Share of the generated images that were kept; n counts images.")
     thin: list[str] = Field(
-        default=[], description="Classes left out because fewer than five of their images were kept."
+        default=[],
+        description="Classes left out because fewer than five of their images were kept, or answered by "
+        "every classifier that is compared.",
+    )
+    unanswered: dict[str, int] = Field(
+        default={},
+        description="Number of kept images on which a classifier failed, by classifier; its figures leave "
+        "them out.",
     )
     to_object: Estimate = Field(
         description="Mean CLIP cosine with the object's caption, over all images, kept or not."
@@ -239,11 +265,32 @@ class RealSummary(ResponseBody):
     models: dict[str, Estimate] = Field(
         description="Accuracy of each model on the real images, equally weighted."
     )
+    unanswered: dict[str, int] = Field(
+        default={}, description="Number of real images on which a classifier failed, by classifier."
+    )
     without: list[str] = Field(
         default=[],
         description="Classes without a real image: they have no object threshold, and all their images "
         "pass it.",
     )
+
+
+class UnansweredImages(ResponseBody):
+    """Images on which a classifier failed; its figures leave them out, and no other classifier's do."""
+
+    classifier: str = Field(description="Name of the classifier.")
+    images: int = Field(description="Number of images without a prediction by it, kept or not.")
+    of: int = Field(description="Number of images that classifiers were asked about.")
+    detail: str = Field(description="Why it failed on the first of them.")
+    state: FindingState | None = Field(
+        default=None,
+        description="`cannot-tell` if it answered too few images for a figure of any shift, or null.",
+    )
+
+    def __str__(self) -> str:
+        failed = f"{self.classifier} failed on {self.images} of {self.of} images"
+        left = "can't tell what a shift costs it" if self.state else "they are left out for it"
+        return f"{failed}; {left} (first failure: {self.detail})"
 
 
 class PromptAccuracy(ResponseBody):
@@ -284,6 +331,9 @@ class ShiftBenchmarkSummary(ResponseBody):
     notes: list[str] = Field(
         default=[], description="What could not be computed and what was left out, one sentence each."
     )
+    unanswered: list[UnansweredImages] = Field(
+        default=[], description="The classifiers that failed on images, the most often first."
+    )
     counts: dict[str, int] = Field(description="Number of items planned and in each state.")
     failed_codes: dict[str, int] = Field(default={}, description="Number of failed items, by error code.")
     dropped: dict[str, int] = Field(default={}, description="Number of dropped items, by reason.")
@@ -311,7 +361,7 @@ class ShiftBenchmarkSummary(ResponseBody):
         lost = {**self.dropped, **self.failed_codes}
         why = "; ".join(f"{reason}: {count}" for reason, count in lost.items())
         images = f"images: {counts}{f' ({why})' if why else ''}"
-        return "\n".join([*lines, images, f"cost: {self.cost}", *self.notes])
+        return "\n".join([*lines, *map(str, self.unanswered), images, f"cost: {self.cost}", *self.notes])
 
 
 _HEADER = f"{'shift':28} {'kept':>30} {'impact':>32} {'slope':>32}"

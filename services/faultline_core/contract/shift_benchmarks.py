@@ -234,6 +234,11 @@ class ImageResult(Provenance):
     predictions: dict[str, PredictionPair] = Field(
         default={}, description="Predictions for the image, by classifier."
     )
+    unanswered: dict[str, str] = Field(
+        default={},
+        description="Why a classifier has no prediction for the image, by classifier; the others' "
+        "predictions count without it.",
+    )
 
 
 class ImageItem(RunItem[ImageResult]):

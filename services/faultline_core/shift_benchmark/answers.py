@@ -25,6 +25,9 @@ class ModelAnswers:
 
     ``units`` (conditions, classes, images) is the index of the first image of each one's group, in the base
     if that has the group; None if all images are independent.
+
+    ``answered`` (conditions, classes, images, models) says which models have an answer on which image: where
+    one failed, its value has no meaning. None if all models answered every kept image.
     """
 
     models: tuple[str, ...]
@@ -34,6 +37,7 @@ class ModelAnswers:
     made: Flags
     kept: Flags
     units: Units | None = None
+    answered: Flags | None = None
 
     def __post_init__(self) -> None:
         _check_names(self.models, "model")
@@ -44,13 +48,14 @@ class ModelAnswers:
         expected = (len(self.conditions), len(self.classes), self.made.shape[-1], len(self.models))
         others = [self.made, self.kept] if self.units is None else [self.made, self.kept, self.units]
         shapes = [self.values.shape, *((*each.shape, len(self.models)) for each in others)]
+        shapes += [] if self.answered is None else [self.answered.shape]
         if any(shape != expected for shape in shapes):
             raise InvalidRequest(f"the answers have the shape {self.values.shape}, not {expected}")
         if np.any(self.kept & ~self.made):
             first = tuple(int(index) for index in np.argwhere(self.kept & ~self.made)[0])
             raise InvalidRequest(f"the image at {first} is marked as kept but was never generated")
         # Other values mean a broken classifier, or scores instead of probabilities.
-        told = self.values[self.kept]
+        told = self.values[self.kept if self.answered is None else self.kept[..., None] & self.answered]
         if told.dtype != np.bool_ and not np.all((told >= 0.0) & (told <= 1.0)):
             raise BadBackendOutput(
                 "a classifier's answer is not a correctness of 0 or 1, nor a probability between them"

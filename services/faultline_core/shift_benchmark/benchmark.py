@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from faultline_core.shift_benchmark.answers import ModelAnswers
-from faultline_core.shift_benchmark.generator_gap import ConfounderGap, RealAnswers, confounder_gaps
-from faultline_core.shift_benchmark.shift_effect import ShiftEffect, shift_effects
+from faultline_core.shift_benchmark.compared_effects import compared_effects, compared_gaps, comparisons
+from faultline_core.shift_benchmark.complete_cases import compared_models, complete_cases
+from faultline_core.shift_benchmark.generator_gap import ConfounderGap, RealAnswers
+from faultline_core.shift_benchmark.shift_effect import ShiftEffect
 from faultline_core.shift_benchmark.shift_filter import LEAST_IMAGES
 from faultline_core.statistics.bootstrap import DRAWS, Flags, proportion
 from faultline_core.types import Estimate
@@ -19,7 +22,8 @@ from faultline_core.types import Estimate
 class ShiftRow:
     """One shift of a benchmark.
 
-    ``share_kept`` is its yield; ``thin`` names the classes left out because too few images are kept.
+    ``share_kept`` is its yield; ``thin`` names the classes left out because too few images are kept, or
+    answered by every model that is compared.
     ``effect`` is over all classes that count under this shift, as in the paper; ``on_common`` is over the
     classes that count under every shift, on which alone two shifts are comparable. Either is None if no class
     is left.
@@ -60,6 +64,10 @@ def shift_benchmark(
     The paper requires this of the shifted images only; but with no base image a class has no drop, and with
     one image its drop would depend on that image alone.
 
+    A model that failed on images is left out there: its own drop uses the images that it answered. What
+    compares models or averages over them uses the images that all compared models answered, see
+    `complete_cases`.
+
     Args:
         answers: the models' answers on base and shifted images.
         generator: draws the bootstraps.
@@ -67,17 +75,29 @@ def shift_benchmark(
         least: the number of kept images that a class needs; a group of images counts as one.
         draws: the number of bootstrap draws.
     """
-    counted = _counted(answers, least)
+    compared = compared_models(answers)
+    counted = np.zeros((len(answers.shifts), len(answers.classes)), dtype=np.bool_)
+    for models, shifts in comparisons(compared):
+        counted |= _counted(complete_cases(answers, models), least, shifts[:, None])
     common = _common(answers, counted)
+    # Effects over the same classes are comparable only if they are those of the same models.
+    everywhere = np.broadcast_to(compared[counted.any(axis=1)].all(axis=0), compared.shape)
     seed, gap_seed = (int(seed) for seed in generator.integers(2**63, size=2))
     # The same draws, so that both results are equal if every class counts under every shift.
     effects, on_common = (
-        shift_effects(answers, classes, np.random.default_rng(seed), draws=draws)
-        for classes in (counted, np.asarray(counted & common))
+        compared_effects(
+            answers,
+            models,
+            counted & within,
+            partial(_counted, least=least, within=within),
+            seed,
+            draws=draws,
+        )
+        for models, within in ((compared, np.ones_like(common)), (everywhere, common))
     )
     gaps: Sequence[ConfounderGap | None] = [None] * len(counted)
     if real is not None:
-        gaps = confounder_gaps(answers, real, counted, np.random.default_rng(gap_seed), draws=draws)
+        gaps = compared_gaps(answers, real, compared, counted, gap_seed, draws=draws)
     return ShiftBenchmark(
         common=answers.classes_where(common),
         rows=tuple(
@@ -94,10 +114,10 @@ def shift_benchmark(
     )
 
 
-def _counted(answers: ModelAnswers, least: int) -> Flags:
-    """Return which classes keep enough images under each shift and under the base (shifts, classes)."""
+def _counted(answers: ModelAnswers, least: int, within: Flags) -> Flags:
+    """Return which classes ``within`` keep enough images under each shift and the base (shifts, classes)."""
     left = np.stack([answers.n_units(condition) for condition in range(len(answers.conditions))])
-    return np.asarray((left[1:] >= max(1, least)) & (left[0] >= max(1, least)))
+    return np.asarray((left[1:] >= max(1, least)) & (left[0] >= max(1, least)) & within)
 
 
 def _common(answers: ModelAnswers, counted: Flags) -> Flags:

@@ -26,12 +26,13 @@ class RealAnswers:
 
     ``there`` (classes, images) says which images exist, as classes may have different numbers of images.
     ``units`` (classes, images) is the index of the first image of each image's group, where images are not
-    independent.
+    independent. ``answered`` (classes, images, models) says which models have an answer, None if all do.
     """
 
     values: NDArray[np.bool_] | NDArray[np.floating]
     there: Flags
     units: Units | None = None
+    answered: Flags | None = None
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ def confounder_gaps(
     """Return the gap over the classes that count under each shift, or None if no class does.
 
     Args:
-        answers: the answers on the benchmark's images.
-        real: the answers on real images of the same classes.
+        answers: the answers on the benchmark's images, where all models answered all kept ones.
+        real: the answers of the same models on real images of the same classes, of which the same holds.
         counted: the classes that count under each shift (shifts, classes).
         generator: draws the bootstrap.
         draws: the number of bootstrap draws.

@@ -19,12 +19,18 @@ _SHARE, _CHANGE = (0.0, 1.0), (-1.0, 1.0)
 
 @dataclass(frozen=True)
 class ModelDrop:
-    """One model's mean per-class accuracies over the same classes, and their difference (DI, A.5)."""
+    """One model's mean per-class accuracies over the same classes, and their difference (DI, A.5).
+
+    They use the images that the model answered; ``classes`` are those of which it answered enough.
+    ``is_compared`` is False if it answered too few images to enter the figures over models.
+    """
 
     model: str
     base: Estimate
     shifted: Estimate
     drop: Estimate
+    classes: tuple[str, ...]
+    is_compared: bool = True
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,8 @@ class ShiftEffect:
     """The cost of a shift over one set of classes.
 
     ``impact`` is the drop averaged over models (DI, section 6); its n counts shifted images. ``p`` is the
-    two-sided p-value of "the shift changes nothing", and ``p_holm`` is it corrected over all shifts.
+    two-sided p-value of "the shift changes nothing", and ``p_holm`` is it corrected over all shifts. Where
+    models failed on images, all but ``models`` uses the images that all compared models answered.
     """
 
     classes: tuple[str, ...]
@@ -50,7 +57,7 @@ def shift_effects(
     """Compare each shift with the base over the classes that count.
 
     Args:
-        answers: the models' answers on base and shifted images.
+        answers: the models' answers on base and shifted images, where all answered all kept images.
         counted: the classes that count under each shift (shifts, classes).
         generator: draws the bootstrap.
         draws: the number of bootstrap draws.
@@ -116,7 +123,8 @@ def _effect(
     return ShiftEffect(
         classes=answers.classes_where(counted),
         models=tuple(
-            _model_drop(name, found, (shift, index), size) for index, name in enumerate(answers.models)
+            _model_drop(name, answers.classes_where(counted), found, (shift, index), size)
+            for index, name in enumerate(answers.models)
         ),
         impact=found.impact.estimate((shift,), images=size.shifted, freedom=size.freedom, bounds=_CHANGE),
         p=p[0],
@@ -126,10 +134,13 @@ def _effect(
     )
 
 
-def _model_drop(name: str, found: Comparison, at: tuple[int, int], size: _Size) -> ModelDrop:
+def _model_drop(
+    name: str, classes: tuple[str, ...], found: Comparison, at: tuple[int, int], size: _Size
+) -> ModelDrop:
     return ModelDrop(
         model=name,
         base=found.base.estimate(at, images=size.base, freedom=size.freedom, bounds=_SHARE),
         shifted=found.shifted.estimate(at, images=size.shifted, freedom=size.freedom, bounds=_SHARE),
         drop=found.drop.estimate(at, images=size.shifted, freedom=size.freedom, bounds=_CHANGE),
+        classes=classes,
     )

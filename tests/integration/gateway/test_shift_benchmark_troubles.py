@@ -22,7 +22,7 @@ from faultline_core.contract.editor import GeneratedImage, GenerateItem, Generat
 from faultline_core.contract.runs import Run
 from faultline_core.contract.scorer import EmbedImagesRequest, EmbedResponse
 from faultline_core.contract.shift_benchmarks import ImageItem
-from faultline_core.errors import BackendUnavailable, ImageUndecodable, PromptTooLong
+from faultline_core.errors import BackendUnavailable, BadBackendOutput, ImageUndecodable, PromptTooLong
 from faultline_gateway.ledger import MAX_ATTEMPTS
 from faultline_gateway.services.ports import Services
 
@@ -145,6 +145,53 @@ async def test_a_lying_or_unreachable_service_produces_no_scores(
     gateway.ledger.resume(run.id)
     await worked_off(gateway, clock, gateway.services)
     assert ends(gateway, run) == {"done": 8}
+
+
+class OneFails(FakeClassifiers):
+    """``leaning`` cannot answer the first image of a call under snow; ``steady`` answers all."""
+
+    async def classify(self, request: ClassifyRequest) -> ClassifyResponse:
+        """Answer a problem in its place."""
+        response = await super().classify(request)
+        if request.classifier == "steady" or "snow" not in self.world.shown[request.images[0]].caption:
+            return response
+        problem = Problem.of(BadBackendOutput("'leaning' failed on this image: it has NaN"))
+        outcomes = [Outcome[Prediction](problem=problem), *response.outcomes[1:]]
+        return response.model_copy(update={"outcomes": outcomes})
+
+
+class OneAway(FakeClassifiers):
+    """``leaning`` is not there."""
+
+    async def classify(self, request: ClassifyRequest) -> ClassifyResponse:
+        """Refuse for it alone."""
+        if request.classifier == "leaning":
+            raise BackendUnavailable("away")
+        return await super().classify(request)
+
+
+@pytest.mark.parametrize(("broken", "failed"), [(OneFails, 1), (OneAway, 8)])
+async def test_a_classifier_that_fails_is_left_out_and_the_others_count(
+    gateway: FakeGateway, clock: Clock, broken: type[FakeClassifiers], failed: int
+) -> None:
+    run = await created(gateway)
+    services = benchmark_services(gateway.world, classifiers=broken(gateway.world))
+    await gateway.worker(services).work_off()
+    # One that is down is waited for until the last attempt.
+    assert (ends(gateway, run)["done"] == 8) is (broken is OneFails)
+    await worked_off(gateway, clock, services)
+    assert ends(gateway, run) == {"done": 8}
+    assert gateway.ledger.run(run.id).state == "completed"
+    assert gateway.ledger.audit(run.id) == []
+    results = [item.result for item in images(gateway, run) if item.result]
+    assert all("steady" in result.predictions for result in results)
+    assert sum("leaning" not in result.predictions for result in results) == failed
+    assert all(("leaning" in result.unanswered) != ("leaning" in result.predictions) for result in results)
+    summary = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/summary")).json()
+    (told,) = summary["unanswered"]
+    assert (told["classifier"], told["images"], told["of"]) == ("leaning", failed, 8)
+    report = (await gateway.http.get(f"/v1/shift-benchmarks/{run.id}/report")).text
+    assert f"leaning failed on {failed} of 8 images" in report
 
 
 class Cancelling(TokenEditor):

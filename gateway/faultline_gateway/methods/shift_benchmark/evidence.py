@@ -26,23 +26,27 @@ from faultline_core.statistics.bootstrap import Flags
 from faultline_core.statistics.stratified import Units
 from faultline_core.types import BlobRef, Cost, ItemState
 from faultline_gateway.methods.shift_benchmark.cells import GENERATED, Cell
+from faultline_gateway.methods.shift_benchmark.unanswered import Failures
 
 Floats = NDArray[np.float64]
 Place = tuple[int, int, int]
 """Condition, class and place of an image."""
 
+_UNANSWERED = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """The data that figures need of an image: similarities, and which models were right (a byte each).
+    """The data that figures need of an image: similarities, and each model's answer (a byte each).
 
+    An answer is 1 if it is right, 0 if it is wrong and `_UNANSWERED` if the model failed on the image.
     ``group`` is that of images which are not independent, such as frames of one video.
     """
 
     to_object: float
     plain: float | None
     to_shift: float | None
-    right: bytes
+    told: bytes
     group: str | None = None
 
 
@@ -89,10 +93,13 @@ class RecordedItems:
         self.placed: dict[ImageSourceOrReal, list[PlacedItem]] = {}
         self.usage: dict[ImageSourceOrReal, Usage] = {}
         self.codes: Counter[str] = Counter()
+        self.failures = Failures()
         for item in items:
             cell = Cell.of(item.item_group)
             done = item.result if item.state == "done" else None
             image = None if done is None else _image(done, models, groups or {})
+            if done is not None:
+                self.failures.add(done, models)
             row = PlacedItem(cell, item.slot, item.label, item.state, item.reason, image)
             self.placed.setdefault(cell.image_source, []).append(row)
             usage = self.usage.setdefault(cell.image_source, Usage())
@@ -108,9 +115,10 @@ class RecordedItems:
 
 
 def _image(result: ImageResult, models: Sequence[str], groups: Mapping[BlobRef, str]) -> Image:
-    right = bytes(result.predictions[model].rank_true == 1 for model in models)
+    pairs = [result.predictions.get(model) for model in models]
+    told = bytes(_UNANSWERED if pair is None else pair.rank_true == 1 for pair in pairs)
     scores = result.object_similarity, result.plain_similarity, result.shift_similarity
-    return Image(*scores, right, groups.get(result.image))
+    return Image(*scores, told, groups.get(result.image))
 
 
 @dataclass(frozen=True)
@@ -119,7 +127,8 @@ class ImageSourceEvidence:
 
     ``conditions`` are the base and those shifts of the benchmark that the image source has items of. A
     place of generated images is a seed, so that base and shifts are pairs; images that were retrieved or
-    provided are not paired, and the shifted ones have places of their own.
+    provided are not paired, and the shifted ones have places of their own. ``answered`` is None if every
+    model answered every image.
     """
 
     image_source: ImageSource
@@ -132,6 +141,7 @@ class ImageSourceEvidence:
     to_shift: Floats
     right: Flags
     units: Units | None = None
+    answered: Flags | None = None
 
     @classmethod
     def of(
@@ -146,7 +156,7 @@ class ImageSourceEvidence:
         shape = (len(conditions), len(config.classes), n if paired else 2 * n)
         made = np.zeros(shape, dtype=np.bool_)
         to_object, to_shift = np.full(shape, np.nan), np.full(shape, np.nan)
-        right = np.zeros((*shape, len(models)), dtype=np.bool_)
+        right, answered = (np.zeros((*shape, len(models)), dtype=np.bool_) for _ in range(2))
         items: dict[str, list[PlacedItem]] = {shift.name: [] for shift in conditions}
         grouped: list[tuple[Place, str]] = []
         for item in placed:
@@ -158,11 +168,12 @@ class ImageSourceEvidence:
                 made[at], to_object[at] = True, image.to_object
                 if image.to_shift is not None:
                     to_shift[at] = image.to_shift
-                right[at] = right_answers(image)
+                right[at], answered[at] = right_answers(image), has_answers(image)
                 if image.group is not None:
                     grouped.append((at, image.group))
         known = image_source, conditions, items, tuple(config.classes), models
-        return cls(*known, made, to_object, to_shift, right, _units(shape, grouped))
+        units = _units(shape, grouped)
+        return cls(*known, made, to_object, to_shift, right, units, _partly(answered, made))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -176,7 +187,13 @@ class ImageSourceEvidence:
 
     def answers(self, kept: Flags) -> ModelAnswers:
         """The models' answers; those to the images in ``kept`` count."""
-        return ModelAnswers(self.models, self.names, self.classes, self.right, self.made, kept, self.units)
+        known = self.models, self.names, self.classes, self.right, self.made, kept
+        return ModelAnswers(*known, self.units, self.answered)
+
+    def counted(self, kept: Flags) -> Flags:
+        """The images in ``kept`` that count for each model (..., models): those that it answered."""
+        counted = np.broadcast_to(kept[..., None], self.right.shape)
+        return counted if self.answered is None else np.asarray(counted & self.answered)
 
 
 def _units(shape: tuple[int, int, int], grouped: Sequence[tuple[Place, str]]) -> Units | None:
@@ -234,7 +251,7 @@ class RealEvidence:
             return None
         most = max(map(len, self.images.values()))
         there = np.zeros((len(self.images), most), dtype=np.bool_)
-        values = np.zeros((*there.shape, len(self.models)), dtype=np.bool_)
+        values, answered = (np.zeros((*there.shape, len(self.models)), dtype=np.bool_) for _ in range(2))
         grouped = [
             ((0, index, place), shown.group)
             for index, listed in enumerate(self.images.values())
@@ -245,12 +262,23 @@ class RealEvidence:
         for index, listed in enumerate(self.images.values()):
             there[index, : len(listed)] = True
             values[index, : len(listed)] = [right_answers(shown) for shown in listed]
-        return RealAnswers(values, there, None if units is None else units[0])
+            answered[index, : len(listed)] = [has_answers(shown) for shown in listed]
+        return RealAnswers(values, there, None if units is None else units[0], _partly(answered, there))
 
 
 def right_answers(image: Image) -> Flags:
-    """Whether each model's best class is the image's own (models,)."""
-    return np.frombuffer(image.right, dtype=np.bool_)
+    """Whether each model's best class is the image's own (models,); False where it has no answer."""
+    return np.asarray(np.frombuffer(image.told, dtype=np.uint8) == 1)
+
+
+def has_answers(image: Image) -> Flags:
+    """Whether each model answered on the image (models,)."""
+    return np.asarray(np.frombuffer(image.told, dtype=np.uint8) != _UNANSWERED)
+
+
+def _partly(answered: Flags, there: Flags) -> Flags | None:
+    """The answered images (..., models), or None if every model answered every image that is there."""
+    return None if answered[there].all() else answered
 
 
 def _similarity(image: Image, photo: bool) -> float:

@@ -35,6 +35,7 @@ from faultline_gateway.methods.shift_benchmark.evidence import (
     Usage,
 )
 from faultline_gateway.methods.shift_benchmark.images import NOT_FOUND
+from faultline_gateway.methods.shift_benchmark.unanswered import count_unanswered
 from faultline_gateway.runs.estimator import Estimator
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
 
@@ -109,7 +110,13 @@ def _condition(
         to_object=quality.to_object,
         # The base has no shift to compare with.
         to_shift=quality.to_shift if index else None,
+        unanswered=_unanswered(evidence, verdicts, index),
     )
+
+
+def _unanswered(evidence: ImageSourceEvidence, verdicts: Verdicts, index: int) -> dict[str, int]:
+    answered = None if evidence.answered is None else evidence.answered[index]
+    return count_unanswered(answered, verdicts.kept[index], evidence.models)
 
 
 def _shift(
@@ -157,15 +164,15 @@ def _fit(evidence: ImageSourceEvidence) -> bool:
 def _classes(
     evidence: ImageSourceEvidence, verdicts: Verdicts, yields_of: Mapping[str, ConditionYield]
 ) -> dict[str, dict[str, ClassCondition]]:
-    kept = verdicts.kept
-    right = (evidence.right & kept[..., None]).sum(axis=2)
-    n = kept.sum(axis=2)
+    counted = evidence.counted(verdicts.kept)
+    right = (evidence.right & counted).sum(axis=2)
+    n = counted.sum(axis=2)
     return {
         class_name: {
             name: ClassCondition(
                 share_kept=yields_of[name].by_class[class_name].share,
                 models={
-                    model: proportion(int(right[index, place, at]), int(n[index, place]))
+                    model: proportion(int(right[index, place, at]), int(n[index, place, at]))
                     for at, model in enumerate(evidence.models)
                 },
             )
@@ -205,7 +212,13 @@ def effect_row(effect: ShiftEffect | None, suite: str, source: str) -> EffectSum
     return EffectSummary(
         classes=list(effect.classes),
         models={
-            drop.model: ModelDrop(base=drop.base, shifted=drop.shifted, drop=drop.drop)
+            drop.model: ModelDrop(
+                base=drop.base,
+                shifted=drop.shifted,
+                drop=drop.drop,
+                classes=None if drop.classes == effect.classes else list(drop.classes),
+                compared=drop.is_compared,
+            )
             for drop in effect.models
         },
         impact=effect.impact,

@@ -12,9 +12,9 @@ from faultline_gateway.methods.shift_benchmark.cells import GENERATED, Cell
 from faultline_gateway.methods.shift_benchmark.images import ImageDraft, Obtained, obtain
 from faultline_gateway.runs.attempt import OpenItems, finish_group, together
 from faultline_gateway.runs.clip import embed_images, embed_texts, require_one_space, unit_vector
-from faultline_gateway.runs.items import LeasedGroup, Recorder
+from faultline_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, Recorder
 from faultline_gateway.runs.objectionable import drop_objectionable
-from faultline_gateway.runs.predictions import classify_images, prediction_pairs
+from faultline_gateway.runs.predictions import answered_pairs, classify_images
 from faultline_gateway.runs.stores import IndexStore
 from faultline_gateway.services.ports import Services
 
@@ -30,24 +30,37 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
     """
     config = ShiftBenchmarkConfig.model_validate(group.config)
     attempt = OpenItems(group, record, store)
-    await finish_group(attempt, group, _work_through(attempt, group.item_group, config, services, store))
+    await finish_group(attempt, group, _work_through(attempt, group, config, services, store))
 
 
 async def _work_through(
-    attempt: OpenItems, item_group: str, config: ShiftBenchmarkConfig, services: Services, store: IndexStore
+    attempt: OpenItems,
+    group: LeasedGroup,
+    config: ShiftBenchmarkConfig,
+    services: Services,
+    store: IndexStore,
 ) -> None:
-    cell = Cell.of(item_group)
+    cell = Cell.of(group.item_group)
     obtained = await obtain(attempt, config, cell, services, store)
     drafts = await measure(attempt, config, cell, obtained, services)
     threshold = config.objectionable if cell.image_source in GENERATED else None
     drafts = await drop_objectionable(attempt, drafts, threshold, services)
-    await predict(attempt, config, drafts, services)
+    is_last = all(item.attempt >= MAX_ATTEMPTS for item in group.items)
+    await predict(attempt, config, drafts, services, spare=is_last)
 
 
 async def predict(
-    attempt: OpenItems, config: ShiftBenchmarkConfig, drafts: Sequence[ImageDraft], services: Services
+    attempt: OpenItems,
+    config: ShiftBenchmarkConfig,
+    drafts: Sequence[ImageDraft],
+    services: Services,
+    *,
+    spare: bool = False,
 ) -> None:
     """Predict each image of a benchmark with every classifier of the run, and record it as done.
+
+    A classifier that fails on an image is left out there, as long as another one answers; one that is down
+    only with ``spare``.
 
     Raises:
         BackendError: a classifier is down.
@@ -55,11 +68,13 @@ async def predict(
     if not drafts:
         return
     images = list(dict.fromkeys(draft.image for draft in drafts))
-    answers = await classify_images(attempt, config.request.classifiers, images, config.labels, services)
+    classifiers = config.request.classifiers
+    answers = await classify_images(attempt, classifiers, images, config.labels, services, spare=spare)
     for draft in drafts:
         async with attempt.fail_items_on_error([draft.item]):
-            pairs = prediction_pairs(answers, draft.image, draft.item.label, config.labels)
-            await attempt.done(draft.item, draft.result.model_copy(update={"predictions": pairs}))
+            pairs, missing = answered_pairs(answers, draft.image, draft.item.label, config.labels)
+            update = {"predictions": pairs, "unanswered": missing}
+            await attempt.done(draft.item, draft.result.model_copy(update=update))
 
 
 async def measure(

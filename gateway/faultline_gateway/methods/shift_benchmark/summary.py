@@ -38,6 +38,7 @@ from faultline_gateway.methods.shift_benchmark.thresholds import (
     summarize_real,
     thresholds_in_force,
 )
+from faultline_gateway.methods.shift_benchmark.unanswered import summarize_unanswered
 from faultline_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages, unreadable_notes
 from faultline_gateway.reports.text import truncate_list
 from faultline_gateway.runs.accounting import count_ends, count_reasons, total_seconds, wall_seconds
@@ -95,6 +96,7 @@ def summarize(
             *unreadable_notes(config, recorded.usage, image_sources),
             *_changed_weights(recorded),
         ],
+        unanswered=summarize_unanswered(recorded.failures, image_sources),
         counts=count_ends(item.state for item in recorded.everything),
         failed_codes=dict(recorded.codes),
         dropped=count_reasons(item.reason for item in recorded.everything if item.state == "filtered"),
@@ -180,7 +182,7 @@ def summarize_prompts(
             evidence.image_source: {
                 name: {
                     int(place): float(evidence.right[condition, 0, place, index])
-                    for place in kept[condition, 0].nonzero()[0]
+                    for place in evidence.counted(kept)[condition, 0, :, index].nonzero()[0]
                 }
                 for condition, name in enumerate(evidence.names)
             }

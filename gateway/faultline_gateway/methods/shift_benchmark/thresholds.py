@@ -18,7 +18,13 @@ from faultline_core.contract.shift_thresholds import ShiftThresholdDecision, Thr
 from faultline_core.shift_benchmark.object_thresholds import ObjectThresholds, object_thresholds
 from faultline_core.shift_benchmark.shifts import BASE
 from faultline_core.statistics.bootstrap import proportion
-from faultline_gateway.methods.shift_benchmark.evidence import Floats, RealEvidence, right_answers
+from faultline_gateway.methods.shift_benchmark.evidence import (
+    Floats,
+    RealEvidence,
+    has_answers,
+    right_answers,
+)
+from faultline_gateway.methods.shift_benchmark.unanswered import count_unanswered
 
 _EVERYTHING = -np.inf
 """The threshold of a class without real images: every image passes."""
@@ -61,8 +67,10 @@ def _least(form: ObjectThresholds, class_name: str) -> float:
 def summarize_real(real: RealEvidence, limits: ThresholdsByForm) -> RealSummary:
     """Sum up the real images and the thresholds that they set."""
     shown = [result for results in real.images.values() for result in results]
-    answers = np.array([right_answers(result) for result in shown], dtype=np.bool_)
-    right = answers.reshape(len(shown), len(real.models)).sum(axis=0)
+    right, answered = (
+        np.array([flags(result) for result in shown], dtype=np.bool_).reshape(len(shown), len(real.models))
+        for flags in (right_answers, has_answers)
+    )
     return RealSummary(
         images=len(shown),
         failed=real.failed,
@@ -75,8 +83,10 @@ def summarize_real(real: RealEvidence, limits: ThresholdsByForm) -> RealSummary:
             for name, threshold in limits.photo.by_class.items()
         },
         models={
-            model: proportion(int(count), len(shown)) for model, count in zip(real.models, right, strict=True)
+            model: proportion(int(right[:, at].sum()), int(answered[:, at].sum()))
+            for at, model in enumerate(real.models)
         },
+        unanswered=count_unanswered(answered, np.ones(len(shown), dtype=np.bool_), real.models),
         without=real.without,
     )
 

@@ -14,7 +14,7 @@ from faultline_core.contract.shift_benchmark_summary import (
 )
 from faultline_core.shift_benchmark.shift_filter import LEAST_IMAGES
 from faultline_gateway.methods.shift_benchmark.report.grid import Grid, Thumbnail
-from faultline_gateway.methods.shift_benchmark.report.states import note_of, state_of
+from faultline_gateway.methods.shift_benchmark.report.states import counted_images, note_of, state_of
 from faultline_gateway.reports.numbers import MINUS, decimal
 from faultline_gateway.reports.states import BADGES
 
@@ -79,7 +79,8 @@ def headline(summary: ShiftBenchmarkSummary) -> str:
     source = next(iter(summary.image_sources.values()))
     rows, name = ranked(source), hardest_shift(summary)
     if not rows:
-        return f"No shift could be judged: no class has {LEAST_IMAGES} kept images with and without one."
+        counted = f"{LEAST_IMAGES} {counted_images(summary)} images"
+        return f"No shift could be judged: no class has {counted} with and without one."
     if name is None:
         unfit = sum(state_of(shift) == "test-unfit" for _, shift, _ in rows)
         alone = f"; the generator alone costs more than {unfit} of them" if unfit else ""
@@ -89,9 +90,10 @@ def headline(summary: ShiftBenchmarkSummary) -> str:
     number, of = sum(_worst(model, rows) == name for model in effect.models), len(effect.models)
     points = decimal(100 * (effect.impact.estimate or 0.0), 0)
     if of == 1:
-        return f"The model loses most on “{name}”: {points} points of accuracy."
+        who = "The model" if len(summary.config.request.classifiers) == 1 else next(iter(effect.models))
+        return f"{who} loses most on “{name}”: {points} points of accuracy."
     if 2 * number <= of:
-        return f"“{name}” costs most: {points} points of accuracy, averaged over {of} models."
+        return f"“{name}” costs most: {points} points of accuracy, averaged over {effect.n_compared} models."
     who = f"All {of}" if number == of else f"{number} of {of}"
     return f"{who} models lose most on “{name}”: {points} points of accuracy."
 

@@ -14,6 +14,7 @@ from faultline_core.contract.shift_benchmark_summary import (
     ShiftSummary,
 )
 from faultline_core.contract.shift_benchmarks import ImageItem
+from faultline_core.shift_benchmark.complete_cases import LEAST_ANSWERED
 from faultline_core.shift_benchmark.shift_filter import LEAST_IMAGES
 from faultline_core.shift_benchmark.shifts import BASE
 from faultline_gateway.methods.shift_benchmark.report.first_screen import (
@@ -23,7 +24,7 @@ from faultline_gateway.methods.shift_benchmark.report.first_screen import (
     strip,
 )
 from faultline_gateway.methods.shift_benchmark.report.grid import THUMBNAIL, grids
-from faultline_gateway.methods.shift_benchmark.report.states import is_sure, note_of, state_of
+from faultline_gateway.methods.shift_benchmark.report.states import counted_images, is_sure, note_of, state_of
 from faultline_gateway.reports import numbers
 from faultline_gateway.reports.benchmark_plots import (
     AccuracyLine,
@@ -106,6 +107,9 @@ def render(
         "grids": found,
         "class_models": _most_affected(summary),
         "least": LEAST_IMAGES,
+        "counted": counted_images(summary),
+        "least_answered": LEAST_ANSWERED,
+        "badges": BADGES,
         "base": BASE,
         "config": json.dumps(
             summary.config.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False
@@ -121,7 +125,7 @@ def verdict(summary: ShiftBenchmarkSummary) -> list[str]:
     name, image_source = next(iter(summary.image_sources.items()))
     rows = [(shift, figures) for shift, figures in image_source.shifts.items() if figures.effect is not None]
     if not rows:
-        return [f"No shift could be judged: no class has {LEAST_IMAGES} kept images with and without one."]
+        return [headline(summary)]
     sure = [(shift, figures) for shift, figures in rows if is_sure(figures)]
     breaking = [(shift, figures) for shift, figures in rows if state_of(figures) == "breaks"]
     said = (
@@ -141,7 +145,7 @@ def verdict(summary: ShiftBenchmarkSummary) -> list[str]:
         )
     unjudged = _unjudged(summary)
     if unjudged:
-        said.append(f"Too few images were kept to judge {truncate_list(unjudged)}.")
+        said.append(f"Too few images were {counted_images(summary)} to judge {truncate_list(unjudged)}.")
     return said
 
 
@@ -188,7 +192,7 @@ def _hardest(rows: Sequence[tuple[str, ShiftSummary]]) -> str:
     )
     return (
         f"“{shift}” costs most: accuracy falls by {fall} points ({low} to {high}, n={effect.impact.n} "
-        f"images, {len(effect.models)} models, p {numbers.p_value(effect.p_adjusted)})."
+        f"images, {effect.n_compared} models, p {numbers.p_value(effect.p_adjusted)})."
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faultline_core.contract.findings import FindingState
-from faultline_core.contract.shift_benchmark_summary import ShiftSummary
+from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary, ShiftSummary
 
 LEAST_SURE = 0.05
 """A shift is shown to change accuracy if its adjusted p is below."""
@@ -27,6 +27,11 @@ def state_of(shift: ShiftSummary) -> FindingState:
     if is_sure(shift) and (impact.estimate or 0.0) > 0.0:
         return "breaks"
     return "holds" if impact.high is not None and impact.high < MARGIN else "cannot-tell"
+
+
+def counted_images(summary: ShiftBenchmarkSummary) -> str:
+    """What images must be to count: where classifiers failed on some, not only kept."""
+    return "kept and answered" if summary.unanswered else "kept"
 
 
 def note_of(shift: ShiftSummary) -> str:

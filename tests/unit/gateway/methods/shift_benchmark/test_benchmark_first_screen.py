@@ -76,7 +76,12 @@ def test_a_shift_that_is_the_worst_of_few_models_is_told_by_its_mean() -> None:
 def test_one_model_is_told_in_the_singular() -> None:
     only = {MODELS[0]: effect_of("in the snow").models[MODELS[0]]}
     alone = effect_of("in the snow").model_copy(update={"models": only})
-    told = headline(changed(in_the_snow=alone, at_night=None, pencil_sketch=None))
+    summary = changed(in_the_snow=alone, at_night=None, pencil_sketch=None)
+    # The others of the request have no figure, so the one that has is named.
+    assert headline(summary) == "model-0 loses most on “in the snow”: 39 points of accuracy."
+    request = summary.config.request.model_copy(update={"classifiers": list(MODELS[:1])})
+    config = summary.config.model_copy(update={"request": request})
+    told = headline(summary.model_copy(update={"config": config}))
     assert told == "The model loses most on “in the snow”: 39 points of accuracy."
 
 
