@@ -13,6 +13,7 @@ from fakes.sdk import Session, a_run, ok, run_answer
 from faultline import AsyncClient, Client
 from faultline_core.contract.proofs import FindingHistory
 from faultline_core.contract.runs import Run, RunEvent
+from faultline_core.contract.stress_test_estimates import StressTestEstimate
 
 
 class Display:
@@ -86,6 +87,18 @@ def test_a_finding_reads_as_its_sentence_with_its_loss() -> None:
     assert shown.startswith("2 cannot tell: ")
     assert shown.endswith("loss of p(sled) 0.620 [0.410, 0.780] (n=12)")
     assert "not tested" in pretty(a_finding(number=2, state="suspected", confirmed=None))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "said"), [(0.3, "about 1 minute ("), (1.3, "about 1 minute ("), (1.6, "about 2 minutes (")]
+)
+def test_an_estimate_reads_in_sentences(minutes: float, said: str) -> None:
+    estimate = StressTestEstimate(
+        images=24, screened=12, fresh=12, items=72, minutes=minutes, fastest=0.2, slowest=2.0, runs=1,
+        hypotheses=4, least_pairs=7, power=0.75, classes=[], reason=None,
+    )  # fmt: skip
+    assert pretty(estimate) == str(estimate)
+    assert said in pretty(estimate)
 
 
 @pytest.mark.parametrize(("needed", "end"), [(7, "about 7 more images would probably decide it"), (0, "")])
