@@ -1,4 +1,4 @@
-"""What a notebook shows of the SDK beside runs: a bar that is redrawn in its place, and values in sentences."""
+"""What a notebook shows of the SDK beside runs: a bar redrawn in its place, and values in sentences."""
 
 from __future__ import annotations
 
