@@ -1,4 +1,4 @@
-"""The tutorials' programs run as they stand, each in an empty folder, on one stack on the miniature suite."""
+"""The tutorials' programs and notebooks run as they stand, each in an empty folder, on one stack."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from faultline._stack import Stack
 
-TUTORIALS = sorted((Path(__file__).parent / "tutorials").glob("*.md"))
+FOLDER = Path(__file__).parent / "tutorials"
 PROGRAM = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+TUTORIALS = sorted(path for path in FOLDER.glob("*.md") if PROGRAM.search(path.read_text(encoding="utf-8")))
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
 def free_port() -> int:
@@ -49,3 +53,27 @@ def test_a_tutorial_runs_as_it_stands(tutorial: Path, stack: Stack, tmp_path: Pa
         check=False,
     )
     assert shown.returncode == 0, shown.stderr
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_as_it_stands_and_shows_what_it_found(
+    notebook: Path, stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULTLINE_URL", stack.url)
+    content = nbformat.read(notebook, as_version=4)
+    resources = {"metadata": {"path": str(tmp_path)}}
+    # An error in a cell is raised, with the cell and its traceback.
+    NotebookClient(content, timeout=600, resources=resources).execute()
+    outputs = [output.get("data", {}) for cell in content.cells for output in cell.get("outputs", [])]
+    pages = [data["text/html"] for data in outputs if "text/html" in data]
+    assert any("data:image/" in page for page in pages), "no first screen with an image"
+    assert any(">breaks</td>" in page for page in pages), "no finding that breaks the model"
+    # A bar is redrawn in its place; lines of a terminal would fill the cell.
+    assert any("<progress " in page for page in pages)
+    assert not [
+        output
+        for cell in content.cells
+        for output in cell.get("outputs", [])
+        if output.get("name") == "stderr"
+    ]

@@ -57,6 +57,11 @@ class BaseClient(ABC, Generic[H]):
         """The gateway's address, without a slash at its end."""
         return str(self._http.base_url).rstrip("/")
 
+    def __repr__(self) -> str:
+        # Without the user and password that an address may have: notebooks are shared.
+        address = str(self._http.base_url.copy_with(userinfo=b"")).rstrip("/")
+        return f"{type(self).__name__}({address!r})"
+
     def with_options(self, *, timeout: float | None = None, max_retries: int | None = None) -> Self:
         """Return a client with other settings that shares this one's connections.
 

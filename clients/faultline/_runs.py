@@ -15,7 +15,7 @@ from faultline._files import open_page, save_page
 from faultline._frames import data_frame
 from faultline._notebook import framed, progress
 from faultline._paging import pages, pages_async
-from faultline._progress import PROGRESS_SLICE_S, ProgressLine
+from faultline._progress import PROGRESS_SLICE_S, shown_progress
 from faultline._run_calls import FIRST_SCREEN, WAIT_SLICE_S, AnyItem, RunCalls, Summary, image_call
 from faultline._run_streams import EventStream, Results
 from faultline._transport_protocol import AsyncSender, Sender
@@ -111,7 +111,7 @@ class RunHandle(_Handle[AnyItem, Summary]):
     def wait(self, timeout: float | None = None, *, progress: bool = False) -> Self:
         """Block until the run has ended, at most for ``timeout`` seconds.
 
-        With ``progress``, a line on standard error shows how far the run is.
+        With ``progress``, a line on standard error shows how far the run is, or a bar in a notebook.
         """
         with _shown(progress) as show:
             for call in self._waits(timeout, progress):
@@ -320,8 +320,11 @@ class AsyncRunHandle(_Handle[AnyItem, Summary]):
 @contextmanager
 def _shown(progress: bool) -> Iterator[Callable[[Run], None]]:
     """Yield a function that shows a run's progress, or none."""
-    line = ProgressLine()
+    if not progress:
+        yield lambda _: None
+        return
+    shown = shown_progress()
     try:
-        yield line.show if progress else lambda _: None
+        yield shown.show
     finally:
-        line.close()
+        shown.close()

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Generic, Self, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -46,6 +46,10 @@ class ResponseBody(BaseModel):
     """The body of a response; a reader ignores unknown fields, which a newer version may send."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show in a notebook what ``print`` shows, where a body says it in sentences."""
+        printer.text(repr(self) if type(self).__str__ is BaseModel.__str__ else str(self))
 
 
 class FieldProblem(ResponseBody):

@@ -118,6 +118,12 @@ class Finding(ResponseBody):
     pairs: list[FindingPair] = Field(description="Its images, the pair with the median loss first.")
     sentence: str = Field(description="The finding in one sentence.")
 
+    def __str__(self) -> str:
+        said = f"{self.number} {self.state.replace('-', ' ')}: {self.sentence}"
+        if self.confirmed is None:
+            return f"{said}\nnot tested on images that the screen did not use"
+        return f"{said}\nloss of p({self.object_class}) {self.confirmed.loss}"
+
 
 class ClassifierVerdict(ResponseBody):
     """What a stress test says of one classifier: the state of its strongest finding."""

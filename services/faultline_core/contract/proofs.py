@@ -96,3 +96,10 @@ class FindingHistory(ResponseBody):
         description="Number of further images that would probably decide it, 0 if it is decided, or null if "
         "none can be foreseen."
     )
+
+    def __str__(self) -> str:
+        runs = f"{len(self.runs)} run{'s' if len(self.runs) != 1 else ''}"
+        evidence = f"evidence {self.e_value:.3g} of {self.e_value_needed:.3g} needed, from {runs}"
+        if not self.images_needed:
+            return f"{self.finding}\n{evidence}"
+        return f"{self.finding}\n{evidence}; about {self.images_needed} more images would probably decide it"

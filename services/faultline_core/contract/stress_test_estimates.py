@@ -72,7 +72,7 @@ class StressTestEstimate(ResponseBody):
         took = "minutes unknown: no earlier run to go by"
         if self.minutes is not None:
             took = (
-                f"about {self.minutes:.0f} minutes ({self.fastest:.0f} to {self.slowest:.0f}, by "
+                f"about {_minutes(self.minutes)} ({self.fastest:.0f} to {self.slowest:.0f}, by "
                 f"{self.runs} earlier run{'s' if self.runs != 1 else ''})"
             )
         tested = f"{self.hypotheses} change{'s' if self.hypotheses != 1 else ''} tested together"
@@ -93,3 +93,8 @@ def _what(each: ProvableClass) -> str:
     if each.scope == "class":
         return f"{each.object_class} images"
     return f"the draws of a few {each.object_class} images"
+
+
+def _minutes(minutes: float) -> str:
+    rounded = max(1, round(minutes))
+    return f"{rounded} minute{'s' if rounded != 1 else ''}"

@@ -1,0 +1,125 @@
+"""What a notebook shows of the SDK beside runs: a bar redrawn in its place, and values in sentences."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from IPython.lib.pretty import pretty
+
+from fakes.findings import a_confirmation, a_finding
+from fakes.sdk import Session, a_run, ok, run_answer
+from faultline import AsyncClient, Client
+from faultline_core.contract.proofs import FindingHistory
+from faultline_core.contract.runs import Run, RunEvent
+from faultline_core.contract.stress_test_estimates import StressTestEstimate
+
+
+class Display:
+    """A stand-in for ``IPython.display.display`` that keeps what each place shows."""
+
+    def __init__(self) -> None:
+        self.places: list[list[dict[str, str]]] = []
+
+    def __call__(self, page: dict[str, str], *, raw: bool, display_id: bool) -> SimpleNamespace:
+        assert raw
+        assert display_id
+        place = [page]
+        self.places.append(place)
+        return SimpleNamespace(update=lambda page, raw: place.append(page))
+
+
+@pytest.fixture
+def display(monkeypatch: pytest.MonkeyPatch) -> Display:
+    """A notebook: IPython has a shell with a kernel."""
+    made = Display()
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(kernel=object()))
+    monkeypatch.setattr("IPython.display.display", made)
+    return made
+
+
+def waited(kind: str) -> None:
+    """Wait with progress for a run that goes on."""
+    session = Session(kind, run_answer(), run_answer("in_progress", 1), run_answer("completed", 3))
+    run: Any = session(lambda client: client.stress_tests.get("run-1"))
+    session(lambda _: run.wait(progress=True))
+
+
+def test_a_notebook_shows_a_bar_that_is_redrawn_in_its_place(
+    kind: str, display: Display, capsys: Any
+) -> None:
+    waited(kind)
+    (place,) = display.places
+    assert ['value="1" max="3"' in page["text/html"] for page in place] == [True, False]
+    assert "completed, 3 of 3 items" in place[-1]["text/html"]
+    assert "completed: 3 of 3 items" in place[-1]["text/plain"]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_ipython_in_a_terminal_shows_a_line(
+    kind: str, display: Display, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(kernel=None))
+    waited(kind)
+    assert display.places == []
+    assert "3 of 3 items" in capsys.readouterr().err
+
+
+def test_each_stage_of_a_run_shows_its_own_tenths(kind: str, capsys: Any) -> None:
+    def going(total: int, pending: int, state: Any = "in_progress") -> Any:
+        counts = a_run(state).request_counts.model_copy(
+            update={"total": total, "pending": pending, "done": total - pending}
+        )
+        run: Run = a_run(state).model_copy(update={"request_counts": counts})
+        return ok(run.model_dump_json())
+
+    answers = (going(10, 1), going(20, 10), going(20, 9), going(20, 8), going(20, 0, "completed"))
+    session = Session(kind, run_answer(), *answers)
+    run: Any = session(lambda client: client.stress_tests.get("run-1"))
+    session(lambda _: run.wait(progress=True))
+    shown = [line.split(": ")[1].split(" ·")[0] for line in capsys.readouterr().err.splitlines()]
+    assert shown == ["9 of 10 items", "10 of 20 items", "12 of 20 items", "20 of 20 items"]
+
+
+def test_a_finding_reads_as_its_sentence_with_its_loss() -> None:
+    shown = pretty(a_finding(number=2, state="cannot-tell", confirmed=a_confirmation()))
+    assert shown.startswith("2 cannot tell: ")
+    assert shown.endswith("loss of p(sled) 0.620 [0.410, 0.780] (n=12)")
+    assert "not tested" in pretty(a_finding(number=2, state="suspected", confirmed=None))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "said"), [(0.3, "about 1 minute ("), (1.3, "about 1 minute ("), (1.6, "about 2 minutes (")]
+)
+def test_an_estimate_reads_in_sentences(minutes: float, said: str) -> None:
+    estimate = StressTestEstimate(
+        images=24, screened=12, fresh=12, items=72, minutes=minutes, fastest=0.2, slowest=2.0, runs=1,
+        hypotheses=4, least_pairs=7, power=0.75, classes=[], reason=None,
+    )  # fmt: skip
+    assert pretty(estimate) == str(estimate)
+    assert said in pretty(estimate)
+
+
+@pytest.mark.parametrize(("needed", "end"), [(7, "about 7 more images would probably decide it"), (0, "")])
+def test_a_history_says_how_far_the_evidence_is(needed: int, end: str) -> None:
+    finding = a_finding(number=1, confirmed=a_confirmation())
+    history = FindingHistory(
+        run_id="run-1", told=finding, finding=finding, runs=[], pairs=[], e_value=9.52, e_value_needed=40.0,
+        family=2, images_needed=needed,
+    )  # fmt: skip
+    shown = pretty(history)
+    assert shown.startswith(str(finding))
+    assert "evidence 9.52 of 40 needed" in shown
+    assert shown.endswith(end)
+
+
+def test_a_body_without_a_sentence_shows_its_fields() -> None:
+    event = RunEvent(id=1, run_id="run-1", state="queued", request_counts=a_run().request_counts)
+    assert pretty(event).startswith("RunEvent(id=1, ")
+
+
+@pytest.mark.parametrize("made", [Client, AsyncClient])
+def test_a_client_shows_its_address_and_nothing_secret(made: type[Client] | type[AsyncClient]) -> None:
+    client = made("http://user:secret@127.0.0.1:8080/", api_key="key")
+    assert repr(client) == f"{made.__name__}('http://127.0.0.1:8080')"
