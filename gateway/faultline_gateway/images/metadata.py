@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError, field_validator
+from pydantic import BaseModel, ValidationError
 
 from faultline_core.errors import InvalidRequest
 
@@ -23,12 +22,6 @@ class _Note(BaseModel):
     caption: str | None = None
     group: str | None = None
 
-    @field_validator("label", "caption", "group", mode="before")
-    @classmethod
-    def _nothing(cls, value: object) -> object:
-        # A table has a cell for every column of every image.
-        return value or None
-
 
 def read_metadata(folder: Path) -> dict[str, dict[str, str]]:
     """Read the notes on each image, by its path below the folder; none without such a file.
@@ -43,31 +36,33 @@ def read_metadata(folder: Path) -> dict[str, dict[str, str]]:
     if path is None:
         return {}
     notes: dict[str, dict[str, str]] = {}
-    for number, row in _table(path) if path.suffix == ".csv" else _lines(path):
-        try:
-            note = _Note.model_validate(row)
-        except ValidationError as error:
-            raise _not_a_note(path, number) from error
+    for note in _table(path) if path.suffix == ".csv" else _lines(path):
         notes[note.file_name] = note.model_dump(include={"label", "caption", "group"}, exclude_none=True)
     return notes
 
 
-def _lines(path: Path) -> Iterator[tuple[int, object]]:
+def _lines(path: Path) -> Iterator[_Note]:
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         if line.strip():
             try:
-                yield number, json.loads(line)
-            except (ValueError, RecursionError) as error:
+                yield _Note.model_validate_json(line)
+            except ValidationError as error:
                 raise _not_a_note(path, number) from error
 
 
-def _table(path: Path) -> Iterator[tuple[int, object]]:
+def _table(path: Path) -> Iterator[_Note]:
     try:
         # Excel writes a mark before the first column's name.
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise _not_a_note(path, 1) from error
-    yield from enumerate(csv.DictReader(text.splitlines()), start=2)
+    for number, row in enumerate(csv.DictReader(text.splitlines()), start=2):
+        # A table has a cell for every column of every image: an empty one says nothing.
+        said = {column: cell for column, cell in row.items() if cell}
+        try:
+            yield _Note.model_validate(said)
+        except ValidationError as error:
+            raise _not_a_note(path, number) from error
 
 
 def _not_a_note(path: Path, number: int) -> InvalidRequest:
