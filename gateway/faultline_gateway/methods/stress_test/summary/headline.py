@@ -30,16 +30,17 @@ def verdict_text(
     """
     if verdicts:
         lines = [headline(verdicts), *(verdict.sentence for verdict in verdicts)]
-        lines.append(what_was_tested(findings, insights))
+        if proposed:
+            lines.append(what_was_tested(findings, insights))
         if any(verdict.state == "suspected" for verdict in verdicts):
             lines += filter(None, [precision_in_words(SUSPECTED)])
-    elif not any(summary.kept for summary in interventions):
+    elif any(summary.kept for summary in interventions):
+        lines = ["No proposed edit survived with its control."]
+    else:
         return (
             f"No verdict: no edit of {counts['planned']} planned items survived with its control"
             f"{_most_dropped(dropped or {})}, so this run says nothing about these classifiers."
         )
-    else:
-        lines = ["No proposed edit survived with its control."] if proposed else []
     lines += _chosen(interventions)
     unfinished = counts["failed"] + counts["cancelled"] + counts.get("pending", 0)
     if unfinished:

@@ -54,7 +54,8 @@ def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
         findings, judged = [], as_findings(insights, seen, estimator)
     else:
         judged = findings
-    verdicts = classifier_verdicts(models, judged)
+    proposed = bool(config.request.tested_types)
+    verdicts = classifier_verdicts(models, judged, () if proposed else interventions)
     dropped = count_reasons(item.reason for item in items if item.state == "filtered")
     return StressTestSummary(
         run_id=run.id,
@@ -66,7 +67,7 @@ def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
             insights,
             counts,
             interventions,
-            proposed=bool(config.request.tested_types),
+            proposed=proposed,
             dropped=dropped,
         ),
         verdicts=verdicts,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from faultline_core.contract.findings import ClassifierVerdict, Finding, FindingState
-from faultline_core.contract.stress_tests import ModelSummary
+from faultline_core.contract.stress_tests import InterventionSummary, ModelSummary
 from faultline_core.types import Estimate
+from faultline_gateway.methods.stress_test.summary.own_edits import judged_by_own_edits
 from faultline_gateway.methods.stress_test.summary.sentences import points
 
 MOST_CHANGED = 0.06
@@ -23,16 +24,22 @@ STATES: tuple[FindingState, ...] = ("breaks", "suspected", "test-unfit", "cannot
 
 
 def classifier_verdicts(
-    models: Mapping[str, ModelSummary], findings: Sequence[Finding]
+    models: Mapping[str, ModelSummary],
+    findings: Sequence[Finding],
+    interventions: Sequence[InterventionSummary] = (),
 ) -> list[ClassifierVerdict]:
     """Judge each classifier by its strongest finding; worst first, then by finding or loss of accuracy.
 
-    Without any kept edit the list is empty.
+    A run of the user's own edits alone is judged by these. Without any kept edit the list is empty.
 
     Args:
         models: the figures of each classifier.
         findings: tested or screened changes, the surest first; those that are not shown count for nothing.
+        interventions: the user's own edits, where the run planned no others.
     """
+    if any(one.kept for one in interventions):
+        own = [_judge_own(name, model, interventions) for name, model in models.items()]
+        return sorted(own, key=lambda verdict: STATES.index(verdict.state))
     if all(model.counterfactual.n_images == 0 for model in models.values()):
         return []
     judged = [_judge(name, model, findings) for name, model in models.items()]
@@ -43,6 +50,14 @@ def classifier_verdicts(
         return STATES.index(verdict.state), place, -(models[verdict.classifier].drop.estimate or 0.0)
 
     return sorted(judged, key=worst_first)
+
+
+def _judge_own(
+    name: str, model: ModelSummary, interventions: Sequence[InterventionSummary]
+) -> ClassifierVerdict:
+    unfit = _unfit(name, model)
+    state, sentence = judged_by_own_edits(name, interventions) if unfit is None else ("test-unfit", unfit)
+    return ClassifierVerdict(classifier=name, state=state, finding=None, sentence=sentence)
 
 
 def _judge(name: str, model: ModelSummary, findings: Sequence[Finding]) -> ClassifierVerdict:

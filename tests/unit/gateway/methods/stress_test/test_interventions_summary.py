@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from fakes.pages import text_of
@@ -111,9 +113,26 @@ def test_interventions_leave_the_rest_of_the_summary_unchanged() -> None:
 def test_a_run_of_only_interventions_gets_a_verdict_from_them() -> None:
     made = summary(applied(20))
     assert made.edit_types == {}
-    assert made.verdict.splitlines() == [s for one in made.interventions for s in one.sentences]
+    assert made.verdict.splitlines() == [
+        "1 of 2 models breaks when one thing in the image changes.",
+        "leaning loses 100 points of accuracy on 20 images when “grass” becomes “snow”.",
+        "steady: too few images to tell; a loss of up to 19 points could hide when “grass” becomes “snow”.",
+        *(s for one in made.interventions for s in one.sentences),
+    ]
+    assert [(one.classifier, one.state) for one in made.verdicts] == [
+        ("leaning", "breaks"),
+        ("steady", "cannot-tell"),
+    ]
     assert "nan" not in str(made)
     assert "counterfactual" not in str(made)
+
+
+def test_a_classifier_holds_if_the_users_own_edits_rule_out_a_loss() -> None:
+    steady = next(one for one in summary(applied(48)).verdicts if one.classifier == "steady")
+    assert steady.state == "holds"
+    assert re.fullmatch(
+        r"steady held on 96 of your edits: a loss above \d points is ruled out\.", steady.sentence
+    )
 
 
 def test_interventions_are_reported_even_if_no_proposed_edit_survived() -> None:
@@ -137,8 +156,8 @@ def test_interventions_without_a_shown_drop_are_counted_in_one_line() -> None:
     many = fake_config().model_copy(update={"request": request})
     items = applied(20).items
     lines = summarize(recorded_run(many, items), items).verdict.splitlines()
-    assert lines[0].startswith("leaning: when “grass” becomes “snow”")
-    assert lines[1:] == ["No drop was shown for 11 of 12 pairs of classifier and chosen edit."]
+    assert lines[3].startswith("leaning: when “grass” becomes “snow”")
+    assert lines[4:] == ["No drop was shown for 11 of 12 pairs of classifier and chosen edit."]
 
 
 @pytest.mark.paper("LANCE-F9-apply-all")
@@ -149,7 +168,10 @@ def test_the_report_shows_effects_plot_words_and_images() -> None:
     assert "sled loses most with leaning: p(true class) changes by −0.70" in section
     assert "reconstruction control" in section
     assert "20 sources" in section
-    assert "2 edits of your own in 2 models" in text
+    first = text.split("Your own edits")[0]
+    assert "1 of 2 models breaks when one thing in the image changes." in first
+    assert "leaning loses 100 points of accuracy on 20 images when “grass” becomes “snow”." in first
+    assert "✗ breaks" in first
     assert "2 models, 40 edits" in text
 
 
