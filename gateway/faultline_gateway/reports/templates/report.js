@@ -14,7 +14,7 @@
     if (pairs.length < 2) continue;
     const count = make("span", "");
     const shown = () => Math.round(strip.scrollLeft / Math.max(1, pairs[1].offsetLeft - pairs[0].offsetLeft));
-    const show = () => { count.textContent = `${shown() + 1} of ${pairs.length}`; };
+    const show = () => { count.textContent = `pair ${shown() + 1} of ${pairs.length}`; };
     const go = (step) => {
       const next = Math.min(pairs.length - 1, Math.max(0, shown() + step));
       strip.scrollTo({ left: pairs[next].offsetLeft - pairs[0].offsetLeft, behavior: "instant" });

@@ -168,7 +168,7 @@ def _confidence(finding: Finding, pairs: Sequence[FindingPair], made: Made) -> s
     said = f"Confidence in “{finding.object_class}” goes from {before} to {after} on average"
     controls = [made[key][1].predictions for pair in pairs if (key := pair.control or "") in made]
     known = [predictions[name].p_true for predictions in controls if name in predictions]
-    said += f"; redrawn without the change, it is {percent(fmean(known))}." if known else "."
+    said += f". Redrawn with nothing changed, it is {percent(fmean(known))}." if known else "."
     return said.replace(" %", "\u00a0%")
 
 

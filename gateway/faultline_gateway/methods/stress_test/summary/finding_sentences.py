@@ -58,7 +58,8 @@ def _effect(
     """What happens to the objects, which stand at the braces, and the count behind it."""
     images = f"{of} image" if of == 1 else f"{of} images"
     these = "" if drawn is None else " on this image" if drawn == 1 else f" on these {drawn} images"
-    turned = f"{flipped} of {images}" if drawn is None else f"{flipped} of {of} times{these}"
+    redraws = f"{of} redraws of {'one image' if drawn == 1 else f'{drawn} images'}"
+    turned = f"{flipped} of {images if drawn is None else redraws}"
     untested = "" if state == "breaks" or drawn is not None else ", not yet tested"
     if state == "holds":
         return (
@@ -68,7 +69,7 @@ def _effect(
     if state not in ("breaks", "suspected"):
         return "on {}", f"{images if drawn is None else f'{of} tries{these}'} cannot tell whether this hurts"
     if taken_for is None:
-        return "is less sure of {}", f"{images if drawn is None else f'{of} times{these}'}{untested}"
+        return "is less sure of {}", f"{images if drawn is None else redraws}{untested}"
     if 2 * flipped < of:
         return "is less sure of {}", f"{turned} turn wrong{untested}"
     return f"takes {{}} for {plural(taken_for)}", f"{turned}{untested}"

@@ -105,7 +105,7 @@ def what_was_tested(findings: Sequence[Finding], insights: Sequence[Insight]) ->
     tested = [finding for finding in findings if finding.confirmed is not None]
     if tested:
         scopes = [one.confirmed.scope for one in tested if one.confirmed and one.state == "breaks"]
-        return f"{len(scopes)} of {len(tested)} changes were proven{_proven_on(scopes)}."
+        return _proven(len(tested), scopes)
     if any(insight.significant for insight in insights):
         shown = sum(insight.significant for insight in insights)
         return f"{shown} change{'s were' if shown != 1 else ' was'} shown to hurt more than redrawing alone."
@@ -120,6 +120,19 @@ def what_was_tested(findings: Sequence[Finding], insights: Sequence[Insight]) ->
         takes = f", a test takes {needed}" if needed else ""
         return f"No change of words could be tested: the largest group has {largest} sources{takes}."
     return "No change of words lowers p(true class) on three or more sources of a class."
+
+
+def _proven(tested: int, scopes: Sequence[str]) -> str:
+    if not scopes:
+        return (
+            "One change was tested, and not proven."
+            if tested == 1
+            else f"None of {tested} changes was proven."
+        )
+    if tested == 1:
+        return f"One change was tested, and proven{_proven_on(scopes)}."
+    verb = "was" if len(scopes) == 1 else "were"
+    return f"{len(scopes)} of {tested} changes {verb} proven{_proven_on(scopes)}."
 
 
 def _proven_on(scopes: Sequence[str]) -> str:

@@ -67,7 +67,7 @@ def test_a_confirmed_finding_opens_the_report_with_its_pairs_and_its_test() -> N
     html = page(ledgered, confirmed(ledgered, flipped=10, of=12))
     text = text_of(html)
     assert "1 of 2 models breaks when one thing in the image changes." in text
-    assert "1 of 1 changes were proven on images that the search did not use." in text
+    assert "One change was tested, and proven on images that the search did not use." in text
     assert "✗ breaks 10 of 12" in text
     assert "a loss of 0.62 (95 % interval 0.41 to 0.78, n=12), p < 0.001, p = 0.002 after Holm's" in text
     assert "12 of 14 planned pairs were kept (left out: 2 gate-direction)." in text
@@ -80,7 +80,7 @@ def test_what_is_proven_on_redrawn_images_says_nothing_of_others() -> None:
     few = a_confirmation(scope="images", n_sources=4, n_pairs=18)
     redrawn = confirmed(ledgered).model_copy(update={"confirmed": few})
     text = text_of(page(ledgered, redrawn))
-    assert "1 of 1 changes were proven on a few images that were redrawn." in text
+    assert "One change was tested, and proven on a few images that were redrawn." in text
     assert "Tested on 4 images, each edited and redrawn several times from other noise" in text
     assert "18 of 14 planned pairs were kept" in text
     both = text_of(page(ledgered, redrawn, confirmed(ledgered, number=2)))
@@ -131,7 +131,7 @@ def test_confidence_is_told_before_after_and_on_the_control() -> None:
     ledgered = shaken()
     text = text_of(page(ledgered, confirmed(ledgered))).replace("\u00a0", " ")
     assert (
-        "Confidence in “sled” goes from 90 % to 20 % on average; redrawn without the change, it is 90 %."
+        "Confidence in “sled” goes from 90 % to 20 % on average. Redrawn with nothing changed, it is 90 %."
         in text
     )
     bare = confirmed(ledgered).model_copy(update={"pairs": [a_pair(pairs(ledgered)[0][0])]})
