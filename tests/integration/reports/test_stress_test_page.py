@@ -20,7 +20,7 @@ def test_arrow_keys_go_from_pair_to_pair(tab: Tab, page: Path) -> None:
     tab.open(page, 1300, 1000)
     tab.value("document.querySelector('.strip').focus()")
     tab.press("ArrowRight")
-    assert tab.value("document.querySelector('.strip-keys span').textContent").startswith("2 of ")
+    assert tab.value("document.querySelector('.strip-keys span').textContent").startswith("pair 2 of ")
 
 
 def test_a_table_sorts_by_a_click(tab: Tab, page: Path) -> None:
