@@ -43,11 +43,12 @@ class Architecture(BaseModel):
         return cls.model_validate_json((ARCHITECTURES / f"{model}.json").read_text(encoding="utf-8"))
 
     def small(self) -> Architecture:
-        """Return the same layers with few channels and small latents."""
+        """Return the same blocks with one layer each, few channels and small latents."""
         parts = json.loads(self.model_dump_json())
         for part in (parts["unet"], parts["vae"]):
             part["block_out_channels"] = [width // SHRUNK for width in part["block_out_channels"]]
             part["norm_num_groups"] //= SHRUNK
+            part["layers_per_block"] = 1
         parts["unet"] |= {"sample_size": SMALL_SIDE, "cross_attention_dim": 32}
         if "transformer_layers_per_block" in parts["unet"]:
             parts["unet"]["transformer_layers_per_block"] = [1] * len(parts["unet"]["block_out_channels"])

@@ -44,7 +44,7 @@ class _Sizes:
 
 
 _FULL = _Sizes(steps=1_600, batch=12, held_out=256)
-_SMOKE = _Sizes(steps=4, batch=4, held_out=16)
+_SMOKE = _Sizes(steps=2, batch=4, held_out=8)
 
 
 @training_stage(STAGE)

@@ -48,11 +48,11 @@ class _Sizes:
 # 3,850; on this world it is .99 after 3,400 steps of 48.
 _FULL = _Sizes(steps=3_400, batch=48, check_every=800)
 _SMOKE = _Sizes(
-    steps=12,
+    steps=6,
     batch=4,
-    check_every=6,
+    check_every=3,
     warm_up=2,
-    prompts=8,
+    prompts=2,
     sampling_steps=2,
     widths=Widths(levels=(8, 8, 16), text=16, text_layers=1),
 )

@@ -21,6 +21,7 @@ from faultline_miniature.world import grammar
 
 _STREAM, _TEST_STREAM = 0x3A5C, 0x3A5D
 _MOST_MASKED = 3
+_BATCH, _SMOKE_BATCH = 128, 16
 
 
 def train_masked_lm(context: StageContext, logger: logging.Logger) -> dict[str, Estimate]:
@@ -30,9 +31,10 @@ def train_masked_lm(context: StageContext, logger: logging.Logger) -> dict[str, 
     model = BertForMaskedLM(bert_config(tokenizer, layers=3))
     model.set_attn_implementation("eager")
     recipe = Recipe(steps=10 if context.smoke else 2500, rate=2e-3)
+    size = _SMOKE_BATCH if context.smoke else _BATCH
 
     def loss_at(step: int) -> torch.Tensor:
-        ids, labels = masked_batch(tokenizer, np.random.default_rng([context.seed, _STREAM, step]), 128)
+        ids, labels = masked_batch(tokenizer, np.random.default_rng([context.seed, _STREAM, step]), size)
         with torch.autocast("cpu", torch.bfloat16):
             logits = model(input_ids=ids, attention_mask=(ids != tokenizer.pad_token_id).long()).logits
         return F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=-100)

@@ -106,7 +106,7 @@ class _Sizes:
 
 
 _FULL = _Sizes(images=4_000, held_out=256, generated=64, steps=9_000, batch=8, channels=24, blocks=(3, 2, 0))
-_SMOKE = _Sizes(images=64, held_out=4, generated=2, steps=24, batch=4, channels=8, blocks=(1, 1, 0))
+_SMOKE = _Sizes(images=16, held_out=4, generated=2, steps=24, batch=4, channels=8, blocks=(1, 1, 0))
 
 
 @training_stage(STAGE)

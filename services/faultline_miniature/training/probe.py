@@ -19,7 +19,7 @@ from faultline_miniature.world.scene import ATTRIBUTES, VALUES, Scene
 STAGE = "probe"
 _WIDTH = 32
 _STEPS, _SMOKE_STEPS = 450, 4
-_BATCH = 64
+_BATCH, _SMOKE_BATCH = 64, 8
 _RATE = 4e-3
 
 
@@ -75,10 +75,11 @@ def _train(context: StageContext, probe: Probe) -> None:
     images = training_images(context).load()[0]
     labels = _labels(generator_scenes(range(len(images))))
     steps = _SMOKE_STEPS if context.smoke else _STEPS
+    size = _SMOKE_BATCH if context.smoke else _BATCH
     optimizer = torch.optim.AdamW(probe.parameters(), lr=_RATE, weight_decay=1e-2, fused=True)
     for step in tqdm(range(steps), desc=STAGE):
         draws = np.random.default_rng([context.seed, step])
-        rows = draws.integers(0, len(images), _BATCH)
+        rows = draws.integers(0, len(images), size)
         optimizer.param_groups[0]["lr"] = learning_rate(step, steps, _RATE, warm_up=max(steps // 20, 1))
         with torch.autocast("cpu", torch.bfloat16):
             logits = probe(_degraded(to_tensor(images[rows]), draws))

@@ -180,7 +180,7 @@ def test_schedulers_generate_in_one_or_two_steps(engine: EditorEngine, name: Sch
 def test_a_bad_prompt_does_not_affect_other_images(engine: EditorEngine) -> None:
     for name in SCHEDULERS:
         poisoned = GenerateItem(prompt="a poison bus", seed=1)
-        request = asked(name, 0)
+        request = asked(name, 0, steps=2)
         both = request.model_copy(update={"items": [poisoned, *request.items]})
         first, second = engine.generate(both).outcomes
         assert first.problem is not None
