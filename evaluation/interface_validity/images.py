@@ -88,6 +88,8 @@ class Placed:
 
 
 def _is_right(model: str, one: Image) -> bool:
+    if model not in one.right:
+        raise ValueError(f"{model} did not answer image {one.id}: every classifier has to, here")
     return one.right[model]
 
 

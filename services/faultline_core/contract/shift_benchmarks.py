@@ -222,6 +222,11 @@ class ImageResult(Provenance):
         description="SHA-256 of a stored JSON object that gives the reason for each image that the "
         "search left out, or null if it left out none.",
     )
+    alike: BlobRef | None = Field(
+        default=None,
+        description="SHA-256 of a better result of the same search that is nearly equal to this image by "
+        "CLIP, or null if there is none; both count as one image.",
+    )
     object_similarity: float = Field(
         description='CLIP cosine with "a photo of a <class>", or with "a <class>" under a style.'
     )

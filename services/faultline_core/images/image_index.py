@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import faiss
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from faultline_core.errors import ArtifactCorrupt, BadBackendOutput, DatasetEmpty, InvalidRequest
 from faultline_core.images.clip_metrics import unit
+from faultline_core.images.near_duplicates import joined, near_pairs
 from faultline_core.types import BlobRef
 
 INDEX_FORMAT = 1
@@ -156,6 +158,25 @@ class ImageIndex:
             for value, row in zip(exact, rows.tolist(), strict=True)
         )
         return [FoundImage(image, -value) for value, image in near[:count]]
+
+    def alike(self, images: Sequence[BlobRef], least: float) -> dict[BlobRef, BlobRef]:
+        """Return, of the images that are nearly equal to others, image → the first of those in ``images``.
+
+        Pairs have a cosine of at least ``least``; a chain of pairs is one group (`near_duplicates.joined`).
+
+        Raises:
+            InvalidRequest: the index has no such image.
+        """
+        rows = [bisect_left(self.description.images, image) for image in images]
+        for row, image in zip(rows, images, strict=True):
+            if self.description.images[row : row + 1] != (image,):
+                raise InvalidRequest(f"the index has no image {image!r}")
+        if not rows:
+            return {}
+        first: dict[int, BlobRef] = {}
+        numbers = joined(len(rows), near_pairs(self._features[rows], least))
+        known = [first.setdefault(number, image) for number, image in zip(numbers, images, strict=True)]
+        return {image: other for image, other in zip(images, known, strict=True) if image != other}
 
     def to_bytes(self) -> bytes:
         """Return the index file: a line of JSON, then the features (N, D) as little-endian float32."""

@@ -12,13 +12,21 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from fakes.benchmarks import TokenEditor, benchmark_body, benchmark_services, token_of, uploaded
+from fakes.benchmarks import (
+    TokenEditor,
+    WordScorer,
+    benchmark_body,
+    benchmark_services,
+    token_of,
+    uploaded,
+)
 from fakes.gateway import FakeGateway, fake_gateway
-from fakes.world import CLASSES
+from fakes.world import CLASSES, FakeWorld
 from faultline_core.contract.base import Problem
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkConfig
+from faultline_gateway.services.ports import Services
 
 ROOT = "/v1/shift-benchmarks"
 N, REAL = 5, 6
@@ -169,6 +177,50 @@ async def test_images_are_both_retrieved_and_generated(gateway: FakeGateway) -> 
     assert {item.result.prompt for item in found["retrieval"] if item.result} >= {
         "A photo of a sled in the rain"
     }
+
+
+class PlainScorer(WordScorer):
+    """Embeds what an image shows and nothing of its own: images of one scene are nearly equal."""
+
+    def vector(self, text: str) -> list[float]:
+        shown = self.world.shown.get(text)
+        return super().vector(text if shown is None else shown.caption)
+
+
+async def test_retrieved_copies_and_frames_of_one_video_count_once(tmp_path: Path) -> None:
+    def ports(world: FakeWorld) -> Services:
+        return benchmark_services(world, scorer=PlainScorer(world))
+
+    async with fake_gateway(tmp_path, ports=ports) as gateway:
+        interface = await uploaded(gateway)
+        await gateway.http.post("/v1/datasets", json={"name": "folder"})
+        sources = [gateway.source(label, number) for label in CLASSES[:2] for number in range(N)]
+        sources[0]["group"] = "video"
+        await gateway.http.post("/v1/datasets/folder/sources", json={"sources": sources})
+        run = await created(
+            gateway,
+            interface,
+            classes=list(CLASSES[:2]),
+            image_sources=["retrieval"],
+            retrieval="folder",
+        )
+        await gateway.worker().work_off()
+        config = ShiftBenchmarkConfig.model_validate(gateway.ledger.run(run.id).resolved_config)
+        assert list(config.groups.values()) == ["folder/video"]
+        found = [
+            item
+            for item in gateway.ledger.items_of(run.id, ImageItem)
+            if item.result is not None and item.result.image_source == "retrieval"
+        ]
+        # Each search finds five images of one scene: four are copies of the best.
+        assert Counter((item.result.alike is None) for item in found if item.result) == {
+            True: 2 * 3, False: 2 * 3 * (N - 1),
+        }  # fmt: skip
+        answer = await gateway.http.get(f"{ROOT}/{run.id}/summary")
+        summary = ShiftBenchmarkSummary.model_validate_json(answer.content)
+        # One scene is no five independent images, so nothing is claimed.
+        assert summary.image_sources["retrieval"].shifts["in the snow"].effect is None
+        assert "28 of 30 retrieved images count once" in " ".join(summary.notes)
 
 
 async def test_the_summary_reports_the_drop_of_each_shift(finished: Finished) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
@@ -26,6 +26,7 @@ from faultline_core.statistics.bootstrap import Flags
 from faultline_core.statistics.stratified import Units
 from faultline_core.types import BlobRef, Cost, ItemState
 from faultline_gateway.methods.shift_benchmark.cells import GENERATED, Cell
+from faultline_gateway.methods.shift_benchmark.retrieved_groups import Retrieved, retrieved_groups
 from faultline_gateway.methods.shift_benchmark.unanswered import Failures
 
 Floats = NDArray[np.float64]
@@ -94,6 +95,7 @@ class RecordedItems:
         self.usage: dict[ImageSourceOrReal, Usage] = {}
         self.codes: Counter[str] = Counter()
         self.failures = Failures()
+        retrieved: list[tuple[int, Retrieved]] = []
         for item in items:
             cell = Cell.of(item.item_group)
             done = item.result if item.state == "done" else None
@@ -101,12 +103,28 @@ class RecordedItems:
             if done is not None:
                 self.failures.add(done, models)
             row = PlacedItem(cell, item.slot, item.label, item.state, item.reason, image)
-            self.placed.setdefault(cell.image_source, []).append(row)
+            rows = self.placed.setdefault(cell.image_source, [])
+            if done is not None and cell.image_source == "retrieval":
+                retrieved.append((len(rows), Retrieved(item.label, done.image, done.alike)))
+            rows.append(row)
             usage = self.usage.setdefault(cell.image_source, Usage())
             if item.result is not None:
                 usage.add(item.result)
             if item.state == "failed":
                 self.codes[item.code or "unknown"] += 1
+        self.retrieved = len(retrieved)
+        self.repeated = self._group(retrieved, groups or {})
+
+    def _group(self, retrieved: Sequence[tuple[int, Retrieved]], named: Mapping[BlobRef, str]) -> int:
+        """Give retrieved images their groups; return how many count once with another one."""
+        rows = self.placed.get("retrieval", [])
+        groups = retrieved_groups([found for _, found in retrieved], named)
+        for (place, _), group in zip(retrieved, groups, strict=True):
+            image = rows[place].image
+            assert image is not None  # only done items were collected
+            rows[place] = replace(rows[place], image=replace(image, group=group))
+        known = [(found.label, group) for (_, found), group in zip(retrieved, groups, strict=True) if group]
+        return len(known) - len(set(known))
 
     @property
     def everything(self) -> Iterator[PlacedItem]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from faultline_core.contract.editor import GenerateItem
@@ -33,6 +32,7 @@ class Obtained:
     seed: int | None = None
     token: BlobRef | None = None
     unsearched: BlobRef | None = None
+    alike: BlobRef | None = None
     cost: Cost = field(default_factory=Cost)
 
 
@@ -103,17 +103,19 @@ async def _search(
     searched = await attempt.call("scorer", search, config.request.n)
     attempt.add_shared_cost(searched.cost)
     unsearched = await asyncio.to_thread(store_unreadable, searched.unreadable, store)
-    images = [hit.image for hit in searched.found]
-    return await _ranked(attempt, images, class_prompt(shift.prompt, name, None), unsearched)
+    return await _ranked(attempt, searched, class_prompt(shift.prompt, name, None), unsearched)
 
 
 async def _ranked(
-    attempt: OpenItems, images: Sequence[BlobRef], prompt: str, unsearched: BlobRef | None
+    attempt: OpenItems, searched: Search, prompt: str, unsearched: BlobRef | None
 ) -> list[Obtained]:
     obtained: list[Obtained] = []
+    images = [hit.image for hit in searched.found]
     for item in attempt.open:
         if item.slot < len(images):
-            obtained.append(Obtained(item, images[item.slot], prompt, unsearched=unsearched))
+            image = images[item.slot]
+            alike = searched.alike.get(image)
+            obtained.append(Obtained(item, image, prompt, unsearched=unsearched, alike=alike))
         else:
             await attempt.filtered(item, NOT_FOUND, f"the search found {len(images)} images")
     return obtained

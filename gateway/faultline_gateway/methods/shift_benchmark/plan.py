@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig, TokenItem
 from faultline_core.contract.datasets import Dataset
@@ -40,12 +40,13 @@ async def plan(create: ShiftBenchmarkCreate, context: RunContext) -> Plan:
         DatasetEmpty, UnknownModel, ClassMapMismatch, PromptTooLong, InvalidRequest: see `plan_benchmark`.
     """
     interface, dataset, inputs = await asyncio.to_thread(_read, create, context)
+    retrieval, inputs = await _retrieval(create, inputs, context)
     config, items = await plan_benchmark(
         create,
         interface=interface,
         dataset=dataset,
         inputs=inputs,
-        retrieval=await _retrieval(create, context),
+        retrieval=retrieval,
         suite=context.suite,
         services=context.services,
     )
@@ -169,12 +170,16 @@ def _read(
     return interface, dataset, InputDatasets(dataset.name, sources)
 
 
-async def _retrieval(create: ShiftBenchmarkCreate, context: RunContext) -> RetrievalManifest | None:
+async def _retrieval(
+    create: ShiftBenchmarkCreate, inputs: InputDatasets, context: RunContext
+) -> tuple[RetrievalManifest | None, InputDatasets]:
+    """The images to retrieve from, and the datasets with that of them, whose groups count, too."""
     if create.retrieval is None:
-        return None
+        return None, inputs
     dataset = await asyncio.to_thread(named_dataset, create.retrieval, "/retrieval", context.ledger)
     sources = await asyncio.to_thread(context.ledger.sources, create.retrieval)
-    return await retrieval_manifest(dataset, sources, context.store)
+    manifest = await retrieval_manifest(dataset, sources, context.store)
+    return manifest, replace(inputs, sources={**inputs.sources, dataset.name: sources})
 
 
 def _interface(run_id: str, ledger: RunLedger) -> tuple[Run, DatasetInterfaceConfig]:

@@ -111,6 +111,7 @@ async def measure(
                 seed=entry.seed,
                 token=entry.token,
                 unsearched=entry.unsearched,
+                alike=entry.alike,
                 cost=entry.cost,
                 **similarities,
             )

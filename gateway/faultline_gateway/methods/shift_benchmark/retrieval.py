@@ -29,6 +29,9 @@ INDEX_KIND = "image-index"
 KEPT = 4
 """Indices in memory: one of a million images with 1,024 numbers each takes 4 GB, of ten thousand 40 MB."""
 
+NEARLY_EQUAL = 0.999
+"""The cosine of two images that count once: copies that were stored again, and no two different scenes."""
+
 _INDICES = RunCache(KEPT)
 _logger = logging.getLogger(__name__)
 
@@ -38,13 +41,15 @@ class Search:
     """A search's results, best first, its cost, and the CLIP that computed it, as ``id@revision``.
 
     ``cost`` includes that of the index if this search had to make it. ``unreadable`` images of the
-    dataset were left out, with the reason.
+    dataset were left out, with the reason. ``alike`` maps each image that is nearly equal to a better result
+    to that one.
     """
 
     found: list[FoundImage]
     cost: Cost
     checkpoint: str
     unreadable: dict[BlobRef, str]
+    alike: dict[BlobRef, BlobRef]
 
 
 class CachedIndex:
@@ -112,8 +117,10 @@ async def search_images(
     cached.index.require(checkpoint=checkpoint, dataset_digest=manifest.digest)
     # Not in the event loop: a million images take most of a second.
     nearest = await asyncio.to_thread(cached.index.nearest, query, count)
+    found = [each.image for each in nearest]
+    alike = await asyncio.to_thread(cached.index.alike, found, NEARLY_EQUAL)
     cost = answer.cost + cached.take_cost()
-    return Search(nearest, cost, checkpoint, dict(cached.index.description.unreadable))
+    return Search(nearest, cost, checkpoint, dict(cached.index.description.unreadable), alike)
 
 
 async def _index(

@@ -94,6 +94,7 @@ def summarize(
             *_notes(config, image_sources, real_summary, thresholds),
             *missing_metadata(config),
             *unreadable_notes(config, recorded.usage, image_sources),
+            *_repeated(recorded),
             *_changed_weights(recorded),
         ],
         unanswered=summarize_unanswered(recorded.failures, image_sources),
@@ -136,6 +137,16 @@ def _notes(
     if not all(has_class_figures(image_source) for image_source in image_sources.values()):
         notes.append("figures of single classes are omitted: there are too many of them, or no images")
     return notes
+
+
+def _repeated(recorded: RecordedItems) -> list[str]:
+    """A note on the retrieved images that are no independent ones."""
+    if not recorded.repeated:
+        return []
+    return [
+        f"{recorded.repeated} of {recorded.retrieved} retrieved images count once with another of their "
+        "class: they are the same, nearly equal by CLIP, or of one group"
+    ]
 
 
 def _changed_weights(recorded: RecordedItems) -> list[str]:

@@ -79,6 +79,22 @@ def test_differences_within_rounding_are_ties() -> None:
     assert [each.image for each in found] == names[:5]
 
 
+def test_images_that_are_nearly_equal_are_mapped_to_the_first_of_a_chain() -> None:
+    angles = {reference(number): angle for number, angle in enumerate((0.0, 90.0, 4.0, 2.0))}
+    features = {
+        image: np.array([np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))])
+        for image, angle in angles.items()
+    }
+    first, other, end, between = features
+    index = built(features)
+    # Two degrees are a cosine of 0.9994, four of 0.9976.
+    assert index.alike([end, other, between, first], 0.999) == {between: end, first: end}
+    assert index.alike([end, first], 0.999) == {}
+    assert index.alike([], 0.999) == {}
+    with pytest.raises(InvalidRequest, match="has no image"):
+        index.alike([reference(99)], 0.999)
+
+
 def test_the_index_does_not_depend_on_insertion_order() -> None:
     features = drawn(200) | {reference(1000 + place): np.ones(24) for place in range(9)}
     turned = dict(reversed(features.items()))

@@ -21,6 +21,12 @@ from faultline_gateway.reports.states import BADGES
 SHOWN_PAIRS = 8
 LEVELS = (0.05, 0.15, 0.30)
 
+Rows = Sequence[tuple[str, ShiftSummary, EffectSummary]]
+"""Judged shifts with their effects, the largest impact first."""
+
+_DOUBTFUL = ("test-unfit", "suspected")
+"""States of shifts whose loss may be the generator's."""
+
 
 @dataclass(frozen=True)
 class Bar:
@@ -64,11 +70,12 @@ def ranked(source: ImageSourceSummary) -> list[tuple[str, ShiftSummary, EffectSu
 
 
 def hardest_shift(summary: ShiftBenchmarkSummary) -> str | None:
-    """The shift that costs most by the first source, of those shown to, and by more than the generator."""
+    """The shift that costs most by the first source, of those that break, else of those suspected to."""
     for source in list(summary.image_sources.values())[:1]:
-        for name, shift, _ in ranked(source):
-            if state_of(shift) == "breaks":
-                return name
+        for state in ("breaks", "suspected"):
+            for name, shift, _ in ranked(source):
+                if state_of(shift) == state:
+                    return name
     return None
 
 
@@ -85,26 +92,37 @@ def headline(summary: ShiftBenchmarkSummary) -> str:
         unfit = sum(state_of(shift) == "test-unfit" for _, shift, _ in rows)
         alone = f"; the generator alone costs more than {unfit} of them" if unfit else ""
         return f"None of {len(rows)} shifts is shown to cost the models anything{alone}."
-    rows = [row for row in rows if state_of(row[1]) != "test-unfit"]
-    effect = next(effect for shift, _, effect in rows if shift == name)
-    number, of = sum(_worst(model, rows) == name for model in effect.models), len(effect.models)
-    points = decimal(100 * (effect.impact.estimate or 0.0), 0)
+    shift, effect = next((shift, effect) for found, shift, effect in rows if found == name)
+    points = f"{decimal(100 * (effect.impact.estimate or 0.0), 0)} points of accuracy"
+    if state_of(shift) == "suspected":
+        return f"Suspected: “{name}” costs {points}, but {note_of(shift)}."
+    return _shown(name, effect, points, rows, summary.config.request.classifiers)
+
+
+def _shown(name: str, effect: EffectSummary, points: str, rows: Rows, asked: Sequence[str]) -> str:
+    """What a shift that breaks costs; it costs most only if no larger loss may be the generator's."""
+    if any(state_of(shift) in _DOUBTFUL for _, shift, _ in rows[: [row[0] for row in rows].index(name)]):
+        return f"“{name}” is shown to cost the models {points}."
+    others = [row for row in rows if state_of(row[1]) not in _DOUBTFUL]
+    number, of = sum(_worst(model, others) == name for model in effect.models), len(effect.models)
     if of == 1:
-        who = "The model" if len(summary.config.request.classifiers) == 1 else next(iter(effect.models))
-        return f"{who} loses most on “{name}”: {points} points of accuracy."
+        who = "The model" if len(asked) == 1 else next(iter(effect.models))
+        return f"{who} loses most on “{name}”: {points}."
     if 2 * number <= of:
-        return f"“{name}” costs most: {points} points of accuracy, averaged over {effect.n_compared} models."
+        return f"“{name}” costs most: {points}, averaged over {effect.n_compared} models."
     who = f"All {of}" if number == of else f"{number} of {of}"
-    return f"{who} models lose most on “{name}”: {points} points of accuracy."
+    return f"{who} models lose most on “{name}”: {points}."
 
 
-def _worst(model: str, rows: Sequence[tuple[str, ShiftSummary, EffectSummary]]) -> str:
+def _worst(model: str, rows: Rows) -> str | None:
+    """The shift that a model loses most under; None if it loses nothing."""
     drops = [
         (effect.models[model].drop.estimate or 0.0, name)
         for name, _, effect in rows
         if model in effect.models
     ]
-    return max(drops)[1]
+    most, name = max(drops)
+    return name if most > 0.0 else None
 
 
 def bars(summary: ShiftBenchmarkSummary) -> list[Bar]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import (
     ConditionSummary,
+    EffectSummary,
     ImageSourceSummary,
     ShiftBenchmarkSummary,
     ShiftSummary,
@@ -19,12 +20,14 @@ from faultline_core.shift_benchmark.shift_filter import LEAST_IMAGES
 from faultline_core.shift_benchmark.shifts import BASE
 from faultline_gateway.methods.shift_benchmark.report.first_screen import (
     bars,
+    hardest_shift,
     headline,
     model_cells,
+    ranked,
     strip,
 )
 from faultline_gateway.methods.shift_benchmark.report.grid import THUMBNAIL, grids
-from faultline_gateway.methods.shift_benchmark.report.states import counted_images, is_sure, note_of, state_of
+from faultline_gateway.methods.shift_benchmark.report.states import counted_images, is_sure, state_of
 from faultline_gateway.reports import numbers
 from faultline_gateway.reports.benchmark_plots import (
     AccuracyLine,
@@ -127,21 +130,20 @@ def verdict(summary: ShiftBenchmarkSummary) -> list[str]:
     if not rows:
         return [headline(summary)]
     sure = [(shift, figures) for shift, figures in rows if is_sure(figures)]
-    breaking = [(shift, figures) for shift, figures in rows if state_of(figures) == "breaks"]
-    said = (
-        [_hardest(breaking)]
-        if breaking
-        else [f"None of {len(rows)} shifts is shown to cost the classifiers anything."]
-    )
+    hardest = hardest_shift(summary)
+    said = [_fall(*row) for row in ranked(image_source) if row[0] == hardest]
+    if not said:
+        said = [f"None of {len(rows)} shifts is shown to cost the classifiers anything."]
     others = f"{len(sure)} of {len(rows)} judged shifts are shown to change accuracy"
     said.append(f"{others} (images by {name}, two-sided, after Holm's correction).")
     confounded = [shift for shift, figures in rows if figures.confounded]
     if confounded:
         said.append(f"The generator alone costs more than these shifts: {truncate_list(confounded)}.")
-    doubtful = [shift for shift, figures in rows if note_of(figures) and not figures.confounded]
+    doubtful = [shift for shift, figures in rows if state_of(figures) == "suspected"]
     if doubtful:
         said.append(
-            f"It cannot be told whether the generator alone costs more than these: {truncate_list(doubtful)}."
+            "These are only suspected, because it cannot be told whether the generator alone costs as much: "
+            f"{truncate_list(doubtful)}."
         )
     unjudged = _unjudged(summary)
     if unjudged:
@@ -183,15 +185,13 @@ def _shown(name: str, image_source: ImageSourceSummary, summary: ShiftBenchmarkS
     )
 
 
-def _hardest(rows: Sequence[tuple[str, ShiftSummary]]) -> str:
-    effects = [(shift, found.effect) for shift, found in rows if found.effect is not None]
-    shift, effect = max(effects, key=lambda row: row[1].impact.estimate or 0.0)
+def _fall(shift: str, found: ShiftSummary, effect: EffectSummary) -> str:
     fall, low, high = (
         numbers.decimal(_points(share))
         for share in (effect.impact.estimate, effect.impact.low, effect.impact.high)
     )
     return (
-        f"“{shift}” costs most: accuracy falls by {fall} points ({low} to {high}, n={effect.impact.n} "
+        f"Under “{shift}” accuracy falls by {fall} points ({low} to {high}, n={effect.impact.n} "
         f"images, {effect.n_compared} models, p {numbers.p_value(effect.p_adjusted)})."
     )
 

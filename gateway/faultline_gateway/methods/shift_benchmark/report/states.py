@@ -18,14 +18,18 @@ def is_sure(shift: ShiftSummary) -> bool:
 
 
 def state_of(shift: ShiftSummary) -> FindingState:
-    """The state of a shift: ``test-unfit`` replaces what its impact alone would say."""
+    """The state of a shift: ``test-unfit`` replaces what its impact alone would say.
+
+    A loss is only ``suspected`` to be the shift's as long as the generator alone may cost as much, or no real
+    images tell what it costs.
+    """
     if shift.effect is None:
         return "cannot-tell"
     if shift.confounded:
         return "test-unfit"
     impact = shift.effect.impact
     if is_sure(shift) and (impact.estimate or 0.0) > 0.0:
-        return "breaks"
+        return "breaks" if shift.confounding == "not-confounded" else "suspected"
     return "holds" if impact.high is not None and impact.high < MARGIN else "cannot-tell"
 
 
@@ -35,10 +39,14 @@ def counted_images(summary: ShiftBenchmarkSummary) -> str:
 
 
 def note_of(shift: ShiftSummary) -> str:
-    """What the generator alone does beside a shift's impact, where that is a doubt; empty otherwise."""
-    if shift.confounded:
-        return "the generator alone costs more"
-    # Nothing that holds could have come from the generator.
-    if shift.confounding == "cannot-tell" and state_of(shift) == "breaks":
-        return "the generator alone may cost as much"
-    return ""
+    """What the generator alone does beside a shift, where that decides its state; empty otherwise."""
+    match state_of(shift):
+        case "test-unfit":
+            return "the generator alone costs more"
+        case "suspected" if shift.confounding is None:
+            return "no real images tell what the generator alone costs"
+        case "suspected":
+            return "the generator alone may cost as much"
+        # What breaks costs more, and nothing that holds could have come from the generator.
+        case _:
+            return ""

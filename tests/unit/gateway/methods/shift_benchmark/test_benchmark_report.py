@@ -77,9 +77,18 @@ def test_the_verdict_names_the_hardest_shift_with_its_interval(html: str) -> Non
     impact = reported_summary().image_sources["token"].shifts["in the snow"].effect
     assert impact is not None
     (first, *_) = verdict(reported_summary())
-    assert first.startswith("“in the snow” costs most: accuracy falls by ")
+    assert first.startswith("Under “in the snow” accuracy falls by ")
     assert f"n={impact.impact.n} images, {len(MODELS)} models" in first
     assert first in text_of(html)
+
+
+def test_a_suspected_shift_is_told_as_one_with_its_reason(html: str) -> None:
+    told = verdict(reported_summary())
+    assert told[-1].startswith("These are only suspected, because it cannot be told whether the generator")
+    assert told[-1].endswith("in the snow.")
+    first_screen = text_of(html).partition("Can I trust this?")[0]
+    assert "in the snow ? suspected the generator alone may cost as much" in first_screen
+    assert "✗ breaks" not in first_screen
 
 
 def test_confounded_shifts_are_flagged_and_explained(html: str) -> None:

@@ -114,6 +114,17 @@ async def test_images_are_ranked_by_similarity_to_the_shift_prompt() -> None:
     assert len((await scene.search(count=99)).found) == len(CAPTIONS)
 
 
+async def test_results_that_are_nearly_equal_are_told() -> None:
+    """WordScorer embeds equal captions alike: the same scene stored again, in other bytes."""
+    scene = Scene((*CAPTIONS, "a photo of an apple in the snow "))
+    searched = await scene.search(count=5)
+    first, second = (each.image for each in searched.found[:2])
+    assert {first, second} == {scene.images[CAPTIONS[0]], scene.images["a photo of an apple in the snow "]}
+    assert searched.alike == {second: first}
+    # Of one result there is nothing to be alike.
+    assert (await scene.search(count=1)).alike == {}
+
+
 async def test_a_folder_is_embedded_and_charged_once() -> None:
     scene = Scene()
     # Two tasks of a worker search at the same time, and there is no index yet.
