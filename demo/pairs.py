@@ -1,4 +1,4 @@
-"""``python demo/pairs.py RUN``: draw a stress test's clearest changes, before and after, as one image."""
+"""``python demo/pairs.py RUN``: draw a stress test's findings, before and after, as one image."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from PIL import Image, ImageDraw, ImageFont
 
 from faultline import Client, StressTest
 from faultline_core.contract.runs import Item, PredictionPair
-from faultline_core.contract.stress_tests import Insight
 
 OUT = Path(__file__).resolve().parent.parent / "docs" / "images" / "pairs.png"
-SIDE, GAP, TEXT, MARGIN = 224, 12, 74, 20
+SIDE, GAP, TEXT, MARGIN = 224, 12, 92, 20
 MUTED, RIGHT, WRONG = "#57606a", "#1a7f37", "#cf222e"
 
 
@@ -31,24 +30,25 @@ class Shown:
 
 
 def pairs(run: StressTest, count: int) -> Iterator[tuple[Shown, Shown]]:
-    """Yield the original and counterfactual of each class's most harmful insight."""
+    """Yield an image before and after the change of each finding, one of each class.
+
+    Of a finding's pairs the first that turns wrong: they begin with the median one.
+    """
     items = {item.id: item for item in run.items()}
     seen: set[str] = set()
-    for insight in run.summary().insights:
-        if insight.object_class not in seen and insight.example_item in items and len(seen) < count:
-            seen.add(insight.object_class)
-            yield pair(run, insight, items[insight.example_item])
+    for finding in run.findings():
+        wrong = [each for each in finding.pairs if each.answer != finding.object_class]
+        if finding.state == "breaks" and wrong and finding.object_class not in seen and len(seen) < count:
+            seen.add(finding.object_class)
+            yield pair(run, finding.classifier, items[wrong[0].edit])
 
 
-def pair(run: StressTest, insight: Insight, item: Item) -> tuple[Shown, Shown]:
-    """Return one insight's image before and after its edit, each with the classifier's answer."""
+def pair(run: StressTest, classifier: str, item: Item) -> tuple[Shown, Shown]:
+    """Return an image before and after its edit, each with the classifier's answer."""
     result = item.result
-    assert result is not None  # the example of an insight passed the filters
-    before = shown(
-        run, item.source_image, result.caption, result.original_predictions[insight.classifier], item
-    )
-    edited = result.edited_caption or ""
-    return before, shown(run, result.image, edited, result.predictions[insight.classifier], item)
+    assert result is not None  # the pair of a finding passed the filters
+    before = shown(run, item.source_image, result.caption, result.original_predictions[classifier], item)
+    return before, shown(run, result.image, result.edited_caption or "", result.predictions[classifier], item)
 
 
 def shown(run: StressTest, ref: str, caption: str, answer: PredictionPair, item: Item) -> Shown:
@@ -74,12 +74,12 @@ def draw(rows: list[tuple[Shown, Shown]]) -> Image.Image:
 
 
 def write(pen: ImageDraw.ImageDraw, one: Shown, left: int) -> None:
-    """Write an image's caption, on two lines at most, and its answer."""
+    """Write an image's caption, on three lines at most, and its answer."""
     small, large = ImageFont.load_default(15), ImageFont.load_default(19)
-    lines = textwrap.wrap(one.caption, 31)[:2]
+    lines = textwrap.wrap(one.caption, 31)[:3]
     for number, line in enumerate(lines):
         pen.text((left, MARGIN + SIDE + 6 + 18 * number), line, fill=MUTED, font=small)
-    pen.text((left, MARGIN + SIDE + 48), one.answer, fill=RIGHT if one.right else WRONG, font=large)
+    pen.text((left, MARGIN + SIDE + 66), one.answer, fill=RIGHT if one.right else WRONG, font=large)
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ import httpx
 from faultline import AsyncClient, Client
 from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER, Problem
 from faultline_core.contract.runs import RequestCounts, Run, RunEvent
+from faultline_core.contract.stress_test_estimates import ProvableClass, StressTestEstimate
 from faultline_core.contract.stress_tests import (
     AccuracyRow,
     EditTypeSummary,
@@ -225,3 +226,16 @@ def an_interventions_summary(**drops: Estimate) -> StressTestSummary:
 def summary_answer(summary: StressTestSummary) -> httpx.Response:
     """The answer that holds such figures."""
     return ok(summary.model_dump_json(by_alias=True))
+
+
+def an_estimate() -> StressTestEstimate:
+    """What a stress test of 48 images can prove."""
+    return StressTestEstimate(
+        images=48, screened=24, fresh=24, items=384, minutes=12.4, fastest=9.0, slowest=31.0, runs=3,
+        hypotheses=4,
+        least_pairs=7, power=0.75, reason=None,
+        classes=[
+            ProvableClass(object_class="bus", images=24, pairs=8, share=0.853),
+            ProvableClass(object_class="tram", images=6, pairs=2, share=None),
+        ],
+    )  # fmt: skip

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import base64
-import os
-import signal
-import socket
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from evaluation.reference.same_answers import LEVELS, levels_apart
 from fakes.bad_files import IMAGE
+from fakes.running_stack import SOURCES_PER_CLASS, kill_replica, replica_of
 from faultline import Client, FaultlineError
 from faultline._stack import Stack, status_of
 from faultline_core.contract.datasets import SourceUpload
@@ -23,58 +20,14 @@ from faultline_core.images.codecs import decode_image
 from faultline_core.types import EditType
 from faultline_services.serving.serve_config import SERVICES
 
-SOURCES_PER_CLASS = 1
 EDIT_TYPES: tuple[EditType, ...] = ("background", "adjective")
-PLANNED = 8 * (len(EDIT_TYPES) + 3)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    running = Stack(tmp_path_factory.mktemp("stack"), port=free_port(), services_port=free_port())
-    try:
-        running.up(per_class=SOURCES_PER_CLASS)
-        yield running
-    finally:
-        running.down()
+PLANNED = 8 * SOURCES_PER_CLASS * (len(EDIT_TYPES) + 3)
 
 
 @pytest.fixture
 def client(stack: Stack) -> Iterator[Client]:
     with Client(stack.url) as opened:
         yield opened
-
-
-def children(pid: int) -> list[int]:
-    """All descendants of a process."""
-    found: list[int] = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and parent_of(int(entry.name)) == pid:
-            found += [int(entry.name), *children(int(entry.name))]
-    return found
-
-
-def parent_of(pid: int) -> int | None:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return int(stat.rsplit(")", 1)[1].split()[1])
-
-
-def replica_of(stack: Stack, service: str) -> int:
-    """The process of a service's replica, looked up below the launcher that this test started."""
-    for pid in children(stack.pids()["services"]):
-        name = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
-        if name.startswith(f"ray::ServeReplica:{service}"):
-            return pid
-    raise AssertionError(f"no replica of {service!r} below the launcher")
 
 
 def test_status_shows_every_process_and_service_of_a_ready_stack(stack: Stack) -> None:
@@ -95,14 +48,14 @@ def test_a_run_loses_nothing_when_a_service_is_killed(stack: Stack, client: Clie
     run = client.stress_tests.create(
         dataset="demo", classifiers=["leaning-resnet"], edit_types=EDIT_TYPES, max_edits_per_image=2, seed=0
     )
-    killed = False
+    killed = None
     for event in run.events():
         counts = event.request_counts
         assert counts.total == PLANNED
-        if not killed and counts.pending < counts.total:
-            os.kill(replica_of(stack, "editor"), signal.SIGKILL)
-            killed = True
-    assert killed
+        if killed is None and counts.pending < counts.total:
+            killed = kill_replica(stack, "editor")
+    assert killed is not None
+    assert replica_of(stack, "editor") not in (None, killed)
     items = list(run.items())
     assert run.run.state == "completed"
     assert len(items) == len({item.id for item in items}) == PLANNED

@@ -14,7 +14,7 @@ from faultline._cli.exit_code import ExitCode
 from faultline._cli.progress import follow_progress
 from faultline._cli.terminal import print_note, print_result
 from faultline._files import write_text
-from faultline._stack import Stack
+from faultline._stack import DemoDatasets
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 
@@ -74,10 +74,9 @@ def benchmarked(client: Client, interface: DatasetInterface) -> ShiftBenchmark:
     return run
 
 
-def prepare(stack: Stack) -> None:
-    """Render the dataset and register it."""
-    stack.tell("preparing the dataset's images")
-    stack.datasets().register_user(DATASET, PER_CLASS)
+def images(datasets: DemoDatasets) -> None:
+    """Render the dataset and register it, unless an earlier demo did."""
+    datasets.register_user(DATASET, PER_CLASS)
 
 
 def show(url: str, out: Path) -> ExitCode:

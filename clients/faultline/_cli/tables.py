@@ -66,6 +66,11 @@ class Table:
 
 
 def stress_test_text(summary: StressTestSummary) -> str:
+    """What `stress_test_figures` says, and how to open the report."""
+    return f"{stress_test_figures(summary)}\nreport: faultline open {summary.run_id[:SHORT_ID]}"
+
+
+def stress_test_figures(summary: StressTestSummary) -> str:
     """The verdicts, findings, each classifier's accuracies, counts, cost and the first insights."""
     rows = [
         (name, model.original.acc1, model.reconstruction.acc1, model.counterfactual.acc1)
@@ -77,18 +82,22 @@ def stress_test_text(summary: StressTestSummary) -> str:
     counts = [f"items: {_counts(summary.counts)}", f"cost: {summary.cost}"]
     # An insight is what a run says that has no findings.
     insights = [] if summary.findings else [each.sentence for each in summary.insights[:SHOWN_INSIGHTS]]
-    report = f"report: faultline open {summary.run_id[:SHORT_ID]}"
-    return "\n".join([summary.verdict, *_findings(summary), "", *shown, *counts, *insights, report])
+    return "\n".join([*_verdicts(summary), "", *_findings(summary), *shown, *counts, *insights])
+
+
+def _verdicts(summary: StressTestSummary) -> list[str]:
+    """The verdict's lines, with its state before the sentence on each classifier."""
+    states = {each.sentence: each.state.replace("-", " ") for each in summary.verdicts}
+    return [f"{states[line]}: {line}" if line in states else line for line in summary.verdict.splitlines()]
 
 
 def _findings(summary: StressTestSummary) -> list[str]:
-    verdicts = [f"{each.state}: {each.sentence}" for each in summary.verdicts]
     found = []
     for each in summary.findings[:SHOWN_INSIGHTS]:
-        found.append(f"finding {each.number} ({each.state}, {each.flipped} of {each.of}): {each.sentence}")
+        found.append(f"finding {each.number} ({each.state.replace('-', ' ')}): {each.sentence}")
         command = next_command(summary.run_id, each)
         found += [f"  next: {command}"] if command else []
-    return [*([""] if verdicts else []), *verdicts, *([""] if found else []), *found]
+    return [*found, ""] if found else []
 
 
 def interface_text(summary: DatasetInterfaceSummary) -> str:

@@ -36,6 +36,13 @@ DEMO_PER_CLASS = 6
 
 Tell = Callable[[str], None]
 """Called with each step, in a few words."""
+Images = Callable[[DemoDatasets], None]
+"""Renders and registers what a command tests on."""
+
+
+def demo_images(datasets: DemoDatasets) -> None:
+    """Render and register the images of the first steps."""
+    datasets.register_demo(DEMO_DATASET, DEMO_PER_CLASS)
 
 
 @dataclass(frozen=True)
@@ -88,8 +95,14 @@ class Stack:
         """Return what renders and registers the demo's datasets in this stack."""
         return DemoDatasets(self.state, self._installed(), self.environment())
 
-    def up(self, per_class: int = DEMO_PER_CLASS) -> None:
+    def up(self, images: Images = demo_images) -> bool:
         """Start what does not run yet; return when the gateway says that it is ready.
+
+        Args:
+            images: called while Ray starts; not called if everything runs already.
+
+        Returns:
+            Whether anything was started.
 
         Raises:
             InvalidRequest: a port is taken, a program is not installed, or another command is at work.
@@ -102,11 +115,12 @@ class Stack:
         with locked(self.state):
             running = self.running()
             if set(running) == set(PROCESSES) and readiness.waited_for(self.url) is None:
-                return
+                return False
             self._require_ports(running)
             # Of an earlier start of this object, only what still runs must stay alive through this one.
             self.started[:] = [name for name in self.started if name in running]
-            self._start_all(per_class)
+            self._start_all(images)
+            return True
 
     def down(self) -> list[ProcessName]:
         """Stop what was started from this state folder, nothing else; return the names of what was stopped.
@@ -128,11 +142,12 @@ class Stack:
         self.started.clear()
 
     @contextmanager
-    def temporarily(self) -> Iterator[None]:
-        """Start what does not run yet; stop at the end, however it comes, what was started here."""
+    def temporarily(self, images: Images) -> Iterator[None]:
+        """Start what does not run yet, with these images; stop at the end what was started here."""
         with ended_by_signals():
             try:
-                self.up()
+                if not self.up(images):
+                    images(self.datasets())
                 yield
             finally:
                 self.stop_started()
@@ -146,12 +161,12 @@ class Stack:
                 self.stop_started()
                 raise
 
-    def _start_all(self, per_class: int) -> None:
+    def _start_all(self, images: Images) -> None:
         self.tell("starting Ray and five services")
         self._start("services", SERVICES, "up")
         # Meanwhile Ray starts, which takes longer.
         self.tell("preparing the demo's images")
-        self.datasets().register_demo(DEMO_DATASET, per_class)
+        images(self.datasets())
         # Missing weights end the services within seconds.
         self._require_alive()
         self._start("gateway", GATEWAY, "serve")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fakes.stack_programs import FAILING_RENDERER, RENDERING, SERVING, FakeGateway, write_program
-from faultline._stack import Process, Programs, Stack, open_stack, undisturbed
+from faultline._stack import Process, Programs, Stack, demo_images, open_stack, undisturbed
 from faultline._stack import process as process_module
 from faultline._stack import stack as stack_module
 from faultline._stack.process import began
@@ -245,7 +245,7 @@ def test_concurrent_commands_are_refused(stack: Stack) -> None:
 @pytest.mark.parametrize("ends", [None, KeyboardInterrupt(), SystemExit("failed"), RuntimeError("a bug")])
 def test_a_temporary_stack_always_stops_at_the_end(stack: Stack, ends: BaseException | None) -> None:
     def use() -> None:
-        with stack.temporarily():
+        with stack.temporarily(demo_images):
             assert set(stack.running()) == {"services", "gateway", "worker"}
             if ends is not None:
                 raise ends
@@ -262,15 +262,18 @@ def test_a_temporary_stack_always_stops_at_the_end(stack: Stack, ends: BaseExcep
 def test_temporary_use_keeps_a_stack_that_was_already_running(stack: Stack) -> None:
     stack.up()
     before = stack.running()
-    with pytest.raises(KeyboardInterrupt), another(stack).temporarily():
+    asked: list[Path] = []
+    temporary = another(stack).temporarily(lambda datasets: asked.append(datasets.state))
+    with pytest.raises(KeyboardInterrupt), temporary:
         raise KeyboardInterrupt
+    assert asked == [stack.state]
     assert stack.running() == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_temporary_stack_stops_when_its_process_is_terminated(stack: Stack, number: signal.Signals) -> None:
     handler = signal.getsignal(number)
-    with pytest.raises(SystemExit) as caught, stack.temporarily():
+    with pytest.raises(SystemExit) as caught, stack.temporarily(demo_images):
         os.kill(os.getpid(), number)
     assert caught.value.code == 128 + number
     assert stack.running() == {}

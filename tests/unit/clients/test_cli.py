@@ -19,10 +19,10 @@ from fakes.benchmark_answers import (
 )
 from fakes.command import Play, run
 from fakes.interface_answers import an_interface_summary, interface_answer, some_images
-from fakes.sdk import a_run, a_summary, figure, ok, problem, run_answer, summary_answer
+from fakes.sdk import a_run, a_summary, an_estimate, figure, ok, problem, run_answer, summary_answer
 from faultline import Client
 from faultline._cli.exit_code import ExitCode
-from faultline_core.contract.stress_test_estimates import ProvableClass, StressTestEstimate
+from faultline_core.contract.stress_test_estimates import ProvableClass
 from faultline_core.contract.stress_tests import Insight
 from faultline_core.errors import UnknownModel
 from faultline_core.types import Cost
@@ -187,19 +187,8 @@ def test_every_option_of_a_stress_test_reaches_the_gateway(play: Play) -> None:
     }  # fmt: skip
 
 
-ESTIMATE = StressTestEstimate(
-    images=48, screened=24, fresh=24, items=384, minutes=12.4, fastest=9.0, slowest=31.0, runs=3,
-    hypotheses=4,
-    least_pairs=7, power=0.75, reason=None,
-    classes=[
-        ProvableClass(object_class="bus", images=24, pairs=8, share=0.853),
-        ProvableClass(object_class="tram", images=6, pairs=2, share=None),
-    ],
-)  # fmt: skip
-
-
 def test_a_dry_run_tells_what_can_be_proven_and_starts_nothing(play: Play) -> None:
-    script = play(*[ok(ESTIMATE.model_dump_json())] * 2)
+    script = play(*[ok(an_estimate().model_dump_json())] * 2)
     shown = stress_test("--classifier", "py:absent_model:predict", "--dry-run", "--limit", "48")
     assert shown.exit_code == 0, shown.stderr
     (asked,) = script.seen
@@ -209,10 +198,20 @@ def test_a_dry_run_tells_what_can_be_proven_and_starts_nothing(play: Play) -> No
         "48 images: 24 screened, 24 kept for confirmation",
         "at most 384 items, about 12 minutes (9 to 31, by 3 earlier runs)",
         "4 changes tested together, each on at least 7 pairs",
-        "A change that fools 85% of bus images is proven with probability 0.75 (8 pairs).",
+        "bus: a change that fools 85% of its images is proven with probability 0.75 (8 pairs).",
         "Nothing can be proven on too few images of: tram.",
     ]
     assert json.loads(stress_test("--dry-run", "--json").stdout)["least_pairs"] == 7
+
+
+def test_classes_of_which_the_same_can_be_proven_share_a_line() -> None:
+    classes = [ProvableClass(object_class=f"c{n}", images=24, pairs=9, share=0.8) for n in range(10)]
+    some = ProvableClass(object_class="more", images=48, pairs=15, share=0.5)
+    assert an_estimate().model_copy(update={"classes": [*classes, some]}).sentences == [
+        "more: a change that fools 50% of its images is proven with probability 0.75 (15 pairs).",
+        "c0, c1, c2, c3, c4, c5, c6, c7 and 2 more: a change that fools 80% of its images is proven with "
+        "probability 0.75 (9 pairs).",
+    ]
 
 
 def test_a_run_that_can_confirm_nothing_says_so_when_it_starts(play: Play) -> None:

@@ -15,12 +15,12 @@ import pytest
 from fakes.benchmark_answers import a_benchmark_summary, benchmark_answer, benchmark_summary_answer
 from fakes.command import Play, run
 from fakes.interface_answers import an_interface_summary, interface_answer
-from fakes.sdk import a_summary, ok, run_answer, summary_answer
+from fakes.sdk import a_summary, an_estimate, ok, run_answer, summary_answer
 from fakes.stack_programs import FakeGateway
 from faultline._cli import stack as commands
 from faultline._cli.demo import CLASSES, DATASET, DEMOS, OTHERS, PER_CLASS, Method
 from faultline._cli.exit_code import ExitCode
-from faultline._stack import Process, Stack
+from faultline._stack import Images, Process, Stack
 from faultline._stack import programs as programs_module
 from faultline._stack.demo_datasets import DemoDatasets
 from faultline._stack.record import Record, write_record
@@ -149,8 +149,9 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     steps: list[str] = []
 
     @contextmanager
-    def temporarily(self: Stack) -> Iterator[None]:
+    def temporarily(self: Stack, images: Images) -> Iterator[None]:
         steps.append("started")
+        images(self.datasets())
         try:
             yield
         finally:
@@ -169,13 +170,15 @@ def test_the_demo_writes_figures_and_report_and_tells_where(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    script = play(run_answer(), run_answer(state), summary_answer(a_summary()), ok("<html>"))
+    told = ok(an_estimate().model_dump_json())
+    script = play(told, run_answer(), run_answer(state), summary_answer(a_summary()), ok("<html>"))
     rendered: list[tuple[object, ...]] = []
     monkeypatch.setattr(DemoDatasets, "register_demo", lambda _, *given: rendered.append(given))
     ended = run("demo", "--out", "deep/out")
     assert (ended.exit_code, temporary) == (code, ["started", "stopped"])
-    asked = json.loads(script.seen[0].content)
-    assert (asked["dataset"], len(asked["classifiers"]), asked["seed"]) == (DATASET, 4, 0)
+    assert "4 changes tested together" in ended.stderr
+    asked = json.loads(script.seen[1].content)
+    assert (asked["dataset"], len(asked["classifiers"]), asked["seed"]) == (DATASET, 2, 0)
     assert rendered == [(DATASET, PER_CLASS, CLASSES, OTHERS)]
     assert (tmp_path / "deep/out/report.html").read_text(encoding="utf-8") == "<html>"
     assert json.loads((tmp_path / "deep/out/summary.json").read_text(encoding="utf-8"))
@@ -185,8 +188,8 @@ def test_the_demo_writes_figures_and_report_and_tells_where(
 def test_the_demo_of_interfaces_learns_then_benchmarks_the_zoo_by_token_and_by_name(
     temporary: list[str], play: Play, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    prepared: list[Stack] = []
-    shown = dataclasses.replace(DEMOS[Method.DATASET_INTERFACE], prepare=prepared.append)
+    prepared: list[DemoDatasets] = []
+    shown = dataclasses.replace(DEMOS[Method.DATASET_INTERFACE], images=prepared.append)
     monkeypatch.setitem(DEMOS, Method.DATASET_INTERFACE, shown)
     names = ("zoo-vit", "other")
     known = ok({"classifiers": [{"spec": name, "architecture": "a", "name": name} for name in names]})

@@ -78,16 +78,20 @@ def test_a_stress_test_prints_verdicts_and_findings_before_its_figures_and_where
     verdict = ClassifierVerdict(classifier="steady", state="breaks", finding=1, sentence="steady breaks.")
     open_still = finding.model_copy(update={"number": 2, "state": "suspected"})
     summary = a_summary(steady=figure()).model_copy(
-        update={"findings": [finding, open_still], "verdicts": [verdict]}
+        update={
+            "verdict": "1 of 1 models breaks.\nsteady breaks.\n1 of 2 changes was proven.",
+            "findings": [finding, open_still],
+            "verdicts": [verdict],
+        }
     )
     lines = stress_test_text(summary).splitlines()
     assert lines[:7] == [
-        "No drop is proven.",
-        "",
+        "1 of 1 models breaks.",
         "breaks: steady breaks.",
+        "1 of 2 changes was proven.",
         "",
-        "finding 1 (breaks, 41 of 52): Buses are called trams once they are not yellow.",
-        "finding 2 (suspected, 41 of 52): Buses are called trams once they are not yellow.",
+        "finding 1 (breaks): Buses are called trams once they are not yellow.",
+        "finding 2 (suspected): Buses are called trams once they are not yellow.",
         "  next: faultline prove run-1 --finding 2 --images 20",
     ]
     assert lines[-1] == "report: faultline open run-1"

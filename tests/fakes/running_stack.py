@@ -1,0 +1,70 @@
+"""The whole system as processes of this machine: Ray, the five services, gateway and worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fakes.postgres import free_port
+from faultline._stack import DEMO_DATASET, Stack
+
+SOURCES_PER_CLASS = 1
+
+
+@contextmanager
+def running_stack(folder: Path) -> Iterator[Stack]:
+    """Start a stack in ``folder`` on free ports; stop it and check that its launcher cleaned up."""
+    stack = Stack(folder, port=free_port(), services_port=free_port())
+    try:
+        stack.up(lambda datasets: datasets.register_demo(DEMO_DATASET, SOURCES_PER_CLASS))
+        yield stack
+    finally:
+        stopped = stack.down()
+    assert "services" in stopped
+    # The launcher removes it last of all: a launcher that was killed leaves it.
+    assert not (folder / "services.json").exists()
+
+
+def replica_of(stack: Stack, service: str) -> int | None:
+    """The process of a service's replica below this launcher: other clusters have some of the same name."""
+    for pid in _descendants(stack.pids()["services"]):
+        if _program(pid).startswith(f"ray::ServeReplica:{service}"):
+            return pid
+    return None
+
+
+def kill_replica(stack: Stack, service: str) -> int:
+    """Kill a service's replica and return its pid."""
+    pid = replica_of(stack, service)
+    assert pid is not None, f"no replica of {service!r} below the launcher"
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def _descendants(ancestor: int) -> Iterator[int]:
+    parents = {int(entry.name): _parent(entry) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
+    for pid in parents:
+        above: int | None = parents[pid]
+        while above is not None and above > 1 and above != ancestor:
+            above = parents.get(above)
+        if above == ancestor:
+            yield pid
+
+
+def _parent(process: Path) -> int | None:
+    fields = _text(process / "stat").rpartition(")")[2].split()
+    return int(fields[1]) if fields else None
+
+
+def _program(pid: int) -> str:
+    return _text(Path(f"/proc/{pid}/cmdline")).partition("\0")[0]
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

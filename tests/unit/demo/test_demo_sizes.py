@@ -1,0 +1,49 @@
+"""The calculation behind the sizes of the demo: one classifier must be able to break, and one to hold."""
+
+from __future__ import annotations
+
+import math
+
+from faultline._cli.demo import CLASSES, CONFIRM_SHARE, EDITS_PER_IMAGE, LANCE_R_EDITS, OTHERS, PER_CLASS
+from faultline_core.contract.datasets import Source
+from faultline_core.contract.stress_tests import StressTestCreate
+from faultline_core.statistics.bootstrap import proportion
+from faultline_core.stress_test.confirmation import MARGIN, MOST_REDRAWN_PAIRS
+from faultline_core.stress_test.screening import FEWEST, least_pairs
+from faultline_gateway.methods.stress_test.division import divide
+from faultline_miniature.world.scene import VALUES
+
+KEPT, KEPT_OF_OTHERS = {"plate": 0.65, "sled": 0.88}, 0.78
+"""The share of images that keep an edit and its placebo: 34 and 46 of 52, and 14 of 18."""
+
+
+def test_the_screen_can_rule_out_a_loss_and_the_rest_can_prove_one() -> None:
+    per_class = {name: PER_CLASS if name in CLASSES else OTHERS for name in VALUES["object_class"]}
+    sources = [
+        Source(
+            id=f"{name}-{number}",
+            image="0" * 64,
+            label=name,
+            filename=f"{name}/{number}.png",
+            width=64,
+            height=64,
+        )
+        for name, count in per_class.items()
+        for number in range(count)
+    ]
+    create = StressTestCreate(
+        dataset="demo", classifiers=["one"], seed=0, max_edits_per_image=EDITS_PER_IMAGE,
+        lance_r_edits_per_image=LANCE_R_EDITS, confirm_share=CONFIRM_SHARE,
+    )  # fmt: skip
+    division = divide(create, sources, redraws=True)
+    expected = math.floor(sum(KEPT.get(source.label, KEPT_OF_OTHERS) for source in division.screened))
+    # One image more or less decides: three are allowed for.
+    high = proportion(0, expected - 3).high
+    assert high is not None
+    assert high <= MARGIN
+    assert division.plan is not None
+    pairs = least_pairs(FEWEST)
+    assert pairs <= MOST_REDRAWN_PAIRS
+    # Two planted bugs, with a pair in three lost to the gate, beside looks of four pairs at two accidents.
+    needed = 2 * math.ceil(1.5 * pairs) + 2 * 4
+    assert division.plan.budget >= needed
