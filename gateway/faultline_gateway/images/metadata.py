@@ -47,7 +47,7 @@ def _lines(path: Path) -> Iterator[_Note]:
             try:
                 yield _Note.model_validate_json(line)
             except ValidationError as error:
-                raise _not_a_note(path, number) from error
+                raise _not_a_note(path, number, error) from error
 
 
 def _table(path: Path) -> Iterator[_Note]:
@@ -55,15 +55,18 @@ def _table(path: Path) -> Iterator[_Note]:
         # Excel writes a mark before the first column's name.
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _not_a_note(path, 1) from error
+        raise InvalidRequest(f"{str(path)!r} is not UTF-8; save it as UTF-8") from error
     for number, row in enumerate(csv.DictReader(text.splitlines()), start=2):
         # A table has a cell for every column of every image: an empty one says nothing.
-        said = {column: cell for column, cell in row.items() if cell}
+        said = {column: cell for column, cell in row.items() if column is not None and cell}
         try:
             yield _Note.model_validate(said)
         except ValidationError as error:
-            raise _not_a_note(path, number) from error
+            raise _not_a_note(path, number, error) from error
 
 
-def _not_a_note(path: Path, number: int) -> InvalidRequest:
-    return InvalidRequest(f'line {number} of {str(path)!r} names no image; give it a "file_name"')
+def _not_a_note(path: Path, number: int, error: ValidationError) -> InvalidRequest:
+    (field, *_), *_ = [each["loc"] or ("file_name",) for each in error.errors()]
+    if field == "file_name":
+        return InvalidRequest(f'line {number} of {str(path)!r} names no image; give it a "file_name"')
+    return InvalidRequest(f"line {number} of {str(path)!r}: {str(field)!r} has to be text")

@@ -54,18 +54,21 @@ class StressTestEstimate(ResponseBody):
 
     @property
     def sentences(self) -> list[str]:
-        """What can be proven, one line for each class that differs."""
+        """What can be proven, the least share first, one line for classes of which the same can be."""
         if self.reason is not None:
             return [f"Nothing can be confirmed: {self.reason}."]
+        alike: dict[tuple[float, int, ConfirmationScope], list[str]] = {}
+        for each in self.classes:
+            if each.share is not None:
+                alike.setdefault((each.share, each.pairs, each.scope), []).append(each.object_class)
         lines = [
-            f"A change that fools {each.share:.0%} of {_what(each)} is proven with probability "
-            f"{self.power:g} ({each.pairs} pairs)."
-            for each in self.classes
-            if each.share is not None
+            f"{_listed(names)}: a change that fools {share:.0%} of {_what(scope)} is proven with probability "
+            f"{self.power:g} ({pairs} pairs)."
+            for (share, pairs, scope), names in sorted(alike.items())
         ]
         none = [each.object_class for each in self.classes if each.share is None]
         if none:
-            lines.append(f"Nothing can be proven on too few images of: {', '.join(none)}.")
+            lines.append(f"Nothing can be proven on too few images of: {_listed(none)}.")
         return lines
 
     def __str__(self) -> str:
@@ -76,23 +79,23 @@ class StressTestEstimate(ResponseBody):
                 f"{self.runs} earlier run{'s' if self.runs != 1 else ''})"
             )
         tested = f"{self.hypotheses} change{'s' if self.hypotheses != 1 else ''} tested together"
-        said = self.sentences
-        more = len(said) - SHOWN_CLASSES
         return "\n".join(
             [
                 f"{self.images} images: {self.screened} screened, {self.fresh} kept for confirmation",
                 f"at most {self.items} items, {took}",
                 *([] if self.reason else [f"{tested}, each on at least {self.least_pairs} pairs"]),
-                *said[:SHOWN_CLASSES],
-                *([f"and {more} more classes"] if more > 0 else []),
+                *self.sentences,
             ]
         )
 
 
-def _what(each: ProvableClass) -> str:
-    if each.scope == "class":
-        return f"{each.object_class} images"
-    return f"the draws of a few {each.object_class} images"
+def _listed(names: list[str]) -> str:
+    more = len(names) - SHOWN_CLASSES
+    return ", ".join(names[:SHOWN_CLASSES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _what(scope: ConfirmationScope) -> str:
+    return "its images" if scope == "class" else "the draws of a few of its images"
 
 
 def _minutes(minutes: float) -> str:

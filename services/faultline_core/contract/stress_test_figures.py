@@ -51,8 +51,9 @@ class Tested(ResponseBody):
     )
     detectable_drop: float | None = Field(
         default=None,
-        description="Drop that the test would find with 80 % power at the level of the family, or null "
-        "if it could find none.",
+        description="Drop that the test would find with 80 % power at the level of the family, never less "
+        "than the intervals of `beyond_controls` and `delta_p` reach from their estimates; null if it could "
+        "find none.",
     )
 
 

@@ -336,7 +336,8 @@ class StressTestSummary(ResponseBody):
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items())
-        hints = (insight.sentence for insight in self.insights[:10])
+        # What was tested is told by the verdict; the screen's hints would take it back.
+        hints = () if self.findings else (insight.sentence for insight in self.insights[:10])
         paid = [*map(str, self.unanswered), f"items: {counts}", f"cost: {self.cost}"]
         grouped = [] if self.grouping is None else [f"not independent: {self.grouping}"]
         return "\n".join([self.verdict, "", *self._accuracy(), *grouped, *paid, *hints])

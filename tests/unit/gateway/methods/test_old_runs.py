@@ -96,7 +96,7 @@ def test_an_old_run_has_a_report(report: Callable[[], str]) -> None:
     if report is stress_test:
         assert "1 of 2 models breaks when one thing in the image changes." in text
     if report is benchmark:
-        assert "models lose most on “in the snow”" in text
+        assert "Suspected: “in the snow” costs" in text
 
 
 @every_report

@@ -97,7 +97,7 @@ def report_md(summary: StressTestSummary, findings: Sequence[Finding]) -> str:
         "",
     ]
     if summary.verdicts:
-        parts += ["| Model | Verdict | Why | Right answers |", "| --- | --- | --- | --- |"]
+        parts += ["| Model | Verdict | Why | Right before → after |", "| --- | --- | --- | --- |"]
         parts += [
             f"| {_plain(row.name)} | {row.badge} | {_plain(row.sentence)} | {row.right} |"
             for row in model_rows(summary)

@@ -10,6 +10,7 @@ from faultline_core.contract.runs import Item
 from faultline_core.contract.stress_tests import InterventionSummary, StressTestSummary
 from faultline_core.types import Estimate
 from faultline_gateway.methods.stress_test.report.gallery import Pair, pair
+from faultline_gateway.methods.stress_test.summary.own_edits import intervention_spoken_of
 from faultline_gateway.reports.images import Album
 from faultline_gateway.reports.numbers import signed, signed_interval
 from faultline_gateway.reports.plots import Plot, fitted_axis, plot
@@ -46,6 +47,14 @@ def shown_interventions(
         )
         for found in summary.interventions
     ]
+
+
+def first_example(summary: StressTestSummary, shown: Sequence[ShownIntervention]) -> Pair | None:
+    """The pair beside a verdict on own edits: of the edit that the first sentence speaks of."""
+    if not summary.verdicts:
+        return None
+    spoken = intervention_spoken_of(summary.verdicts[0].classifier, summary.interventions)
+    return next((one.example for one in shown if one.found is spoken), None)
 
 
 def class_plot(summary: InterventionSummary, models: Sequence[str]) -> Plot:

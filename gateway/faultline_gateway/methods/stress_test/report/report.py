@@ -30,7 +30,7 @@ from faultline_gateway.methods.stress_test.report.findings import (
     shown_findings,
 )
 from faultline_gateway.methods.stress_test.report.gallery import build_gallery, item_links, named_items
-from faultline_gateway.methods.stress_test.report.interventions import shown_interventions
+from faultline_gateway.methods.stress_test.report.interventions import first_example, shown_interventions
 from faultline_gateway.methods.stress_test.report.tables import class_rows, kind_rows, model_rows
 from faultline_gateway.methods.stress_test.report.trust import trust
 from faultline_gateway.reports.environment import TEMPLATES
@@ -44,6 +44,7 @@ def render(summary: StressTestSummary, run: Run, items: Sequence[Item], image: C
     """
     album = Album(image)
     found = _findings(summary, items, album)
+    interventions = shown_interventions(summary, items, album, plotted(summary))
     context = {
         "summary": summary,
         "run": run,
@@ -53,7 +54,8 @@ def render(summary: StressTestSummary, run: Run, items: Sequence[Item], image: C
         "by_class": class_rows(summary),
         "by_kind": kind_rows(summary),
         "trust": trust(summary),
-        "interventions": shown_interventions(summary, items, album, plotted(summary)),
+        "interventions": interventions,
+        "own_example": first_example(summary, interventions),
         **_figures(summary),
         "weights": _weights(items),
         "command": reproduce(summary),

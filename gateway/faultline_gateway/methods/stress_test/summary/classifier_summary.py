@@ -9,7 +9,6 @@ from faultline_core.contract.stress_tests import (
     EditTypeSummary,
     ModelSummary,
     StressTestConfig,
-    Tested,
 )
 from faultline_core.statistics.bootstrap import proportion
 from faultline_core.types import Estimate
@@ -44,10 +43,11 @@ def summarize_models(
             update={
                 "overall": _with(
                     estimator.sensitivity(f"{evidence.classifier}/overall", evidence.paired(evidence.edits)),
-                    overall.tested(evidence.classifier),
+                    overall,
+                    evidence.classifier,
                 ),
                 "edit_types": {
-                    edit_type: _with(summary, cells.tested(f"{evidence.classifier}/{edit_type}"))
+                    edit_type: _with(summary, cells, f"{evidence.classifier}/{edit_type}")
                     for edit_type, summary in by_type.items()
                 },
                 **_beyond_placebo(evidence.classifier, both_ways),
@@ -131,8 +131,8 @@ def _beyond_control(paired: Sequence[Shot], control: Sequence[Shot]) -> list[tup
     return [(shot.unit, float(right[shot.source]) - float(shot.after.rank_true == 1)) for shot in paired]
 
 
-def _with(summary: EditTypeSummary, tested: Tested) -> EditTypeSummary:
-    return summary.model_copy(update=dict(tested))
+def _with(summary: EditTypeSummary, tests: Hypotheses, figure: str) -> EditTypeSummary:
+    return summary.model_copy(update=dict(tests.tested(figure, summary.delta_p)))
 
 
 def _changed_beyond(seen: Evidence) -> list[tuple[str, float]]:

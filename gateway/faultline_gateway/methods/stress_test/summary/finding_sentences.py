@@ -87,8 +87,10 @@ def when_changed(removed: str, added: str, most: int = _LONGEST_PHRASE, edit_typ
 
 
 def _short(phrase: str, most: int) -> str:
-    """Cut a phrase from the front: “in the thick fog” keeps its “thick fog”."""
+    """Cut a phrase from the front: “in the thick fog” keeps its “thick fog”, and “of food” its “food”."""
     spoken = phrase.split()
+    # It ties the words to the class, and without the class it is a fragment.
+    spoken = spoken[1:] if len(spoken) > 1 and spoken[0] == "of" else spoken
     return " ".join(spoken) if len(spoken) <= most else "…" + " ".join(spoken[-most:])
 
 

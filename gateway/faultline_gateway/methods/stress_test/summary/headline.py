@@ -130,15 +130,15 @@ def _proven(tested: int, scopes: Sequence[str]) -> str:
             else f"None of {tested} changes was proven."
         )
     if tested == 1:
-        return f"One change was tested, and proven{_proven_on(scopes)}."
+        return f"One change was tested, and {_proven_on(scopes)}."
     verb = "was" if len(scopes) == 1 else "were"
-    return f"{len(scopes)} of {tested} changes {verb} proven{_proven_on(scopes)}."
+    return f"{len(scopes)} of {tested} changes {verb} {_proven_on(scopes)}."
 
 
 def _proven_on(scopes: Sequence[str]) -> str:
-    """On which images the changes were proven."""
+    """On which images the changes were proven; what holds of a few redrawn images is not called proven."""
     redrawn = scopes.count("images")
     if not redrawn:
-        return " on images that the search did not use"
-    alone = "on a few images that were redrawn"
-    return f" {alone}" if redrawn == len(scopes) else f", {redrawn} of them {alone}"
+        return "proven on images that the search did not use"
+    few = "a few images, each redrawn several times"
+    return f"shown to hurt {few}" if redrawn == len(scopes) else f"proven, {redrawn} of them only for {few}"

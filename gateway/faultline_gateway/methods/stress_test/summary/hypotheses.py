@@ -9,6 +9,7 @@ from functools import cached_property
 from faultline_core.contract.stress_tests import CellStatus, Tested
 from faultline_core.statistics.contrast import Contrast, sources_needed
 from faultline_core.statistics.p_values import benjamini_hochberg, holm, rejectable
+from faultline_core.types import Estimate
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 
 
@@ -70,8 +71,12 @@ class Hypotheses:
             if p <= self.family.level and self._mean(figure) >= self.family.least_drop
         }
 
-    def tested(self, figure: str) -> Tested:
-        """The result of one cell; its detectable drop is that at the first step of the correction."""
+    def tested(self, figure: str, change: Estimate | None = None) -> Tested:
+        """The result of one cell; its detectable drop is that at the first step of the correction.
+
+        ``change`` is the change of p(true class) that is shown beside it: the detectable drop is never finer
+        than its interval.
+        """
         contrast = self.contrasts[figure]
         if contrast is None:
             return Tested(
@@ -80,17 +85,18 @@ class Hypotheses:
                 family_size=len(self.adjusted),
                 sources_needed=self.sources_needed(figure),
             )
+        beyond = contrast.estimate(self.estimator.generator(f"{figure}/beyond-controls"))
         status: CellStatus = "significant" if figure in self.found else "not-shown"
         return Tested(
             status=status if figure in self.adjusted else "insufficient",
             significant=figure in self.found,
-            beyond_controls=contrast.estimate(self.estimator.generator(f"{figure}/beyond-controls")),
+            beyond_controls=beyond,
             p=self._p(figure, contrast),
             p_adjusted=self.adjusted.get(figure),
             family=self.family.name,
             family_size=len(self.adjusted),
             sources_needed=self.sources_needed(figure),
-            detectable_drop=self._detectable(contrast),
+            detectable_drop=self._detectable(contrast, max(_reach(beyond), _fall(change))),
         )
 
     def p(self, figure: str) -> float | None:
@@ -115,9 +121,15 @@ class Hypotheses:
         contrast = self.contrasts[figure]
         return 0.0 if contrast is None else contrast.mean
 
-    def _detectable(self, contrast: Contrast) -> float | None:
+    def _detectable(self, contrast: Contrast, unseen: float) -> float | None:
+        """The drop that the test finds, at least ``unseen``: how much more than was seen may be lost.
+
+        The test's power is told from the spread of the images seen. Of few images that hardly change, it says
+        that a thousandth would be found, although a loss that one image in ten has is as likely not seen.
+        """
         drop = contrast.detectable(self.family.level / max(1, len(self.adjusted)))
-        return None if drop is None else max(drop, self.family.least_drop)
+        least = max(drop or 0.0, unseen, self.family.least_drop)
+        return None if drop is None or least > 1.0 else least
 
     def _p(self, figure: str, contrast: Contrast) -> float:
         if figure not in self._raw:
@@ -127,3 +139,15 @@ class Hypotheses:
     @cached_property
     def _raw(self) -> dict[str, float]:
         return {}
+
+
+def _reach(loss: Estimate) -> float:
+    """How far the interval of a loss goes above its estimate."""
+    return 0.0 if loss.high is None or loss.estimate is None else loss.high - loss.estimate
+
+
+def _fall(change: Estimate | None) -> float:
+    """How far the interval of a change goes below its estimate."""
+    if change is None or change.low is None or change.estimate is None:
+        return 0.0
+    return change.estimate - change.low

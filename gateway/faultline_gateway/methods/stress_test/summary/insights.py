@@ -84,8 +84,8 @@ def _insight(
     estimator: LanceEstimator,
 ) -> Insight:
     figure = _figure(classifier, group)
-    tested = hypotheses.tested(figure)
     delta_p = estimator.mean(figure, ((effect.source, effect.delta_p) for effect in group.effects))
+    tested = hypotheses.tested(figure, delta_p)
     return Insight(
         **dict(tested),
         classifier=classifier,

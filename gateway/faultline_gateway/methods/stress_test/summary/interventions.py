@@ -93,7 +93,8 @@ def _summarize(
 def _sensitivity(
     figure: str, shots: Sequence[Shot], hypotheses: Hypotheses, estimator: LanceEstimator
 ) -> EditTypeSummary:
-    return estimator.sensitivity(figure, shots).model_copy(update=dict(hypotheses.tested(figure)))
+    seen = estimator.sensitivity(figure, shots)
+    return seen.model_copy(update=dict(hypotheses.tested(figure, seen.delta_p)))
 
 
 def _by_class(

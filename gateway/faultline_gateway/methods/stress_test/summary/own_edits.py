@@ -8,6 +8,7 @@ from faultline_core.contract.findings import FindingState
 from faultline_core.contract.interventions import Intervention
 from faultline_core.contract.stress_tests import EditTypeSummary, InterventionSummary
 from faultline_core.stress_test.confirmation import MARGIN
+from faultline_core.stress_test.screening import LEAST_LOSS
 from faultline_gateway.methods.stress_test.summary.sentences import points
 
 Judged = tuple[FindingState, str]
@@ -16,22 +17,40 @@ Judged = tuple[FindingState, str]
 
 def judged_by_own_edits(name: str, interventions: Sequence[InterventionSummary]) -> Judged:
     """Judge a classifier by the user's own edits: by the worst that was shown, or by what is ruled out."""
-    found = [(one, one.models[name]) for one in interventions if one.models[name].drop.n]
-    if not found:
+    spoken = intervention_spoken_of(name, interventions)
+    if spoken is None:
         return "cannot-tell", f"{name}: no image was kept, so there is no result."
-    shown = [each for each in found if each[1].significant]
-    if shown:
-        intervention, worst = max(shown, key=lambda each: _lost(each[1]))
-        more = f", and under {len(shown) - 1} more of your edits" if len(shown) > 1 else ""
-        return "breaks", f"{name} loses {_loss(worst)} when {_in_words(intervention)}{more}."
-    # Of all edits, the one that could hide the largest loss.
-    intervention, least_known = max(found, key=lambda each: _high(each[1]))
-    high, edits = _high(least_known), sum(figure.drop.n for _, figure in found)
+    figure = spoken.models[name]
+    if losing := _losing(name, interventions):
+        more = f", and under {len(losing) - 1} more of your edits" if len(losing) > 1 else ""
+        return "breaks", f"{name} loses {_loss(figure, spoken.kept)} when {_in_words(spoken)}{more}."
+    high = _high(figure)
     if high <= MARGIN:
-        ruled_out = f"a loss above {points(high)} points is ruled out"
-        return "holds", f"{name} held on {edits} of your edits: {ruled_out}."
-    hidden = f"a loss of up to {points(high)} points could hide when {_in_words(intervention)}"
+        images = sum(one.kept for one in interventions if one.models[name].drop.n)
+        ruled_out = f"a loss of accuracy above {points(high)} points is ruled out"
+        return "holds", f"{name} held on {images} images under your edits: {ruled_out}."
+    hidden = f"a loss of up to {points(high)} points could hide when {_in_words(spoken)}"
     return "cannot-tell", f"{name}: too few images to tell; {hidden}."
+
+
+def intervention_spoken_of(
+    name: str, interventions: Sequence[InterventionSummary]
+) -> InterventionSummary | None:
+    """The edit that a classifier is judged by: the worst that was shown, else the least known; or None."""
+    if losing := _losing(name, interventions):
+        return max(losing, key=lambda one: _lost(one.models[name]))
+    found = [one for one in interventions if one.models[name].drop.n]
+    # Of all edits, the one that could hide the largest loss.
+    return max(found, key=lambda one: _high(one.models[name]), default=None)
+
+
+def _losing(name: str, interventions: Sequence[InterventionSummary]) -> list[InterventionSummary]:
+    # A loss that is sure and tiny is no finding, as in a run that plans its edits.
+    return [
+        one
+        for one in interventions
+        if one.models[name].drop.n and one.models[name].significant and _lost(one.models[name]) >= LEAST_LOSS
+    ]
 
 
 def _in_words(intervention: InterventionSummary) -> str:
@@ -42,9 +61,9 @@ def _lost(figure: EditTypeSummary) -> float:
     return -(figure.delta_p.estimate or 0.0)
 
 
-def _loss(figure: EditTypeSummary) -> str:
+def _loss(figure: EditTypeSummary, kept: int) -> str:
     """The loss of accuracy where there is one, or else the loss of certainty."""
-    drop, images = figure.drop, f"on {figure.drop.n} images"
+    drop, images = figure.drop, f"on {kept} images"
     if drop.estimate is not None and drop.estimate > 0:
         return f"{points(drop.estimate)} points of accuracy {images}"
     return f"{points(_lost(figure))} points of certainty {images}"

@@ -94,7 +94,8 @@ def _without_finding(name: str, model: ModelSummary, ruled_out: float | None) ->
         )
     if ruled_out <= MARGIN:
         edits = model.counterfactual.n_images
-        return "holds", f"{name} held on {edits} edits: a loss above {points(ruled_out)} points is ruled out."
+        least = f"a loss of accuracy above {points(ruled_out)} points is ruled out"
+        return "holds", f"{name} held on {edits} edits: {least}."
     if ruled_out >= 1:
         return "cannot-tell", f"{name}: too few images to tell; {dropped.n} cannot rule out any loss."
     hidden = f"a loss of up to {points(ruled_out)} points could hide"

@@ -24,6 +24,11 @@ def test_what_breaks_is_said_with_its_count() -> None:
     assert sentence("breaks") == "resnet50 takes plates for kites once “food” is gone: 14 of 15 images."
 
 
+def test_the_word_that_ties_a_phrase_to_the_class_is_not_said() -> None:
+    assert "once “food” is gone" in sentence("breaks", removed="of food")
+    assert "once “of” is gone" in sentence("breaks", removed="of")
+
+
 def test_a_suspicion_says_that_it_was_not_tested() -> None:
     said = sentence("suspected", flipped=4, of=4)
     assert said == "resnet50 takes plates for kites once “food” is gone: 4 of 4 images, not yet tested."

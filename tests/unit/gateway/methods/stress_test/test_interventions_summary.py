@@ -11,8 +11,10 @@ from fakes.recorder import recorded_run
 from fakes.results import Ledgered, fake_config
 from fakes.runs import stress_test_request
 from faultline_core.contract.stress_tests import StressTestConfig, StressTestSummary
+from faultline_gateway.methods.stress_test.report.interventions import first_example, shown_interventions
 from faultline_gateway.methods.stress_test.report.report import render
 from faultline_gateway.methods.stress_test.summary.summary import summarize
+from faultline_gateway.reports.images import Album
 
 CHOSEN = [{"removed": "grass", "added": "snow"}, {"added": "in the fog"}]
 LOST = {"steady": 0.9, "leaning": 0.2}
@@ -63,6 +65,24 @@ def test_each_intervention_is_tested_per_classifier_in_its_own_family() -> None:
     )
     assert snow.sentences[1].endswith("beyond the controls, corrected for 4 tested.")
     assert fog.sentences[0].endswith("not shown beyond the controls.")
+
+
+def test_few_images_that_hardly_change_promise_no_sensitivity() -> None:
+    """Spread alone would say that a drop of a thousandth would be detected, beside a wide interval."""
+    ledgered = Ledgered()
+    for index in range(12):
+        shaken = 0.8 + 0.0001 * (index % 3 - 1)
+        ledgered.add(f"source-{index}", "reconstruction")
+        ledgered.add(f"source-{index}", "placebo", after={"steady": 0.8, "leaning": 0.8})
+        for slot in range(2):
+            ledgered.add(
+                f"source-{index}", "intervention", slot=slot, after={"steady": shaken, "leaning": shaken}
+            )
+    steady = summary(ledgered).interventions[0].models["steady"]
+    assert steady.beyond_controls is not None
+    assert steady.beyond_controls.high == pytest.approx(0.29, abs=0.05)
+    assert steady.detectable_drop == pytest.approx(0.29, abs=0.05)
+    assert f"a drop of {steady.detectable_drop:.2g} would be detected" in report(ledgered)
 
 
 @pytest.mark.paper("LANCE-AB-apply-all")
@@ -130,9 +150,40 @@ def test_a_run_of_only_interventions_gets_a_verdict_from_them() -> None:
 def test_a_classifier_holds_if_the_users_own_edits_rule_out_a_loss() -> None:
     steady = next(one for one in summary(applied(48)).verdicts if one.classifier == "steady")
     assert steady.state == "holds"
-    assert re.fullmatch(
-        r"steady held on 96 of your edits: a loss above \d points is ruled out\.", steady.sentence
-    )
+    ruled_out = r"a loss of accuracy above \d points is ruled out"
+    assert re.fullmatch(rf"steady held on 96 images under your edits: {ruled_out}\.", steady.sentence)
+
+
+def test_a_sure_and_tiny_loss_breaks_nothing() -> None:
+    ledgered = Ledgered()
+    for index in range(48):
+        source = f"source-{index}"
+        ledgered.add(source, "reconstruction")
+        ledgered.add(source, "placebo")
+        ledgered.add(source, "intervention", slot=0, before=LOST, after={"steady": 0.9, "leaning": 0.16})
+    made = summary(ledgered)
+    assert made.interventions[0].models["leaning"].significant
+    assert [one.state for one in made.verdicts] == ["holds", "holds"]
+
+
+def test_the_verdict_shows_the_edit_that_it_speaks_of() -> None:
+    ledgered = Ledgered()
+    for index in range(20):
+        source = f"source-{index}"
+        ledgered.add(source, "reconstruction")
+        ledgered.add(source, "placebo")
+        ledgered.add(source, "intervention", slot=0)
+        ledgered.add(source, "intervention", slot=1, after=LOST)
+    made = summary(ledgered)
+    run = recorded_run(config(), ledgered.items)
+    album = Album(ledgered.world.store.get)
+    shown = shown_interventions(made, ledgered.items, album, ["steady"])
+    assert "in the fog" in made.verdicts[0].sentence
+    assert first_example(made, shown) is shown[1].example
+    assert shown[1].example is not None
+    page = render(made, run, ledgered.items, ledgered.world.store.get)
+    verdict = page[page.index('id="verdict"') : page.index("</section>")]
+    assert "svg" in verdict
 
 
 def test_interventions_are_reported_even_if_no_proposed_edit_survived() -> None:

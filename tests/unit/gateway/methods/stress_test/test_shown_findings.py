@@ -80,11 +80,11 @@ def test_what_is_proven_on_redrawn_images_says_nothing_of_others() -> None:
     few = a_confirmation(scope="images", n_sources=4, n_pairs=18)
     redrawn = confirmed(ledgered).model_copy(update={"confirmed": few})
     text = text_of(page(ledgered, redrawn))
-    assert "One change was tested, and proven on a few images that were redrawn." in text
+    assert "One change was tested, and shown to hurt a few images, each redrawn several times." in text
     assert "Tested on 4 images, each edited and redrawn several times from other noise" in text
     assert "18 of 14 planned pairs were kept" in text
     both = text_of(page(ledgered, redrawn, confirmed(ledgered, number=2)))
-    assert "2 of 2 changes were proven, 1 of them on a few images that were redrawn." in both
+    assert "2 of 2 changes were proven, 1 of them only for a few images, each redrawn several times." in both
 
 
 def test_a_test_that_stopped_says_so() -> None:

@@ -91,6 +91,27 @@ def test_a_cell_without_a_shown_drop_states_its_detectable_drop() -> None:
     assert 0.0 < cell.detectable_drop < 0.5
 
 
+@pytest.mark.parametrize("number", [8, 20, 60])
+@pytest.mark.parametrize("noise", [1e-4, 0.1])
+def test_no_detectable_drop_is_finer_than_the_intervals_beside_it(number: int, noise: float) -> None:
+    """Of few images that hardly change, the spread alone would promise to find a thousandth."""
+    ledgered = Ledgered()
+    for index, source in enumerate(sources(number)):
+        p_after = 0.8 + noise * (index % 3 - 1)
+        ledgered.add(source, "reconstruction")
+        ledgered.add(source, "placebo", after={"steady": 0.8, "leaning": 0.8})
+        ledgered.add(source, edit_type="background", after={"steady": p_after, "leaning": p_after})
+    model = summary(ledgered).models["steady"]
+    for cell in (model.overall, model.edit_types["background"]):
+        assert cell is not None
+        loss, change = cell.beyond_controls, cell.delta_p
+        assert loss is not None
+        assert cell.detectable_drop is not None
+        assert cell.detectable_drop >= (loss.high or 0.0) - (loss.estimate or 0.0)
+        assert cell.detectable_drop >= (change.estimate or 0.0) - (change.low or 0.0)
+        assert cell.detectable_drop > 0.1 or number > 8
+
+
 def test_a_cell_with_few_sources_is_insufficient_and_untested() -> None:
     cells = summary(shaken(5)).models["leaning"].edit_types
     assert cells["background"].status == cells["domain"].status == "insufficient"

@@ -42,7 +42,7 @@ def test_a_shown_change_breaks_a_classifier_and_the_steady_one_is_judged_by_its_
     assert made.verdicts[0].sentence == (
         "leaning takes sleds for boats once “grass” becomes “snow”: 60 of 60 images."
     )
-    assert "held on 60 edits: a loss above" in made.verdicts[1].sentence
+    assert "held on 60 edits: a loss of accuracy above" in made.verdicts[1].sentence
     assert made.verdict.splitlines()[0] == "1 of 2 models breaks when one thing in the image changes."
 
 
