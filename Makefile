@@ -1,5 +1,7 @@
 # The project's verbs. Each works on a fresh clone. `make` lists them.
 SHELL := /bin/bash
+# Where it is set, every process that a test starts would compile all sources again.
+export PYTHONDONTWRITEBYTECODE =
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,13 +10,22 @@ CODE := clients gateway services suites tests demo docs evaluation
 STATE := .faultline
 UNIT_TESTS := $(sort $(shell find tests/unit evaluation/tests/unit -name 'test_*.py'))
 TENSOR_TESTS := $(filter $(addprefix tests/unit/,clients/% core/editing/% core/test_torchvision% demo/% docs/% gateway/test_report_% miniature/test_training_stage% services/%) evaluation/tests/unit/validity/%,$(UNIT_TESTS))
+INTEGRATION_TESTS := $(sort $(shell find tests/integration evaluation/tests/integration -name 'test_*.py'))
+# Last in their process: the stack that they share runs until it ends.
+STACK_TESTS := $(sort $(shell grep -rl --include='test_*.py' 'fakes.running_stack' tests/integration))
+BESIDE_STACK_TESTS := $(filter-out $(STACK_TESTS),$(filter evaluation/% tests/integration/reports/%,$(INTEGRATION_TESTS)))
+GATEWAY_TESTS := $(filter-out $(STACK_TESTS),$(filter tests/integration/gateway/%,$(INTEGRATION_TESTS)))
+INTEGRATION_PARTS := integration-stack integration-gateway integration-models
+UNIT_PARTS := unit-plain unit-tensors
 FLOAT_TESTS := $(sort $(shell grep -rl --include='test_*.py' 'pytest.mark.floats' tests evaluation/tests))
 KERNELS := floats-portable floats-avx2 floats-vectors floats-perturbed
 # Some libraries' loggers do not propagate: pytest hangs its handlers on each, three times a test.
 UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
+# Ray's workers are patient by default: the other parts would take every processor from them.
+INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: help install system lock check format test unit unit-plain unit-tensors integration floats $(KERNELS) coverage demo demo-interface validate validate-findings validate-interface bench evidence docs tutorials up down dist wheels-test miniature clean
+.PHONY: help install system lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) coverage demo demo-interface validate validate-findings validate-interface bench evidence docs tutorials up down dist wheels-test miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -45,10 +56,12 @@ format: $(STAMP) ## fix format and imports
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-test: $(STAMP) system unit integration ## run all tests
+test: $(STAMP) system ## run all tests
+	@# In this order three slots end together: the longest part first, and long after short.
+	$(MAKE) --no-print-directory --jobs 3 --output-sync integration-gateway integration-stack unit-tensors integration-models unit-plain
 
 unit: $(STAMP) ## run the tests that need no network, Ray or trained weights
-	$(MAKE) --no-print-directory --jobs 2 --output-sync unit-plain unit-tensors
+	$(MAKE) --no-print-directory --jobs 2 --output-sync $(UNIT_PARTS)
 
 # Two processes that take equally long, each with its own files: pytest-xdist would import PyTorch in every worker.
 unit-plain: $(STAMP)
@@ -58,7 +71,18 @@ unit-tensors: $(STAMP)
 	@$(UNIT) $(TENSOR_TESTS)
 
 integration: $(STAMP) ## run the tests that use Ray and trained weights, and kill processes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/integration evaluation/tests/integration --durations=10
+	$(MAKE) --no-print-directory --jobs 3 --output-sync $(INTEGRATION_PARTS)
+
+# Three processes that take equally long on two processors, as each waits half its time for children and browsers.
+# All that starts Ray is in one: two clusters would start side by side.
+integration-stack: $(STAMP)
+	@$(INTEGRATION) $(BESIDE_STACK_TESTS) $(STACK_TESTS)
+
+integration-gateway: $(STAMP)
+	@$(INTEGRATION) $(GATEWAY_TESTS)
+
+integration-models: $(STAMP)
+	@$(INTEGRATION) $(filter-out $(BESIDE_STACK_TESTS) $(STACK_TESTS) $(GATEWAY_TESTS),$(INTEGRATION_TESTS))
 
 floats: $(STAMP) ## run the float-sensitive tests under three kernel selections, and with perturbed networks
 	$(MAKE) --no-print-directory --jobs 2 --output-sync $(KERNELS)
@@ -75,7 +99,7 @@ $(KERNELS): $(STAMP)
 coverage: $(STAMP) ## run all tests under coverage
 	$(BIN)/python -m pytest tests evaluation/tests --cov --cov-report=term-missing:skip-covered
 
-demo: $(STAMP) ## stress-test four classifiers on the miniature world: demo/report.html, demo/summary.json
+demo: $(STAMP) ## stress-test two classifiers on the miniature world: demo/report.html, demo/summary.json
 	$(BIN)/faultline demo --state $(STATE) --out demo
 
 demo-interface: $(STAMP) ## learn a user's dataset and benchmark twelve classifiers on it: demo/interface.html, demo/interface.json
