@@ -13,9 +13,9 @@ from faultline_miniature.training.bugs import read_bugs
 
 SIZE = 4
 """Classifiers of a run."""
-SUITE, CONTROLS = "suite", "controls"
+SUITES_OWN, CONTROLS = "suite", "controls"
 ROUND = "spread-{}"
-NAMES = (SUITE, *(ROUND.format(number + 1) for number in range(roster.TRAINING_SEEDS)), CONTROLS)
+NAMES = (SUITES_OWN, *(ROUND.format(number + 1) for number in range(roster.TRAINING_SEEDS)), CONTROLS)
 """The rosters, in the order in which they are tested."""
 
 
@@ -42,7 +42,7 @@ def rosters(models: Path) -> tuple[list[Roster], list[str]]:
     suite = roster.suite_classifiers()
     wanted = roster.trainings(sorted(BUG_FILES.glob("*.json")), models)
     trained = {one.spec: one for one in roster.trained(each for each in wanted if each.is_done)}
-    found, missing = [Roster(SUITE, suite)], list[str]()
+    found, missing = [Roster(SUITES_OWN, suite)], list[str]()
     for name, specs in rounds(wanted).items():
         if all(spec in trained for spec in specs):
             found.append(Roster(name, [trained[spec] for spec in specs]))

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -148,6 +149,30 @@ def browser(profile: Path) -> Iterator[Tab]:
         process.wait(SECONDS)
         os.close(to_browser)
         os.close(from_browser)
+
+
+def until(tab: Tab, expression: str, seconds: float = 30.0) -> Any:
+    """Wait for an expression to be true in the page; its value."""
+    deadline = time.monotonic() + seconds
+    while not (value := _value(tab, expression)):
+        assert time.monotonic() < deadline, (expression, tab.value("document.body.innerText"))
+        time.sleep(0.05)
+    return value
+
+
+def _value(tab: Tab, expression: str) -> Any:
+    try:
+        return tab.value(expression)
+    # Between two pages there is nothing to ask.
+    except RuntimeError:
+        return None
+
+
+def click(tab: Tab, selector: str) -> None:
+    """Click what is meant, and wait for the page behind it."""
+    before = tab.value("performance.timeOrigin")
+    tab.value(f"document.querySelector({selector!r}).click()")
+    until(tab, f"performance.timeOrigin !== {before} && document.readyState === 'complete'")
 
 
 def share(pixels: Pixels, colour: tuple[int, int, int], slack: int = 3) -> float:

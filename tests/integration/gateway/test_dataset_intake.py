@@ -237,6 +237,20 @@ def test_a_table_that_names_no_image_is_refused(tmp_path: Path) -> None:
         list(read_folder(folder))
 
 
+def test_a_table_may_have_cells_without_a_column(tmp_path: Path) -> None:
+    folder = write(tmp_path / "demo", "sled/a.png")
+    (folder / "metadata.csv").write_text("file_name,group\nsled/a.png,video-1,more,cells\n", encoding="utf-8")
+    assert [source.group for source in read_folder(folder)] == ["video-1"]
+
+
+def test_a_caption_that_is_no_text_is_named(tmp_path: Path) -> None:
+    folder = write(tmp_path / "demo", "sled/a.png")
+    line = '{"file_name": "sled/a.png", "caption": 3}'
+    (folder / "metadata.jsonl").write_text(line, encoding="utf-8")
+    with pytest.raises(InvalidRequest, match=r"line 1 of .*: 'caption' has to be text"):
+        list(read_folder(folder))
+
+
 def test_a_group_that_spans_classes_is_refused_by_name(
     tmp_path: Path, ledger: Ledger, store: BlobStore
 ) -> None:

@@ -40,7 +40,7 @@ async def test_a_large_dataset_can_prove_and_its_figures_are_the_run_s(tmp_path:
             assert 0.5 < each.share < 1.0
         said = str(found)
         assert "minutes unknown: no earlier run to go by" in said
-        assert f"images is proven with probability 0.75 ({found.classes[0].pairs} pairs)" in said
+        assert f"its images is proven with probability 0.75 ({found.classes[0].pairs} pairs)" in said
 
 
 async def test_a_small_dataset_is_told_that_nothing_can_be_confirmed(tmp_path: Path) -> None:

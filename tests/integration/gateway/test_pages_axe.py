@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from fakes.axe import violations
-from fakes.browser import CHROMIUM, Tab, browser
+from fakes.browser import CHROMIUM, Tab, browser, click, until
+from fakes.page_access import MODES, hindrances, hindrances_without_script, said
 from fakes.served_gateway import ServedGateway, served_gateway
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
@@ -19,7 +19,6 @@ BODY = {
     "dataset": "demo", "classifiers": ["steady", "leaning"], "edit_types": ["background"],
     "max_edits_per_image": 3, "lance_r_edits_per_image": 0, "confirm_share": 0.5, "seed": 3,
 }  # fmt: skip
-MODES = {"wide": (1300, 1000, False), "dark": (1300, 1000, True), "phone": (390, 844, False)}
 SAID = {
     "first steps": "No run yet. Three steps to the first one",
     "sign in": "API key",
@@ -33,16 +32,6 @@ SAID = {
     "unknown": "No run has the id 'none'",
 }
 """What each page has to say, with or without script."""
-
-SECONDS = 30.0
-SHOWN = "((e) => e.checkVisibility({visibilityProperty: true}))"
-UNSEEN = f"""[...document.querySelectorAll('a[href], button, input, select, summary, [tabindex="0"]')]
-  .filter({SHOWN}).filter((e) => {{
-    e.focus();
-    const {{outlineStyle, outlineWidth}} = getComputedStyle(e);
-    return document.activeElement === e && !(outlineStyle === 'solid' && parseFloat(outlineWidth) >= 2);
-  }}).map((e) => e.outerHTML)"""
-"""What can have the focus and does not show it."""
 
 every_page = pytest.mark.parametrize("name", SAID)
 
@@ -93,50 +82,10 @@ def created(served: ServedGateway, **changes: object) -> str:
     return str(answer.json()["id"])
 
 
-def until(tab: Tab, expression: str) -> None:
-    """Wait for an expression to be true in the page."""
-    deadline = time.monotonic() + SECONDS
-    while not _value(tab, expression):
-        assert time.monotonic() < deadline, (expression, tab.value("document.body.innerText"))
-        time.sleep(0.05)
-
-
-def _value(tab: Tab, expression: str) -> Any:
-    try:
-        return tab.value(expression)
-    # Between two pages there is nothing to ask.
-    except RuntimeError:
-        return None
-
-
-def click(tab: Tab, selector: str) -> None:
-    """Click what is meant, and wait for the page behind it."""
-    before = tab.value("performance.timeOrigin")
-    tab.value(f"document.querySelector({selector!r}).click()")
-    until(tab, f"performance.timeOrigin !== {before} && document.readyState === 'complete'")
-
-
-def said(tab: Tab) -> str:
-    """The text that the page shows."""
-    return str(tab.value("document.body.innerText"))
-
-
 @every_page
 @pytest.mark.parametrize("mode", MODES)
 def test_a_page_hinders_nobody(tab: Tab, addresses: dict[str, str], name: str, mode: str) -> None:
-    width, height, dark = MODES[mode]
-    tab.open(addresses[name], width, height, dark=dark)
-    # A copy is not asked for again, and so does not change while axe looks at it.
-    tab.value("document.querySelectorAll('[hx-get]').forEach((e) => e.replaceWith(e.cloneNode(true)))")
-    assert SAID[name] in said(tab)
-    assert tab.value("document.querySelectorAll('h1').length") == 1
-    assert tab.value("[...document.images].filter((e) => !e.alt.trim()).map((e) => e.outerHTML)") == []
-    assert violations(tab) == []
-    # All drawers are open now.
-    assert tab.value(UNSEEN) == []
-    assert tab.value("document.activeElement !== document.body")
-    tab.ask("Emulation.setDeviceMetricsOverride", width=320, height=800, deviceScaleFactor=1, mobile=False)
-    assert tab.value("document.documentElement.scrollWidth") == 320
+    assert hindrances(tab, addresses[name], mode, SAID[name]) == []
 
 
 def test_axe_works_in_spite_of_the_policy_of_a_page(tab: Tab, addresses: dict[str, str]) -> None:
@@ -151,13 +100,7 @@ def test_axe_works_in_spite_of_the_policy_of_a_page(tab: Tab, addresses: dict[st
 def test_a_page_without_script_says_all_and_offers_nothing_that_does_nothing(
     tab: Tab, addresses: dict[str, str], name: str
 ) -> None:
-    tab.open(addresses[name], 1300, 1000, script=False)
-    assert SAID[name] in said(tab)
-    idle = "[...document.querySelectorAll('button, select, a:not([href])')]"
-    assert tab.value(f"{idle}.filter((e) => !e.closest('form')).filter({SHOWN}).length") == 0
-    forms = "[...document.querySelectorAll('form')].filter((e) => e.querySelector('button'))"
-    assert tab.value(f"{forms}.length") == tab.value("document.forms.length")
-    assert tab.value(f"{forms}.every((e) => e.method === 'post' && e.getAttribute('action'))")
+    assert hindrances_without_script(tab, addresses[name], SAID[name]) == []
 
 
 def test_a_run_is_named_and_cancelled_without_script(tab: Tab, served: ServedGateway) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from fakes.browser import CHROMIUM, Tab, browser
+from fakes.browser import CHROMIUM, Tab, browser, click, until
 from fakes.served_gateway import ServedGateway, served_gateway
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
@@ -18,7 +16,6 @@ BODY = {
     "max_edits_per_image": 3, "lance_r_edits_per_image": 0, "confirm_share": 0.5, "seed": 3,
 }  # fmt: skip
 MODES = {"wide": (1300, 1000, False), "dark": (1300, 1000, True), "phone": (390, 844, False)}
-SECONDS = 30.0
 FIRST_IMAGE = """(() => {
   const photo = document.querySelector("img.photo, svg.photo");
   const before = document.createRange();
@@ -56,30 +53,6 @@ def created(served: ServedGateway, **changes: object) -> str:
     """The id of a new stress test."""
     answer = served.call(served.gateway.http.post("/v1/stress-tests", json=BODY | changes))
     return str(answer.json()["id"])
-
-
-def until(tab: Tab, expression: str) -> Any:
-    """Wait for an expression to be true in the page."""
-    deadline = time.monotonic() + SECONDS
-    while not (value := _value(tab, expression)):
-        assert time.monotonic() < deadline, (expression, tab.value("document.body.innerText"))
-        time.sleep(0.1)
-    return value
-
-
-def _value(tab: Tab, expression: str) -> Any:
-    try:
-        return tab.value(expression)
-    # Between two pages there is nothing to ask.
-    except RuntimeError:
-        return None
-
-
-def click(tab: Tab, selector: str) -> None:
-    """Click what is meant, and wait for the page behind it."""
-    before = tab.value("performance.timeOrigin")
-    tab.value(f"document.querySelector({selector!r}).click()")
-    until(tab, f"performance.timeOrigin !== {before} && document.readyState === 'complete'")
 
 
 def every_image_is_shown(tab: Tab) -> None:
