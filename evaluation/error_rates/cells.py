@@ -46,9 +46,15 @@ class Cell:
     cost: int = 1
     least: int = 4
 
-    def simulate(self, replicates: int, generator: Generator) -> tuple[Estimate, float | None]:
-        """Return the rate over ``replicates``, fewer if one is costly, and the mean width of intervals."""
-        found = self.draw(max(self.least, replicates // self.cost), generator)
+    def replicates(self, most: int, *, full: bool = False) -> int:
+        """Return how many of ``most`` replicates this rate gets: fewer if one is costly, unless ``full``."""
+        return max(self.least, most if full else most // self.cost)
+
+    def simulate(
+        self, most: int, generator: Generator, *, full: bool = False
+    ) -> tuple[Estimate, float | None]:
+        """Return the rate over its replicates, and the mean width of intervals."""
+        found = self.draw(self.replicates(most, full=full), generator)
         return found if isinstance(found, tuple) else (found, None)
 
     def holds(self, rate: Estimate, cells: int = 1) -> bool:

@@ -24,6 +24,7 @@ class LimitedRate(Part):
     """A simulated rate, the defect that it guards against, and its limit."""
 
     defect: str
+    replicates: int
     rate: Estimate
     mean_width: float | None
     limit: float
@@ -65,7 +66,8 @@ def statistics_page(file: Path = SIMULATION, limits: Path = RATES_WITH_LIMITS) -
     how = [
         f"- `python -m evaluation.simulation --replicates {simulation.replicates} --seed {simulation.seed}"
         " --out evaluation/results/simulation.json`",
-        "- `python -m evaluation.error_rates --replicates 1000 --out evaluation/results/error-rates.json`",
+        "- `python -m evaluation.error_rates --replicates 1000 --full"
+        " --out evaluation/results/error-rates.json`",
         "",
         "Each source has one to five edits, as after the filters. The true value of every scenario is known.",
         "Holm's family is four classifiers by five edit types. Of Benjamini-Hochberg's fifty clusters, five",

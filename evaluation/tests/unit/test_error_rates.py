@@ -60,9 +60,8 @@ def test_the_command_writes_every_rate_and_fails_on_a_broken_one(
     out = tmp_path / "rates.json"
     broken = alarms("D2", lambda replicates, _: proportion(replicates, replicates))
     name = "few placebos of the own class"
-    monkeypatch.setattr(
-        command, "simulate", lambda r, s, known: SIMULATE(r, s, {name: CELLS[name], "bad": broken})
-    )
+    cells = {name: CELLS[name], "bad": broken}
+    monkeypatch.setattr(command, "simulate", lambda r, s, known, full: SIMULATE(r, s, cells, full=full))
     monkeypatch.setattr(sys, "argv", ["error_rates", "--replicates", "20", "--out", str(out)])
     assert command.main() == 1
     rates = json.loads(out.read_text(encoding="utf-8"))["rates"]
@@ -74,7 +73,9 @@ def test_new_rates_are_put_among_the_others_as_the_whole_command_gives_them(
 ) -> None:
     out = tmp_path / "rates.json"
     cells = {name: cell for name, cell in CELLS.items() if cell.defect in ("D1", "D11")}
-    monkeypatch.setattr(command, "simulate", lambda r, s, known: SIMULATE(r, s, cells, known))
+    monkeypatch.setattr(
+        command, "simulate", lambda r, s, known, full: SIMULATE(r, s, cells, known, full=full)
+    )
     monkeypatch.setattr(sys, "argv", ["error_rates", "--replicates", "20", "--out", str(out)])
     assert command.main() == 0
     whole = out.read_text(encoding="utf-8")
@@ -87,6 +88,23 @@ def test_new_rates_are_put_among_the_others_as_the_whole_command_gives_them(
     monkeypatch.setattr(sys, "argv", [*sys.argv, "--seed", "1"])
     with pytest.raises(SystemExit, match="another seed"):
         command.main()
+
+
+def test_a_costly_rate_gets_all_replicates_when_asked_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "rates.json"
+    cells = {name: cell for name, cell in CELLS.items() if cell.defect == "D4"}
+    monkeypatch.setattr(
+        command, "simulate", lambda r, s, known, full: SIMULATE(r, s, cells, known, full=full)
+    )
+    counts = []
+    for options in ([], ["--new", "--full"]):
+        monkeypatch.setattr(sys, "argv", ["error_rates", "--replicates", "20", "--out", str(out), *options])
+        assert command.main() == 0
+        (row,) = json.loads(out.read_text(encoding="utf-8"))["rates"].values()
+        counts.append((row["replicates"], row["rate"]["n"]))
+    assert counts == [(10, 10), (20, 20)]
 
 
 SIMULATE = command.simulate
