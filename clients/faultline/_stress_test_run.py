@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faultline._calls import Call, idempotency_headers, reading
 from faultline._exported_runs import AsyncExportedRun, ExportedRun
 from faultline._frames import data_frame
 from faultline._notebook import Findings
 from faultline._run_calls import FIGURES_TIMEOUT_S, RunCalls
+from faultline._transport_protocol import AsyncSender, Sender
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.interventions import Intervention
 from faultline_core.contract.proofs import FindingHistory, ProofCreate
@@ -18,6 +19,9 @@ from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import Insight, StressTestCreate, StressTestSummary
 from faultline_core.errors import InvalidRequest
 from faultline_core.text.caption_diff import words
+
+if TYPE_CHECKING:
+    from faultline._python_function.model import AnyClassifier
 
 STRESS_TESTS = RunCalls("stress-test", Item, StressTestSummary)
 
@@ -31,10 +35,16 @@ _MOST_UNCHANGED = 4
 
 
 def prove_call(
-    run_id: str, finding: Finding | int, images: int, dataset: str | None, seed: int | None, key: str | None
+    run_id: str,
+    finding: Finding | int,
+    images: int,
+    dataset: str | None,
+    seed: int | None,
+    key: str | None,
+    functions: Mapping[str, str],
 ) -> Call[Run]:
     """``POST /v1/stress-tests/{id}/findings/{number}:prove``; the key makes it safe to send again."""
-    asked = {"images": images, "dataset": dataset, "seed": seed}
+    asked = {"images": images, "dataset": dataset, "seed": seed, "functions": functions or None}
     return Call(
         method="POST",
         path=STRESS_TESTS.path(run_id, f"/findings/{_number(finding)}:prove"),
@@ -44,6 +54,13 @@ def prove_call(
         # The gateway sums the run up first.
         timeout=FIGURES_TIMEOUT_S,
     )
+
+
+def served(sender: Sender | AsyncSender, classifier: AnyClassifier | None) -> dict[str, str]:
+    """Serve the classifier, if it is a function or a model object; return its address by its name."""
+    if classifier is None:
+        return {}
+    return sender.name_functions(sender.serve_functions([classifier])).functions
 
 
 def finding_call(run_id: str, finding: Finding | int) -> Call[FindingHistory]:
@@ -78,6 +95,7 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
         *,
         dataset: str | None = None,
         seed: int | None = None,
+        classifier: AnyClassifier | None = None,
         idempotency_key: str | None = None,
     ) -> StressTest:
         """Start a child run that makes more pairs for one finding; this run stays as it is.
@@ -89,16 +107,19 @@ class StressTest(ExportedRun[Item, StressTestSummary]):
             images: the number of images to make a pair of, at most 100.
             dataset: where to take them from; default: the run's dataset.
             seed: default: one that follows from the run's own.
+            classifier: the function or model that the finding is about, by the name that it had; needed
+                where the program that served it to the run has ended.
             idempotency_key: makes a repeated call return the first run.
-
-        A classifier ``py:...`` must still be served by this client.
 
         Raises:
             NotFound: the run has no such finding.
+            InvalidRequest: the classifier has another name than the finding's.
+            BackendUnavailable: the classifier cannot be reached.
             RunNotEnded: the run, or an earlier proof of this finding, has not ended.
             DatasetEmpty: no image of the class is left.
         """
-        call = prove_call(self.id, finding, images, dataset, seed, idempotency_key)
+        functions = served(self._sender, classifier)
+        call = prove_call(self.id, finding, images, dataset, seed, idempotency_key, functions)
         return StressTest(self._sender, self._sender.send(call))
 
     def findings(self) -> Findings:
@@ -145,10 +166,12 @@ class AsyncStressTest(AsyncExportedRun[Item, StressTestSummary]):
         *,
         dataset: str | None = None,
         seed: int | None = None,
+        classifier: AnyClassifier | None = None,
         idempotency_key: str | None = None,
     ) -> AsyncStressTest:
         """Start a child run that makes more pairs for one finding; as `StressTest.prove`."""
-        call = prove_call(self.id, finding, images, dataset, seed, idempotency_key)
+        functions = served(self._sender, classifier)
+        call = prove_call(self.id, finding, images, dataset, seed, idempotency_key, functions)
         return AsyncStressTest(self._sender, await self._sender.send(call))
 
     async def findings(self) -> Findings:

@@ -80,16 +80,18 @@ class ClockedAsyncClient(AsyncClient):
 class Session:
     """One client, blocking or asyncio, over a scripted gateway: a test says once what both must do."""
 
-    def __init__(self, kind: str, *answers: Answer, endless: bool = False, **options: Any) -> None:
+    def __init__(
+        self, kind: str, *answers: Answer, endless: bool = False, url: str = URL, **options: Any
+    ) -> None:
         self.kind = kind
         self.script = Script(*answers, endless=endless)
         self.clock = VirtualClock()
         transport = httpx.MockTransport(self.script)
         self.client: Any
         if kind == "sync":
-            self.client = ClockedClient(http=httpx.Client(transport=transport, base_url=URL), **options)
+            self.client = ClockedClient(http=httpx.Client(transport=transport, base_url=url), **options)
         else:
-            http = httpx.AsyncClient(transport=transport, base_url=URL)
+            http = httpx.AsyncClient(transport=transport, base_url=url)
             self.client = ClockedAsyncClient(http=http, **options)
         self.client.clock = self.clock
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from faultline._calls import Call, reading
 from faultline._python_function.model import AnyClassifier
-from faultline._stress_test_run import STRESS_TESTS, AsyncStressTest, StressTest, prove_call
+from faultline._stress_test_run import STRESS_TESTS, AsyncStressTest, StressTest, prove_call, served
 from faultline.resources.runs import AsyncRunResource, H, RunResource, RunVerbs
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.interventions import Intervention, interventions_of
@@ -132,10 +132,12 @@ class StressTests(_Creating[StressTest, StressTestEstimate], RunResource[StressT
         images: int = 20,
         dataset: str | None = None,
         seed: int | None = None,
+        classifier: AnyClassifier | None = None,
         idempotency_key: str | None = None,
     ) -> StressTest:
         """Start a child run that makes more pairs for one finding of a run; as `StressTest.prove`."""
-        return self._take(prove_call(run_id, finding, images, dataset, seed, idempotency_key))
+        functions = served(self._sender, classifier)
+        return self._take(prove_call(run_id, finding, images, dataset, seed, idempotency_key, functions))
 
     def _estimated(self, call: Call[StressTestEstimate]) -> StressTestEstimate:
         return self._sender.send(call)
@@ -161,10 +163,13 @@ class AsyncStressTests(
         images: int = 20,
         dataset: str | None = None,
         seed: int | None = None,
+        classifier: AnyClassifier | None = None,
         idempotency_key: str | None = None,
     ) -> AsyncStressTest:
         """Start a child run that makes more pairs for one finding of a run; as `StressTest.prove`."""
-        return await self._take(prove_call(run_id, finding, images, dataset, seed, idempotency_key))
+        functions = served(self._sender, classifier)
+        call = prove_call(run_id, finding, images, dataset, seed, idempotency_key, functions)
+        return await self._take(call)
 
     async def _estimated(self, call: Call[StressTestEstimate]) -> StressTestEstimate:
         return await self._sender.send(call)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from faultline_core.blobs import digest
-from faultline_core.contract.classifiers import ClassifiersUnderTest
+from faultline_core.contract.classifiers import FunctionsOfCaller
 from faultline_core.contract.datasets import Dataset
 from faultline_core.contract.runs import Run
 from faultline_core.errors import InvalidRequest, QuotaExceeded, UnknownDataset
@@ -19,6 +19,8 @@ from faultline_gateway.runs.items import Plan
 from faultline_gateway.runs.method import CreateT, Method
 from faultline_gateway.runs.stages import StagedMethod
 from faultline_gateway.services.functions import with_functions
+
+BodyT = TypeVar("BodyT", bound=BaseModel)
 
 
 async def submit(
@@ -79,13 +81,13 @@ async def submit_planned(
     return await asyncio.to_thread(context.ledger.run, run_id)
 
 
-def without_functions(create: CreateT, context: RunContext) -> tuple[CreateT, dict[str, str]]:
+def without_functions(create: BodyT, context: RunContext) -> tuple[BodyT, dict[str, str]]:
     """Part a request from the addresses of its functions, which no plan, report or answer may hold.
 
     Raises:
         InvalidRequest: this gateway calls no functions of its callers' programs.
     """
-    if not isinstance(create, ClassifiersUnderTest) or not create.functions:
+    if not isinstance(create, FunctionsOfCaller) or not create.functions:
         return create, {}
     if not context.functions_allowed:
         named = ", ".join(map(repr, create.functions))

@@ -16,10 +16,9 @@ def _is_none(address: str | None) -> bool:
     return address is None
 
 
-class ClassifiersUnderTest(RequestBody):
-    """The classifiers of a run, some of which the caller's own program may serve."""
+class FunctionsOfCaller(RequestBody):
+    """The classifiers that the caller's own program serves."""
 
-    classifiers: list[ClassifierSpec] = Field(description="The classifiers to test.")
     functions: dict[Name, FunctionAddress] = Field(
         default={},
         max_length=128,
@@ -28,8 +27,14 @@ class ClassifiersUnderTest(RequestBody):
         # A run is stored without them: its items have the same keys as without this field.
         exclude_if=lambda functions: not functions,
         description="Address of each of the classifiers that is a function of the caller's own program, "
-        "by its name in `classifiers`. It is kept apart from the run, and no answer repeats it.",
+        "by its name. It is kept apart from the run, and no answer repeats it.",
     )
+
+
+class ClassifiersUnderTest(FunctionsOfCaller):
+    """The classifiers of a run, some of which the caller's own program may serve."""
+
+    classifiers: list[ClassifierSpec] = Field(description="The classifiers to test.")
 
     @model_validator(mode="after")
     def _each_function_is_tested(self) -> Self:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from faultline_core.contract.base import RequestBody, ResponseBody
+from faultline_core.contract.base import ResponseBody
+from faultline_core.contract.classifiers import FunctionsOfCaller
 from faultline_core.contract.confirmation import SuspectedChange, Wording
 from faultline_core.contract.findings import Finding, FindingPair
 from faultline_core.types import Name, RunState, Seed
 
 
-class ProofCreate(RequestBody):
-    """``POST /v1/stress-tests/{run_id}/findings/{number}:prove``: more images for one finding."""
+class ProofCreate(FunctionsOfCaller):
+    """``POST /v1/stress-tests/{run_id}/findings/{number}:prove``: more images for one finding.
+
+    ``functions``: the finding's classifier, where it is a function and the program that served it to the run
+    has ended.
+    """
 
     images: int = Field(
         default=20,

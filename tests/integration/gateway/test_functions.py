@@ -19,6 +19,7 @@ from fakes.world import CLASSES, FakeWorld
 from faultline import AsyncClient, Classifier
 from faultline_core.blobs import BlobStore
 from faultline_core.contract import classifiers as contract
+from faultline_core.errors import InvalidRequest
 from faultline_core.suite import ClassifiersSuite
 from faultline_gateway.services.ports import Services
 from faultline_services.classifiers.engine import ClassifiersEngine
@@ -157,6 +158,24 @@ async def test_a_gateway_with_keys_calls_no_address_of_a_caller(kind: str, tmp_p
         assert "FAULTLINE_ALLOW_FUNCTIONS" in refused.text
         assert SECRET not in refused.text
         assert port_of(gateway).functions == set()
+
+
+async def test_a_proof_takes_the_function_from_a_new_program(gateway: FakeGateway) -> None:
+    client = AsyncClient(http=gateway.http)
+    await gateway.upload("more", 8)
+    run = await client.stress_tests.create(
+        dataset="more", classifiers=["leaning"], edit_types=["background"], limit=12, confirm=False, seed=3
+    )
+    await gateway.worker().work_off()
+    with pytest.raises(InvalidRequest, match=r"is about 'leaning', and the function is named 'mine'"):
+        await run.prove(1, images=2, classifier=Classifier(red, classes=CLASSES, name="mine"))
+    assert port_of(gateway).functions == set()
+    own = Classifier(red, classes=CLASSES, input_size=(16, 16), name="leaning")
+    child = await run.prove(1, images=2, classifier=own)
+    await gateway.worker().work_off()
+    assert (await child.wait()).run.state == "completed"
+    assert port_of(gateway).functions == set(client._functions.functions_named(["leaning"]).values())
+    client._functions.close()
 
 
 async def test_a_child_run_keeps_its_parent_s_functions(gateway: FakeGateway) -> None:

@@ -17,7 +17,7 @@ from fakes.world import fake_suite
 from faultline_core.contract.editor import EditRequest, EditResponse
 from faultline_core.errors import InternalError
 
-BODY = {
+BODY: dict[str, Any] = {
     "dataset": "demo", "classifiers": ["steady", "leaning"], "edit_types": ["background"],
     "max_edits_per_image": 3, "lance_r_edits_per_image": 0, "limit": 10, "confirm": False, "seed": 3,
 }  # fmt: skip
@@ -131,6 +131,16 @@ async def test_the_verdict_of_a_child_is_the_joined_finding(gateway: FakeGateway
     assert 'id="trust"' not in report.text, "a child has no screen whose controls could be judged"
     assert 'id="trust"' in (await gateway.http.get(f"/v1/stress-tests/{run_id}/report")).text
     assert (await gateway.http.get(f"/v1/stress-tests/{child}/export")).status_code == 200
+
+
+async def test_a_child_says_that_the_dataset_had_too_few_images_left(gateway: FakeGateway) -> None:
+    run_id = await filled(gateway)
+    enough = await proven(gateway, run_id, images=SOME_EVIDENCE)
+    assert "left to make the change in" not in (await read(gateway, enough, "/summary"))["verdict"]
+    left = PER_CLASS - BODY["limit"] // len(CLASSES) - SOME_EVIDENCE
+    child = await proven(gateway, run_id, images=left + 1)
+    told = (await read(gateway, child, "/summary"))["verdict"]
+    assert f"Dataset 'demo' had {left} images left to make the change in, not {left + 1}; add images" in told
 
 
 async def test_a_child_can_be_asked_to_go_on_like_its_run(gateway: FakeGateway) -> None:

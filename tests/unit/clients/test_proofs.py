@@ -6,12 +6,14 @@ import json
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from fakes.command import Play, run
 from fakes.findings import a_confirmation, a_finding
 from fakes.sdk import Session, a_run, a_summary, figure, ok, run_answer, summary_answer
-from faultline import StressTest
+from faultline import Classifier, StressTest
 from faultline._cli.exit_code import ExitCode
 from faultline_core.contract.base import IDEMPOTENCY_HEADER
 from faultline_core.contract.findings import ClassifierVerdict
@@ -47,6 +49,11 @@ def proven() -> httpx.Response:
     return summary_answer(a_summary(leaning=figure()).model_copy(update=update))
 
 
+def sure_of_the_first(images: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Probabilities of two classes."""
+    return np.tile([1.0, 0.0], (len(images), 1))
+
+
 def test_a_proof_is_a_run_of_its_own_that_names_its_parent(kind: str) -> None:
     session = Session(kind, a_parent(), a_child())
     parent = session(lambda client: client.stress_tests.get(PARENT))
@@ -69,6 +76,20 @@ def test_a_finding_may_be_given_itself_and_every_setting_is_sent(kind: str) -> N
     assert sent.url.path == f"{PATH}/2:prove"
     assert json.loads(sent.content) == {"images": 5, "dataset": "more", "seed": 9}
     assert sent.headers[IDEMPOTENCY_HEADER] == "once"
+
+
+def test_a_classifier_of_a_new_program_is_served_under_its_name(kind: str) -> None:
+    own = Classifier(sure_of_the_first, classes=["sled", "boat"], input_size=(16, 16), name="mine")
+    session = Session(kind, a_parent(), a_child(), a_child(), url="http://127.0.0.1:8080")
+    parent = session(lambda client: client.stress_tests.get(PARENT))
+    session(lambda _: parent.prove(2, classifier=own))
+    session(lambda client: client.stress_tests.prove(PARENT, finding=2, classifier=own))
+    session.client._functions.close()
+    for sent in session.seen[1:]:
+        asked = json.loads(sent.content)
+        assert set(asked) == {"images", "functions"}
+        assert set(asked["functions"]) == {"mine"}
+        assert asked["functions"]["mine"].startswith("http://127.0.0.1:")
 
 
 @pytest.mark.parametrize("finding", [2, FINDING], ids=["number", "finding"])

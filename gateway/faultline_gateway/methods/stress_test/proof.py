@@ -7,7 +7,7 @@ the pages call these functions alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel
 
@@ -43,7 +43,12 @@ from faultline_gateway.runs.classifiers import check_classifiers
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import Plan
 from faultline_gateway.runs.recorded import recorded_config
-from faultline_gateway.runs.submission import named_dataset, require_quota, submit_planned
+from faultline_gateway.runs.submission import (
+    named_dataset,
+    require_quota,
+    submit_planned,
+    without_functions,
+)
 from faultline_gateway.runs.summaries import summary_of
 from faultline_gateway.services.functions import with_functions
 from faultline_gateway.version import VERSIONS
@@ -75,14 +80,28 @@ async def start_proof(
         IdempotencyConflict: the key was used for something else.
         NotFound, RunNotEnded, DatasetEmpty, ClassMapMismatch, InvalidRequest, ...: see `plan_proof`.
     """
-    asked = _Asked(run_id=run_id, number=number, create=create)
+    bare, functions = without_functions(create, context)
+    asked = _Asked(run_id=run_id, number=number, create=bare)
     return await submit_planned(
-        STRESS_TEST, asked, lambda: plan_proof(run_id, number, create, context), context, key
+        STRESS_TEST,
+        asked,
+        lambda: plan_proof(run_id, number, bare, context, functions),
+        context,
+        key,
+        functions=functions,
     )
 
 
-async def plan_proof(run_id: str, number: int, create: ProofCreate, context: RunContext) -> Plan:
+async def plan_proof(
+    run_id: str,
+    number: int,
+    create: ProofCreate,
+    context: RunContext,
+    functions: Mapping[str, str] | None = None,
+) -> Plan:
     """Plan a child run: captions of images that the finding has not seen; their pairs are its second stage.
+
+    ``functions`` are addresses of classifiers that the caller's program serves; default: those of the run.
 
     Raises:
         NotFound: there is no such run, or it has no such finding.
@@ -90,7 +109,8 @@ async def plan_proof(run_id: str, number: int, create: ProofCreate, context: Run
         UnknownDataset: the dataset does not exist.
         ClassMapMismatch: it does not have the finding's class.
         DatasetEmpty: it has no image of the class that is left to make a pair of.
-        InvalidRequest: the finding names no words, or the gateway serves another suite now.
+        InvalidRequest: the finding names no words, the gateway serves another suite now, or a function is
+            not the finding's classifier.
         UnknownModel: the classifier does not exist any more.
         QuotaExceeded: the run would have more items than a run may.
         BackendError: the run looked for near-duplicates, and the scorer is down.
@@ -104,6 +124,7 @@ async def plan_proof(run_id: str, number: int, create: ProofCreate, context: Run
             f"run {parent.id!r} was made with suite {config.suite!r}, and the gateway serves "
             f"{context.suite.name!r}; pairs of two suites cannot be joined"
         )
+    _require_own(functions or {}, proof.finding.classifier)
     dataset = await asyncio.to_thread(_dataset, create, parent, proof, context)
     seed = (config.request.seed + len(runs)) % _SEEDS if create.seed is None else create.seed
     sources = await asyncio.to_thread(_sources, proof, dataset, config, context)
@@ -126,7 +147,8 @@ async def plan_proof(run_id: str, number: int, create: ProofCreate, context: Run
     if not items:
         raise DatasetEmpty(_why_none(proof, dataset, left))
     require_quota(len(items) + 2 * create.images, context, "/images")
-    functions = await asyncio.to_thread(context.ledger.functions, parent.id)
+    if not functions:
+        functions = await asyncio.to_thread(context.ledger.functions, parent.id)
     services = with_functions(context.services, functions)
     await check_classifiers(child.request.classifiers, child.classes, items[0].source_image, services)
     return Plan(dataset.name, child, items, parent=parent.id)
@@ -191,6 +213,16 @@ def _require_ended(runs: Sequence[Run]) -> None:
     for run in runs:
         if run.state not in FINAL_RUN_STATES:
             raise RunNotEnded(f"run {run.id!r} is {run.state}; wait for its end, or cancel it")
+
+
+def _require_own(functions: Mapping[str, str], classifier: str) -> None:
+    others = sorted(functions.keys() - {classifier})
+    if others:
+        raise InvalidRequest(
+            f"the finding is about {classifier!r}, and the function is named {others[0]!r}; "
+            f"name it {classifier!r}",
+            pointer="/functions",
+        )
 
 
 def _words(finding: Finding) -> tuple[str, ...]:

@@ -40,12 +40,12 @@ def with_proof(summary: StressTestSummary, run: Run, ledger: RunLedger) -> Stres
     verdict = ClassifierVerdict(
         classifier=finding.classifier, state=finding.state, finding=finding.number, sentence=finding.sentence
     )
-    lines = [headline([verdict]), finding.sentence, *_about(joined), *_unfinished(summary, run)]
+    lines = [headline([verdict]), finding.sentence, *_about(joined, run), *_unfinished(summary, run)]
     update = {"findings": [finding], "verdicts": [verdict], "verdict": "\n".join(lines), "insights": []}
     return summary.model_copy(update=update)
 
 
-def _about(joined: JoinedFinding) -> list[str]:
+def _about(joined: JoinedFinding, run: Run) -> list[str]:
     """Which finding of which run it is, and how strong the evidence of all runs is."""
     proof, evidence, n = joined.proof, joined.evidence, len(joined.pairs)
     with_pairs = sum(bool(each.pairs) for each in joined.runs)
@@ -53,6 +53,7 @@ def _about(joined: JoinedFinding) -> list[str]:
     said = [f"This run goes on with finding {number} of run {parent}."]
     if all(each.run.id != proof.parent for each in joined.runs):
         said.append("That run was deleted, and its pairs with it.")
+    said += _few(joined, run)
     if n:
         pairs, runs = _many(n, "pair"), _many(with_pairs, "run")
         said.append(
@@ -63,6 +64,18 @@ def _about(joined: JoinedFinding) -> list[str]:
     if needed:
         said.append(f"About {_many(needed, 'more image')} would probably decide it.")
     return said
+
+
+def _few(joined: JoinedFinding, run: Run) -> list[str]:
+    """Why a child has fewer pairs than were asked for."""
+    own = proof_of(run)
+    planned = sum(each.planned for each in joined.runs if each.run.id == run.id)
+    if own is None or own.drawn or run.state not in FINAL_RUN_STATES or planned >= own.images:
+        return []
+    return [
+        f"Dataset {run.dataset!r} had {_many(planned, 'image')} left to make the change in, "
+        f"not {own.images}; add images, or name another dataset."
+    ]
 
 
 def _unfinished(summary: StressTestSummary, run: Run) -> list[str]:
