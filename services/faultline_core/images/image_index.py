@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import faiss
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -55,6 +54,9 @@ class ImageIndex:
     """Exact search over unit CLIP features; results do not depend on the order of the images."""
 
     def __init__(self, description: IndexDescription, features: NDArray[np.float32]) -> None:
+        # Takes 0.1 s and 20 MB, which a process that searches nothing need not spend.
+        import faiss
+
         self.description = description
         self._features = features
         self._index = faiss.IndexFlatIP(description.width)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from faultline_core.images.clip_metrics import unit
 
@@ -41,7 +40,7 @@ def joined(n: int, pairs: Iterable[Pair]) -> list[int]:
     A chain of pairs is one group, as of a slow pan: its ends need not be alike.
     """
     ends = np.array(list(pairs), dtype=np.intp).reshape(-1, 2)
-    links = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))
-    _, labels = connected_components(links, directed=False)
+    links = scipy.sparse.coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))
+    _, labels = scipy.sparse.csgraph.connected_components(links, directed=False)
     found: list[int] = labels.tolist()
     return found

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from faultline_core.errors import NumericalFailure
 from faultline_core.statistics.bootstrap import CONFIDENCE, LEAST_SOURCES_FOR_BOOTSTRAP, Floats
@@ -133,7 +133,7 @@ def kernel_distance(
     found = np.array([_of_block(features[dealt], codes[dealt], side[dealt], block) for dealt in blocks])
     mean = float(found[:, 0].mean())
     error = math.sqrt(found[:, 1].sum()) / len(blocks)
-    reach = error * float(stats.t.ppf((1.0 + CONFIDENCE) / 2.0, n - 1))
+    reach = error * float(scipy.stats.t.ppf((1.0 + CONFIDENCE) / 2.0, n - 1))
     return Estimate(estimate=mean, low=mean - reach, high=mean + reach, n=n)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import special
 
 from faultline_core.statistics.bootstrap import Floats
 from faultline_core.statistics.bootstrap_result import Singles, tails_of
@@ -77,7 +77,9 @@ def probit(accuracies: ArrayLike, images: int) -> Floats:
     an image from either end.
     """
     margin = 0.5 / max(1, images)
-    return np.asarray(special.ndtri(np.clip(np.asarray(accuracies, dtype=np.float64), margin, 1.0 - margin)))
+    return np.asarray(
+        scipy.special.ndtri(np.clip(np.asarray(accuracies, dtype=np.float64), margin, 1.0 - margin))
+    )
 
 
 def linear_slope(accuracies: ModelAccuracies) -> Slope:
@@ -161,7 +163,7 @@ def _slope(found: ModelAccuracies, scale: Callable[[ArrayLike, int], ArrayLike])
         return _refused(n, reliability, why)
     whole = line.slope
     # The corrected slope lies at the centre of its errors, which are not skewed by the noise taken out.
-    tails = special.ndtr(tails_of(found.freedom))
+    tails = scipy.special.ndtr(tails_of(found.freedom))
     low, high = (whole - float(end) for end in np.quantile(line.errors(whole), tails)[::-1])
     estimate = Estimate(estimate=whole, low=min(low, whole), high=max(high, whole), n=n)
     return Slope(estimate, *_without_one(found.models, line, whole), reliability=reliability)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from faultline_core.errors import DatasetEmpty, InvalidRequest
 from faultline_core.images.clip_metrics import cosines
@@ -92,8 +92,8 @@ def _threshold(name: str, given: ArrayLike, share: float) -> ObjectThreshold:
 def _with_interval(values: Floats, share: float, threshold: float) -> Estimate:
     """Return a quantile of sorted cosines with its exact interval between two of them, or -1 or 1."""
     tail = (1.0 - CONFIDENCE) / 2.0
-    below = int(stats.binom.ppf(tail, values.size, share))
-    above = int(stats.binom.ppf(1.0 - tail, values.size, share))
+    below = int(scipy.stats.binom.ppf(tail, values.size, share))
+    above = int(scipy.stats.binom.ppf(1.0 - tail, values.size, share))
     low = float(values[below - 1]) if below > 0 else _COSINES[0]
     high = float(values[above]) if above < values.size else _COSINES[1]
     return Estimate(estimate=threshold, low=min(low, threshold), high=max(high, threshold), n=values.size)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from faultline_core.statistics.bootstrap import CONFIDENCE, Floats, agreeing_ends, bca_ends
 from faultline_core.types import Estimate
@@ -22,7 +22,7 @@ _NO_SPREAD = 1e-9
 @cache
 def tails_of(freedom: int) -> Floats:
     """Return Student's two quantiles of a 95 % interval; normal ones are too narrow for few images."""
-    tails: Floats = stats.t.ppf(_TAILS, max(1, freedom))
+    tails: Floats = scipy.stats.t.ppf(_TAILS, max(1, freedom))
     tails.setflags(write=False)
     return tails
 
@@ -78,5 +78,5 @@ class BootstrapResult:
         """Return the two-sided p of "the mean is 0", by Student's t, or by signs if all images agree."""
         mean, deviation = float(self.mean[at]), math.sqrt(float(self.second[at]))
         if deviation > _NO_SPREAD:
-            return float(2.0 * stats.t.sf(abs(mean) / deviation, max(1, freedom)))
+            return float(2.0 * scipy.stats.t.sf(abs(mean) / deviation, max(1, freedom)))
         return 1.0 if abs(mean) <= _NO_SPREAD else 0.5 ** (images - 1)

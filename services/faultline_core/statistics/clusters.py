@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.cluster import KMeans
 
 from faultline_core.statistics.bootstrap import Floats
+
+if TYPE_CHECKING:
+    from sklearn.cluster import KMeans
 
 CLUSTERS = 5
 
@@ -47,6 +50,9 @@ def cluster_edits(
         generator: draws the seed of k-means.
         clusters: the largest number of clusters.
     """
+    # scikit-learn brings scipy.stats and pandas: a second and 100 MB at the start of a process.
+    from sklearn.cluster import KMeans
+
     features = np.asarray(added, dtype=np.float64) - np.asarray(removed, dtype=np.float64)
     if features.size == 0:
         return Clustering((), ())

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from faultline_core.statistics.bootstrap import DRAWS, Floats
 from faultline_core.statistics.bounded_mean import bounded_mean
@@ -131,8 +131,8 @@ class Contrast:
             return None
         spread = float(self.values.std(ddof=1)) if self.n > 1 else 0.0
         if spread < _NO_SPREAD:
-            return float(stats.beta.ppf(POWER, needed, self.n - needed + 1))
-        reach = float(stats.t.isf(level, self.n - 1) + stats.t.ppf(POWER, self.n - 1))
+            return float(scipy.stats.beta.ppf(POWER, needed, self.n - needed + 1))
+        reach = float(scipy.stats.t.isf(level, self.n - 1) + scipy.stats.t.ppf(POWER, self.n - 1))
         drop = reach * spread / math.sqrt(self.n)
         return drop if drop <= 1.0 else None
 

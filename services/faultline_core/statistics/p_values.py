@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from faultline_core.statistics.bootstrap import Flags, Floats
 
@@ -129,5 +129,7 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """
     array = np.asarray(p_values, dtype=np.float64)
     # scipy raises an error on NaN that does not name the hypothesis.
-    adjusted = np.full_like(array, np.nan) if np.isnan(array).any() else stats.false_discovery_control(array)
+    adjusted = (
+        np.full_like(array, np.nan) if np.isnan(array).any() else scipy.stats.false_discovery_control(array)
+    )
     return [float(value) for value in adjusted]

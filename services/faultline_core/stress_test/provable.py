@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from scipy.special import betaincinv
+import scipy
 
 from faultline_core.stress_test.screening import LEVEL, least_pairs
 
@@ -49,4 +49,4 @@ def provable_share(
     if pairs < needed:
         return None
     # P(Binomial(n, q) >= k) is the regularised incomplete beta function I_q(k, n - k + 1).
-    return float(betaincinv(needed, pairs - needed + 1, power))
+    return float(scipy.special.betaincinv(needed, pairs - needed + 1, power))

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from faultline_core.shift_benchmark import generator_error
+from faultline_core.statistics import bootstrap
 from faultline_core.statistics.bootstrap import (
+    CONFIDENCE,
     bootstrap_mean,
     bootstrap_ratio,
     bootstrap_unpaired,
@@ -162,3 +165,8 @@ def test_the_interval_of_very_skewed_values_contains_their_mean() -> None:
     figure = bootstrap_mean([0.0] * 29 + [1.0], generator())
     low, high = ends(figure)
     assert -0.05 < low < 1 / 30 < high < 0.4
+
+
+def test_the_quantile_of_wilsons_interval_is_scipys() -> None:
+    # Written down, so that no process computes it at its start.
+    assert bootstrap._NORMAL == generator_error._NORMAL == stats.norm.ppf((1.0 + CONFIDENCE) / 2.0)
