@@ -20,7 +20,7 @@ from faultline_core.contract.datasets import DatasetCreate
 from faultline_core.errors import FaultlineError
 from faultline_core.suite import load_suite
 from faultline_gateway.app import bare_app, create_app
-from faultline_gateway.http.slow_clients import HTTP_PROTOCOL
+from faultline_gateway.http.connection import HeaderLimits, http_protocol
 from faultline_gateway.images.intake import register_folder
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
@@ -98,7 +98,8 @@ async def _serving(settings: GatewaySettings) -> None:
         # No access log, because it would contain the names of datasets and runs; metrics count requests.
         config = uvicorn.Config(
             app, host=settings.host, port=settings.port, timeout_graceful_shutdown=GRACE_SECONDS,
-            access_log=False, server_header=False, log_config=None, http=HTTP_PROTOCOL,
+            access_log=False, server_header=False, log_config=None,
+            http=http_protocol(HeaderLimits(settings.max_header_bytes, settings.max_headers)),
         )  # fmt: skip
         _let_signals_pass()
         await uvicorn.Server(config).serve()

@@ -61,6 +61,12 @@ class GatewaySettings(BaseModel):
     max_body_bytes: int = Field(
         default=32_000_000, ge=1024, description="Largest request body that is accepted, in bytes."
     )
+    max_header_bytes: int = Field(
+        default=16_384,
+        ge=1024,
+        description="Most bytes of a request's line and headers; what follows is not read.",
+    )
+    max_headers: int = Field(default=100, ge=10, description="Most headers of a request.")
     # A SQLite ledger pages through so many in 50 ms, and the plan still fits into memory.
     max_items_per_run: int = Field(default=1_000_000, ge=1, description="Most items that a run may plan.")
     call_seconds: float = Field(

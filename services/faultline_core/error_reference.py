@@ -77,6 +77,11 @@ EXPLANATIONS: dict[str, Explanation] = {
         "A web page of another site asked for a change, or a proxy altered the Host header.",
         "Use the gateway's own pages. Behind a proxy, pass on the Host header that the browser sent.",
     ),
+    "headers-too-large": Explanation(
+        "The headers have more bytes than `FAULTLINE_MAX_HEADER_BYTES`, or are more than "
+        "`FAULTLINE_MAX_HEADERS`. The rest was not read.",
+        "Send fewer or smaller headers, or raise the limit that the detail names.",
+    ),
     "idempotency-conflict": Explanation(
         "The `Idempotency-Key` was used before, with another body.",
         "Send this body under a new key. To repeat the first request, send its body unchanged.",
@@ -106,6 +111,10 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Nothing is lost: the other worker finishes the item. If it happens often, raise "
         "`FAULTLINE_LEASE_SECONDS`.",
     ),
+    "malformed-request": Explanation(
+        "What was sent is not HTTP, or the Host header is missing, repeated, or names no host and port.",
+        "Send HTTP/1.1 with one Host header. A proxy in between may have altered the request.",
+    ),
     "method-not-allowed": Explanation(
         "The path exists, but does not support this HTTP method.",
         "Use one of the methods in the `Allow` header.",
@@ -114,6 +123,10 @@ EXPLANATIONS: dict[str, Explanation] = {
         "A model file is neither safetensors nor plain ONNX, or its content contradicts its header.",
         "Convert the weights to safetensors. Pickled weights are refused because reading them runs their "
         "code.",
+    ),
+    "not-acceptable": Explanation(
+        "The `Accept` header admits none of the media types that this address has.",
+        "Leave the header out, or send one of the media types that the detail names.",
     ),
     "not-found": Explanation(
         "No route or no run has this address.",

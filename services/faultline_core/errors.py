@@ -15,7 +15,10 @@ FaultlineError
 │  ├─ PromptTooLong              prompt-too-long        422  does not fit the editor's text encoder
 │  ├─ PolicyRefused              policy-refused         422
 │  ├─ NotFound                   not-found              404
+│  ├─ MalformedRequest           malformed-request      400  not HTTP, or no valid Host header
 │  ├─ MethodNotAllowed           method-not-allowed     405
+│  ├─ NotAcceptable              not-acceptable         406  the Accept header admits no media type here
+│  ├─ HeadersTooLarge            headers-too-large      431  too many bytes or fields
 │  ├─ Unauthorized               unauthorized           401
 │  ├─ PayloadTooLarge            payload-too-large      413
 │  ├─ RequestTimeout             request-timeout        408  headers or body arrived too slowly
@@ -47,38 +50,20 @@ FaultlineError
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
-
-class FaultlineError(Exception):
-    """Root of every error Faultline raises on purpose.
-
-    ``detail`` is one sentence that names the offending input and says what to do; ``pointer`` is a JSON
-    pointer to it in the request body; ``parts`` are the single refusals, one for each input, where several
-    inputs were refused at once; ``request_id`` is set if a response carried the error.
-    """
-
-    code: ClassVar[str] = "internal-error"
-    status: ClassVar[int] = 500
-    title: ClassVar[str] = "Faultline failed"
-    retryable: ClassVar[bool] = False
-
-    def __init__(
-        self, detail: str = "", *, pointer: str | None = None, parts: Sequence[FaultlineError] = ()
-    ) -> None:
-        super().__init__(detail or self.title)
-        self.detail = detail or self.title
-        self.pointer = pointer
-        self.parts = tuple(parts)
-        self.request_id: str | None = None
-
-
-class RequestError(FaultlineError):
-    """The caller can correct the request."""
-
-    code = "invalid-request"
-    status = 422
-    title = "The request is invalid"
+from faultline_core.failure import FaultlineError as FaultlineError
+from faultline_core.failure import RequestError as RequestError
+from faultline_core.protocol_errors import ForeignOrigin as ForeignOrigin
+from faultline_core.protocol_errors import HeadersTooLarge as HeadersTooLarge
+from faultline_core.protocol_errors import IdempotencyConflict as IdempotencyConflict
+from faultline_core.protocol_errors import IdempotencyInFlight as IdempotencyInFlight
+from faultline_core.protocol_errors import MalformedRequest as MalformedRequest
+from faultline_core.protocol_errors import MethodNotAllowed as MethodNotAllowed
+from faultline_core.protocol_errors import NotAcceptable as NotAcceptable
+from faultline_core.protocol_errors import PayloadTooLarge as PayloadTooLarge
+from faultline_core.protocol_errors import RateLimited as RateLimited
+from faultline_core.protocol_errors import RequestTimeout as RequestTimeout
+from faultline_core.protocol_errors import Unauthorized as Unauthorized
 
 
 class InvalidRequest(RequestError):
@@ -174,69 +159,12 @@ class NotFound(RequestError):
     title = "Not found"
 
 
-class MethodNotAllowed(RequestError):
-    """The resource does not support this HTTP method."""
-
-    code = "method-not-allowed"
-    status = 405
-    title = "Method not allowed"
-
-
-class Unauthorized(RequestError):
-    """The API key or the shared secret is missing or wrong."""
-
-    code = "unauthorized"
-    status = 401
-    title = "A valid key is needed"
-
-
-class PayloadTooLarge(RequestError):
-    """The body is larger than the limit."""
-
-    code = "payload-too-large"
-    status = 413
-    title = "The body is too large"
-
-
-class RequestTimeout(RequestError):
-    """The headers or the body arrived too slowly."""
-
-    code = "request-timeout"
-    status = 408
-    title = "The request did not arrive in time"
-
-
-class RateLimited(RequestError):
-    """Too many requests at once; retry later."""
-
-    code = "rate-limited"
-    status = 429
-    title = "Too many requests"
-    retryable = True
-
-
 class QuotaExceeded(RequestError):
     """The request asks for more than its quota."""
 
     code = "quota-exceeded"
     status = 429
     title = "Quota exceeded"
-
-
-class IdempotencyConflict(RequestError):
-    """The idempotency key was used with another body."""
-
-    code = "idempotency-conflict"
-    title = "Idempotency key used with another body"
-
-
-class IdempotencyInFlight(RequestError):
-    """The first call with this key has not finished."""
-
-    code = "idempotency-in-flight"
-    status = 409
-    title = "A call with this idempotency key is in flight"
-    retryable = True
 
 
 class RunNotCancellable(RequestError):
@@ -269,14 +197,6 @@ class RunNotDeletable(RequestError):
     code = "run-not-deletable"
     status = 409
     title = "The run cannot be deleted"
-
-
-class ForeignOrigin(RequestError):
-    """A page of another origin asks for a change."""
-
-    code = "foreign-origin"
-    status = 403
-    title = "Another site asks for this change"
 
 
 class BackendError(FaultlineError):

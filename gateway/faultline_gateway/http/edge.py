@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -19,6 +19,7 @@ from faultline_core.errors import (
 )
 from faultline_core.types import is_loopback
 from faultline_gateway.http.origin import require_own_origin
+from faultline_gateway.http.request_head import host_of
 from faultline_gateway.http.sessions import COOKIE, Sessions
 from faultline_gateway.settings import GatewaySettings
 
@@ -49,10 +50,11 @@ class Edge:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
+        host = host_of(request.headers)
         if self._keys and _wants_login(request) and not self._may_browse(request):
             await _to_login(request)(scope, receive, send)
             return
-        self._check_caller(request)
+        self._check_caller(request, host)
         require_own_origin(request.method, request.headers, must_tell=COOKIE in request.cookies)
         most = FORM_BYTES if is_page(request.url.path) else self._settings.max_body_bytes
         # Read completely before the application sees it, so that the limit holds whatever the headers say.
@@ -60,11 +62,11 @@ class Edge:
         _check_media(request, body)
         await self._app(scope, _Replay(body, receive), send)
 
-    def _check_caller(self, request: Request) -> None:
+    def _check_caller(self, request: Request, host: str) -> None:
         path = request.url.path
         # Health is asked by machines of any name; a page must not be reached under a foreign name.
         if not self._keys and path not in HEALTH_PATHS:
-            _check_host(request)
+            _check_host(host)
         if not self._keys or path in OPEN_PATHS or path.startswith(STATIC):
             return
         if is_page(path) and self._may_browse(request):
@@ -103,9 +105,8 @@ def _to_login(request: Request) -> Response:
     return RedirectResponse(f"{PAGES}/login?{query}", 303, {"cache-control": "no-store"})
 
 
-def _check_host(request: Request) -> None:
+def _check_host(host: str) -> None:
     """Without keys, admit only this machine, and no web page whose own name resolves to it."""
-    host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
     if not is_loopback(host):
         raise InvalidRequest(
             f"the Host header names {host!r}, not this machine; set FAULTLINE_API_KEYS to serve other hosts"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import Any
 
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
-
 from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
-from faultline_core.errors import RequestTimeout
+from faultline_core.errors import FaultlineError, RequestTimeout
 
 HEADER_SECONDS = 20.0
 """Seconds from the connection, or from the first byte of a later request, to the last header."""
@@ -51,19 +50,21 @@ class HeaderDeadline(asyncio.Protocol):
 
     def _hang_up(self) -> None:
         if not self.transport.is_closing():
-            self.transport.write(_too_slow())
+            self.transport.write(raw_problem(_too_slow()))
             self.transport.close()
 
 
-def _too_slow() -> bytes:
-    detail = f"the headers did not arrive within {HEADER_SECONDS:g} s; send the request without a pause"
-    body = Problem.of(RequestTimeout(detail)).model_dump_json().encode()
+def raw_problem(error: FaultlineError) -> bytes:
+    """Return a whole response, for a request that no application sees; the connection ends with it."""
+    body = Problem.of(error).model_dump_json().encode()
     head = (
-        f"HTTP/1.1 408 Request Timeout\r\ncontent-type: {PROBLEM_MEDIA_TYPE}\r\n"
-        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\ncontent-type: {PROBLEM_MEDIA_TYPE}\r\n"
+        f"content-length: {len(body)}\r\nx-content-type-options: nosniff\r\nconnection: close\r\n\r\n"
     )
     return head.encode() + body
 
 
-HTTP_PROTOCOL: type[asyncio.Protocol] = type("HttpProtocol", (HeaderDeadline, AutoHTTPProtocol), {})
-"""The protocol that uvicorn would choose, with the deadline."""
+def _too_slow() -> RequestTimeout:
+    return RequestTimeout(
+        f"the headers did not arrive within {HEADER_SECONDS:g} s; send the request without a pause"
+    )

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from functools import partial
-from typing import Any
 
 import pytest
-import uvicorn
 from starlette.types import Receive, Scope, Send
-from uvicorn.server import ServerState
 
-from faultline_core.contract.base import Problem
+from fakes.connections import connected, raw_refusal, uvicorn_protocol
 from faultline_gateway.http import slow_clients
-from faultline_gateway.http.slow_clients import HTTP_PROTOCOL
+from faultline_gateway.http.connection import HeaderLimits
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
-Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
@@ -28,41 +21,17 @@ async def hello(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"hello"})
 
 
-def uvicorn_protocol() -> Callable[[], asyncio.Protocol]:
-    config, state = uvicorn.Config(hello, http=HTTP_PROTOCOL, log_config=None, lifespan="off"), ServerState()
-    config.load()
-    protocol: Any = HTTP_PROTOCOL
-    return partial(protocol, config=config, server_state=state, app_state={})
-
-
-@asynccontextmanager
-async def connected() -> AsyncIterator[Connection]:
-    server = await asyncio.get_running_loop().create_server(uvicorn_protocol(), "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-    yield reader, writer
-    writer.close()
-    server.close()
-    await server.wait_closed()
-
-
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slow_clients, "HEADER_SECONDS", 0.05)
 
 
-def refusal(answer: bytes) -> Problem:
-    head, _, body = answer.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 408 ")
-    assert b"content-type: application/problem+json" in head
-    return Problem.model_validate_json(body)
-
-
 @pytest.mark.fault("B22")
 @pytest.mark.parametrize("sent", [b"", b"G", REQUEST[:-2]])
 async def test_late_headers_time_out(sent: bytes) -> None:
-    async with connected() as (reader, writer):
+    async with connected(hello) as (reader, writer):
         writer.write(sent)
-        assert refusal(await reader.read()).code == "request-timeout"
+        assert raw_refusal(await reader.read(), 408).code == "request-timeout"
 
 
 class Line(asyncio.Transport):
@@ -89,7 +58,7 @@ class Line(asyncio.Transport):
 @pytest.mark.fault("B22")
 async def test_further_bytes_do_not_extend_the_timeout() -> None:
     # Over a fake transport: a socket that is closed with unread bytes may lose the answer.
-    protocol, line = uvicorn_protocol()(), Line()
+    protocol, line = uvicorn_protocol(hello, HeaderLimits())(), Line()
     protocol.connection_made(line)
     protocol.data_received(REQUEST[:-2] + b"x: ")
     for _ in range(1000):
@@ -97,14 +66,14 @@ async def test_further_bytes_do_not_extend_the_timeout() -> None:
             break
         protocol.data_received(b"y")
         await asyncio.sleep(0.01)
-    assert refusal(line.written).code == "request-timeout"
+    assert raw_refusal(line.written, 408).code == "request-timeout"
     protocol.connection_lost(None)
 
 
 async def test_a_slow_response_keeps_the_connection_open() -> None:
-    async with connected() as (reader, writer):
+    async with connected(hello) as (reader, writer):
         for _ in range(2):
             writer.write(REQUEST)
             assert (await reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200 ")
         writer.write(REQUEST[:-2])
-        assert refusal(await reader.read()).code == "request-timeout"
+        assert raw_refusal(await reader.read(), 408).code == "request-timeout"

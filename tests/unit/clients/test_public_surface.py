@@ -48,7 +48,7 @@ ERRORS = [
     "BadBackendOutput", "Cancelled", "ClassMapMismatch", "DatasetEmpty", "DeadlineExceeded",
     "FaultlineError", "ForeignOrigin", "IdempotencyConflict", "IdempotencyInFlight", "ImageTooLarge",
     "ImageUndecodable", "InternalError", "InvalidRequest", "LeaseLost", "MethodNotAllowed",
-    "ModelFormatRefused", "NotFound",
+    "ModelFormatRefused", "NotFound", "HeadersTooLarge", "MalformedRequest", "NotAcceptable",
     "NumericalFailure", "PayloadTooLarge", "PolicyRefused", "PromptTooLong", "QuotaExceeded",
     "RateLimited", "RequestError", "RequestTimeout", "ResourceExhausted", "RunNotCancellable",
     "RunNotDeletable", "RunNotEnded", "RunNotResumable", "StorageError", "StorageFull", "Unauthorized",

@@ -24,8 +24,8 @@ def descendants(root: type[FaultlineError]) -> Iterator[type[FaultlineError]]:
 
 
 def own_classes() -> list[type[FaultlineError]]:
-    """The tree's classes that the module defines."""
-    return [cls for cls in descendants(FaultlineError) if cls.__module__ == errors.__name__]
+    """The tree's classes that the product defines."""
+    return [cls for cls in descendants(FaultlineError) if cls.__module__.startswith("faultline_core.")]
 
 
 def leaves() -> list[type[FaultlineError]]:

@@ -1,0 +1,94 @@
+"""Errors of HTTP itself: they say what is wrong with a request, whatever it asks for."""
+
+from __future__ import annotations
+
+from faultline_core.failure import RequestError
+
+
+class MalformedRequest(RequestError):
+    """The request is not HTTP, or its Host header names no host."""
+
+    code = "malformed-request"
+    status = 400
+    title = "The request is not valid HTTP"
+
+
+class NotAcceptable(RequestError):
+    """The Accept header admits none of the media types that the address has."""
+
+    code = "not-acceptable"
+    status = 406
+    title = "No acceptable media type"
+
+
+class HeadersTooLarge(RequestError):
+    """The headers have more bytes or fields than the limit allows."""
+
+    code = "headers-too-large"
+    status = 431
+    title = "The headers are too large"
+
+
+class MethodNotAllowed(RequestError):
+    """The resource does not support this HTTP method."""
+
+    code = "method-not-allowed"
+    status = 405
+    title = "Method not allowed"
+
+
+class Unauthorized(RequestError):
+    """The API key or the shared secret is missing or wrong."""
+
+    code = "unauthorized"
+    status = 401
+    title = "A valid key is needed"
+
+
+class PayloadTooLarge(RequestError):
+    """The body is larger than the limit."""
+
+    code = "payload-too-large"
+    status = 413
+    title = "The body is too large"
+
+
+class RequestTimeout(RequestError):
+    """The headers or the body arrived too slowly."""
+
+    code = "request-timeout"
+    status = 408
+    title = "The request did not arrive in time"
+
+
+class RateLimited(RequestError):
+    """Too many requests at once; retry later."""
+
+    code = "rate-limited"
+    status = 429
+    title = "Too many requests"
+    retryable = True
+
+
+class IdempotencyConflict(RequestError):
+    """The idempotency key was used with another body."""
+
+    code = "idempotency-conflict"
+    title = "Idempotency key used with another body"
+
+
+class IdempotencyInFlight(RequestError):
+    """The first call with this key has not finished."""
+
+    code = "idempotency-in-flight"
+    status = 409
+    title = "A call with this idempotency key is in flight"
+    retryable = True
+
+
+class ForeignOrigin(RequestError):
+    """A page of another origin asks for a change."""
+
+    code = "foreign-origin"
+    status = 403
+    title = "Another site asks for this change"
