@@ -7,13 +7,13 @@ from typing import Any
 from fastapi import FastAPI
 
 from faultline_core.blobs import BlobStore
-from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, FieldProblem, Problem
 from faultline_core.errors import QuotaExceeded, UnknownEditType
 from faultline_core.suite import Suite
 from faultline_gateway.http.edge import Edge
 from faultline_gateway.http.metrics import Metrics, ResponseCounter
 from faultline_gateway.http.sessions import Sessions
 from faultline_gateway.ledger import Ledger
+from faultline_gateway.openapi import complete, operation_id
 from faultline_gateway.routes import ROUTERS
 from faultline_gateway.routes.context import GatewayContext, HealthReader
 from faultline_gateway.runs.cache import RunCache
@@ -43,14 +43,6 @@ def _unknown_edit_type(error: FieldError) -> bool:
 # The quota comes first: a request above it is answered so even if other fields are wrong.
 FIELD_RULES = (FieldRule(QuotaExceeded, _above_quota), FieldRule(UnknownEditType, _unknown_edit_type))
 """Rejected fields whose error has a code of its own; only the gateway's bodies have quotas and edit types."""
-
-_SCHEMA_REF = "#/components/schemas/{model}"
-_PROBLEM: dict[int | str, dict[str, Any]] = {
-    "default": {
-        "description": "What went wrong, as RFC 9457 problem details",
-        "content": {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": _SCHEMA_REF.format(model="Problem")}}},
-    }
-}
 
 
 def create_app(
@@ -84,10 +76,11 @@ def bare_app() -> FastAPI:
     # No documentation pages, because they load scripts from other hosts. No redirects for slashes, because
     # a client that follows one sends its body again, to an address that it did not choose.
     app = _Application(
-        title="Faultline", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False
-    )
+        title="Faultline", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False,
+        generate_unique_id_function=operation_id, separate_input_output_schemas=False,
+    )  # fmt: skip
     for router in ROUTERS:
-        app.include_router(router, responses=_PROBLEM)
+        app.include_router(router)
     app.include_router(PAGES, include_in_schema=False)
     install_error_handlers(app, FIELD_RULES)
     return app
@@ -95,11 +88,7 @@ def bare_app() -> FastAPI:
 
 class _Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
-        """Describe the routes, and the problem document that each may answer."""
-        document = super().openapi()
-        # FastAPI does not find these models, because no route has one as its return type.
-        for model in (Problem, FieldProblem):
-            schema = model.model_json_schema(ref_template=_SCHEMA_REF)
-            schema.pop("$defs", None)
-            document["components"]["schemas"][model.__name__] = schema
-        return document
+        """Describe the routes, and the problems that each may answer."""
+        if self.openapi_schema is None:
+            self.openapi_schema = complete(super().openapi())
+        return self.openapi_schema

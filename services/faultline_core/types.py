@@ -112,12 +112,13 @@ def _no_function(value: object) -> object:
 
 ClassifierSpec = Annotated[
     str,
-    # Before the pattern, whose error would only say that the value does not match.
-    BeforeValidator(_no_function),
     Field(
         max_length=255,
         pattern=r"^((timm|local|clip):)?[a-zA-Z0-9][a-zA-Z0-9_.-]*$|^oip:https?://[a-zA-Z0-9_.:/-]+$",
     ),
+    # It runs before the pattern, whose error would only say that the value does not match; written after it,
+    # because it would hide the pattern from the schema.
+    BeforeValidator(_no_function),
 ]
 """``name`` (of the suite), ``timm:<name>``, ``local:<name>``, ``clip:<name>`` or ``oip:<url>``."""
 

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
 
 from faultline_core.contract.base import FieldProblem
 from faultline_core.errors import FaultlineError, InvalidRequest, MethodNotAllowed, NotFound
@@ -25,6 +26,7 @@ FieldError = Mapping[str, Any]
 
 _ALTERNATIVE = re.compile(r"(?:list|literal)\[.*\]")
 _JSON_INVALID = "json_invalid"
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 _logger = logging.getLogger(__name__)
 
@@ -96,10 +98,23 @@ def _field_problem(error: FieldError) -> FieldProblem:
 async def _router_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # it is registered only for this class
     response = problem_response(_named(request, error), request_id_of(request))
-    # A 405 must have the Allow header.
     if error.headers:
         response.headers.update(error.headers)
+    if error.status_code == 405:
+        # RFC 9110 requires it. The router's own names the methods of one route alone.
+        response.headers["allow"] = _allowed(request)
     return response
+
+
+def _allowed(request: Request) -> str:
+    """Return the methods that a path answers, of all its routes together."""
+    routes: Sequence[BaseRoute] = request.app.routes
+    found = (
+        method
+        for method in _METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    )
+    return ", ".join(found)
 
 
 def _named(request: Request, error: HTTPException) -> FaultlineError:
@@ -108,7 +123,6 @@ def _named(request: Request, error: HTTPException) -> FaultlineError:
         case 404:
             return NotFound(f"{asked}: no route has this path; check it against the API reference")
         case 405:
-            allowed = (error.headers or {}).get("Allow", "other methods")
-            return MethodNotAllowed(f"{asked}: this path answers {allowed} only")
+            return MethodNotAllowed(f"{asked}: this path answers {_allowed(request)} only")
         case _:
             return InvalidRequest(f"{asked}: {error.detail}")

@@ -1,10 +1,14 @@
-"""The form that every refusal must have: a problem document."""
+"""The form that every refusal must have: a problem document, which its operation announces."""
 
 from __future__ import annotations
+
+import functools
+import re
 
 import httpx
 
 from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, Problem
+from faultline_gateway.app import bare_app
 
 
 def problem(answer: httpx.Response, status: int, code: str) -> Problem:
@@ -15,4 +19,28 @@ def problem(answer: httpx.Response, status: int, code: str) -> Problem:
     assert found.type == f"urn:faultline:problem:{code}"
     assert found.request_id == answer.headers["x-request-id"]
     assert "Traceback" not in answer.text
+    assert_announced(answer, code)
     return found
+
+
+def assert_announced(answer: httpx.Response, code: str) -> None:
+    """Check that the OpenAPI document lists ``code`` for the operation; add it in `openapi/problems.py`."""
+    request = answer.request
+    for method, path, codes in _announced():
+        if request.method == method and path.fullmatch(request.url.path):
+            assert code in codes, f"{method} {path.pattern} answered {code}, which OpenAPI does not list"
+            return
+
+
+@functools.cache
+def _announced() -> list[tuple[str, re.Pattern[str], set[str]]]:
+    """Return the codes of every operation."""
+    return [
+        (
+            method.upper(),
+            re.compile(re.sub(r"{\w+}", "[^/:]+", re.escape(path).replace(r"\{", "{").replace(r"\}", "}"))),
+            {code for each in operation["responses"].values() for code in each.get("x-problem-codes", ())},
+        )
+        for path, methods in bare_app().openapi()["paths"].items()
+        for method, operation in methods.items()
+    ]

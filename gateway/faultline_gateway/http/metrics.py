@@ -88,7 +88,7 @@ class ResponseCounter:
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 # All unknown paths share one series, or a scanner could create series without end.
-                route = getattr(scope.get("route"), "path", "none")
+                route = getattr(scope.get("route"), "path_format", "none")
                 seconds = time.perf_counter() - arrived
                 self._metrics.observe(scope["method"], route, message["status"], seconds)
             await send(message)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 from fastapi import Depends, Header, Path, Query, Request
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from faultline_core.contract.base import IDEMPOTENCY_HEADER
 from faultline_core.contract.services import CircuitState, ServiceState
@@ -15,6 +16,15 @@ from faultline_gateway.http.sessions import Sessions
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.settings import GatewaySettings
+
+
+class Segment(StringConvertor):
+    """A part of a path that ends where a verb begins: no id takes in ``:cancel``."""
+
+    regex = "[^/:]+"
+
+
+register_url_convertor("segment", Segment())
 
 
 class HealthReader(Protocol):

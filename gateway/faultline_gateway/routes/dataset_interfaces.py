@@ -31,19 +31,19 @@ async def create_dataset_interface(
     return accepted(await submit(DATASET_INTERFACE, body, context, key), router, response)
 
 
-@router.post("/{run_id}:generate")
+@router.post("/{run_id:segment}:generate")
 async def generate_images(run_id: RunId, body: ImagesCreate, context: Context) -> Images:
     """Generate images of a class, as it is or under a shift."""
     return await generate(run_id, body, context)
 
 
-@router.get("/{run_id}/summary")
+@router.get("/{run_id:segment}/summary")
 def summarize_dataset_interface(run_id: RunId, context: Context) -> DatasetInterfaceSummary:
     """Return the learned tokens, how well each resembles its class, and why classes are missing."""
     return summary_of(DATASET_INTERFACE, run_id, None, context)
 
 
-@router.get("/{run_id}/report", response_class=HTMLResponse)
+@router.get("/{run_id:segment}/report", response_class=HTMLResponse)
 def report_dataset_interface(run_id: RunId, context: Context, part: Part = "whole") -> HTMLResponse:
     """Return the report on each class as one self-contained HTML document."""
     return report_response(DATASET_INTERFACE, run_id, context, part=part)

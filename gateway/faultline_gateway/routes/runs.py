@@ -26,6 +26,13 @@ from faultline_gateway.runs.progress import (
 )
 
 RUN_RETRY_AFTER = "2"
+IF_NONE_MATCH = {
+    "name": "if-none-match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "ETags of states that the caller already has, as earlier answers had them.",
+}
 Seconds = Annotated[
     float,
     Query(
@@ -98,29 +105,29 @@ def accepted(run: Run, router: APIRouter, response: Response) -> Run:
 
 def _add_verbs(router: APIRouter, noun: str) -> None:
     # The verbs come before the bare id, which would take "id:wait" for an id.
-    @router.get("/{run_id}:wait", name=f"Wait for a {noun}")
+    @router.get("/{run_id:segment}:wait", name=f"Wait for a {noun}")
     async def wait(run_id: RunId, context: Context, seconds: Seconds = 25.0) -> Run:
         """Answer when the run has ended or the timeout has passed, whichever comes first."""
         return await wait_for_end(context.ledger, run_id, seconds)
 
-    @router.post("/{run_id}:cancel", name=f"Cancel a {noun}")
+    @router.post("/{run_id:segment}:cancel", name=f"Cancel a {noun}")
     def cancel(run_id: RunId, context: Context) -> Run:
         """Cancel the run; finished items are kept."""
         return context.ledger.cancel(run_id)
 
-    @router.post("/{run_id}:resume", name=f"Resume a {noun}")
+    @router.post("/{run_id:segment}:resume", name=f"Resume a {noun}")
     def resume(run_id: RunId, context: Context) -> Run:
         """Resume the run: failed and cancelled items are tried again."""
         return context.ledger.resume(run_id)
 
 
 def _add_changes(router: APIRouter, noun: str) -> None:
-    @router.patch("/{run_id}", name=f"Rename a {noun}")
+    @router.patch("/{run_id:segment}", name=f"Rename a {noun}")
     def rename(run_id: RunId, body: RunRename, context: Context) -> Run:
         """Give the run a name for people; its id stays."""
         return context.ledger.rename(run_id, body.name)
 
-    @router.delete("/{run_id}", status_code=204, name=f"Delete a {noun}")
+    @router.delete("/{run_id:segment}", status_code=204, name=f"Delete a {noun}")
     def delete(run_id: RunId, context: Context) -> None:
         """Delete an ended run with its items; its images stay, because other runs may show the same ones."""
         context.ledger.delete_run(run_id)
@@ -141,13 +148,19 @@ def _add_readers(router: APIRouter, kind: RunKind, noun: str) -> None:
             kind=kind, state=state, dataset=dataset, parent=parent, after=after, limit=limit
         )
 
-    @router.get("/{run_id}", response_model=Run, name=f"Get a {noun}")
+    @router.get(
+        "/{run_id:segment}",
+        response_model=Run,
+        responses={304: {"description": "The run is unchanged since the state that If-None-Match names."}},
+        openapi_extra={"parameters": [IF_NONE_MATCH]},
+        name=f"Get a {noun}",
+    )
     def get_run(run_id: RunId, context: Context, request: Request) -> Response:
         """Return a run; with If-None-Match, answer 304 while it is unchanged."""
         return etag_response(context.ledger.run(run_id), request)
 
     @router.get(
-        "/{run_id}/events",
+        "/{run_id:segment}/events",
         response_class=EventSourceResponse,
         responses={200: {"content": {"text/event-stream": {}}}},
         name=f"Follow a {noun}",
@@ -160,7 +173,7 @@ def _add_readers(router: APIRouter, kind: RunKind, noun: str) -> None:
 
 def _add_item_readers(router: APIRouter, noun: str, shape: type[RunItem[Any]]) -> None:
     @router.get(
-        "/{run_id}/items",
+        "/{run_id:segment}/items",
         response_model=PageOfItems[shape],  # type: ignore[valid-type]  # known at run time only
         name=f"List the items of a {noun}",
     )
@@ -178,12 +191,17 @@ def _add_item_readers(router: APIRouter, noun: str, shape: type[RunItem[Any]]) -
             run_id, shape, kind=kind, state=state, label=label, after=after, limit=limit
         )
 
-    @router.get("/{run_id}/items/{item_id}", response_model=shape, name=f"Get an item of a {noun}")
+    @router.get("/{run_id:segment}/items/{item_id}", response_model=shape, name=f"Get an item of a {noun}")
     def get_item(run_id: RunId, item_id: ItemId, context: Context) -> Any:
         """Return one item with its result."""
         return context.ledger.item(run_id, item_id, shape)
 
-    @router.get("/{run_id}/results", response_class=StreamingResponse, name=f"Stream the results of a {noun}")
+    @router.get(
+        "/{run_id:segment}/results",
+        response_class=StreamingResponse,
+        responses={200: {"content": {MEDIA_TYPE: {}}}},
+        name=f"Stream the results of a {noun}",
+    )
     def get_results(run_id: RunId, context: Context, from_ordinal: FromOrdinal = 0) -> StreamingResponse:
         """Stream every ended item as JSON lines; the last line has a count and a checksum."""
         lines = result_lines(context.ledger, run_id, shape, from_ordinal=from_ordinal)

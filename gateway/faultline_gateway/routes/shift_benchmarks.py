@@ -50,7 +50,7 @@ async def create_shift_benchmark(
     return accepted(await submit(SHIFT_BENCHMARK, body, context, key), router, response)
 
 
-@router.get("/{run_id}/summary")
+@router.get("/{run_id:segment}/summary")
 def summarize_shift_benchmark(
     run_id: RunId,
     context: Context,
@@ -60,7 +60,7 @@ def summarize_shift_benchmark(
     return summary_of(SHIFT_BENCHMARK, run_id, object_percentile, context)
 
 
-@router.get("/{run_id}/inspections")
+@router.get("/{run_id:segment}/inspections")
 def inspect_shift(
     run_id: RunId,
     context: Context,
@@ -74,14 +74,14 @@ def inspect_shift(
     return decisions.inspect_shift(run_id, shift, image_source, context.ledger)
 
 
-@router.get("/{run_id}/shift-thresholds")
+@router.get("/{run_id:segment}/shift-thresholds")
 def list_shift_thresholds(run_id: RunId, context: Context) -> ShiftThresholds:
     """Return the shift thresholds in force and every decision on them, oldest first."""
     return decisions.list_thresholds(run_id, context.ledger)
 
 
 # A shift may be a whole prompt, which may have a slash in it.
-@router.put("/{run_id}/shift-thresholds/{shift:path}")
+@router.put("/{run_id:segment}/shift-thresholds/{shift:path}")
 def set_shift_threshold(
     run_id: RunId, shift: Shift, body: ShiftThresholdSet, context: Context
 ) -> ShiftThresholdDecision:
@@ -89,7 +89,7 @@ def set_shift_threshold(
     return decisions.set_threshold(run_id, shift, body, context.ledger)
 
 
-@router.get("/{run_id}/report", response_class=HTMLResponse)
+@router.get("/{run_id:segment}/report", response_class=HTMLResponse)
 def report_shift_benchmark(
     run_id: RunId,
     context: Context,
@@ -100,7 +100,7 @@ def report_shift_benchmark(
     return report_response(SHIFT_BENCHMARK, run_id, context, object_percentile, part=part)
 
 
-@router.get("/{run_id}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)
+@router.get("/{run_id:segment}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)
 def export_shift_benchmark(
     run_id: RunId,
     context: Context,

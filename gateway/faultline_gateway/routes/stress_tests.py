@@ -35,7 +35,7 @@ async def create_stress_test(
     return accepted(await submit(STRESS_TEST, body, context, key), router, response)
 
 
-@router.post("/{run_id}/findings/{number}:prove", status_code=202)
+@router.post("/{run_id:segment}/findings/{number:segment}:prove", status_code=202)
 async def prove_finding(
     run_id: RunId,
     number: FindingNumber,
@@ -48,7 +48,7 @@ async def prove_finding(
     return accepted(await start_proof(run_id, number, body, context, key), router, response)
 
 
-@router.get("/{run_id}/findings/{number}")
+@router.get("/{run_id:segment}/findings/{number:segment}")
 def get_finding(run_id: RunId, number: FindingNumber, context: Context) -> FindingHistory:
     """Return a finding as its run tells it, and as all runs that prove it tell it together."""
     return finding_history(run_id, number, context)
@@ -60,19 +60,19 @@ async def estimate_stress_test(body: StressTestCreate, context: Context) -> Stre
     return await estimate(body, context)
 
 
-@router.get("/{run_id}/summary")
+@router.get("/{run_id:segment}/summary")
 def summarize_stress_test(run_id: RunId, context: Context) -> StressTestSummary:
     """Return the figures of the run as it stands, each with its interval and n."""
     return summary_of(STRESS_TEST, run_id, None, context)
 
 
-@router.get("/{run_id}/report", response_class=HTMLResponse)
+@router.get("/{run_id:segment}/report", response_class=HTMLResponse)
 def report_stress_test(run_id: RunId, context: Context, part: Part = "whole") -> HTMLResponse:
     """Return the report as one self-contained HTML document."""
     return report_response(STRESS_TEST, run_id, context, part=part)
 
 
-@router.get("/{run_id}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)
+@router.get("/{run_id:segment}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)
 def export_stress_test(
     run_id: RunId, context: Context, layout: Layout = "imagefolder", dropped: Dropped = False
 ) -> StreamingResponse:

@@ -25,6 +25,10 @@ MAX_BATCH = 64
 Text = Annotated[str, Field(min_length=1, max_length=4000)]
 
 
+DISTINCT: dict[str, Any] = {"uniqueItems": True}
+"""What the schema of a list says whose values `require_distinct` checks."""
+
+
 def require_distinct(values: Iterable[str]) -> None:
     """Refuse a list that repeats a value.
 

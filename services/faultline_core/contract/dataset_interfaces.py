@@ -4,7 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from faultline_core.contract.base import MAX_BATCH, ModelIdentity, RequestBody, ResponseBody, require_distinct
+from faultline_core.contract.base import (
+    DISTINCT,
+    MAX_BATCH,
+    ModelIdentity,
+    RequestBody,
+    ResponseBody,
+    require_distinct,
+)
 from faultline_core.contract.editor import (
     GenerationPreset,
     GuidanceOverride,
@@ -32,6 +39,7 @@ class DatasetInterfaceCreate(RequestBody):
         default=None,
         min_length=1,
         max_length=10_000,
+        json_schema_extra=DISTINCT,
         description="Classes to learn, or null for all of the dataset.",
     )
     token_init: str = Field(

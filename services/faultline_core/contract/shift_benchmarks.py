@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from faultline_core.contract.base import ResponseBody, require_distinct
+from faultline_core.contract.base import DISTINCT, ResponseBody, require_distinct
 from faultline_core.contract.classifiers import ClassifierDescription, ClassifiersUnderTest
 from faultline_core.contract.dataset_interfaces import ClassName
 from faultline_core.contract.editor import (
@@ -47,11 +47,15 @@ class ShiftBenchmarkCreate(ClassifiersUnderTest):
         default=None,
         min_length=1,
         max_length=10_000,
+        json_schema_extra=DISTINCT,
         description="Classes to benchmark, or null for all classes of the interface, whose run must then "
         "have ended; with the image source `token`, for all that have a token.",
     )
     classifiers: list[ClassifierSpec] = Field(
-        min_length=1, max_length=128, description="The classifiers to benchmark."
+        min_length=1,
+        max_length=128,
+        json_schema_extra=DISTINCT,
+        description="The classifiers to benchmark.",
     )
     base: ShiftText | None = Field(
         default=None,
@@ -65,6 +69,7 @@ class ShiftBenchmarkCreate(ClassifiersUnderTest):
         default=["token"],
         min_length=1,
         max_length=5,
+        json_schema_extra=DISTINCT,
         description="Image sources. With both `token` and `class-name`, images generated from learned tokens "
         "and from plain names are compared.",
     )

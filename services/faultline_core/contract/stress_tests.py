@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from faultline_core.contract.base import RequestBody, ResponseBody, require_distinct
+from faultline_core.contract.base import DISTINCT, RequestBody, ResponseBody, require_distinct
 from faultline_core.contract.classifiers import ClassifiersUnderTest
 from faultline_core.contract.confirmation import ConfirmationPlan, ConfirmationSummary
 from faultline_core.contract.editor import EditorPreset
@@ -74,12 +74,16 @@ class StressTestCreate(ClassifiersUnderTest):
 
     dataset: Name = Field(description="Name of the dataset.")
     classifiers: list[ClassifierSpec] = Field(
-        min_length=1, max_length=64, description="The classifiers to test."
+        min_length=1,
+        max_length=64,
+        json_schema_extra=DISTINCT,
+        description="The classifiers to test.",
     )
     edit_types: list[EditType] = Field(
         default=list(EDIT_TYPES),
         min_length=1,
         max_length=5,
+        json_schema_extra=DISTINCT,
         description="Factors to change; `max_edits_per_image` is divided evenly among them.",
     )
     interventions: list[Intervention] = Field(

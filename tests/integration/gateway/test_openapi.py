@@ -6,14 +6,28 @@ After changing the API, run ``faultline-gateway openapi --out gateway/openapi.js
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
 
 from fakes.gateway import fake_gateway
+from fakes.problems import problem
+from faultline_core.errors import error_classes
 from faultline_gateway.app import bare_app
 from faultline_gateway.main import main
+from faultline_gateway.openapi.problems import OWN, own_keys
 
 CHECKED_IN = Path(__file__).resolve().parents[3] / "gateway" / "openapi.json"
-METHODS = {"get", "post", "put"}
+DOCUMENT = bare_app().openapi()
+ROOTS = {
+    "StressTestCreate": "/v1/stress-tests",
+    "DatasetInterfaceCreate": "/v1/dataset-interfaces",
+    "ShiftBenchmarkCreate": "/v1/shift-benchmarks",
+}
 
 
 def test_the_checked_in_document_matches_the_command_s_output(tmp_path: Path) -> None:
@@ -30,18 +44,105 @@ async def test_the_gateway_serves_the_same_document(tmp_path: Path) -> None:
     assert served == json.loads(CHECKED_IN.read_text(encoding="utf-8"))
 
 
-def test_every_operation_lists_the_problems_it_can_return() -> None:
-    paths = bare_app().openapi()["paths"]
-    operations = [operation for path in paths.values() for operation in path.values()]
-    assert len(operations) >= 19
-    for operation in operations:
-        content = operation["responses"]["default"]["content"]
-        assert content["application/problem+json"]["schema"]["$ref"] == "#/components/schemas/Problem"
+def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield method.upper(), path, operation
+
+
+def test_every_operation_lists_the_problems_it_can_return_by_status() -> None:
+    codes = error_classes()
+    operations = list(_operations(DOCUMENT))
+    assert len(operations) >= 50
+    for _, _, operation in operations:
         assert operation["description"]
+        assert "default" not in operation["responses"]
+        problems = {status: answer for status, answer in operation["responses"].items() if status >= "400"}
+        assert {"422", "500"} <= set(problems)
+        for status, answer in problems.items():
+            assert answer["content"]["application/problem+json"]["schema"]["$ref"].endswith("/Problem")
+            assert {str(codes[code].status) for code in answer["x-problem-codes"]} == {status}
+
+
+def test_every_single_rule_of_problems_is_about_an_operation() -> None:
+    known = {key for method, path, _ in _operations(DOCUMENT) for key in own_keys(method, path)}
+    assert set(OWN) <= known
+
+
+def test_names_of_operations_and_titles_of_bodies_are_unique() -> None:
+    document = DOCUMENT
+    names = [operation["operationId"] for _, _, operation in _operations(document)]
+    titles = [schema["title"] for schema in document["components"]["schemas"].values()]
+    assert len(names) == len(set(names))
+    assert len(titles) == len(set(titles))
+
+
+def test_every_answer_has_a_type() -> None:
+    for _, path, operation in _operations(DOCUMENT):
+        for status, answer in operation["responses"].items():
+            assert status in ("204", "304") or answer["content"], path
+            assert all(content.get("schema") for content in answer.get("content", {}).values()), path
+
+
+def test_bounds_of_integers_are_integers() -> None:
+    schema = DOCUMENT["components"]["schemas"]["StressTestCreate"]["properties"]["seed"]
+    assert json.dumps(schema["exclusiveMaximum"]) == "9223372036854775808"
+
+
+@pytest.mark.parametrize(
+    ("model", "wrong"),
+    [
+        ("StressTestCreate", {"dataset": "demo", "classifiers": [""], "seed": 1}),
+        ("StressTestCreate", {"dataset": "demo", "classifiers": ["a/b"], "seed": 1}),
+        ("StressTestCreate", {"dataset": "demo", "classifiers": ["a", "a"], "seed": 1}),
+        ("StressTestCreate", {"dataset": "demo", "classifiers": ["a"], "seed": 2**63}),
+        (
+            "StressTestCreate",
+            {"dataset": "demo", "classifiers": ["a"], "seed": 1, "functions": {"a/b": "http://127.0.0.1"}},
+        ),
+        ("DatasetInterfaceCreate", {"dataset": "demo", "classes": [], "seed": 1}),
+        ("DatasetInterfaceCreate", {"dataset": "demo", "classes": ["sled", "sled"], "seed": 1}),
+        ("ShiftBenchmarkCreate", {"interface": "a", "classifiers": ["a"], "classes": [], "seed": 1}),
+    ],
+)
+async def test_a_body_that_the_gateway_refuses_does_not_fit_the_schema(
+    model: str, wrong: dict[str, Any], tmp_path: Path
+) -> None:
+    document = DOCUMENT
+    async with fake_gateway(tmp_path) as gateway:
+        problem(await gateway.http.post(ROOTS[model], json=wrong), 422, "invalid-request")
+    schema = {"$ref": f"#/components/schemas/{model}", "components": document["components"]}
+    assert list(jsonschema.Draft202012Validator(schema).iter_errors(wrong))
+
+
+@pytest.mark.fault("B50")
+async def test_a_405_names_every_method_that_the_path_answers(tmp_path: Path) -> None:
+    by_path: dict[str, set[str]] = {}
+    for method, path, _ in _operations(DOCUMENT):
+        by_path.setdefault(path, set()).add(method)
+    async with fake_gateway(tmp_path) as gateway:
+        for path, allowed in by_path.items():
+            for method in {"GET", "POST", "PUT", "PATCH", "DELETE"} - allowed:
+                answer = await gateway.http.request(method, path.replace("{", "").replace("}", ""))
+                assert answer.status_code == 405, (method, path)
+                assert set(answer.headers["allow"].split(", ")) == allowed, path
+
+
+def test_every_link_leads_to_an_operation_and_gives_all_that_its_path_needs() -> None:
+    operations = {operation["operationId"]: (path, operation) for _, path, operation in _operations(DOCUMENT)}
+    linked = set()
+    for _, operation in operations.values():
+        for answer in operation["responses"].values():
+            for link in answer.get("links", {}).values():
+                path, _ = operations[link["operationId"]]
+                linked.add(path)
+                assert set(link["parameters"]) == set(re.findall(r"{(\w+)}", path))
+    of_runs = {path for path, _ in operations.values() if re.search(r"s/{(run_id|item_id)}[:/\w]*$", path)}
+    assert of_runs <= linked
 
 
 def test_every_reference_resolves() -> None:
-    document = bare_app().openapi()
+    document = DOCUMENT
     text = json.dumps(document)
     references = {part.split('"')[0] for part in text.split('"$ref": "#/components/schemas/')[1:]}
     assert references <= set(document["components"]["schemas"])
