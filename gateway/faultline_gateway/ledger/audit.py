@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import RowMapping, func, select
 
-from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger import rows, schema, work
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.transitions import OPEN_STATES
 
@@ -26,10 +26,13 @@ class Audit(LedgerPart):
             keys = connection.execute(select(func.count(_items.item_key.distinct())).where(mine)).scalar_one()
             bare = select(func.count()).where(mine, _items.state == "done", _items.result.is_(None))
             without_result = connection.execute(bare).scalar_one()
+            opened = select(func.min(_items.due_at)).where(mine, work.OPEN)
+            first_ready = connection.execute(opened).scalar_one()
         return [
             *_accounting(run, counted),
             *([] if keys == run["total"] else [f"{keys} distinct item keys for {run['total']} items"]),
             *([f"{without_result} done items have no result"] if without_result else []),
+            *_rest(run, first_ready),
         ]
 
 
@@ -43,3 +46,10 @@ def _accounting(run: RowMapping, counted: dict[str, int]) -> list[str]:
     if (run["state"] in OPEN_STATES) != (actual["pending"] > 0):
         found.append(f"the run is {run['state']} with {actual['pending']} items open")
     return found
+
+
+def _rest(run: RowMapping, first_ready: float | None) -> list[str]:
+    # Too early costs one look, too late would leave ready items unseen.
+    if run["idle_until"] is None or (first_ready is not None and run["idle_until"] <= first_ready):
+        return []
+    return [f"no item is looked for before {run['idle_until']}, but one is ready at {first_ready}"]

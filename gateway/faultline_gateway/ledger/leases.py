@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, literal_column, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, or_, select, update
 
 from faultline_core.contract.runs import Provenance
 from faultline_core.errors import LeaseLost
 from faultline_core.types import Cost, ItemState
-from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger import rows, schema, work
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.transitions import OPEN_STATES, move, record
 from faultline_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem
@@ -19,10 +20,18 @@ from faultline_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem
 RETRY_SECONDS = 2.0
 """A retryable failure waits about this long, doubled by attempt, before the next try."""
 
-_runs = schema.runs.c
+UNEXPECTED_SECONDS = 60.0
+"""How long a run rests that goes on without an open item, which its counters forbid."""
+
 _items = schema.items.c
-# Literals, not parameters: SQLite uses a partial index only if it sees the index's own condition.
-_OPEN: tuple[ColumnElement[str], ...] = (literal_column("'pending'"), literal_column("'leased'"))
+
+
+class _Again(Enum):
+    AGAIN = "again"
+
+
+AGAIN = _Again.AGAIN
+"""One look found nothing; there may be work in another run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +70,17 @@ class Leases(LedgerPart):
 
         An item's last attempt is leased alone: if it kills its worker, it takes no other item with it.
         """
-        return self._lease_first(
-            lambda connection: self._candidate(connection, run_id),
-            lambda connection, found: self._lease_found(connection, found, worker, seconds),
-        )
+        if run_id is not None:
+            with self._database.writing() as connection:
+                run = rows.locked_run(connection, run_id)
+                return self._lease_of(connection, run, worker, seconds)
+        # Idle workers ask twice a second each; without work they must not queue for the write lock.
+        if not self._may_have_work():
+            return None
+        while True:
+            leased = self._lease_of_next(worker, seconds)
+            if not isinstance(leased, _Again):
+                return leased
 
     def renew(self, group: LeasedGroup, seconds: float) -> list[str]:
         """Renew the leases that are still ours and return their item ids.
@@ -102,43 +118,56 @@ class Leases(LedgerPart):
             values = {"reason": None, "code": None, "detail": None, "state": state, "worker": None, **values}
             connection.execute(update(schema.items).where(_held(item_id, fence)).values(values))
             changes = {} if state == "pending" else {"pending": -1, state: 1}
+            if state == "pending" and run["idle_until"] is not None:
+                # The run's other items may be leased for longer than this one is paused.
+                _set(connection, run, {"idle_until": min(run["idle_until"], values["due_at"])})
             message, cost = _message(item, state, values), _cost(outcome)
             move(connection, run, changes, now=self._clock(), message=message, cost=cost)
 
     def release(self, group: LeasedGroup) -> None:
         """Return the items that are still leased: a worker that stops cleanly costs no attempt."""
         with self._database.writing() as connection:
-            rows.locked_run(connection, group.run_id)
+            run = rows.locked_run(connection, group.run_id)
             held = or_(*(_held(item.id, item.fence) for item in group.items))
             given_back = {"state": "pending", "worker": None, "due_at": 0.0, "attempts": _items.attempts - 1}
-            connection.execute(update(schema.items).where(held).values(given_back))
+            if connection.execute(update(schema.items).where(held).values(given_back)).rowcount:
+                _set(connection, run, {"idle_until": None})
 
-    def _candidate(self, connection: Connection, run_id: str | None) -> RowMapping | None:
-        open_runs = select(_runs.id).where(_runs.state.in_(OPEN_STATES))
-        if run_id is not None:
-            open_runs = open_runs.where(_runs.id == run_id)
-        order = (_runs.served_at, _runs.created_at, _runs.id)
-        # Run by run: one ordered join would sort every open item of every run at each look.
-        for candidate in connection.execute(open_runs.order_by(*order)).scalars().all():
-            query = (
-                select(_items.run_id, _items.item_group, _items.id, _items.attempts, _runs.stage)
-                .join_from(schema.items, schema.runs)
-                .where(_items.run_id == candidate, _items.stage <= _runs.stage, _ready(self._clock()))
-                .order_by(_items.ordinal)
-            )
-            if (found := rows.first(connection, query)) is not None:
-                return found
-        return None
+    def _may_have_work(self) -> bool:
+        with self._database.reading() as connection:
+            return work.may_have_work(connection, self._clock())
 
-    def _lease_found(
-        self, connection: Connection, found: RowMapping, worker: str, seconds: float
-    ) -> LeasedGroup | None:
-        run = rows.locked_run(connection, found["run_id"])
-        self._fail_exhausted(connection, run, found["item_group"])
-        leased = self._lease(connection, found, worker, self._clock() + seconds)
-        if not leased:
+    def _lease_of_next(self, worker: str, seconds: float) -> LeasedGroup | _Again | None:
+        """Look at one run; `AGAIN` if it had nothing ready, or ended before its row was free."""
+        # One transaction per run: on PostgreSQL a worker that held one run's row and waited for another's
+        # could wait for a worker that waits for the first.
+        with self._database.writing() as connection:
+            work.awaken(connection, self._clock())
+            run = work.locked_run_to_serve(connection)
+            if run is not None:
+                return self._lease_of(connection, run, worker, seconds) or AGAIN
+            held = work.run_to_serve(connection)
+        if held is None:
             return None
-        self._mark_served(connection, run["id"])
+        # Every run to serve is held, such as the only one: this worker waits for it like any other writer.
+        with self._database.writing() as connection:
+            return self._lease_of(connection, rows.locked_run(connection, held), worker, seconds) or AGAIN
+
+    def _lease_of(
+        self, connection: Connection, run: RowMapping, worker: str, seconds: float
+    ) -> LeasedGroup | None:
+        if run["state"] not in OPEN_STATES:
+            return None
+        now = self._clock()
+        found = work.earliest_item(connection, run)
+        if found is None or found["due_at"] > now:
+            _set(connection, run, {"idle_until": _waiting_until(found, now)})
+            return None
+        if found["attempts"] >= MAX_ATTEMPTS:
+            self._fail_exhausted(connection, run, found["item_group"], now)
+            return None
+        leased = self._lease(connection, run, found, worker, now, until=now + seconds)
+        self._mark_served(connection, run, now)
         return LeasedGroup(
             run_id=run["id"],
             kind=run["kind"],
@@ -149,7 +178,14 @@ class Leases(LedgerPart):
         )
 
     def _lease(
-        self, connection: Connection, found: RowMapping, worker: str, until: float
+        self,
+        connection: Connection,
+        run: RowMapping,
+        found: RowMapping,
+        worker: str,
+        now: float,
+        *,
+        until: float,
     ) -> Sequence[LeasedItem]:
         if found["attempts"] == MAX_ATTEMPTS - 1:
             wanted = _items.id == found["id"]
@@ -160,34 +196,32 @@ class Leases(LedgerPart):
             "state": "leased", "worker": worker, "due_at": until,
             "fence": _items.fence + 1, "attempts": _items.attempts + 1,
         }  # fmt: skip
-        opened = _items.stage <= found["stage"]
-        mine = and_(_items.run_id == found["run_id"], opened, wanted, _ready(self._clock()))
+        mine = and_(_items.run_id == run["id"], _items.stage <= run["stage"], wanted, _ready(now))
         statement = update(schema.items).where(mine).values(values).returning(*schema.items.c)
         leased = [rows.leased_item(row) for row in connection.execute(statement).mappings()]
         # RETURNING guarantees no order.
         return sorted(leased, key=lambda item: item.ordinal)
 
-    def _mark_served(self, connection: Connection, run_id: str) -> None:
-        run = rows.locked_run(connection, run_id)
-        values: dict[str, Any] = {"served_at": self._clock(), "state": "in_progress"}
+    def _mark_served(self, connection: Connection, run: RowMapping, now: float) -> None:
+        values: dict[str, Any] = {"served_at": now, "state": "in_progress"}
         if run["state"] == "queued":
-            values["started_at"] = run["started_at"] or self._clock()
-            counts = rows.counts(run).model_dump()
-            record(connection, run_id, "in_progress", counts, "started")
-        connection.execute(update(schema.runs).where(schema.runs.c.id == run_id).values(values))
+            values["started_at"] = run["started_at"] or now
+            record(connection, run["id"], "in_progress", rows.counts(run).model_dump(), "started")
+        # Found now rather than by the next worker, whose look would cost a transaction.
+        following = work.earliest_item(connection, run)
+        idle = following is None or following["due_at"] > now
+        _set(connection, run, {**values, "idle_until": _waiting_until(following, now) if idle else None})
 
-    def _fail_exhausted(self, connection: Connection, run: RowMapping, item_group: str) -> None:
+    def _fail_exhausted(self, connection: Connection, run: RowMapping, item_group: str, now: float) -> None:
         # Their workers died without recording them, and no other worker would.
         spent = and_(
             _items.run_id == run["id"], _items.item_group == item_group, _items.attempts >= MAX_ATTEMPTS,
-            _ready(self._clock()),
+            _ready(now),
         )  # fmt: skip
         detail = f"{MAX_ATTEMPTS} workers took this item and none came back"
         values = {"state": "failed", "worker": None, "code": LeaseLost.code, "detail": detail}
         ids = connection.execute(update(schema.items).where(spent).values(values).returning(_items.id)).all()
-        if ids:
-            changes = {"pending": -len(ids), "failed": len(ids)}
-            move(connection, run, changes, now=self._clock(), message=detail)
+        move(connection, run, {"pending": -len(ids), "failed": len(ids)}, now=now, message=detail)
 
     def _conclusion(self, item: RowMapping, outcome: Outcome) -> tuple[ItemState, dict[str, Any]]:
         if isinstance(outcome, Done):
@@ -206,7 +240,16 @@ def _cost(outcome: Outcome) -> Cost | None:
 
 
 def _ready(now: float) -> ColumnElement[bool]:
-    return and_(_items.state.in_(_OPEN), _items.due_at <= now)
+    return and_(work.OPEN, _items.due_at <= now)
+
+
+def _waiting_until(item: RowMapping | None, now: float) -> float:
+    # A run that goes on has open items; if its counters were wrong, a look a minute would do no harm.
+    return float(now + UNEXPECTED_SECONDS if item is None else item["due_at"])
+
+
+def _set(connection: Connection, run: RowMapping, values: Mapping[str, Any]) -> None:
+    connection.execute(update(schema.runs).where(schema.runs.c.id == run["id"]).values(dict(values)))
 
 
 def _pause(item: RowMapping) -> float:

@@ -305,7 +305,7 @@ class Runs(LedgerPart):
             connection.execute(_reopened(run, ("failed", "cancelled"), "pending"))
             # As if it had never been served: the user who resumes a run waits for it now.
             awakened = {
-                "state": "queued", "ended_at": None, "problem": None, "served_at": 0.0,
+                "state": "queued", "ended_at": None, "problem": None, "served_at": 0.0, "idle_until": None,
                 "planning_attempts": 0, "planning_due_at": 0.0,
             }  # fmt: skip
             connection.execute(update(schema.runs).where(_runs.id == run_id).values(awakened))

@@ -16,6 +16,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TextClause,
     UniqueConstraint,
     false,
     text,
@@ -48,6 +49,14 @@ class Prose(_StorableText):
 metadata = MetaData()
 
 OPEN_ITEMS = text("state IN ('pending', 'leased')")
+RUNS_TO_SERVE = text("state IN ('queued', 'in_progress') AND idle_until IS NULL")
+IDLE_RUNS = text("idle_until IS NOT NULL")
+RUNS_TO_PLAN = text("state = 'finalizing'")
+
+
+def _partial(name: str, *columns: str, where: TextClause) -> Index:
+    return Index(name, *columns, sqlite_where=where, postgresql_where=where)
+
 
 datasets = Table(
     "datasets",
@@ -108,7 +117,12 @@ runs = Table(
     Column("planning_fence", Integer, nullable=False, server_default="0"),
     Column("planning_attempts", Integer, nullable=False, server_default="0"),
     Column("planning_due_at", Float, nullable=False, server_default="0"),
+    Column("idle_until", Float),
     Index("runs_newest", "created_at", "id"),
+    # Partial: most runs have ended, and each idle worker loop asks twice a second.
+    _partial("runs_to_serve", "served_at", "created_at", "id", where=RUNS_TO_SERVE),
+    _partial("runs_idle", "idle_until", where=IDLE_RUNS),
+    _partial("runs_to_plan", "planning_due_at", "created_at", "id", where=RUNS_TO_PLAN),
 )
 """``functions``: the addresses of the functions that the run tests, by name. They hold secrets: only workers
 and the plans of child runs read them, and `rows.run` leaves them out.
@@ -118,6 +132,9 @@ and the plans of child runs read them, and `rows.run` leaves them out.
 ``staged``: whether a method plans more stages from the results; ``stage``: the one that opened last. Items
 of a later stage are stored before it opens and belong to no total until then: every reader leaves them out.
 ``planning_*``: the lease under which one process plans the next stage, as items are leased.
+
+``served_at``: when items of the run were leased last, 0 before. ``idle_until``: no item of the run is ready
+before; None if one may be ready now, or if the run has no open items.
 """
 
 items = Table(
@@ -147,12 +164,10 @@ items = Table(
     Column("result", JSON(none_as_null=True)),
     UniqueConstraint("run_id", "item_key"),
     UniqueConstraint("run_id", "ordinal"),
-    # Partial: most items are finished, and each idle worker loop asks twice a second.
-    Index("items_open", "run_id", "ordinal", sqlite_where=OPEN_ITEMS, postgresql_where=OPEN_ITEMS),
+    # Partial: most items are finished. Its order is the order of leases, so the first entry is the next item.
+    _partial("items_ready", "run_id", "stage", "due_at", "ordinal", where=OPEN_ITEMS),
     # A source's items are leased under the write lock: a stage may have 100,000 open ones of other sources.
-    Index(
-        "items_open_of_group", "run_id", "item_group", sqlite_where=OPEN_ITEMS, postgresql_where=OPEN_ITEMS
-    ),
+    _partial("items_open_of_group", "run_id", "item_group", "stage", where=OPEN_ITEMS),
 )
 """``due_at``: when a pending item may be leased, when a leased one's lease ends.
 

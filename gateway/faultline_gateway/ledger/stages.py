@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, and_, delete, func, insert, literal_column, select, update
 from sqlalchemy.exc import IntegrityError
 
 from faultline_core.contract.base import Problem
@@ -140,7 +140,9 @@ class Stages(LedgerPart):
         return [key for key in keys if counted[key] > 1]
 
     def _waiting(self, connection: Connection, kinds: Collection[RunKind]) -> str | None:
-        due = and_(_runs.state == "finalizing", _runs.kind.in_(kinds), _runs.planning_due_at <= self._clock())
+        # A literal, not a parameter: SQLite uses a partial index only if it sees the index's own condition.
+        waiting = _runs.state == literal_column("'finalizing'")
+        due = and_(waiting, _runs.kind.in_(kinds), _runs.planning_due_at <= self._clock())
         query = select(_runs.id).where(due).order_by(_runs.planning_due_at, _runs.created_at, _runs.id)
         found = rows.first(connection, query)
         return None if found is None else str(found["id"])

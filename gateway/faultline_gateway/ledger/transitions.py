@@ -85,13 +85,15 @@ def record(connection: Connection, run_id: str, state: str, counts: Mapping[str,
 def _without_items(
     connection: Connection, run: RowMapping, counters: Mapping[str, int], now: float
 ) -> dict[str, Any]:
-    return {"state": "finalizing"} if run["staged"] else _ending(connection, run["id"], counters, now)
+    if run["staged"]:
+        return {"state": "finalizing", "idle_until": None}
+    return _ending(connection, run["id"], counters, now)
 
 
 def _ending(connection: Connection, run_id: str, counters: Mapping[str, int], now: float) -> dict[str, Any]:
     state = end_state(counters)
     problem = _first_problem(connection, run_id) if state == "failed" else None
-    return {"state": state, "ended_at": now, "problem": problem}
+    return {"state": state, "ended_at": now, "problem": problem, "idle_until": None}
 
 
 def end_state(counters: Mapping[str, int]) -> RunState:

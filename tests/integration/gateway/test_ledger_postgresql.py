@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
-from sqlalchemy import Connection, RowMapping, text
+from sqlalchemy import Connection, text
 
 from fakes.ledgers import create_run, lease
 from fakes.postgres import PostgresServer
-from faultline_core.errors import InvalidRequest, StorageFull
+from faultline_core.errors import BackendUnavailable, InvalidRequest, StorageFull
 from faultline_gateway.ledger import Ledger, database, rows
 from faultline_gateway.ledger.database import Database
+from faultline_gateway.ledger.transitions import end
 
 pytestmark = pytest.mark.postgres
 
@@ -88,25 +92,48 @@ def test_a_value_too_long_for_its_column_is_refused(url: str) -> None:
     ledger.close()
 
 
-def test_a_lease_locks_one_run_at_a_time(url: str, opened: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two workers that each held one run and waited for the other's would deadlock."""
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
-    ledger, rival = Ledger(url), Ledger(url)
+def test_a_worker_passes_over_a_run_that_another_transaction_holds(url: str, opened: Database) -> None:
+    ledger = Ledger(url)
     taken, free = create_run(ledger, sources=1), create_run(ledger, sources=1)
-    candidate = ledger._candidate
-    looks: list[RowMapping | None] = []
-
-    def look(connection: Connection, run_id: str | None) -> RowMapping | None:
-        if len(looks) == 2:
-            with opened.writing() as another:
-                rows.locked_run(another, taken)
-        looks.append(candidate(connection, run_id))
-        if len(looks) == 2:
-            assert lease(rival).run_id == taken
-        return looks[-1]
-
-    monkeypatch.setattr(ledger, "_candidate", look)
-    assert lease(ledger).run_id == free
-    assert len(looks) == 3
+    with opened.writing() as another:
+        rows.locked_run(another, taken)
+        assert lease(ledger).run_id == free
+    assert lease(ledger).run_id == taken
     ledger.close()
-    rival.close()
+
+
+def test_a_worker_waits_for_the_only_run_with_work(
+    url: str, opened: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    impatient = Ledger(url)
+    run_id = create_run(impatient, sources=1)
+    with opened.writing() as another:
+        rows.locked_run(another, run_id)
+        with pytest.raises(BackendUnavailable, match="lock"):
+            impatient.lease_group("worker", seconds=30)
+    assert lease(impatient).run_id == run_id
+    impatient.close()
+
+
+def test_a_run_that_ended_while_a_worker_waited_for_it_is_not_leased(url: str, opened: Database) -> None:
+    ledger = Ledger(url)
+    run_id = create_run(ledger, sources=1)
+    with ThreadPoolExecutor(1) as pool:
+        with opened.writing() as another:
+            run = rows.locked_run(another, run_id)
+            waiting = pool.submit(ledger.lease_group, "worker", seconds=30)
+            _until_someone_waits(url)
+            end(another, run, now=1.0, message="cancelled", state="cancelled")
+        assert waiting.result() is None
+    ledger.close()
+
+
+def _until_someone_waits(url: str) -> None:
+    deadline = time.monotonic() + 10
+    mine = "datname = current_database() AND wait_event_type = 'Lock'"
+    query = f"SELECT count(*) FROM pg_stat_activity WHERE {mine}"
+    with psycopg.connect(url, autocommit=True) as watching:
+        while watching.execute(query).fetchone() == (0,):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
