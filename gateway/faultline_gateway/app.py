@@ -10,6 +10,7 @@ from faultline_core.blobs import BlobStore
 from faultline_core.errors import QuotaExceeded, UnknownEditType
 from faultline_core.suite import Suite
 from faultline_gateway.http.edge import Edge
+from faultline_gateway.http.in_flight import InFlight
 from faultline_gateway.http.metrics import Metrics, ResponseCounter
 from faultline_gateway.http.sessions import Sessions
 from faultline_gateway.ledger import Ledger
@@ -17,6 +18,8 @@ from faultline_gateway.openapi import complete, operation_id
 from faultline_gateway.routes import ROUTERS
 from faultline_gateway.routes.context import GatewayContext, HealthReader
 from faultline_gateway.runs.cache import RunCache
+from faultline_gateway.runs.following import FollowedRuns
+from faultline_gateway.runs.status import RunStatus
 from faultline_gateway.runs.summaries import KEPT
 from faultline_gateway.services.ports import Services
 from faultline_gateway.settings import GatewaySettings
@@ -60,12 +63,14 @@ def create_app(
     app = bare_app()
     # The last one added is the outermost. All enclose the router, so they also count its 404 and 405.
     app.add_middleware(Edge, settings=settings, sessions=sessions)
+    app.add_middleware(InFlight, requests=settings.max_requests_in_flight, listeners=settings.max_listeners)
     app.add_middleware(ProblemMiddleware, server="the gateway")
     app.add_middleware(ResponseCounter, metrics=metrics)
     app.state.pages = PageState()
     app.state.context = GatewayContext(
         settings=settings, ledger=ledger, store=store, services=services, suite=suite, health=health,
-        metrics=metrics, sessions=sessions, cache=RunCache(KEPT),
+        metrics=metrics, sessions=sessions, status=RunStatus(ledger), followed=FollowedRuns(ledger),
+        cache=RunCache(KEPT),
         max_items_per_run=settings.max_items_per_run, functions_allowed=settings.functions_allowed,
     )  # fmt: skip
     return app

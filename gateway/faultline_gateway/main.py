@@ -21,6 +21,7 @@ from faultline_core.errors import FaultlineError
 from faultline_core.suite import load_suite
 from faultline_gateway.app import bare_app, create_app
 from faultline_gateway.http.connection import HeaderLimits, http_protocol
+from faultline_gateway.http.event_loop import prepare_event_loop
 from faultline_gateway.images.intake import register_folder
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
@@ -83,6 +84,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 async def _serving(settings: GatewaySettings) -> None:
+    prepare_event_loop()
     ledger, store = Ledger(settings.database_url), BlobStore(settings.store_url)
     # Removes files that killed writers left; files younger than an hour may still be in use.
     store.sweep()

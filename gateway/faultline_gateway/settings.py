@@ -67,6 +67,18 @@ class GatewaySettings(BaseModel):
         description="Most bytes of a request's line and headers; what follows is not read.",
     )
     max_headers: int = Field(default=100, ge=10, description="Most headers of a request.")
+    max_requests_in_flight: int = Field(
+        default=200,
+        ge=1,
+        description="Requests that the gateway serves at once; one more is refused as `rate-limited`. Health "
+        "is always answered.",
+    )
+    # Each takes 60 kB and a file descriptor.
+    max_listeners: int = Field(
+        default=2000,
+        ge=1,
+        description="Event streams and waits that the gateway serves at once, beside the requests.",
+    )
     # A SQLite ledger pages through so many in 50 ms, and the plan still fits into memory.
     max_items_per_run: int = Field(default=1_000_000, ge=1, description="Most items that a run may plan.")
     call_seconds: float = Field(

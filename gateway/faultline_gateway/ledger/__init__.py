@@ -11,9 +11,11 @@ from faultline_gateway.ledger.datasets import Datasets, NewSource
 from faultline_gateway.ledger.deletions import Deletions
 from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
 from faultline_gateway.ledger.leases import Done, Failed, Filtered, Leases, Outcome
+from faultline_gateway.ledger.new_events import NewEvents
 from faultline_gateway.ledger.runs import Runs
 from faultline_gateway.ledger.shift_decisions import ShiftDecisions
 from faultline_gateway.ledger.stages import Stages
+from faultline_gateway.ledger.status_reads import StatusReads
 from faultline_gateway.runs.items import MAX_ATTEMPTS
 
 __all__ = [
@@ -21,7 +23,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Ledger(Datasets, Runs, Deletions, Leases, Stages, ShiftDecisions, IdempotencyKeys, Audit):
+class Ledger(
+    Datasets, Runs, StatusReads, NewEvents, Deletions, Leases, Stages, ShiftDecisions, IdempotencyKeys, Audit
+):
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 
     ``url`` is an SQLAlchemy URL (``sqlite:///path`` or ``postgresql://...``); the schema is migrated to
@@ -33,4 +37,5 @@ class Ledger(Datasets, Runs, Deletions, Leases, Stages, ShiftDecisions, Idempote
 
     def close(self) -> None:
         """Close every pooled connection."""
+        self.close_reader()
         self._database.close()

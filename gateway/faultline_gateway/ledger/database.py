@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,8 @@ class Database:
             {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         )
         self._readers = self.engine.execution_options(faultline_read_only=True, **snapshot)
+        single = {} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
+        self._looks = self.engine.execution_options(faultline_read_only=True, **single)
         try:
             self.migrate()
         except BaseException:
@@ -59,6 +62,22 @@ class Database:
         """Read one consistent state; this never waits for writers."""
         with _translated(), self._readers.connect() as connection:
             yield connection
+
+    @contextmanager
+    def reading_last_commit(self) -> Iterator[Connection]:
+        """Read by single statements, each of the last commit: on PostgreSQL without a transaction's calls."""
+        with _translated(), self._looks.connect() as connection:
+            yield connection
+
+    def reader_of_file(self) -> sqlite3.Connection:
+        """Return a connection of SQLite's driver that only reads and never waits; the caller closes it."""
+        pooled = self.engine.raw_connection()
+        reader = pooled.driver_connection
+        pooled.detach()
+        assert isinstance(reader, sqlite3.Connection)  # only a SQLite ledger is asked for it
+        reader.execute("PRAGMA busy_timeout = 0")
+        reader.execute("PRAGMA query_only = ON")
+        return reader
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:

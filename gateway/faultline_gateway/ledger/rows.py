@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
+from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Select, select
 
 from faultline_core.contract.base import Problem
 from faultline_core.contract.datasets import Dataset, Source
-from faultline_core.contract.runs import AnyItem, RequestCounts, Run
+from faultline_core.contract.runs import AnyItem, RequestCounts, Run, RunEvent
 from faultline_core.errors import NotFound
 from faultline_gateway.ledger import schema
 from faultline_gateway.runs.items import LeasedItem, PlannedItem
@@ -48,12 +50,12 @@ def absent(connection: Connection, run_id: str) -> NotFound:
     return NotFound(f"no run has the id {run_id!r}; list the runs to find it")
 
 
-def counts(row: RowMapping) -> RequestCounts:
+def counts(row: Mapping[str, Any]) -> RequestCounts:
     """Return the run's counters."""
     return RequestCounts(total=row["total"], **{name: row[name] for name in COUNTED})
 
 
-def run(row: RowMapping) -> Run:
+def run(row: Mapping[str, Any]) -> Run:
     """Return the run of a row of ``runs``."""
     return Run(
         id=row["id"],
@@ -70,6 +72,14 @@ def run(row: RowMapping) -> Run:
         parent=row["parent"],
         name=row["name"],
     )
+
+
+def event(row: RowMapping) -> RunEvent:
+    """Return the event of a row of ``events``."""
+    return RunEvent(
+        id=row["id"], run_id=row["run_id"], state=row["state"], request_counts=row["counts"],
+        message=row["message"],
+    )  # fmt: skip
 
 
 _ITEM_FIELDS = (

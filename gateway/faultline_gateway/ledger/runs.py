@@ -239,7 +239,7 @@ class Runs(LedgerPart):
         query = select(schema.events).where(_events.run_id == run_id, _events.id > after)
         with self._database.reading() as connection:
             found = connection.execute(query.order_by(_events.id).limit(limit)).mappings().all()
-        return [_event(row) for row in found]
+        return [rows.event(row) for row in found]
 
     def last_event(self, run_id: str) -> RunEvent:
         """Return the newest event of a run.
@@ -253,7 +253,7 @@ class Runs(LedgerPart):
             row = rows.first(connection, query)
         if row is None:
             raise NotFound(f"run {run_id!r} has no event yet; ask for its state")
-        return _event(row)
+        return rows.event(row)
 
     def rename(self, run_id: str, name: str | None) -> Run:
         """Give a run a name, or take it away; raises `NotFound`."""
@@ -352,10 +352,3 @@ def _reopened(run: RowMapping, states: tuple[str, ...], state: str) -> Update:
     values = {"state": state, "worker": None, **fresh}
     mine = and_(_items.run_id == run["id"], _items.stage <= run["stage"], _items.state.in_(states))
     return update(schema.items).where(mine).values(values)
-
-
-def _event(row: RowMapping) -> RunEvent:
-    return RunEvent(
-        id=row["id"], run_id=row["run_id"], state=row["state"], request_counts=row["counts"],
-        message=row["message"],
-    )  # fmt: skip

@@ -15,6 +15,8 @@ from faultline_gateway.http.metrics import Metrics
 from faultline_gateway.http.sessions import Sessions
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.following import FollowedRuns
+from faultline_gateway.runs.status import RunStatus
 from faultline_gateway.settings import GatewaySettings
 
 
@@ -50,10 +52,13 @@ class GatewayContext(RunContext):
     settings: GatewaySettings
     health: HealthReader
     metrics: Metrics
+    status: RunStatus
+    followed: FollowedRuns
     sessions: Sessions
 
 
-def _context_of(request: Request) -> GatewayContext:
+# Not a plain function: FastAPI would call it in a thread, on every request.
+async def _context_of(request: Request) -> GatewayContext:
     context = request.app.state.context
     assert isinstance(context, GatewayContext)  # `create_app` put it there
     return context

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
 from sse_starlette import EventSourceResponse
 
-from faultline_core.blobs import digest
 from faultline_core.contract.runs import PageOfItems, Run, RunItem, RunList, RunRename
 from faultline_core.types import ItemKind, ItemState, RunKind, RunState
 from faultline_gateway.http.strict_json import StrictRoute
@@ -24,6 +22,7 @@ from faultline_gateway.runs.progress import (
     result_lines,
     wait_for_end,
 )
+from faultline_gateway.runs.status import StatusText
 
 RUN_RETRY_AFTER = "2"
 IF_NONE_MATCH = {
@@ -87,13 +86,20 @@ def run_router(method: AnyMethod) -> APIRouter:
     return router
 
 
-def _of_kind(kind: RunKind) -> Callable[..., None]:
-    def check(request: Request, context: Context) -> None:
+def _of_kind(kind: RunKind) -> Callable[..., Awaitable[None]]:
+    async def check(request: Request, context: Context) -> None:
         run_id = request.path_params.get("run_id")
         if run_id is not None:
-            context.ledger.run(run_id, kind)
+            # Kept for the route: the row is read once a request.
+            request.state.run = await context.status.read(run_id, kind)
 
     return check
+
+
+def _run_of(request: Request) -> StatusText:
+    run = request.state.run
+    assert isinstance(run, StatusText)  # the check of the router put it there
+    return run
 
 
 def accepted(run: Run, router: APIRouter, response: Response) -> Run:
@@ -105,10 +111,11 @@ def accepted(run: Run, router: APIRouter, response: Response) -> Run:
 
 def _add_verbs(router: APIRouter, noun: str) -> None:
     # The verbs come before the bare id, which would take "id:wait" for an id.
-    @router.get("/{run_id:segment}:wait", name=f"Wait for a {noun}")
-    async def wait(run_id: RunId, context: Context, seconds: Seconds = 25.0) -> Run:
+    @router.get("/{run_id:segment}:wait", response_model=Run, name=f"Wait for a {noun}")
+    async def wait(run_id: RunId, context: Context, seconds: Seconds = 25.0) -> Response:
         """Answer when the run has ended or the timeout has passed, whichever comes first."""
-        return await wait_for_end(context.ledger, run_id, seconds)
+        run = await wait_for_end(context.followed, context.status, run_id, seconds)
+        return Response(run.content, media_type="application/json")
 
     @router.post("/{run_id:segment}:cancel", name=f"Cancel a {noun}")
     def cancel(run_id: RunId, context: Context) -> Run:
@@ -155,9 +162,9 @@ def _add_readers(router: APIRouter, kind: RunKind, noun: str) -> None:
         openapi_extra={"parameters": [IF_NONE_MATCH]},
         name=f"Get a {noun}",
     )
-    def get_run(run_id: RunId, context: Context, request: Request) -> Response:
+    async def get_run(run_id: RunId, request: Request) -> Response:
         """Return a run; with If-None-Match, answer 304 while it is unchanged."""
-        return etag_response(context.ledger.run(run_id), request)
+        return etag_response(_run_of(request), request)
 
     @router.get(
         "/{run_id:segment}/events",
@@ -165,10 +172,12 @@ def _add_readers(router: APIRouter, kind: RunKind, noun: str) -> None:
         responses={200: {"content": {"text/event-stream": {}}}},
         name=f"Follow a {noun}",
     )
-    def follow(run_id: RunId, context: Context, last_event_id: LastEventId = None) -> EventSourceResponse:
+    async def follow(
+        run_id: RunId, context: Context, last_event_id: LastEventId = None
+    ) -> EventSourceResponse:
         """Stream progress as server-sent events, from the event after Last-Event-ID or from now on."""
-        after = first_event_id(context.ledger, run_id, last_event_id)
-        return event_response(context.ledger, run_id, after=after)
+        after = await first_event_id(context.followed, run_id, last_event_id)
+        return event_response(context.followed, run_id, after=after)
 
 
 def _add_item_readers(router: APIRouter, noun: str, shape: type[RunItem[Any]]) -> None:
@@ -208,13 +217,10 @@ def _add_item_readers(router: APIRouter, noun: str, shape: type[RunItem[Any]]) -
         return StreamingResponse(lines, media_type=MEDIA_TYPE)
 
 
-def etag_response(body: BaseModel, request: Request) -> Response:
-    """Answer ``body`` with its ETag, or 304 if the caller already has it."""
-    content = body.model_dump_json()
-    # Half a digest is enough: a collision would only repeat an old answer.
-    tag = f'"{digest(content.encode())[:32]}"'
+def etag_response(run: StatusText, request: Request) -> Response:
+    """Answer a run with its ETag, or 304 if the caller already has it."""
     # Weak and strong tags mean the same here, because no range of bytes is ever requested.
     known = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
-    if tag in known or "*" in known:
-        return Response(status_code=304, headers={"etag": tag})
-    return Response(content, media_type="application/json", headers={"etag": tag})
+    if run.tag in known or "*" in known:
+        return Response(status_code=304, headers={"etag": run.tag})
+    return Response(run.content, media_type="application/json", headers={"etag": run.tag})

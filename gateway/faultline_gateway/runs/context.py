@@ -78,10 +78,6 @@ class RunLedger(Protocol):
         """Return the newest event of a run; raises `NotFound`."""
         ...
 
-    def events(self, run_id: str, *, after: int) -> list[RunEvent]:
-        """Return the events of a run with larger ids than ``after``, oldest first."""
-        ...
-
     def shift_decisions(self, run_id: str) -> list[ShiftThresholdDecision]:
         """Return the decisions on a benchmark's shift thresholds, oldest first."""
         ...

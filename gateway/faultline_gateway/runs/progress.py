@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
 from typing import Any
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from faultline_core.contract.runs import Run, RunItem
+from faultline_core.contract.runs import RunItem
 from faultline_core.types import FINAL_ITEM_STATES, FINAL_RUN_STATES
 from faultline_gateway.runs.context import RunLedger
+from faultline_gateway.runs.following import FollowedRuns
+from faultline_gateway.runs.status import RunStatus, StatusText
 
-LOOK_SECONDS = 0.5
-"""Each item takes seconds, so looking twice a second causes no delay and costs a read of 1 ms."""
 HEARTBEAT_SECONDS = 15.0
 """Proxies cut connections that are silent for 30 to 60 s."""
 LONGEST_WAIT_SECONDS = 60.0
 
 
-async def wait_for_end(ledger: RunLedger, run_id: str, seconds: float) -> Run:
-    """Return the run when it has ended, or its current state after ``seconds``."""
-    # Polls the ledger, because a process on another machine may end the run.
+async def wait_for_end(followed: FollowedRuns, status: RunStatus, run_id: str, seconds: float) -> StatusText:
+    """Return the run when it has ended, or its current state after ``seconds``.
+
+    Raises:
+        NotFound: the run does not exist.
+    """
     deadline = time.monotonic() + seconds
-    run = await asyncio.to_thread(ledger.run, run_id)
-    while run.state not in FINAL_RUN_STATES and time.monotonic() < deadline:
-        await asyncio.sleep(min(LOOK_SECONDS, max(0.0, deadline - time.monotonic())))
-        run = await asyncio.to_thread(ledger.run, run_id)
-    return run
+    now = await status.read(run_id)
+    if now.has_ended or not seconds:
+        return now
+    async with followed.following(run_id) as run:
+        # An end from before the run was followed is read here; a later one is seen by the look.
+        now = await status.read(run_id)
+        while not now.has_ended and (left := deadline - time.monotonic()) > 0:
+            await run.change(left)
+            if run.is_still:
+                now = await status.read(run_id)
+    return now if now.has_ended else await status.read(run_id)
 
 
-def first_event_id(ledger: RunLedger, run_id: str, last_seen: int | None) -> int:
+async def first_event_id(followed: FollowedRuns, run_id: str, last_seen: int | None) -> int:
     """Return the id after which a stream begins: the last one seen, or just before the newest event.
 
     Raises:
@@ -41,32 +50,24 @@ def first_event_id(ledger: RunLedger, run_id: str, last_seen: int | None) -> int
     """
     # The newest event gives a new client the current state. An id of the future, seen before the database
     # was restored, must not hide the end of the run.
-    newest = ledger.last_event(run_id).id
+    newest = await followed.newest_id(run_id, at_least=last_seen or 0)
     return newest - 1 if last_seen is None else min(last_seen, newest)
 
 
-def event_response(ledger: RunLedger, run_id: str, *, after: int) -> EventSourceResponse:
+def event_response(followed: FollowedRuns, run_id: str, *, after: int) -> EventSourceResponse:
     """Stream the run's events as they occur, with a comment after a while without events."""
-    stream = event_stream(ledger, run_id, after=after)
+    stream = event_stream(followed, run_id, after=after)
     return EventSourceResponse(stream, ping=HEARTBEAT_SECONDS, ping_message_factory=_heartbeat)
 
 
-async def event_stream(ledger: RunLedger, run_id: str, *, after: int) -> AsyncIterator[ServerSentEvent]:
-    """Yield the run's events with larger ids than ``after`` as they occur, until the run has ended."""
-    ended = False
-    while not ended:
-        events = await asyncio.to_thread(ledger.events, run_id, after=after)
-        for event in events:
-            yield ServerSentEvent(event.model_dump_json(), id=str(event.id), event="progress")
-            after = event.id
-        if not events:
-            ended = await _has_ended(ledger, run_id, after)
-            await asyncio.sleep(0 if ended else LOOK_SECONDS)
+async def event_stream(followed: FollowedRuns, run_id: str, *, after: int) -> AsyncIterator[bytes]:
+    """Yield the run's events with larger ids than ``after`` as they occur, until the run has ended.
 
-
-async def _has_ended(ledger: RunLedger, run_id: str, after: int) -> bool:
-    last = await asyncio.to_thread(ledger.last_event, run_id)
-    return last.state in FINAL_RUN_STATES and last.id <= after
+    Each piece has one or several whole events, as they are sent.
+    """
+    async with aclosing(followed.events(run_id, after)) as batches:
+        async for events in batches:
+            yield b"".join(event.sent for event in events)
 
 
 def _heartbeat() -> ServerSentEvent:

@@ -18,7 +18,7 @@ class PageState:
         self.live = LiveFigures()
 
 
-def _state_of(request: Request) -> PageState:
+async def _state_of(request: Request) -> PageState:
     state = request.app.state.pages
     assert isinstance(state, PageState)  # `create_app` put it there
     return state

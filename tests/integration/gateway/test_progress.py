@@ -6,60 +6,80 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from sse_starlette import ServerSentEvent
 
 from fakes.ledgers import create_run, done, finish_all, lease
 from faultline_core.contract.runs import RunEvent
 from faultline_core.errors import NotFound
 from faultline_gateway.ledger import Ledger
-from faultline_gateway.runs import progress
+from faultline_gateway.runs import following
+from faultline_gateway.runs.following import FollowedRuns
 from faultline_gateway.runs.progress import event_stream, first_event_id, wait_for_end
+from faultline_gateway.runs.status import RunStatus
 
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(following, "LOOK_SECONDS", 0.001)
 
 
-async def told(stream: AsyncIterator[ServerSentEvent]) -> list[RunEvent]:
-    return [RunEvent.model_validate_json(str(event.data)) async for event in stream]
+@pytest.fixture
+def followed(ledger: Ledger) -> FollowedRuns:
+    return FollowedRuns(ledger)
 
 
-async def test_a_stream_from_the_start_sends_every_event_once_in_order(ledger: Ledger) -> None:
+@pytest.fixture
+def status(ledger: Ledger) -> RunStatus:
+    return RunStatus(ledger)
+
+
+def fields(sent: bytes) -> list[dict[str, str]]:
+    """The fields of each event of a piece of a stream."""
+    events = sent.decode().removesuffix("\r\n\r\n").split("\r\n\r\n")
+    return [dict(line.split(": ", 1) for line in event.split("\r\n")) for event in events]
+
+
+async def told(stream: AsyncIterator[bytes]) -> list[RunEvent]:
+    pieces = [each async for sent in stream for each in fields(sent)]
+    return [RunEvent.model_validate_json(each["data"]) for each in pieces]
+
+
+async def test_a_stream_from_the_start_sends_every_event_once_in_order(
+    ledger: Ledger, followed: FollowedRuns
+) -> None:
     run = create_run(ledger)
     finish_all(ledger)
-    assert await told(event_stream(ledger, run, after=0)) == ledger.events(run, after=0)
+    assert await told(event_stream(followed, run, after=0)) == ledger.events(run, after=0)
 
 
-async def test_each_event_carries_its_number_and_its_name(ledger: Ledger) -> None:
+async def test_each_event_carries_its_number_and_its_name(ledger: Ledger, followed: FollowedRuns) -> None:
     run = create_run(ledger, sources=1)
     finish_all(ledger)
-    events = [event async for event in event_stream(ledger, run, after=0)]
-    assert [event.id for event in events] == [str(event.id) for event in ledger.events(run, after=0)]
-    assert {event.event for event in events} == {"progress"}
+    events = [each async for sent in event_stream(followed, run, after=0) for each in fields(sent)]
+    assert [each["id"] for each in events] == [str(event.id) for event in ledger.events(run, after=0)]
+    assert {each["event"] for each in events} == {"progress"}
 
 
 @pytest.mark.fault("F18")
-async def test_a_resumed_stream_repeats_and_skips_nothing(ledger: Ledger) -> None:
+async def test_a_resumed_stream_repeats_and_skips_nothing(ledger: Ledger, followed: FollowedRuns) -> None:
     run = create_run(ledger, sources=2)
     finish_all(ledger)
     events = ledger.events(run, after=0)
     for seen in events:
-        rest = await told(event_stream(ledger, run, after=seen.id))
+        rest = await told(event_stream(followed, run, after=seen.id))
         assert rest == [event for event in events if event.id > seen.id]
 
 
-async def test_events_of_other_runs_are_not_sent(ledger: Ledger) -> None:
+async def test_events_of_other_runs_are_not_sent(ledger: Ledger, followed: FollowedRuns) -> None:
     mine, other = create_run(ledger, sources=1), create_run(ledger, sources=1)
     finish_all(ledger)
-    assert {event.run_id for event in await told(event_stream(ledger, mine, after=0))} == {mine}
+    assert {event.run_id for event in await told(event_stream(followed, mine, after=0))} == {mine}
     assert ledger.run(other).state == "completed"
 
 
-async def test_a_stream_ends_with_its_run(ledger: Ledger) -> None:
+async def test_a_stream_ends_with_its_run(ledger: Ledger, followed: FollowedRuns) -> None:
     run = create_run(ledger, sources=1, per_source=2)
-    stream = event_stream(ledger, run, after=0)
-    assert "created" in str((await anext(stream)).data)
+    stream = event_stream(followed, run, after=0)
+    assert b"created" in await anext(stream)
     first, second = lease(ledger).items
     for item in (first, second):
         ledger.finish(item.id, item.fence, done())
@@ -67,41 +87,51 @@ async def test_a_stream_ends_with_its_run(ledger: Ledger) -> None:
     assert states == ["in_progress", "in_progress", "completed"]
 
 
-async def test_a_resumed_run_can_be_followed_again(ledger: Ledger) -> None:
+async def test_a_resumed_run_can_be_followed_again(ledger: Ledger, followed: FollowedRuns) -> None:
     run = create_run(ledger, sources=1, per_source=1)
     ledger.cancel(run)
-    last = (await told(event_stream(ledger, run, after=0)))[-1]
+    last = (await told(event_stream(followed, run, after=0)))[-1]
     assert last.state == "cancelled"
     ledger.resume(run)
     finish_all(ledger)
-    assert [event.state for event in await told(event_stream(ledger, run, after=last.id))][-1] == "completed"
+    assert [event.state for event in await told(event_stream(followed, run, after=last.id))][
+        -1
+    ] == "completed"
 
 
-def test_a_new_client_gets_the_newest_event_first(ledger: Ledger) -> None:
+async def test_a_new_client_gets_the_newest_event_first(ledger: Ledger, followed: FollowedRuns) -> None:
     run = create_run(ledger)
     newest = ledger.last_event(run).id
-    assert first_event_id(ledger, run, None) == newest - 1
-    assert first_event_id(ledger, run, 0) == 0
-    assert first_event_id(ledger, run, newest + 100) == newest
+    assert await first_event_id(followed, run, None) == newest - 1
+    assert await first_event_id(followed, run, 0) == 0
+    assert await first_event_id(followed, run, newest + 100) == newest
 
 
-def test_an_unknown_run_is_refused_before_a_stream_starts(ledger: Ledger) -> None:
+async def test_an_unknown_run_is_refused_before_a_stream_starts(
+    ledger: Ledger, followed: FollowedRuns
+) -> None:
     with pytest.raises(NotFound, match="'nobody'"):
-        first_event_id(ledger, "nobody", None)
+        await first_event_id(followed, "nobody", None)
 
 
-async def test_waiting_for_an_ended_run_checks_once(ledger: Ledger) -> None:
+async def test_waiting_for_an_ended_run_checks_once(
+    ledger: Ledger, followed: FollowedRuns, status: RunStatus
+) -> None:
     run = create_run(ledger, sources=0)
-    assert (await wait_for_end(ledger, run, 60.0)).state == "completed"
+    assert (await wait_for_end(followed, status, run, 60.0)).state == "completed"
 
 
-async def test_a_zero_wait_returns_the_current_state(ledger: Ledger) -> None:
+async def test_a_zero_wait_returns_the_current_state(
+    ledger: Ledger, followed: FollowedRuns, status: RunStatus
+) -> None:
     run = create_run(ledger)
-    assert (await wait_for_end(ledger, run, 0.0)).state == "queued"
+    assert (await wait_for_end(followed, status, run, 0.0)).state == "queued"
 
 
-async def test_a_waiting_client_sees_the_end_caused_by_another_process(ledger: Ledger) -> None:
+async def test_a_waiting_client_sees_the_end_caused_by_another_process(
+    ledger: Ledger, followed: FollowedRuns, status: RunStatus
+) -> None:
     run = create_run(ledger)
-    waiting = [asyncio.create_task(wait_for_end(ledger, run, 30.0)) for _ in range(3)]
+    waiting = [asyncio.create_task(wait_for_end(followed, status, run, 30.0)) for _ in range(3)]
     ledger.cancel(run)
     assert [found.state for found in await asyncio.gather(*waiting)] == ["cancelled"] * 3

@@ -21,7 +21,8 @@ from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import new_ledger
 from faultline_core.contract.runs import Item, Run, RunEvent
 from faultline_core.contract.stress_tests import StressTestSummary
-from faultline_gateway.runs import progress
+from faultline_gateway.runs import following, progress
+from faultline_gateway.runs.following import FollowedRuns
 from faultline_gateway.runs.progress import event_response, first_event_id
 
 ROOT = "/v1/stress-tests"
@@ -193,7 +194,7 @@ async def test_waiting_ends_at_its_timeout(gateway: FakeGateway) -> None:
 async def test_waiting_returns_when_the_run_ends(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(following, "LOOK_SECONDS", 0.01)
     await gateway.upload("demo", 1)
     run = await created(gateway)
     waiting = asyncio.create_task(gateway.http.get(f"{ROOT}/{run.id}:wait", params={"timeout": 30}))
@@ -224,14 +225,14 @@ async def test_a_last_event_id_from_the_future_does_not_hide_the_end(finished: F
     answer = await finished.get("/events", headers={"last-event-id": "999999"})
     assert (answer.status_code, frames(answer.text)) == (200, [])
     newest = finished.gateway.ledger.last_event(finished.run.id).id
-    assert first_event_id(finished.gateway.ledger, finished.run.id, 999999) == newest
+    assert await first_event_id(FollowedRuns(finished.gateway.ledger), finished.run.id, 999999) == newest
 
 
 async def test_a_silent_stream_sends_heartbeats_until_the_next_event(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "HEARTBEAT_SECONDS", 0.01)
-    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(following, "LOOK_SECONDS", 0.01)
     await gateway.upload("demo", 1)
     run = await created(gateway)
     sent: list[str] = []
@@ -246,7 +247,7 @@ async def test_a_silent_stream_sends_heartbeats_until_the_next_event(
         raise AssertionError
 
     newest = gateway.ledger.last_event(run.id).id
-    await event_response(gateway.ledger, run.id, after=newest)(
+    await event_response(FollowedRuns(gateway.ledger), run.id, after=newest)(
         {"type": "http", "method": "GET"}, receive, send
     )
     assert [event.state for event in frames("".join(sent))] == ["cancelled"]
@@ -254,7 +255,7 @@ async def test_a_silent_stream_sends_heartbeats_until_the_next_event(
 
 async def test_a_heartbeat_comes_every_15_seconds(tmp_path: Path) -> None:
     with closing(new_ledger(tmp_path)) as ledger:
-        assert event_response(ledger, "a run", after=0).ping_interval == 15.0
+        assert event_response(FollowedRuns(ledger), "a run", after=0).ping_interval == 15.0
 
 
 async def test_event_ids_only_increase(finished: Finished) -> None:

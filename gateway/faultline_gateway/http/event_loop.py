@@ -1,0 +1,25 @@
+"""The event loop of `serve`: few threads beside it, and short turns for them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from anyio.to_thread import current_default_thread_limiter
+
+ROUTE_THREADS = 8
+"""Threads for routes that read or write the ledger; each more only divides the same interpreter."""
+
+TURN_SECONDS = 0.0005
+"""How long a busy thread keeps the interpreter while others wait; Python's 5 ms times the threads is a poll's
+whole time, since the loop gives the interpreter away at each of its steps."""
+
+
+def prepare_event_loop() -> None:
+    """Let the running loop answer quickly while routes work in threads."""
+    sys.setswitchinterval(TURN_SECONDS)
+    current_default_thread_limiter().total_tokens = ROUTE_THREADS
+    # For `asyncio.to_thread`, which otherwise takes a number of threads that depends on the machine.
+    threads = ThreadPoolExecutor(ROUTE_THREADS, thread_name_prefix="ledger")
+    asyncio.get_running_loop().set_default_executor(threads)

@@ -1,0 +1,146 @@
+"""The status of a run as its pollers get it: one look at its row, and the text of an unchanged run again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from faultline_core.blobs import digest
+from faultline_core.contract.runs import Run
+from faultline_core.errors import NotFound
+from faultline_core.types import FINAL_RUN_STATES, RunKind
+
+KEPT_BYTES = 32_000_000
+"""Texts kept of the runs that were asked for last; one is some kilobytes, most of it the configuration."""
+
+_NO_CONFIG = b'"resolved_config":{}'
+
+
+class RunGlance(Protocol):
+    """The visible columns of a run at one moment; equal ones are of an unchanged run."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of the run."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """The state of the run."""
+        ...
+
+    def run(self, config: dict[str, Any]) -> Run:
+        """Return the run with a configuration, which a glance leaves out."""
+        ...
+
+
+class StatusLedger(Protocol):
+    """The part of the ledger that polls use; `faultline_gateway.ledger.Ledger` is one."""
+
+    @property
+    def glances_at_once(self) -> bool:
+        """Whether a glance takes microseconds and needs no thread."""
+        ...
+
+    def glance(self, run_id: str) -> RunGlance | None:
+        """Return the newest committed state of a run; None if it cannot be had in the short way."""
+        ...
+
+    def run(self, run_id: str, kind: RunKind | None = None) -> Run:
+        """Return a run, of this kind if one is named; raises `NotFound`."""
+        ...
+
+
+@dataclass(frozen=True)
+class StatusText:
+    """A run as JSON, with its ETag; ``config`` is the part of it that never changes."""
+
+    kind: str
+    state: str
+    content: bytes
+    tag: str
+    config: bytes
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run is in a final state."""
+        return self.state in FINAL_RUN_STATES
+
+
+class RunStatus:
+    """Reads the status of runs; every answer is as new as the last commit before it was asked for."""
+
+    def __init__(self, ledger: StatusLedger, *, kept_bytes: int = KEPT_BYTES) -> None:
+        self._ledger = ledger
+        self._kept_bytes = kept_bytes
+        self._size = 0
+        self._texts: OrderedDict[str, tuple[RunGlance | None, StatusText]] = OrderedDict()
+
+    async def read(self, run_id: str, kind: RunKind | None = None) -> StatusText:
+        """Return the run as it is now.
+
+        Raises:
+            NotFound: the run does not exist, or it is not of the requested ``kind``.
+        """
+        glance = await self._glance(run_id)
+        if glance is None or run_id not in self._texts:
+            # The whole row once, for the configuration; or to say why there is no glance.
+            text = _text(await asyncio.to_thread(self._ledger.run, run_id))
+            self._keep(run_id, None, text)
+        else:
+            text = self._text_of(run_id, glance)
+        if kind is not None and text.kind != kind:
+            raise NotFound(f"run {run_id!r} is a {text.kind}, not a {kind}; ask for it under its own kind")
+        return text
+
+    async def _glance(self, run_id: str) -> RunGlance | None:
+        if self._ledger.glances_at_once:
+            return self._ledger.glance(run_id)
+        return await asyncio.to_thread(self._ledger.glance, run_id)
+
+    def _text_of(self, run_id: str, glance: RunGlance) -> StatusText:
+        known, text = self._texts[run_id]
+        if glance == known:
+            self._texts.move_to_end(run_id)
+            return text
+        text = _with_config(glance.run({}), text.config)
+        self._keep(run_id, glance, text)
+        return text
+
+    def _keep(self, run_id: str, glance: RunGlance | None, text: StatusText) -> None:
+        _, before = self._texts.pop(run_id, (None, None))
+        self._size += _size(text) - _size(before)
+        self._texts[run_id] = (glance, text)
+        while self._size > self._kept_bytes:
+            _, (_, forgotten) = self._texts.popitem(last=False)
+            self._size -= _size(forgotten)
+
+
+def _size(text: StatusText | None) -> int:
+    return 0 if text is None else len(text.content) + len(text.config)
+
+
+def _text(run: Run) -> StatusText:
+    content = run.model_dump_json().encode()
+    start, end = _around_config(run)
+    return _status_text(run, content, content[len(start) : len(content) - len(end)])
+
+
+def _with_config(run: Run, config: bytes) -> StatusText:
+    """Write a run with the text of its configuration, which may be megabytes and is never written again."""
+    start, end = _around_config(run)
+    return _status_text(run, start + config + end, config)
+
+
+def _around_config(run: Run) -> tuple[bytes, bytes]:
+    bare = run.model_copy(update={"resolved_config": {}}).model_dump_json().encode()
+    # No other place has it: a quotation mark within a JSON string is escaped.
+    start, name, end = bare.partition(_NO_CONFIG)
+    return start + name[:-2], end
+
+
+def _status_text(run: Run, content: bytes, config: bytes) -> StatusText:
+    # Half a digest is enough: a collision would only repeat an old answer.
+    return StatusText(run.kind, run.state, content, f'"{digest(content)[:32]}"', config)
