@@ -50,12 +50,12 @@ def absent(connection: Connection, run_id: str) -> NotFound:
     return NotFound(f"no run has the id {run_id!r}; list the runs to find it")
 
 
-def counts(row: Mapping[str, Any]) -> RequestCounts:
+def counts(row: RowMapping | Mapping[str, Any]) -> RequestCounts:
     """Return the run's counters."""
     return RequestCounts(total=row["total"], **{name: row[name] for name in COUNTED})
 
 
-def run(row: Mapping[str, Any]) -> Run:
+def run(row: RowMapping | Mapping[str, Any]) -> Run:
     """Return the run of a row of ``runs``."""
     return Run(
         id=row["id"],

@@ -97,7 +97,7 @@ class Operation(NamedTuple):
 RULES: tuple[tuple[Callable[[Operation], bool], Errors], ...] = (
     (lambda operation: True, OF_EDGE),
     (lambda operation: operation.path != ALIVE, (BackendUnavailable,)),
-    (lambda operation: operation.path not in HEALTH, (Unauthorized,)),
+    (lambda operation: operation.path not in HEALTH, (RateLimited, Unauthorized)),
     (lambda operation: operation.method != "GET", (ForeignOrigin, StorageFull)),
     (lambda operation: operation.takes(IDEMPOTENCY_HEADER), (IdempotencyConflict, IdempotencyInFlight)),
     (lambda operation: "{run_id}" in operation.path, (NotFound,)),

@@ -184,6 +184,8 @@ class FollowedRuns:
         while self._runs:
             due = max(due + LOOK_SECONDS, time.monotonic())
             await asyncio.sleep(due - time.monotonic())
+            if not self._runs:
+                return
             try:
                 waiting = await self._look_once()
             except Exception:  # whatever it is: if nobody looked, all listeners would wait for ever

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Any
 
@@ -60,7 +60,7 @@ def event_response(followed: FollowedRuns, run_id: str, *, after: int) -> EventS
     return EventSourceResponse(stream, ping=HEARTBEAT_SECONDS, ping_message_factory=_heartbeat)
 
 
-async def event_stream(followed: FollowedRuns, run_id: str, *, after: int) -> AsyncIterator[bytes]:
+async def event_stream(followed: FollowedRuns, run_id: str, *, after: int) -> AsyncGenerator[bytes]:
     """Yield the run's events with larger ids than ``after`` as they occur, until the run has ended.
 
     Each piece has one or several whole events, as they are sent.

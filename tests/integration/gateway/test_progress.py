@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from fakes.following import sent_fields
 from fakes.ledgers import create_run, done, finish_all, lease
 from faultline_core.contract.runs import RunEvent
 from faultline_core.errors import NotFound
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.runs import following
 from faultline_gateway.runs.following import FollowedRuns
-from faultline_gateway.runs.progress import event_stream, first_event_id, wait_for_end
+from faultline_gateway.runs.progress import event_response, event_stream, first_event_id, wait_for_end
 from faultline_gateway.runs.status import RunStatus
 
 
@@ -32,14 +33,8 @@ def status(ledger: Ledger) -> RunStatus:
     return RunStatus(ledger)
 
 
-def fields(sent: bytes) -> list[dict[str, str]]:
-    """The fields of each event of a piece of a stream."""
-    events = sent.decode().removesuffix("\r\n\r\n").split("\r\n\r\n")
-    return [dict(line.split(": ", 1) for line in event.split("\r\n")) for event in events]
-
-
 async def told(stream: AsyncIterator[bytes]) -> list[RunEvent]:
-    pieces = [each async for sent in stream for each in fields(sent)]
+    pieces = [each async for sent in stream for each in sent_fields(sent)]
     return [RunEvent.model_validate_json(each["data"]) for each in pieces]
 
 
@@ -54,7 +49,7 @@ async def test_a_stream_from_the_start_sends_every_event_once_in_order(
 async def test_each_event_carries_its_number_and_its_name(ledger: Ledger, followed: FollowedRuns) -> None:
     run = create_run(ledger, sources=1)
     finish_all(ledger)
-    events = [each async for sent in event_stream(followed, run, after=0) for each in fields(sent)]
+    events = [each async for sent in event_stream(followed, run, after=0) for each in sent_fields(sent)]
     assert [each["id"] for each in events] == [str(event.id) for event in ledger.events(run, after=0)]
     assert {each["event"] for each in events} == {"progress"}
 
@@ -112,6 +107,10 @@ async def test_an_unknown_run_is_refused_before_a_stream_starts(
 ) -> None:
     with pytest.raises(NotFound, match="'nobody'"):
         await first_event_id(followed, "nobody", None)
+
+
+async def test_a_heartbeat_comes_every_15_seconds(followed: FollowedRuns) -> None:
+    assert event_response(followed, "a run", after=0).ping_interval == 15.0
 
 
 async def test_waiting_for_an_ended_run_checks_once(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.following import waited_for
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import Clock, lease
 from fakes.ports import FakeCaptioner, FakeEditor, fake_services
@@ -19,8 +20,7 @@ from faultline_core.errors import BackendUnavailable, BadBackendOutput, LeaseLos
 from faultline_gateway import worker as worker_module
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods.stress_test.method import StressTest
-from faultline_gateway.runs import progress, renewal
-from faultline_gateway.runs.progress import wait_for_end
+from faultline_gateway.runs import following, renewal
 from faultline_gateway.worker import LedgerRecorder, retry_ledger
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background"], "seed": 3,
@@ -31,7 +31,7 @@ BODY = {"dataset": "demo", "classifiers": ["steady"], "edit_types": ["background
 async def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGateway]:
     monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.01)
     monkeypatch.setattr(worker_module, "DRAIN_SECONDS", 0.05)
-    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(following, "LOOK_SECONDS", 0.01)
     # Time stands still: a failed item stays pending however slow this machine is.
     async with fake_gateway(tmp_path, Clock()) as opened:
         await opened.upload("demo", 1)
@@ -63,7 +63,7 @@ def stuck(gateway: FakeGateway) -> StuckCaptioner:
 async def test_a_concurrent_worker_finishes_a_run_and_stops_on_request(gateway: FakeGateway) -> None:
     run_id, stop = await created(gateway), asyncio.Event()
     working = asyncio.create_task(gateway.worker(concurrency=3).work(stop))
-    assert (await wait_for_end(gateway.ledger, run_id, 30)).state == "completed"
+    assert (await waited_for(gateway.ledger, run_id, 30)).state == "completed"
     stop.set()
     await working
     assert gateway.ledger.audit(run_id) == []
@@ -165,7 +165,7 @@ async def test_the_worker_waits_for_an_unavailable_ledger(
     monkeypatch.setattr(Ledger, "lease_group", sometimes)
     stop = asyncio.Event()
     working = asyncio.create_task(gateway.worker().work(stop))
-    assert (await wait_for_end(gateway.ledger, run_id, 30)).state == "completed"
+    assert (await waited_for(gateway.ledger, run_id, 30)).state == "completed"
     stop.set()
     await working
 

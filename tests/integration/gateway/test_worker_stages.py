@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from fakes.following import waited_for
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import done
 from fakes.staged_runs import FourStages, create_staged_run, planner
 from faultline_gateway import worker as worker_module
 from faultline_gateway.methods.stress_test.method import StressTest
-from faultline_gateway.runs import progress
+from faultline_gateway.runs import following
 from faultline_gateway.runs.items import LeasedGroup
-from faultline_gateway.runs.progress import wait_for_end
 from faultline_gateway.worker import Worker
 
 
 @pytest.fixture
 async def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGateway]:
     monkeypatch.setattr(worker_module, "IDLE_SECONDS", 0.01)
-    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(following, "LOOK_SECONDS", 0.01)
     async with fake_gateway(tmp_path) as opened:
         yield opened
 
@@ -45,7 +45,7 @@ def worker(gateway: FakeGateway, method: FourStages, concurrency: int = 3) -> Fi
 async def test_workers_plan_and_process_each_stage_once_until_the_run_ends(gateway: FakeGateway) -> None:
     run_id, method, stop = create_staged_run(gateway.ledger), FourStages(many=30), asyncio.Event()
     working = [asyncio.create_task(worker(gateway, method).work(stop)) for _ in range(2)]
-    assert (await wait_for_end(gateway.ledger, run_id, 60)).state == "completed"
+    assert (await waited_for(gateway.ledger, run_id, 60)).state == "completed"
     stop.set()
     await asyncio.gather(*working)
     assert method.asked == [2, 3, 4, 5]

@@ -1,0 +1,113 @@
+"""How much is served at once: one request or listener more is refused quickly, health never."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.ledgers import create_run
+from faultline_core.errors import RateLimited
+from faultline_gateway.http.in_flight import InFlight
+from faultline_gateway.runs import following
+
+RUNS = "/v1/stress-tests"
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGateway]:
+    monkeypatch.setattr(following, "LOOK_SECONDS", 0.02)
+    async with fake_gateway(tmp_path, max_requests_in_flight=2, max_listeners=3) as opened:
+        yield opened
+
+
+def refused(answer: httpx.Response, setting: str, limit: int) -> bool:
+    """Whether an answer refuses one more and says what the limit is."""
+    problem = answer.json()
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (answer.status_code, problem["code"], problem["retryable"]) == (429, "rate-limited", True)
+    assert int(answer.headers["retry-after"]) > 0
+    assert problem["request_id"] == answer.headers["x-request-id"]
+    return setting in problem["detail"] and f" {limit} " in problem["detail"]
+
+
+async def test_a_listener_too_many_is_refused_and_requests_and_health_go_on(gateway: FakeGateway) -> None:
+    run = create_run(gateway.ledger)
+    wait = f"{RUNS}/{run}:wait?timeout=30"
+    listening = [asyncio.create_task(gateway.http.get(wait)) for _ in range(2)]
+    listening.append(asyncio.create_task(gateway.http.get(f"{RUNS}/{run}/events")))
+    await asyncio.sleep(0.1)
+    for path in (wait, f"{RUNS}/{run}/events"):
+        assert refused(await gateway.http.get(path), "FAULTLINE_MAX_LISTENERS", 3)
+    assert (await gateway.http.get(f"{RUNS}/{run}")).status_code == 200
+    assert (await gateway.http.get("/healthz")).status_code == 200
+    gateway.ledger.cancel(run)
+    assert {answer.status_code for answer in await asyncio.gather(*listening)} == {200}
+    # Their places are free again.
+    assert (await gateway.http.get(wait)).json()["state"] == "cancelled"
+
+
+async def test_a_request_too_many_is_refused_before_its_body_is_read(gateway: FakeGateway) -> None:
+    more = asyncio.Event()
+
+    async def slow_body() -> AsyncIterator[bytes]:
+        yield b'{"name": '
+        await more.wait()
+        yield b'"demo"}'
+
+    read: list[bytes] = []
+
+    async def unread_body() -> AsyncIterator[bytes]:
+        read.append(b'{"name": "more"}')
+        yield read[-1]
+
+    json = {"content-type": "application/json"}
+    slow = [
+        asyncio.create_task(gateway.http.post("/v1/datasets", content=slow_body(), headers=json))
+        for _ in range(2)
+    ]
+    await asyncio.sleep(0.05)
+    answer = await gateway.http.post("/v1/datasets", content=unread_body(), headers=json)
+    assert read == []
+    assert refused(answer, "FAULTLINE_MAX_REQUESTS_IN_FLIGHT", 2)
+    assert (await gateway.http.get("/healthz")).status_code == 200
+    assert (await gateway.http.get("/readyz")).status_code == 200
+    more.set()
+    assert {answer.status_code for answer in await asyncio.gather(*slow)} == {201}
+    assert (await gateway.http.get("/v1/datasets")).status_code == 200
+
+
+async def test_a_request_that_fails_or_is_cut_off_gives_its_place_back() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await scope["work"]()
+
+    async def fail() -> None:
+        raise ValueError
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    bounded = InFlight(app, requests=1, listeners=1)
+
+    async def ask(work: Callable[[], object], path: str = "/v1/runs") -> None:
+        async def nothing(message: Message | None = None) -> Message:
+            return {}
+
+        await bounded({"type": "http", "path": path, "work": work}, nothing, nothing)  # type: ignore[arg-type]  # neither is called
+
+    for _ in range(3):
+        with pytest.raises(ValueError):
+            await ask(fail)
+    hanging = asyncio.create_task(ask(hang))
+    await asyncio.sleep(0)
+    with pytest.raises(RateLimited, match="serves 1 requests at once"):
+        await ask(fail)
+    hanging.cancel()
+    await asyncio.gather(hanging, return_exceptions=True)
+    with pytest.raises(ValueError):
+        await ask(fail)
