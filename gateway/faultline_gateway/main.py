@@ -23,6 +23,7 @@ from faultline_gateway.app import bare_app, create_app
 from faultline_gateway.http.connection import HeaderLimits, http_protocol
 from faultline_gateway.http.event_loop import prepare_event_loop
 from faultline_gateway.images.intake import register_folder
+from faultline_gateway.images.quota import Quotas
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
 from faultline_gateway.runs.planner import Planner
@@ -150,7 +151,10 @@ def _register_dataset(arguments: argparse.Namespace) -> int:
     name = DatasetCreate(name=arguments.name).name
     ledger = Ledger(settings.database_url)
     store = BlobStore(settings.store_url)
-    register_folder(name, arguments.folder, ledger, store, with_captions=arguments.captions)
+    register_folder(
+        name, arguments.folder, ledger, store,
+        with_captions=arguments.captions, quotas=Quotas.of(settings),
+    )  # fmt: skip
     dataset = ledger.dataset(name)
     sys.stdout.write(f"{name}: {dataset.n_sources} images of {len(dataset.classes)} classes\n")
     for rejected in dataset.rejected:

@@ -61,6 +61,22 @@ class GatewaySettings(BaseModel):
     max_body_bytes: int = Field(
         default=32_000_000, ge=1024, description="Largest request body that is accepted, in bytes."
     )
+    max_bodies_bytes: int = Field(
+        default=64_000_000,
+        ge=1024,
+        description="Most bytes of all request bodies that are held at once.",
+    )
+    max_datasets: int = Field(default=1000, ge=1, description="Most datasets.")
+    max_dataset_images: int = Field(default=200_000, ge=1, description="Most images of one dataset.")
+    max_dataset_bytes: int = Field(
+        default=20_000_000_000, ge=1, description="Most bytes that the images of one dataset take as stored."
+    )
+    max_images: int = Field(default=1_000_000, ge=1, description="Most images of all datasets together.")
+    max_stored_bytes: int = Field(
+        default=100_000_000_000,
+        ge=1,
+        description="Most bytes that the images of all datasets take as stored, each dataset counted alone.",
+    )
     max_header_bytes: int = Field(
         default=16_384,
         ge=1024,
@@ -108,6 +124,11 @@ class GatewaySettings(BaseModel):
             raise ValueError(f"listening on {self.host!r}, beyond loopback, needs FAULTLINE_API_KEYS")
         if any(len(key.get_secret_value()) < KEY_CHARACTERS_AT_LEAST for key in self.api_keys):
             raise ValueError(f"an API key has fewer than {KEY_CHARACTERS_AT_LEAST} characters")
+        if self.max_bodies_bytes < self.max_body_bytes:
+            raise ValueError(
+                f"FAULTLINE_MAX_BODIES_BYTES ({self.max_bodies_bytes}) is less than one body may have "
+                f"(FAULTLINE_MAX_BODY_BYTES, {self.max_body_bytes})"
+            )
         return self
 
     def service_url(self, service: str) -> str:

@@ -18,6 +18,7 @@ from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
 from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, StorageFull
+from faultline_core.images.packing import PackedImage, unpack
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _KIND = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
@@ -152,15 +153,28 @@ class BlobStore:
         ref = digest(data)
         name = _blob_name(ref)
         # Reading costs far less than a synced write, and most calls put bytes that are already stored.
-        if self._folder.read(name) != data:
+        found = self._folder.read(name)
+        if found is None or (found != data and unpack(found) != data):
             self._write(name, data)
-        elif self._local is not None:
-            # Another process may have renamed it just now and not yet synced its folder.
-            _sync_folder((self._local.root / name).parent)
+        else:
+            self._sync(name)
         return ref
 
+    def put_packed(self, image: PackedImage) -> None:
+        """Store ``image`` durably, unless it is stored already, packed or raw.
+
+        Raises:
+            StorageFull: there is no room.
+        """
+        name = _blob_name(image.ref)
+        found = self._folder.read(name)
+        if found is None or (found != image.data and digest(found) != image.ref):
+            self._write(name, image.data)
+        else:
+            self._sync(name)
+
     def get(self, ref: str) -> bytes:
-        """Return the bytes named ``ref``.
+        """Return the bytes named ``ref``; those of a packed image are its raw form.
 
         Raises:
             ArtifactMissing: nothing is stored under ``ref``.
@@ -172,12 +186,15 @@ class BlobStore:
                 f"no artifact is stored under {ref!r}; check the digest, or run again what made it"
             )
         # The digest is checked at every read, so that corrupt data never reaches a report.
-        if digest(data) != ref:
+        if digest(data) == ref:
+            return data
+        raw = unpack(data)
+        if raw is None or digest(raw) != ref:
             raise ArtifactCorrupt(
                 f"the bytes stored under {ref!r} no longer match this digest; "
                 "restore them or run again what made them"
             )
-        return data
+        return raw
 
     def exists(self, ref: str) -> bool:
         """Return True if something is stored under ``ref``; only `get` verifies the bytes."""
@@ -198,6 +215,11 @@ class BlobStore:
     def sweep(self, older_than_seconds: float = STALE_TEMPORARY_SECONDS) -> int:
         """Remove the incomplete files of killed writers, and return their number."""
         return 0 if self._local is None else self._local.sweep(older_than_seconds)
+
+    def _sync(self, name: str) -> None:
+        if self._local is not None:
+            # Another process may have renamed it just now and not yet synced its folder.
+            _sync_folder((self._local.root / name).parent)
 
     def _write(self, name: str, data: bytes) -> None:
         try:

@@ -150,8 +150,9 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Shorten the text.",
     ),
     "quota-exceeded": Explanation(
-        "The run would have more items or edits than the limit allows.",
-        "Ask for fewer images or edits, or raise `FAULTLINE_MAX_ITEMS_PER_RUN`.",
+        "A run would have more items or edits than the limit allows, or there would be more datasets, images "
+        "or stored bytes.",
+        "Ask for less, or raise the setting that the detail names, such as `FAULTLINE_MAX_ITEMS_PER_RUN`.",
     ),
     "rate-limited": Explanation(
         "The queue of a service is full.",

@@ -35,12 +35,14 @@ async def connected(app: ASGIApp, limits: HeaderLimits | None = None) -> AsyncIt
     protocol = uvicorn_protocol(app, limits or HeaderLimits(), state)
     server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-    yield reader, writer
-    # Not closed: that would first send all that a refusing server leaves unread.
-    writer.transport.abort()
-    server.close()
-    while state.connections:  # noqa: ASYNC110  # uvicorn tells no event
-        await asyncio.sleep(0.001)
+    try:
+        yield reader, writer
+    finally:
+        # Not closed: that would first send all that a refusing server leaves unread.
+        writer.transport.abort()
+        server.close()
+        while state.connections:  # noqa: ASYNC110  # uvicorn tells no event
+            await asyncio.sleep(0.001)
 
 
 def raw_refusal(answer: bytes, status: int) -> Problem:

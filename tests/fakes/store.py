@@ -8,6 +8,7 @@ import numpy as np
 
 from faultline_core.errors import ArtifactMissing
 from faultline_core.images.codecs import encode_raw
+from faultline_core.images.packing import PackedImage, unpack
 
 
 class FakeStore:
@@ -22,6 +23,10 @@ class FakeStore:
         ref = hashlib.sha256(data).hexdigest()
         self.blobs[ref] = data
         return ref
+
+    def put_packed(self, image: PackedImage) -> None:
+        """Keep the raw form."""
+        self.blobs[image.ref] = unpack(image.data) or b""
 
     def get(self, ref: str) -> bytes:
         """Return the bytes of ``ref``."""

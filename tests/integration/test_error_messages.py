@@ -19,6 +19,7 @@ import torch
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fakes.bad_files import gif_of, saved
+from fakes.connections import connected, raw_refusal
 from fakes.gateway import fake_gateway
 from fakes.ledgers import create_run, finish_all, lease, new_ledger
 from fakes.ledgers import done as good
@@ -33,7 +34,7 @@ from faultline_core.images.clip_metrics import unit
 from faultline_core.images.codecs import decode_image
 from faultline_core.suite import load_suite
 from faultline_core.text.plain_text import check_caption
-from faultline_gateway.http import edge
+from faultline_gateway.http import bodies
 from faultline_gateway.images.intake import checked_classes, register_folder
 from faultline_gateway.services.clients import services_of
 from faultline_http import ProblemMiddleware
@@ -46,7 +47,7 @@ REF = "a" * 64
 SECRET = "a secret of many characters"
 ROOT = "/v1/stress-tests"
 BODY = {"dataset": "demo", "classifiers": ["steady"], "seed": 3}
-RESERVED = {"policy-refused"}
+RESERVED = {"policy-refused", "not-acceptable"}
 """Codes of the list that this version raises nowhere."""
 
 Provoke = Callable[[Path], Awaitable[object]]
@@ -232,7 +233,7 @@ async def slow_body(folder: Path) -> None:
         await asyncio.Event().wait()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edge, "BODY_SECONDS", 0.01)
+        patch.setattr(bodies, "BODY_SECONDS", 0.01)
         await through_gateway("POST", ROOT, content=trickle())(folder)
 
 
@@ -242,6 +243,16 @@ async def large_item(folder: Path) -> None:
 
     (outcome,) = settle([1], prepare=int, run=run, finish=lambda item, raw: raw, batch=1)
     outcome.unwrap()
+
+
+async def large_headers(folder: Path) -> None:
+    async with connected(no_application) as (reader, writer):
+        writer.write(b"GET / HTTP/1.1\r\nx: " + b"a" * 20_000)
+        raise raw_refusal(await reader.read(), 431).error()
+
+
+async def no_application(scope: Scope, receive: Receive, send: Send) -> None:
+    raise AssertionError("the request was to be refused before")
 
 
 async def unknown_suite(folder: Path) -> None:
@@ -269,6 +280,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
         through_gateway("POST", ROOT, json=BODY, headers={"origin": "http://elsewhere.test"}),
         "'http://elsewhere.test'", "only this gateway's own pages",
     ),
+    "headers-too-large": (large_headers, "16384 bytes", "send smaller ones"),
     "idempotency-conflict": (claimed_twice("two"), "'my-key'", "under a new key"),
     "idempotency-in-flight": (claimed_twice("one"), "'my-key'", "retry later"),
     "image-too-large": (large_image, "16 x 16", "scale it down"),
@@ -276,6 +288,9 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "internal-error": (defect, "'request-7'", "log"),
     "invalid-request": (through_gateway("POST", ROOT, json=BODY | {"preset": "slow"}), "'slow'", "it offers"),
     "lease-lost": (expired_lease, "item '", "drop its result"),
+    "malformed-request": (
+        through_gateway("GET", ROOT, headers={"host": "[::1"}), "'[::1'", "send these alone"
+    ),
     "method-not-allowed": (through_gateway("DELETE", ROOT), "DELETE '/v1/stress-tests'", "answers"),
     "model-format-refused": (pickled_weights, "'model.safetensors'", "convert the weights to safetensors"),
     "not-found": (through_gateway("GET", f"{ROOT}/nobody"), "'nobody'", "list the runs"),

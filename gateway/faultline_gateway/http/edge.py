@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from faultline_core.errors import (
     InvalidRequest,
-    PayloadTooLarge,
-    RequestTimeout,
     Unauthorized,
     UnsupportedMedia,
 )
 from faultline_core.types import is_loopback
+from faultline_gateway.http.bodies import Bodies, Limit
 from faultline_gateway.http.origin import require_own_origin
 from faultline_gateway.http.request_head import host_of
 from faultline_gateway.http.sessions import COOKIE, Sessions
@@ -26,11 +24,9 @@ from faultline_gateway.settings import GatewaySettings
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/ui/login"})
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 PAGES, STATIC = "/ui", "/ui/static/"
-FORM_BYTES = 10_000
+FORM = Limit(10_000, "fixed for forms")
 """A form of the pages has a name or a key in it, and nothing else."""
-FORM = "application/x-www-form-urlencoded"
-BODY_SECONDS = 120.0
-"""Enough for 32 MB at 270 kB/s; a slower client would only occupy a connection."""
+FORM_MEDIA = "application/x-www-form-urlencoded"
 
 
 class Edge:
@@ -41,9 +37,10 @@ class Edge:
 
     def __init__(self, app: ASGIApp, *, settings: GatewaySettings, sessions: Sessions | None = None) -> None:
         self._app = app
-        self._settings = settings
         self._keys = [key.get_secret_value().encode() for key in settings.api_keys]
         self._sessions = sessions or Sessions(self._keys)
+        self._bodies = Bodies(settings.max_bodies_bytes)
+        self._any_body = Limit(settings.max_body_bytes, "FAULTLINE_MAX_BODY_BYTES")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -56,11 +53,11 @@ class Edge:
             return
         self._check_caller(request, host)
         require_own_origin(request.method, request.headers, must_tell=COOKIE in request.cookies)
-        most = FORM_BYTES if is_page(request.url.path) else self._settings.max_body_bytes
+        limit = FORM if is_page(request.url.path) else self._any_body
         # Read completely before the application sees it, so that the limit holds whatever the headers say.
-        body = await _read_body(request, receive, most)
-        _check_media(request, body)
-        await self._app(scope, _Replay(body, receive), send)
+        async with self._bodies.reading(request.headers, receive, limit) as body:
+            _check_media(request, body.size)
+            await self._app(scope, body.replay, send)
 
     def _check_caller(self, request: Request, host: str) -> None:
         path = request.url.path
@@ -113,23 +110,9 @@ def _check_host(host: str) -> None:
         )
 
 
-async def _read_body(request: Request, receive: Receive, most: int) -> bytes:
-    announced = request.headers.get("content-length", "0")
-    # Twenty digits are always too many, and the time of int() grows with the square of their number.
-    if announced.isdecimal() and int(announced[:20]) > most:
-        raise PayloadTooLarge(f"the body is larger than the limit of {most} bytes; send it in parts")
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            return await _gather_body(receive, most)
-    except TimeoutError as error:
-        raise RequestTimeout(
-            f"the body did not arrive within {BODY_SECONDS:g} s; send it faster or in smaller parts"
-        ) from error
-
-
-def _check_media(request: Request, body: bytes) -> None:
+def _check_media(request: Request, size: int) -> None:
     """Refuse a body that is not plain JSON before it is read: nothing is decompressed, forms are of pages."""
-    if not body:
+    if not size:
         return
     encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity"):
@@ -137,32 +120,7 @@ def _check_media(request: Request, body: bytes) -> None:
             f"Content-Encoding {encoding[:40]!r} is not supported; send the body unencoded"
         )
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media == FORM and is_page(request.url.path):
+    if media == FORM_MEDIA and is_page(request.url.path):
         return
     if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
         raise UnsupportedMedia(f"Content-Type {media[:40]!r} is not supported; send application/json")
-
-
-async def _gather_body(receive: Receive, most: int) -> bytes:
-    chunks: list[bytes] = []
-    size, more = 0, True
-    while more:
-        message = await receive()
-        chunks.append(message.get("body", b""))
-        size += len(chunks[-1])
-        more = message.get("more_body", False)
-        if size > most:
-            raise PayloadTooLarge(f"the body is larger than the limit of {most} bytes; send it in parts")
-    return b"".join(chunks)
-
-
-class _Replay:
-    """Passes the body to the application, which was read already, and then the connection's messages."""
-
-    def __init__(self, body: bytes, receive: Receive) -> None:
-        self._first: Message | None = {"type": "http.request", "body": body, "more_body": False}
-        self._receive = receive
-
-    async def __call__(self) -> Message:
-        message, self._first = self._first, None
-        return message if message is not None else await self._receive()

@@ -41,7 +41,10 @@ class StrictRoute(APIRoute):
 class _StrictRequest(Request):
     async def json(self) -> Any:
         try:
-            return read_json(await self.body())
+            found = read_json(await self.body())
+            # Starlette keeps the bytes for whoever asks again; an upload would be held twice.
+            self._body = b""
+            return found
         except InvalidRequest as error:
             # FastAPI would treat any other exception as an error of its own parser and drop the reason.
             raise HTTPException(error.status, error.detail) from error

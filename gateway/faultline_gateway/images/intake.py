@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import threading
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,10 +21,12 @@ from faultline_core.errors import (
     ImageTooLarge,
     ImageUndecodable,
     InvalidRequest,
+    QuotaExceeded,
     RequestError,
     error_for,
 )
-from faultline_core.images.codecs import decode_image, encode_raw
+from faultline_core.images.codecs import decode_image
+from faultline_core.images.packing import pack
 from faultline_core.text.plain_text import (
     check_caption,
     check_text,
@@ -33,6 +36,7 @@ from faultline_core.text.plain_text import (
     twin_key,
 )
 from faultline_gateway.images.metadata import read_metadata
+from faultline_gateway.images.quota import Quotas, Room
 from faultline_gateway.ledger import Ledger, NewSource
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
@@ -43,6 +47,8 @@ LONGEST_FILENAME, LONGEST_LABEL, LONGEST_CAPTION, LONGEST_GROUP = 255, 200, 2000
 """Characters, as for uploads: a folder's files reach the ledger without passing the contract."""
 CLASSES = "classes.json"
 _BATCH = 1000
+# An image of the largest size takes 200 MB while it is decoded and packed.
+_decoding = threading.BoundedSemaphore(2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +73,9 @@ def take_in(
     *,
     labels: Sequence[str] = (),
     groups: Mapping[str, str] | None = None,
+    room: Room | None = None,
 ) -> tuple[list[NewSource], list[RejectedSource]]:
-    """Store each readable image as plain pixels, without its metadata, and name those that were refused.
+    """Store the pixels of each readable image, without its metadata, and name those that were refused.
 
     Without fixed ``classes``, a label may not look like one of ``labels`` or of the images before it. The
     images of a group are of one class: that in ``groups``, or that of its first image.
@@ -81,7 +88,7 @@ def take_in(
         try:
             _require_distinct(source.label, known)
             _require_one_class(source, class_of)
-            taken.append(_admit(source, store, classes))
+            taken.append(_admit(source, store, classes, room))
             known[twin_key(source.label)] = source.label
             if source.group is not None:
                 class_of[source.group] = source.label
@@ -124,20 +131,39 @@ def _uploaded(uploads: Sequence[SourceUpload]) -> Iterator[RawSource]:
         )
 
 
-def add_uploads(name: str, uploads: Sequence[SourceUpload], ledger: Ledger, store: BlobStore) -> SourcesAdded:
+def add_uploads(
+    name: str,
+    uploads: Sequence[SourceUpload],
+    ledger: Ledger,
+    store: BlobStore,
+    quotas: Quotas | None = None,
+) -> SourcesAdded:
     """Take uploads into a dataset; the answer names each refused one.
 
     Raises:
+        QuotaExceeded: other requests took the room that was left for the images.
         UnknownDataset: no dataset has this name.
         RequestError: every image was refused; its ``parts`` give the reasons, one by one.
     """
     labels = ledger.dataset(name).classes
     classes = labels if ledger.has_fixed_classes(name) else None
     groups = ledger.group_classes(name)
-    taken, rejected = take_in(_uploaded(uploads), store, classes, labels=labels, groups=groups)
+    room = _room(name, ledger, quotas)
+    taken, rejected = take_in(_uploaded(uploads), store, classes, labels=labels, groups=groups, room=room)
     if not taken:
         raise _refusal_of_all(rejected)
-    return SourcesAdded(added=ledger.add_sources(name, taken), rejected=rejected)
+    check = None if quotas is None else quotas.check
+    return SourcesAdded(added=ledger.add_sources(name, taken, check=check), rejected=rejected)
+
+
+def _room(name: str, ledger: Ledger, quotas: Quotas | None) -> Room | None:
+    if quotas is None:
+        return None
+
+    def is_known(source: NewSource) -> bool:
+        return ledger.has_source(name, source.image, source.label, source.filename)
+
+    return Room(quotas, ledger.stored(name), is_known)
 
 
 def _refusal_of_all(rejected: Sequence[RejectedSource]) -> FaultlineError:
@@ -206,7 +232,13 @@ def read_folder(folder: Path) -> Iterator[RawSource]:
 
 
 def register_folder(
-    name: str, folder: Path, ledger: Ledger, store: BlobStore, *, with_captions: bool = False
+    name: str,
+    folder: Path,
+    ledger: Ledger,
+    store: BlobStore,
+    *,
+    with_captions: bool = False,
+    quotas: Quotas | None = None,
 ) -> None:
     """Make the dataset ``name`` of a folder on this machine; repeating it adds only new images.
 
@@ -215,6 +247,7 @@ def register_folder(
     Raises:
         DatasetEmpty: no image in it could be read.
         InvalidRequest: ``folder`` is not a folder, or the dataset exists with other classes.
+        QuotaExceeded: there are too many datasets, or other writers took the room that was left.
     """
     if not folder.is_dir():
         raise InvalidRequest(f"{str(folder)!r} is not a folder; name one that holds a folder for each class")
@@ -224,21 +257,27 @@ def register_folder(
     wanted = sources if with_captions else (replace(source, caption=None) for source in sources)
     known = next((found for found in ledger.dataset_list() if found.name == name), None)
     labels, groups = ([], None) if known is None else (known.classes, ledger.group_classes(name))
-    taken, rejected = take_in(wanted, store, classes, labels=classes or labels, groups=groups)
+    room = _room(name, ledger, quotas)
+    taken, rejected = take_in(wanted, store, classes, labels=classes or labels, groups=groups, room=room)
     # Checked before the dataset is made: a folder without images leaves no empty dataset behind.
     if not taken:
+        if any(one.code == QuotaExceeded.code for one in rejected):
+            raise _refusal_of_all(rejected)
         raise DatasetEmpty(
             f"no image could be read from {str(folder)!r}; "
             "put PNG, JPEG or WebP files into a folder for each class"
         )
-    ledger.create_dataset(name, classes)
+    ledger.create_dataset(name, classes, None if quotas is None else quotas.check_datasets)
+    check = None if quotas is None else quotas.check
     # In chunks, so that other writers get their turn.
     for start in range(0, len(taken), _BATCH):
-        ledger.add_sources(name, taken[start : start + _BATCH])
+        ledger.add_sources(name, taken[start : start + _BATCH], check=check)
     ledger.add_sources(name, [], rejected)
 
 
-def _admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None) -> NewSource:
+def _admit(
+    source: RawSource, store: BlobStore, classes: Sequence[str] | None, room: Room | None
+) -> NewSource:
     check_text(source.filename, field="filename", most=LONGEST_FILENAME)
     check_words(source.label, field="label", most=LONGEST_LABEL)
     if source.label.strip() != source.label:
@@ -264,15 +303,24 @@ def _admit(source: RawSource, store: BlobStore, classes: Sequence[str] | None) -
         )
     if len(source.content) > LARGEST_FILE:
         raise ImageTooLarge(f"{source.filename!r} has more than {LARGEST_FILE} bytes; scale it down")
-    # Stored as plain pixels: metadata such as place and owner are removed, and equal images get equal names.
-    pixels = decode_image(source.content)
-    height, width, _ = pixels.shape
-    if min(height, width) < SMALLEST_SIDE:
-        raise InvalidRequest(f"{source.filename!r} has {width} x {height} pixels, too few to show anything")
-    return NewSource(
-        image=store.put(encode_raw(pixels)), label=source.label, filename=source.filename,
+    # Only pixels are stored: metadata such as place and owner are removed, and equal images get equal names.
+    with _decoding:
+        pixels = decode_image(source.content)
+        height, width, _ = pixels.shape
+        if min(height, width) < SMALLEST_SIDE:
+            raise InvalidRequest(
+                f"{source.filename!r} has {width} x {height} pixels, too few to show anything"
+            )
+        packed = pack(pixels)
+    new = NewSource(
+        image=packed.ref, label=source.label, filename=source.filename,
         caption=_composed(source.caption), width=width, height=height, group=source.group,
+        stored=len(packed.data),
     )  # fmt: skip
+    if room is not None:
+        room.take(new)
+    store.put_packed(packed)
+    return new
 
 
 def _composed(caption: str | None) -> str | None:

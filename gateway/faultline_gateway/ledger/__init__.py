@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from faultline_gateway.ledger.audit import Audit
 from faultline_gateway.ledger.database import Database
-from faultline_gateway.ledger.datasets import Datasets, NewSource
+from faultline_gateway.ledger.datasets import Datasets, NewSource, Stored
 from faultline_gateway.ledger.deletions import Deletions
 from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
 from faultline_gateway.ledger.leases import Done, Failed, Filtered, Leases, Outcome
@@ -19,7 +19,8 @@ from faultline_gateway.ledger.status_reads import StatusReads
 from faultline_gateway.runs.items import MAX_ATTEMPTS
 
 __all__ = [
-    "MAX_ATTEMPTS", "Done", "Failed", "Filtered", "Ledger", "NewSource", "Outcome", "StoredAnswer",
+    "MAX_ATTEMPTS", "Done", "Failed", "Filtered", "Ledger", "NewSource", "Outcome", "Stored",
+    "StoredAnswer",
 ]  # fmt: skip
 
 

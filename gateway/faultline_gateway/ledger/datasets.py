@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from faultline_core.blobs import cache_key
@@ -21,7 +21,7 @@ _sources = schema.sources.c
 
 @dataclass(frozen=True, kw_only=True)
 class NewSource:
-    """A stored image: ``image`` is its blob, width and height are in pixels."""
+    """A stored image: ``image`` is its blob, ``stored`` bytes long; width and height are in pixels."""
 
     image: str
     label: str
@@ -30,13 +30,35 @@ class NewSource:
     width: int
     height: int
     group: str | None = None
+    stored: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """Number of images and their bytes as stored, in one dataset and in all together."""
+
+    images: int
+    bytes: int
+    all_images: int
+    all_bytes: int
+
+    def plus(self, images: int, size: int) -> Stored:
+        """Return what is stored with so many more images of ``size`` bytes together."""
+        return Stored(
+            images=self.images + images, bytes=self.bytes + size,
+            all_images=self.all_images + images, all_bytes=self.all_bytes + size,
+        )  # fmt: skip
 
 
 class Datasets(LedgerPart):
     """The part of the ledger for datasets and their sources."""
 
-    def create_dataset(self, name: str, classes: Sequence[str] | None) -> Dataset:
+    def create_dataset(
+        self, name: str, classes: Sequence[str] | None, check: Callable[[int], None] | None = None
+    ) -> Dataset:
         """Make an empty dataset; making it again with the same classes changes nothing.
+
+        ``check`` may refuse a new one by raising: it is given the number of datasets with this one.
 
         Raises:
             InvalidRequest: a dataset of this name has other classes.
@@ -50,30 +72,54 @@ class Datasets(LedgerPart):
             # Inserted without a look-up: of two concurrent creators only one can find the name free.
             with self._database.writing() as connection:
                 connection.execute(insert(schema.datasets).values(row))
+                if check is not None:
+                    check(connection.execute(select(func.count()).select_from(schema.datasets)).scalar_one())
         except IntegrityError:
             self._refuse_other_classes(name, classes)
         return self.dataset(name)
 
     def add_sources(
-        self, name: str, sources: Sequence[NewSource], rejected: Sequence[RejectedSource] = ()
+        self,
+        name: str,
+        sources: Sequence[NewSource],
+        rejected: Sequence[RejectedSource] = (),
+        check: Callable[[Stored], None] | None = None,
     ) -> int:
         """Add the images that are new and return their number.
 
         Adding the same image, label and file name again changes nothing but its group, if it comes with one;
-        the same image twice in ``sources``, or under another file name, is a second source.
+        the same image twice in ``sources``, or under another file name, is a second source. ``check`` may
+        refuse all by raising: it is given what is stored with them.
 
         Raises:
             UnknownDataset: no dataset has this name.
         """
         with self._database.writing() as connection:
             row = _dataset_row(connection, name, lock=True)
-            ordinal = row["n_sources"]
+            ordinal, size = row["n_sources"], 0
             seen: Counter[NewSource] = Counter()
             for source in sources:
                 seen[source] += 1
-                ordinal += _add(connection, name, ordinal, source, times=seen[source])
-            _restate(connection, row, rejected)
-        return int(ordinal - row["n_sources"])
+                if _add(connection, name, ordinal, source, times=seen[source]):
+                    ordinal, size = ordinal + 1, size + source.stored
+            added = int(ordinal - row["n_sources"])
+            if check is not None and added:
+                check(_stored(connection, row).plus(added, size))
+            _restate(connection, row, rejected, size)
+        return added
+
+    def stored(self, name: str) -> Stored:
+        """Return what is stored in the dataset ``name``, which may not exist yet, and in all."""
+        query = select(schema.datasets).where(_datasets.name == name)
+        with self._database.reading() as connection:
+            return _stored(connection, rows.first(connection, query))
+
+    def has_source(self, name: str, image: str, label: str, filename: str) -> bool:
+        """Return whether a dataset has an image under this label and file name."""
+        query = select(_sources.id).where(_sources.dataset == name, _sources.image == image)
+        query = query.where(_sources.label == label, _sources.filename == filename)
+        with self._database.reading() as connection:
+            return rows.first(connection, query) is not None
 
     def dataset(self, name: str) -> Dataset:
         """Return the dataset.
@@ -128,23 +174,35 @@ class Datasets(LedgerPart):
             raise InvalidRequest(f"a dataset {name!r} with other classes exists already", pointer="/name")
 
 
-def _add(connection: Connection, name: str, ordinal: int, source: NewSource, *, times: int) -> int:
-    """Add one source unless it already exists that many times; return the number of added ones."""
+def _stored(connection: Connection, row: RowMapping | None) -> Stored:
+    images, size = func.sum(_datasets.n_sources), func.sum(_datasets.stored_bytes)
+    all_images, all_bytes = connection.execute(select(images, size)).one()
+    return Stored(
+        images=0 if row is None else row["n_sources"],
+        bytes=0 if row is None else row["stored_bytes"],
+        all_images=int(all_images or 0),
+        all_bytes=int(all_bytes or 0),
+    )
+
+
+def _add(connection: Connection, name: str, ordinal: int, source: NewSource, *, times: int) -> bool:
+    """Add one source unless it already exists that many times; return whether it was added."""
     alike = (_sources.dataset == name) & (_sources.image == source.image) & (_sources.label == source.label)
     filenames = connection.execute(select(_sources.filename).where(alike)).scalars().all()
     if filenames.count(source.filename) >= times:
         if source.group is not None:
             mine = alike & (_sources.filename == source.filename)
             connection.execute(update(schema.sources).where(mine).values(group=source.group))
-        return 0
+        return False
     # The file name is not part of it: moving files makes no new images.
     identity = cache_key(image=source.image, label=source.label, occurrence=len(filenames))
     values = {"dataset": name, "id": identity, "ordinal": ordinal, **vars(source)}
+    del values["stored"]  # kept for the dataset as a whole
     connection.execute(insert(schema.sources).values(values))
-    return 1
+    return True
 
 
-def _restate(connection: Connection, row: RowMapping, rejected: Sequence[RejectedSource]) -> None:
+def _restate(connection: Connection, row: RowMapping, rejected: Sequence[RejectedSource], size: int) -> None:
     mine = _sources.dataset == row["name"]
     # Computed from the rows each time: an incremental digest would accumulate errors.
     found = connection.execute(select(_sources.id, _sources.label, _sources.group).where(mine)).all()
@@ -153,6 +211,7 @@ def _restate(connection: Connection, row: RowMapping, rejected: Sequence[Rejecte
     values = {
         "classes": classes, "n_sources": len(found), "rejected": _merged(row["rejected"], rejected),
         "digest": _digest(classes, [row.id for row in found], groups),
+        "stored_bytes": _datasets.stored_bytes + size,
     }  # fmt: skip
     connection.execute(update(schema.datasets).where(_datasets.name == row["name"]).values(values))
 

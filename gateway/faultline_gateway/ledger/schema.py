@@ -68,7 +68,9 @@ datasets = Table(
     Column("n_sources", Integer, nullable=False),
     Column("rejected", JSON, nullable=False),
     Column("created_at", Float, nullable=False),
+    Column("stored_bytes", BigInteger, nullable=False, server_default="0"),
 )
+"""``n_sources`` and ``stored_bytes``, its images and their bytes as stored, are kept, not counted."""
 
 sources = Table(
     "sources",

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from faultline_core.contract.datasets import Dataset, DatasetCreate, DatasetList, SourcesAdd, SourcesAdded
 from faultline_gateway.http.strict_json import StrictRoute
 from faultline_gateway.images.intake import add_uploads, checked_classes
+from faultline_gateway.images.quota import Quotas
 from faultline_gateway.ledger import Ledger, StoredAnswer
 from faultline_gateway.routes.context import Context, IdempotencyKey
 from faultline_gateway.runs.submission import fingerprint
@@ -26,7 +27,8 @@ def create_dataset(body: DatasetCreate, context: Context, key: IdempotencyKey = 
     """Create an empty dataset; the same name with the same classes is the same dataset."""
 
     def work() -> Dataset:
-        return context.ledger.create_dataset(body.name, checked_classes(body.classes))
+        quotas = Quotas.of(context.settings)
+        return context.ledger.create_dataset(body.name, checked_classes(body.classes), quotas.check_datasets)
 
     return answer_once(context.ledger, "datasets", key, body, work, status=201)
 
@@ -50,7 +52,8 @@ def add_sources(
     """Add labelled images; a rejected image does not affect the others."""
 
     def work() -> SourcesAdded:
-        return add_uploads(name, body.sources, context.ledger, context.store)
+        quotas = Quotas.of(context.settings)
+        return add_uploads(name, body.sources, context.ledger, context.store, quotas)
 
     return answer_once(context.ledger, f"datasets/{name}/sources", key, body, work, status=200)
 

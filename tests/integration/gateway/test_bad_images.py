@@ -15,6 +15,7 @@ from fakes.problems import problem
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import error_classes
 from faultline_core.images.codecs import decode_image, encode_png, encode_raw
+from faultline_core.images.packing import PackedImage
 from faultline_gateway.images.intake import RawSource, take_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -31,6 +32,11 @@ class NotedStore(BlobStore):
         """Store and record ``data``."""
         self.blobs.add(data)
         return super().put(data)
+
+    def put_packed(self, image: PackedImage) -> None:
+        """Store and record the raw form."""
+        super().put_packed(image)
+        self.blobs.add(self.get(image.ref))
 
 
 def upload(content: bytes | str, **changes: str) -> dict[str, str]:

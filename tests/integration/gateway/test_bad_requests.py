@@ -15,7 +15,7 @@ from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import create_run
 from fakes.problems import problem
 from faultline_core.errors import error_classes
-from faultline_gateway.http import edge
+from faultline_gateway.http import bodies
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.routes import runs
 
@@ -142,7 +142,7 @@ async def test_a_body_that_never_arrives_times_out(
         yield b"{"
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(edge, "BODY_SECONDS", 0.01)
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.01)
     problem(await gateway.http.post(ROOT, content=trickle()), 408, "request-timeout")
 
 

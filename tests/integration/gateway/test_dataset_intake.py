@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,11 @@ def write(folder: Path, *names: str) -> Path:
 
 
 def new_source(number: int, **changes: str) -> NewSource:
-    fields = {"image": f"{number:064x}", "label": "sled", "filename": f"{number}.png"} | changes
+    fields: dict[str, Any] = {
+        "image": f"{number:064x}",
+        "label": "sled",
+        "filename": f"{number}.png",
+    } | changes
     return NewSource(caption=None, width=8, height=8, **fields)
 
 

@@ -1,0 +1,91 @@
+"""How much users may store: datasets, images and their bytes as stored, in each dataset and in all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from faultline_core.errors import QuotaExceeded
+from faultline_gateway.ledger import NewSource, Stored
+from faultline_gateway.settings import GatewaySettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quotas:
+    """The most that may be stored; every refusal names the setting that permits more."""
+
+    datasets: int
+    dataset_images: int
+    dataset_bytes: int
+    images: int
+    stored_bytes: int
+
+    @classmethod
+    def of(cls, settings: GatewaySettings) -> Quotas:
+        """Return the quotas of a gateway."""
+        return cls(
+            datasets=settings.max_datasets,
+            dataset_images=settings.max_dataset_images,
+            dataset_bytes=settings.max_dataset_bytes,
+            images=settings.max_images,
+            stored_bytes=settings.max_stored_bytes,
+        )
+
+    def check_datasets(self, number: int) -> None:
+        """Refuse a dataset with which there would be ``number`` of them.
+
+        Raises:
+            QuotaExceeded: these are too many.
+        """
+        if number > self.datasets:
+            raise QuotaExceeded(
+                f"there are {self.datasets} datasets already, the most allowed (FAULTLINE_MAX_DATASETS); "
+                "add the images to one of them"
+            )
+
+    def check(self, stored: Stored) -> None:
+        """Refuse images with which this much would be stored.
+
+        Raises:
+            QuotaExceeded: it is more than a quota.
+        """
+        for found, most, unit, where, setting in (
+            (stored.images, self.dataset_images, "images", "the dataset", "FAULTLINE_MAX_DATASET_IMAGES"),
+            (stored.bytes, self.dataset_bytes, "bytes", "the dataset", "FAULTLINE_MAX_DATASET_BYTES"),
+            (stored.all_images, self.images, "images", "all datasets together", "FAULTLINE_MAX_IMAGES"),
+            (stored.all_bytes, self.stored_bytes, "bytes", "all datasets together",
+             "FAULTLINE_MAX_STORED_BYTES"),
+        ):  # fmt: skip
+            if found > most:
+                raise QuotaExceeded(
+                    f"with this image {where} would have {found} {unit} as stored, more than {most} "
+                    f"({setting}); leave it out"
+                )
+
+
+class Room:
+    """What is left of the quotas while images are taken in, before the ledger counts them.
+
+    ``is_known`` says whether an image is in the dataset already and needs no room.
+    """
+
+    def __init__(self, quotas: Quotas, stored: Stored, is_known: Callable[[NewSource], bool]) -> None:
+        self._quotas = quotas
+        self._stored = stored
+        self._is_known = is_known
+
+    def take(self, source: NewSource) -> None:
+        """Take the room of one image, whose bytes are not stored yet.
+
+        Raises:
+            QuotaExceeded: there is none.
+        """
+        after = self._stored.plus(1, source.stored)
+        try:
+            self._quotas.check(after)
+        except QuotaExceeded:
+            # Looked up only here: most images come once, and there is room for them.
+            if not self._is_known(source):
+                raise
+        else:
+            self._stored = after

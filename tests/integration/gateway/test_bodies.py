@@ -1,0 +1,112 @@
+"""Bodies are bounded together: those that are held at once cannot fill the memory, whatever their number."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from starlette.datastructures import Headers
+from starlette.types import Message
+
+from fakes.gateway import fake_gateway
+from fakes.problems import problem
+from faultline_core.errors import Cancelled, FaultlineError, PayloadTooLarge, RateLimited
+from faultline_gateway.http.bodies import Bodies, Limit
+from faultline_gateway.settings import GatewaySettings
+
+NONE = Headers({})
+LIMIT = Limit(100, "FAULTLINE_MAX_BODY_BYTES")
+
+
+class Client:
+    """Sends parts of a body, and then waits until the test lets it go on."""
+
+    def __init__(self, *parts: bytes, leaves: bool = False) -> None:
+        self.parts = list(parts)
+        self.leaves = leaves
+        self.goes_on = asyncio.Event()
+
+    async def receive(self) -> Message:
+        """Return the next part."""
+        if not self.parts:
+            if self.leaves:
+                return {"type": "http.disconnect"}
+            await self.goes_on.wait()
+            return {"type": "http.request", "body": b"", "more_body": False}
+        return {"type": "http.request", "body": self.parts.pop(0), "more_body": True}
+
+
+async def hold(bodies: Bodies, client: Client) -> None:
+    """Read a body and let it go."""
+    async with bodies.reading(NONE, client.receive, LIMIT):
+        pass
+
+
+async def test_bodies_that_are_held_at_once_are_bounded_and_their_room_returns() -> None:
+    bodies = Bodies(150)
+    slow = Client(b"a" * 80)
+    first = asyncio.create_task(hold(bodies, slow))
+    await asyncio.sleep(0)
+    with pytest.raises(RateLimited, match=r"150 bytes .*FAULTLINE_MAX_BODIES_BYTES"):
+        await hold(bodies, Client(b"b" * 40, b"b" * 40))
+    slow.goes_on.set()
+    await first
+    for _ in range(3):
+        fast = Client(b"c" * 90)
+        fast.goes_on.set()
+        await hold(bodies, fast)
+
+
+@pytest.mark.parametrize(
+    ("client", "error"),
+    [(Client(b"a" * 60, b"a" * 60), PayloadTooLarge), (Client(b"a" * 60, leaves=True), Cancelled)],
+    ids=["too large", "left"],
+)
+async def test_the_room_of_a_body_that_was_not_read_whole_returns(
+    client: Client, error: type[FaultlineError]
+) -> None:
+    bodies = Bodies(100)
+    with pytest.raises(error):
+        await hold(bodies, client)
+    fast = Client(b"c" * 100)
+    fast.goes_on.set()
+    await hold(bodies, fast)
+
+
+async def test_a_body_is_passed_on_whole_once_and_then_forgotten() -> None:
+    client = Client(b"ab", b"cd")
+    client.goes_on.set()
+    async with Bodies(100).reading(NONE, client.receive, LIMIT) as body:
+        assert await body.replay() == {"type": "http.request", "body": b"abcd", "more_body": False}
+        client.leaves = True
+        assert await body.replay() == {"type": "http.disconnect"}
+
+
+async def test_a_request_beyond_the_bound_is_told_to_retry_later(tmp_path: Path) -> None:
+    headers = {"content-type": "application/json"}
+    waiting = asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b" " * 1500
+        await waiting.wait()
+        yield b'{"name": "slow"}'
+
+    async with fake_gateway(tmp_path, max_body_bytes=2000, max_bodies_bytes=2000) as gateway:
+        first = asyncio.create_task(gateway.http.post("/v1/datasets", content=slow(), headers=headers))
+        await asyncio.sleep(0.05)
+        body = b" " * 600 + b'{"name": "fast"}'
+        refused = await gateway.http.post("/v1/datasets", content=body, headers=headers)
+        assert "FAULTLINE_MAX_BODIES_BYTES" in problem(refused, 429, "rate-limited").detail
+        assert int(refused.headers["retry-after"]) > 0
+        waiting.set()
+        assert (await first).status_code == 201
+        again = await gateway.http.post("/v1/datasets", content=body, headers=headers)
+        assert again.status_code == 201
+
+
+def test_all_bodies_together_may_be_no_less_than_one() -> None:
+    with pytest.raises(ValidationError, match="FAULTLINE_MAX_BODIES_BYTES"):
+        GatewaySettings(max_body_bytes=5000, max_bodies_bytes=4000)
