@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, create_engine, insert, select, text
 
 from fakes.ledgers import create_run
-from faultline_gateway.ledger import Ledger, schema
+from faultline_gateway.ledger import Ledger, schema, tallies
 
 COPIED_AT_ONCE = 1_000
 """Rows of runs in one statement."""
@@ -70,6 +70,8 @@ def load_runs(ledger: Ledger, url: str, count: int, *, items: int = 3) -> list[s
             copies = copies[len(rows) :]
             for start in range(0, len(copies), COPIED_AT_ONCE):
                 connection.execute(insert(table), copies[start : start + COPIED_AT_ONCE])
+        for run_id in ids[1:]:
+            tallies.add(connection, run_id, active=1)
         if connection.dialect.name == "postgresql":
             connection.execute(text("ANALYZE"))
     return ids

@@ -1,10 +1,13 @@
-"""The audit of a run: its invariants, recomputed from the rows (accounting, exactly once)."""
+"""The audit: the invariants of a run and the totals of all runs, recomputed from the rows."""
 
 from __future__ import annotations
 
+import math
+
 from sqlalchemy import RowMapping, func, select
 
-from faultline_gateway.ledger import rows, schema, work
+from faultline_core.types import FINAL_RUN_STATES, Cost
+from faultline_gateway.ledger import rows, schema, tallies, work
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.transitions import OPEN_STATES
 
@@ -34,6 +37,26 @@ class Audit(LedgerPart):
             *([f"{without_result} done items have no result"] if without_result else []),
             *_rest(run, first_ready),
         ]
+
+    def audit_totals(self) -> list[str]:
+        """Return in words which totals over all runs are not what the runs say; empty if none."""
+        with self._database.reading() as connection:
+            kept = tallies.active_runs(connection), tallies.total_cost(connection)
+            state, cost, gone = schema.runs.c.state, schema.runs.c.cost, schema.deleted_runs.c.cost
+            going = select(func.count()).where(state.not_in(FINAL_RUN_STATES))
+            active = connection.execute(going).scalar_one()
+            noted = [each for one in (cost, gone) for each in connection.execute(select(one)).scalars()]
+        spent = sum((Cost.model_validate(each) for each in noted if each is not None), Cost())
+        return [
+            *([] if kept[0] == active else [f"{kept[0]} runs are kept as going on, {active} go on"]),
+            *([] if _same(kept[1], spent) else [f"the cost kept is {kept[1]}, the runs cost {spent}"]),
+        ]
+
+
+def _same(kept: Cost, counted: Cost) -> bool:
+    # Seconds are added in another order, so their last digits may differ.
+    seconds = math.isclose(kept.seconds, counted.seconds, rel_tol=1e-9, abs_tol=1e-9)
+    return seconds and kept.model_copy(update={"seconds": counted.seconds}) == counted
 
 
 def _accounting(run: RowMapping, counted: dict[str, int]) -> list[str]:

@@ -20,9 +20,9 @@ from faultline_core.types import (
     RunKind,
     RunState,
 )
-from faultline_gateway.ledger import cursors, rows, schema
+from faultline_gateway.ledger import cursors, rows, schema, tallies
 from faultline_gateway.ledger.database import LedgerPart
-from faultline_gateway.ledger.transitions import ACTIVE_STATES, end, end_state, move, record
+from faultline_gateway.ledger.transitions import end, end_state, move, record
 from faultline_gateway.runs.items import PlannedItem
 
 _runs = schema.runs.c
@@ -83,6 +83,7 @@ class Runs(LedgerPart):
                     connection.execute(insert(schema.items), [rows.new_item(run_id, item) for item in items])
                 counts = {name: row[name] for name in ("total", *rows.COUNTED)}
                 record(connection, run_id, row["state"], counts, "created")
+                tallies.add(connection, run_id, active=int(row["state"] not in FINAL_RUN_STATES))
         except IntegrityError:
             # Two calls with one key raced; the unique column accepted one of them, whose run is the answer.
             known = None if idempotency_key is None else self.run_for_key(idempotency_key, fingerprint)
@@ -264,7 +265,9 @@ class Runs(LedgerPart):
 
     def run_cancelled(self, run_id: str) -> bool:
         """Return whether the run is cancelled or being cancelled."""
-        return self.run(run_id).state in ("cancelling", "cancelled")
+        with self._database.reading() as connection:
+            state = connection.execute(select(_runs.state).where(_runs.id == run_id)).scalar_one_or_none()
+        return state in ("cancelling", "cancelled")
 
     def cancel(self, run_id: str) -> Run:
         """End the run now: finished items are kept, all others are cancelled, their leases are void.
@@ -309,6 +312,7 @@ class Runs(LedgerPart):
                 "planning_attempts": 0, "planning_due_at": 0.0,
             }  # fmt: skip
             connection.execute(update(schema.runs).where(_runs.id == run_id).values(awakened))
+            tallies.add(connection, run_id, active=1)
             changes = {"pending": again, "failed": -run["failed"], "cancelled": -run["cancelled"]}
             # Read again: the following code writes the state that it reads, which has just changed.
             run = rows.locked_run(connection, run_id)
@@ -316,18 +320,14 @@ class Runs(LedgerPart):
         return self.run(run_id)
 
     def active_runs(self) -> int:
-        """Return how many runs have not ended."""
+        """Return how many runs have not ended, as the ledger keeps it."""
         with self._database.reading() as connection:
-            return len(connection.execute(select(_runs.id).where(_runs.state.in_(ACTIVE_STATES))).all())
+            return tallies.active_runs(connection)
 
     def total_cost(self) -> Cost:
-        """Return the cost of the recorded items of all runs, deleted ones too."""
-        noted: list[Any] = []
+        """Return the cost of the recorded items of all runs, deleted ones too, as the ledger keeps it."""
         with self._database.reading() as connection:
-            for table in (schema.runs, schema.deleted_runs):
-                costs = select(table.c.cost).where(table.c.cost.is_not(None))
-                noted += connection.execute(costs).scalars().all()
-        return sum((Cost.model_validate(cost) for cost in noted), Cost())
+            return tallies.total_cost(connection)
 
     def _new_run(self, run_id: str, total: int, staged: bool) -> dict[str, Any]:
         now = self._clock()

@@ -1,4 +1,4 @@
-"""The ledger's tables: datasets and their sources, runs, items, events, decisions, idempotency keys."""
+"""The ledger's tables: datasets and their sources, runs, items, events, decisions, totals, keys."""
 
 from __future__ import annotations
 
@@ -215,6 +215,15 @@ deleted_runs = Table(
     Column("cost", JSON(none_as_null=True)),
 )
 """What is left of a run: why its address answers no more, and what it cost."""
+
+tallies = Table(
+    "tallies",
+    metadata,
+    Column("shard", Integer, primary_key=True, autoincrement=False),
+    Column("active_runs", Integer, nullable=False),
+    Column("cost", JSON, nullable=False),
+)
+"""Totals over all runs: how many have not ended, and what all cost, deleted ones too."""
 
 idempotency_keys = Table(
     "idempotency_keys",

@@ -10,12 +10,10 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 from faultline_core.contract.base import Problem
 from faultline_core.errors import error_for
 from faultline_core.types import Cost, RunState
-from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger import rows, schema, tallies
 
 OPEN_STATES: tuple[RunState, ...] = ("queued", "in_progress")
 """The states of runs with open items, and of no others."""
-
-ACTIVE_STATES: tuple[RunState, ...] = (*OPEN_STATES, "finalizing")
 
 
 def move(
@@ -37,6 +35,7 @@ def move(
     values = {**counters, **({} if counters["pending"] else _without_items(connection, run, counters, now))}
     if cost is not None:
         values["cost"] = (Cost.model_validate(run["cost"] or {}) + cost).model_dump()
+        tallies.add(connection, run["id"], cost=cost)
     change(connection, run, values, message)
 
 
@@ -72,8 +71,10 @@ def change(connection: Connection, run: RowMapping, values: Mapping[str, Any], m
     """Write ``values`` into a locked run's row and record an event with its new state."""
     connection.execute(update(schema.runs).where(schema.runs.c.id == run["id"]).values(dict(values)))
     changed = {**run, **values}
+    gone_on = tallies.change_of_state(run["state"], changed["state"])
     counts = {name: changed[name] for name in ("total", *rows.COUNTED)}
     record(connection, run["id"], changed["state"], counts, message)
+    tallies.add(connection, run["id"], active=gone_on)
 
 
 def record(connection: Connection, run_id: str, state: str, counts: Mapping[str, int], message: str) -> None:

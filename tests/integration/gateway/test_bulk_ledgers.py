@@ -51,5 +51,6 @@ def test_copied_runs_differ_in_id_and_time_alone(ledger: Ledger, url: str) -> No
         )
         assert all(copy == model for copy in copies)
     assert [run.id for run in ledger.run_list(limit=100).runs] == [*reversed(others), first]
+    assert (ledger.active_runs(), ledger.audit_totals()) == (40, [])
     finish_all(ledger)
     assert {run.state for run in ledger.run_list(limit=100).runs} == {"completed"}

@@ -1,0 +1,121 @@
+"""What the ledger keeps equals what it would count, whatever happened to its runs."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+
+import pytest
+from alembic import command
+from alembic.config import Config
+
+from fakes.ledgers import IMAGE, Clock, create_run
+from faultline_core.contract.runs import ItemResult
+from faultline_core.errors import FaultlineError, LeaseLost
+from faultline_core.types import Cost
+from faultline_gateway.ledger import Done, Failed, Filtered, Ledger, Outcome, database
+from faultline_gateway.runs.items import LeasedGroup
+
+
+def outcome(chance: random.Random) -> Outcome:
+    """An outcome of any kind, with a cost of its own if it has a result."""
+    cost = Cost(unet_evaluations=chance.randrange(9), flops=2**62, seconds=chance.random())
+    result = ItemResult(image=IMAGE, caption="a sled", cost=cost)
+    outcomes: list[Outcome] = [
+        Done(result=result),
+        Filtered(reason="gate-direction", result=result),
+        Filtered(reason="no-edit"),
+        Failed(code="image-undecodable", detail="broken"),
+        Failed(code="backend-unavailable", detail="busy", retryable=True),
+    ]
+    return chance.choice(outcomes)
+
+
+class Life:
+    """A ledger to which random things happen."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, seed: int) -> None:
+        self.ledger, self.clock, self.chance = ledger, clock, random.Random(seed)
+        self.held: list[LeasedGroup] = []
+        self.runs: list[str] = []
+
+    def happen(self) -> None:
+        """Do one thing; those that the ledger refuses, such as outcomes of lost leases, change nothing."""
+        event = self.chance.choices(
+            (self.create, self.lease, self.finish, self.release, self.renew, self.wait, self.turn),
+            weights=(2, 8, 12, 1, 1, 3, 2),
+        )[0]
+        with contextlib.suppress(FaultlineError):
+            event()
+
+    def create(self) -> None:
+        self.runs.append(create_run(self.ledger, sources=self.chance.randrange(3), per_source=2))
+
+    def lease(self) -> None:
+        group = self.ledger.lease_group("worker", seconds=30)
+        self.held += [] if group is None else [group]
+
+    def finish(self) -> None:
+        item = self.chance.choice(self._group().items)
+        self.ledger.finish(item.id, item.fence, outcome(self.chance))
+
+    def release(self) -> None:
+        self.ledger.release(self._group())
+
+    def renew(self) -> None:
+        self.ledger.renew(self._group(), 30)
+
+    def wait(self) -> None:
+        self.clock.now += self.chance.choice((1, 10, 31))
+
+    def turn(self) -> None:
+        run_id = self.chance.choice(self.runs or ["none"])
+        turned = self.chance.choice((self.ledger.cancel, self.ledger.resume, self.ledger.delete_run))
+        turned(run_id)
+        if turned == self.ledger.delete_run:
+            self.runs.remove(run_id)
+
+    def _group(self) -> LeasedGroup:
+        if not self.held:
+            raise LeaseLost("nothing is held")
+        return self.chance.choice(self.held)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_kept_equals_what_is_counted_after_random_transitions(
+    ledger: Ledger, clock: Clock, seed: int
+) -> None:
+    life = Life(ledger, clock, seed)
+    for step in range(180):
+        life.happen()
+        if step % 12 == 0:
+            assert ledger.audit_totals() == []
+            assert [said for run_id in life.runs for said in ledger.audit(run_id)] == []
+    assert ledger.active_runs() == sum(run.ended_at is None for run in ledger.run_list(limit=500).runs)
+    assert ledger.total_cost().unet_evaluations > 0
+
+
+def test_totals_of_an_old_ledger_are_counted_once_at_its_upgrade(ledger: Ledger, clock: Clock) -> None:
+    life = Life(ledger, clock, seed=7)
+    for _ in range(150):
+        life.happen()
+    kept = ledger.active_runs(), ledger.total_cost()
+    opened = ledger._database
+    with opened.writing() as connection:
+        config = Config()
+        config.set_main_option("script_location", f"{database.__file__.rpartition('/')[0]}/migrations")
+        config.set_main_option("path_separator", "os")
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0012")
+    opened.migrate()
+    assert (ledger.active_runs(), ledger.total_cost().unet_evaluations) == (kept[0], kept[1].unet_evaluations)
+    assert ledger.audit_totals() == []
+
+
+@pytest.mark.parametrize("column", ["active_runs", "cost"])
+def test_the_audit_names_a_total_that_is_wrong(ledger: Ledger, column: str) -> None:
+    create_run(ledger)
+    wrong = {"active_runs": "5", "cost": "'{\"vae_passes\": 2}'"}[column]
+    with ledger._database.writing() as connection:
+        connection.exec_driver_sql(f"UPDATE tallies SET {column} = {wrong} WHERE shard = 3")
+    assert len(ledger.audit_totals()) == 1
