@@ -19,6 +19,7 @@ from faultline_gateway.routes import ROUTERS
 from faultline_gateway.routes.context import GatewayContext, HealthReader
 from faultline_gateway.runs.cache import RunCache
 from faultline_gateway.runs.following import FollowedRuns
+from faultline_gateway.runs.joined import JoinedWork
 from faultline_gateway.runs.status import RunStatus
 from faultline_gateway.runs.summaries import KEPT
 from faultline_gateway.services.ports import Services
@@ -56,8 +57,12 @@ def create_app(
     services: Services,
     suite: Suite,
     health: HealthReader,
+    joined: JoinedWork | None = None,
 ) -> FastAPI:
-    """Put the gateway together from parts that the caller opened and closes."""
+    """Put the gateway together from parts that the caller opened and closes.
+
+    ``joined``: the processes that make summaries and reports; None makes them in threads of this process.
+    """
     metrics = Metrics()
     sessions = Sessions([key.get_secret_value().encode() for key in settings.api_keys])
     app = bare_app()
@@ -72,6 +77,7 @@ def create_app(
         metrics=metrics, sessions=sessions, status=RunStatus(ledger), followed=FollowedRuns(ledger),
         cache=RunCache(KEPT),
         max_items_per_run=settings.max_items_per_run, functions_allowed=settings.functions_allowed,
+        joined=joined,
     )  # fmt: skip
     return app
 

@@ -30,6 +30,7 @@ from faultline_gateway.runs.planner import Planner
 from faultline_gateway.runs.stages import staged_methods
 from faultline_gateway.services.clients import HttpHealth, calling_services, services_of
 from faultline_gateway.settings import GatewaySettings, settings_of_process
+from faultline_gateway.summary_processes import summary_processes
 from faultline_gateway.worker import Worker
 
 USAGE_ERROR = 2
@@ -89,6 +90,7 @@ async def _serving(settings: GatewaySettings) -> None:
     ledger, store = Ledger(settings.database_url), BlobStore(settings.store_url)
     # Removes files that killed writers left; files younger than an hour may still be in use.
     store.sweep()
+    joined = summary_processes(settings)
     async with calling_services(settings) as caller:
         app = create_app(
             settings,
@@ -97,6 +99,7 @@ async def _serving(settings: GatewaySettings) -> None:
             services=services_of(caller),
             suite=load_suite(settings.suite),
             health=HttpHealth(caller),
+            joined=joined,
         )
         # No access log, because it would contain the names of datasets and runs; metrics count requests.
         config = uvicorn.Config(
@@ -106,6 +109,8 @@ async def _serving(settings: GatewaySettings) -> None:
         )  # fmt: skip
         _let_signals_pass()
         await uvicorn.Server(config).serve()
+    if joined is not None:
+        joined.close()
     ledger.close()
 
 

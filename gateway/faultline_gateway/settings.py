@@ -116,6 +116,13 @@ class GatewaySettings(BaseModel):
         le=256,
         description="Number of item groups, such as source images, that one worker processes at once.",
     )
+    summary_processes: int = Field(
+        default=1,
+        ge=0,
+        le=64,
+        description="Most processes that make summaries and reports beside the gateway, started when needed; "
+        "0 to make them in the gateway itself.",
+    )
 
     @model_validator(mode="after")
     def _safe(self) -> GatewaySettings:

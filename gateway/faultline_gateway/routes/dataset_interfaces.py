@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import Response
+from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 
 from faultline_core.contract.dataset_interfaces import (
@@ -15,10 +15,9 @@ from faultline_core.contract.runs import Run
 from faultline_gateway.methods.dataset_interface.generate import generate
 from faultline_gateway.methods.dataset_interface.method import DATASET_INTERFACE
 from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
-from faultline_gateway.routes.reports import Part, report_response
+from faultline_gateway.routes.reports import Part, report_response, summary_response
 from faultline_gateway.routes.runs import accepted, run_router
 from faultline_gateway.runs.submission import submit
-from faultline_gateway.runs.summaries import summary_of
 
 router = run_router(DATASET_INTERFACE)
 
@@ -37,13 +36,15 @@ async def generate_images(run_id: RunId, body: ImagesCreate, context: Context) -
     return await generate(run_id, body, context)
 
 
-@router.get("/{run_id:segment}/summary")
-def summarize_dataset_interface(run_id: RunId, context: Context) -> DatasetInterfaceSummary:
+@router.get("/{run_id:segment}/summary", response_model=DatasetInterfaceSummary)
+async def summarize_dataset_interface(request: Request, run_id: RunId, context: Context) -> Response:
     """Return the learned tokens, how well each resembles its class, and why classes are missing."""
-    return summary_of(DATASET_INTERFACE, run_id, None, context)
+    return await summary_response(request, DATASET_INTERFACE, run_id, context)
 
 
 @router.get("/{run_id:segment}/report", response_class=HTMLResponse)
-def report_dataset_interface(run_id: RunId, context: Context, part: Part = "whole") -> HTMLResponse:
+async def report_dataset_interface(
+    request: Request, run_id: RunId, context: Context, part: Part = "whole"
+) -> HTMLResponse:
     """Return the report on each class as one self-contained HTML document."""
-    return report_response(DATASET_INTERFACE, run_id, context, part=part)
+    return await report_response(request, DATASET_INTERFACE, run_id, context, part=part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Query, Response
+from fastapi import Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from faultline_core.contract.runs import Run
@@ -22,10 +22,9 @@ from faultline_gateway.methods.shift_benchmark import decisions
 from faultline_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
 from faultline_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
-from faultline_gateway.routes.reports import Part, report_response
+from faultline_gateway.routes.reports import Part, report_response, summary_response
 from faultline_gateway.routes.runs import accepted, run_router
 from faultline_gateway.runs.submission import submit
-from faultline_gateway.runs.summaries import summary_of
 
 router = run_router(SHIFT_BENCHMARK)
 
@@ -50,14 +49,15 @@ async def create_shift_benchmark(
     return accepted(await submit(SHIFT_BENCHMARK, body, context, key), router, response)
 
 
-@router.get("/{run_id:segment}/summary")
-def summarize_shift_benchmark(
+@router.get("/{run_id:segment}/summary", response_model=ShiftBenchmarkSummary)
+async def summarize_shift_benchmark(
+    request: Request,
     run_id: RunId,
     context: Context,
     object_percentile: Percentile = OBJECT_PERCENTILE,
-) -> ShiftBenchmarkSummary:
+) -> Response:
     """Return what each shift costs as the run stands; another percentile generates no images."""
-    return summary_of(SHIFT_BENCHMARK, run_id, object_percentile, context)
+    return await summary_response(request, SHIFT_BENCHMARK, run_id, context, object_percentile)
 
 
 @router.get("/{run_id:segment}/inspections")
@@ -90,14 +90,15 @@ def set_shift_threshold(
 
 
 @router.get("/{run_id:segment}/report", response_class=HTMLResponse)
-def report_shift_benchmark(
+async def report_shift_benchmark(
+    request: Request,
     run_id: RunId,
     context: Context,
     object_percentile: Percentile = OBJECT_PERCENTILE,
     part: Part = "whole",
 ) -> HTMLResponse:
     """Return the report as one self-contained HTML document."""
-    return report_response(SHIFT_BENCHMARK, run_id, context, object_percentile, part=part)
+    return await report_response(request, SHIFT_BENCHMARK, run_id, context, object_percentile, part=part)
 
 
 @router.get("/{run_id:segment}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)

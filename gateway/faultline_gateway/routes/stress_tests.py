@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Response
+from fastapi import Path, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from faultline_core.contract.proofs import FindingHistory, ProofCreate
@@ -17,10 +17,9 @@ from faultline_gateway.methods.stress_test.method import STRESS_TEST
 from faultline_gateway.methods.stress_test.proof import finding_history, start_proof
 from faultline_gateway.routes.context import Context, IdempotencyKey, RunId
 from faultline_gateway.routes.exports import EXPORT_CONTENT, Dropped, Layout, export_response
-from faultline_gateway.routes.reports import Part, report_response
+from faultline_gateway.routes.reports import Part, report_response, summary_response
 from faultline_gateway.routes.runs import accepted, run_router
 from faultline_gateway.runs.submission import submit
-from faultline_gateway.runs.summaries import summary_of
 
 router = run_router(STRESS_TEST)
 
@@ -60,16 +59,18 @@ async def estimate_stress_test(body: StressTestCreate, context: Context) -> Stre
     return await estimate(body, context)
 
 
-@router.get("/{run_id:segment}/summary")
-def summarize_stress_test(run_id: RunId, context: Context) -> StressTestSummary:
+@router.get("/{run_id:segment}/summary", response_model=StressTestSummary)
+async def summarize_stress_test(request: Request, run_id: RunId, context: Context) -> Response:
     """Return the figures of the run as it stands, each with its interval and n."""
-    return summary_of(STRESS_TEST, run_id, None, context)
+    return await summary_response(request, STRESS_TEST, run_id, context)
 
 
 @router.get("/{run_id:segment}/report", response_class=HTMLResponse)
-def report_stress_test(run_id: RunId, context: Context, part: Part = "whole") -> HTMLResponse:
+async def report_stress_test(
+    request: Request, run_id: RunId, context: Context, part: Part = "whole"
+) -> HTMLResponse:
     """Return the report as one self-contained HTML document."""
-    return report_response(STRESS_TEST, run_id, context, part=part)
+    return await report_response(request, STRESS_TEST, run_id, context, part=part)
 
 
 @router.get("/{run_id:segment}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)

@@ -16,6 +16,7 @@ from faultline_core.suite import Suite
 from faultline_core.types import RunKind
 from faultline_gateway.runs.cache import RunCache
 from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.runs.joined import JoinedWork
 from faultline_gateway.services.ports import Services
 
 
@@ -92,13 +93,23 @@ class RunLedger(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunContext:
-    """Everything that a method may use outside a worker."""
+class RecordedRuns:
+    """What summaries and reports are made from."""
 
     ledger: RunLedger
     store: BlobStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContext(RecordedRuns):
+    """Everything that a method may use outside a worker.
+
+    ``joined``: the processes that make summaries and reports; None makes them in the caller's thread.
+    """
+
     services: Services
     suite: Suite
     cache: RunCache
     max_items_per_run: int
     functions_allowed: bool = False
+    joined: JoinedWork | None = None

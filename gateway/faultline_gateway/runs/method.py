@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from faultline_core.contract.runs import Run, RunItem
 from faultline_core.types import RunKind
-from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.context import RecordedRuns, RunContext
 from faultline_gateway.runs.items import LeasedGroup, Plan, Recorder
 from faultline_gateway.runs.stores import IndexStore
 from faultline_gateway.services.ports import Services
@@ -50,11 +50,11 @@ class Method(Protocol[CreateT, ItemT, SummaryT, ViewT]):
         """Give each leased item exactly one outcome; raises `LeaseLost` if another worker owns them."""
         ...
 
-    def revision(self, run_id: str, context: RunContext) -> Hashable:
+    def revision(self, run_id: str, context: RecordedRuns) -> Hashable:
         """Return the revision of anything besides the run's events that a summary depends on, or None."""
         ...
 
-    def summarize(self, run: Run, items: Iterable[ItemT], view: ViewT, context: RunContext) -> SummaryT:
+    def summarize(self, run: Run, items: Iterable[ItemT], view: ViewT, context: RecordedRuns) -> SummaryT:
         """Sum up a run so far; nothing is generated or measured again."""
         ...
 
@@ -71,5 +71,5 @@ AnyMethod = Method[Any, Any, Any, Any]
 class FiguresOfEvents:
     """A base for methods whose figures change with the run's events alone."""
 
-    def revision(self, run_id: str, context: RunContext) -> None:
+    def revision(self, run_id: str, context: RecordedRuns) -> None:
         """Return nothing: the figures depend only on the run's events."""

@@ -14,7 +14,7 @@ from faultline_core.contract.runs import Run
 from faultline_core.types import RunKind
 from faultline_gateway.exports import Card, Record
 from faultline_gateway.exports.method import ExportChoice
-from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.context import RecordedRuns
 
 
 class ConfidenceSurvey:
@@ -26,11 +26,11 @@ class ConfidenceSurvey:
     plan = staticmethod(plan)
     process = staticmethod(process)
 
-    def revision(self, run_id: str, context: RunContext) -> None:
+    def revision(self, run_id: str, context: RecordedRuns) -> None:
         """Name nothing."""
 
     def summarize(
-        self, run: Run, items: Iterable[SurveyItem], view: None, context: RunContext
+        self, run: Run, items: Iterable[SurveyItem], view: None, context: RecordedRuns
     ) -> SurveySummary:
         """Sum up confidences."""
         return summarize(run, items)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import Response
+from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from fakes.confidence_survey.contract import SurveyCreate, SurveySummary
@@ -34,9 +34,9 @@ def summarize_survey(run_id: str, context: Context) -> SurveySummary:
 
 
 @router.get("/{run_id}/report", response_class=HTMLResponse)
-def report_survey(run_id: str, context: Context) -> HTMLResponse:
+async def report_survey(request: Request, run_id: str, context: Context) -> HTMLResponse:
     """Return the report."""
-    return report_response(CONFIDENCE_SURVEY, run_id, context)
+    return await report_response(request, CONFIDENCE_SURVEY, run_id, context)
 
 
 @router.get("/{run_id}/export", response_class=StreamingResponse, responses=EXPORT_CONTENT)

@@ -17,7 +17,7 @@ from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.errors import NotFound
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods.stress_test.method import StressTest
-from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.context import RecordedRuns, RunContext
 from faultline_gateway.runs.summaries import report_of, summary_of
 
 READERS = 2
@@ -30,7 +30,7 @@ class Counting(StressTest):
         self.made: list[str] = []
 
     def summarize(
-        self, run: Run, items: Iterable[Item], view: None, context: RunContext
+        self, run: Run, items: Iterable[Item], view: None, context: RecordedRuns
     ) -> StressTestSummary:
         """Summarise the run."""
         self.made.append(run.id)

@@ -10,7 +10,7 @@ from faultline_core.types import RunKind
 from faultline_gateway.methods.dataset_interface import plan, process
 from faultline_gateway.methods.dataset_interface.report import render
 from faultline_gateway.methods.dataset_interface.summary import summarize
-from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.context import RecordedRuns
 from faultline_gateway.runs.method import FiguresOfEvents
 
 
@@ -23,7 +23,7 @@ class DatasetInterface(FiguresOfEvents):
     process = staticmethod(process.process)
 
     def summarize(
-        self, run: Run, items: Iterable[TokenItem], view: None, context: RunContext
+        self, run: Run, items: Iterable[TokenItem], view: None, context: RecordedRuns
     ) -> DatasetInterfaceSummary:
         """Sum up which classes have a token, how good it is, and why the others have no token."""
         return summarize(run, items)

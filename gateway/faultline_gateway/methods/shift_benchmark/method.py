@@ -15,7 +15,7 @@ from faultline_gateway.methods.shift_benchmark.export import benchmark_card, ben
 from faultline_gateway.methods.shift_benchmark.report.report import render
 from faultline_gateway.methods.shift_benchmark.summary import summarize
 from faultline_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages
-from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.context import RecordedRuns
 
 
 class ShiftBenchmark:
@@ -29,13 +29,13 @@ class ShiftBenchmark:
     plan = staticmethod(plan.plan)
     process = staticmethod(process.process)
 
-    def revision(self, run_id: str, context: RunContext) -> int:
+    def revision(self, run_id: str, context: RecordedRuns) -> int:
         """Return the number of the newest shift threshold decision, or 0 without a decision."""
         decisions = context.ledger.shift_decisions(run_id)
         return decisions[-1].id if decisions else 0
 
     def summarize(
-        self, run: Run, items: Iterable[ImageItem], view: float, context: RunContext
+        self, run: Run, items: Iterable[ImageItem], view: float, context: RecordedRuns
     ) -> ShiftBenchmarkSummary:
         """Sum up the cost of each shift under the thresholds in force."""
 

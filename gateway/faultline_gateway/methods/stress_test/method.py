@@ -18,7 +18,7 @@ from faultline_gateway.methods.stress_test.report.report import render
 from faultline_gateway.methods.stress_test.stages import next_stage
 from faultline_gateway.methods.stress_test.summary.proof_summary import revision_of_proof, with_proof
 from faultline_gateway.methods.stress_test.summary.summary import summarize
-from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.context import RecordedRuns, RunContext
 from faultline_gateway.runs.items import LeasedGroup, Plan, Recorder
 from faultline_gateway.runs.stages import StagePlan
 from faultline_gateway.runs.stores import Store
@@ -49,12 +49,12 @@ class StressTest:
         """Work through one source by LANCE's Algorithm 1."""
         await process(group, services=services, record=record, store=store)
 
-    def revision(self, run_id: str, context: RunContext) -> Hashable:
+    def revision(self, run_id: str, context: RecordedRuns) -> Hashable:
         """Return the events of the runs that a child run joins; the figures of others depend on none."""
         return revision_of_proof(context.ledger.run(run_id), context.ledger)
 
     def summarize(
-        self, run: Run, items: Iterable[Item], view: None, context: RunContext
+        self, run: Run, items: Iterable[Item], view: None, context: RecordedRuns
     ) -> StressTestSummary:
         """Sum up accuracies, sensitivities, insights and yields, with a verdict; of a child, its finding."""
         summary = summarize(run, list(items))

@@ -1,0 +1,26 @@
+"""The processes of a gateway that make summaries and reports, each over its own ledger and store."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from faultline_core.blobs import BlobStore
+from faultline_gateway.ledger import Ledger
+from faultline_gateway.runs.context import RecordedRuns
+from faultline_gateway.runs.joined import JoinedWork
+from faultline_gateway.runs.processes import Processes
+from faultline_gateway.runs.summaries import KEPT
+from faultline_gateway.settings import GatewaySettings
+
+
+def summary_processes(settings: GatewaySettings) -> JoinedWork | None:
+    """Return the processes that the settings ask for, if any; the caller closes them."""
+    if not settings.summary_processes:
+        return None
+    opened = partial(recorded_runs, settings.database_url, settings.store_url)
+    return JoinedWork(Processes(settings.summary_processes, opened), KEPT)
+
+
+def recorded_runs(database_url: str, store_url: str) -> RecordedRuns:
+    """Open ledger and store in this process."""
+    return RecordedRuns(ledger=Ledger(database_url), store=BlobStore(store_url))
