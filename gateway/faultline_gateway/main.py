@@ -15,9 +15,9 @@ from pathlib import Path
 
 import uvicorn
 
-from faultline_core.blobs import BlobStore
+from faultline_core.blobs import NO_ROOM, BlobStore
 from faultline_core.contract.datasets import DatasetCreate
-from faultline_core.errors import FaultlineError
+from faultline_core.errors import FaultlineError, StorageError
 from faultline_core.suite import load_suite
 from faultline_gateway.app import bare_app, create_app
 from faultline_gateway.http.connection import HeaderLimits, http_protocol
@@ -34,6 +34,7 @@ from faultline_gateway.summary_processes import summary_processes
 from faultline_gateway.worker import Worker
 
 USAGE_ERROR = 2
+STORAGE_ERROR = 3
 GRACE_SECONDS = 5
 SERVE_PATIENCE_SECONDS = 10.0
 """Seconds for which `serve` repeats a call: its callers are waiting. `work` can repeat for minutes."""
@@ -50,9 +51,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.umask(0o077)
     try:
         return _VERBS[arguments.verb](arguments)
-    except (FaultlineError, ValueError) as error:
+    except (FaultlineError, ValueError, OSError) as error:
+        # Of the system's errors only a full disk is told in one line; the others are unexpected.
+        if isinstance(error, OSError) and error.errno not in NO_ROOM:
+            raise
         sys.stderr.write(f"faultline-gateway: {error}\n")
-        return USAGE_ERROR
+        return STORAGE_ERROR if isinstance(error, StorageError | OSError) else USAGE_ERROR
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -87,7 +91,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 async def _serving(settings: GatewaySettings) -> None:
     prepare_event_loop()
-    ledger, store = Ledger(settings.database_url), BlobStore(settings.store_url)
+    ledger, store = _ledger(settings), BlobStore(settings.store_url)
     # Removes files that killed writers left; files younger than an hour may still be in use.
     store.sweep()
     joined = summary_processes(settings)
@@ -114,6 +118,10 @@ async def _serving(settings: GatewaySettings) -> None:
     ledger.close()
 
 
+def _ledger(settings: GatewaySettings) -> Ledger:
+    return Ledger(settings.database_url, check_seconds=settings.ledger_check_seconds)
+
+
 def _let_signals_pass() -> None:
     # Uvicorn raises the signal that stopped it again when it ends, which would kill us before we close.
     for signal_number in (signal.SIGTERM, signal.SIGINT):
@@ -131,7 +139,7 @@ async def _working(settings: GatewaySettings) -> None:
         # The event lets the worker give its leases back before the process ends. Handlers are set before the
         # ledger opens, because that may migrate the database, and a stop during it must be orderly, too.
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    ledger = Ledger(settings.database_url)
+    ledger = _ledger(settings)
     async with calling_services(settings) as caller:
         worker = Worker(
             f"{socket.gethostname()}:{os.getpid()}",
@@ -154,7 +162,7 @@ async def _working(settings: GatewaySettings) -> None:
 def _register_dataset(arguments: argparse.Namespace) -> int:
     settings = settings_of_process()
     name = DatasetCreate(name=arguments.name).name
-    ledger = Ledger(settings.database_url)
+    ledger = _ledger(settings)
     store = BlobStore(settings.store_url)
     register_folder(
         name, arguments.folder, ledger, store,

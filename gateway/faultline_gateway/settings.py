@@ -97,6 +97,18 @@ class GatewaySettings(BaseModel):
     )
     # A SQLite ledger pages through so many in 50 ms, and the plan still fits into memory.
     max_items_per_run: int = Field(default=1_000_000, ge=1, description="Most items that a run may plan.")
+    ledger_check_seconds: float = Field(
+        default=1.0,
+        ge=0,
+        description="Seconds for which a SQLite ledger is looked through for damage at the start; 0 for not "
+        "at all. What a larger ledger has beyond them shows when it is read.",
+    )
+    least_free_bytes: int = Field(
+        default=64_000_000,
+        ge=0,
+        description="Free bytes on the disk of a SQLite ledger or of the store below which `/readyz` answers "
+        "`storage-full`.",
+    )
     call_seconds: float = Field(
         default=600.0, gt=0, description="Seconds after which a call to a service is abandoned."
     )

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 from faultline_core.backoff import Backoff
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.runs import Provenance
-from faultline_core.errors import BackendUnavailable, FaultlineError, StorageFull
+from faultline_core.errors import BackendUnavailable, FaultlineError, LedgerDamaged, StorageFull
 from faultline_gateway.ledger import Done, Failed, Filtered, Ledger, Outcome
 from faultline_gateway.methods import METHODS
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem
@@ -120,6 +120,8 @@ class Worker:
         while not stop.is_set():
             try:
                 work = await self._next_work()
+            except LedgerDamaged:
+                raise
             except FaultlineError as error:
                 _logger.warning("nothing can be leased: %s", error.detail)
                 work = None

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import time
 import uuid
 from pathlib import Path
@@ -101,6 +102,9 @@ class _LocalFolder:
 
     def exists(self, name: str) -> bool:
         return (self.root / name).is_file()
+
+    def free_bytes(self) -> int:
+        return shutil.disk_usage(self.root).free
 
     def sweep(self, older_than_seconds: float) -> int:
         limit = time.time() - older_than_seconds
@@ -211,6 +215,18 @@ class BlobStore:
         noted = self._folder.read(_cache_name(kind, key))
         ref = noted.decode("ascii", errors="replace") if noted is not None else ""
         return ref if self.exists(ref) else None
+
+    def require_room(self, least_free_bytes: int) -> None:
+        """Check that a store on a local disk has so many bytes free; other stores are not asked.
+
+        Raises:
+            StorageFull: it has fewer.
+        """
+        if self._local is not None and (free := self._local.free_bytes()) < least_free_bytes:
+            raise StorageFull(
+                f"the store's disk has {free} free bytes, fewer than FAULTLINE_LEAST_FREE_BYTES = "
+                f"{least_free_bytes}; free some space, then retry"
+            )
 
     def sweep(self, older_than_seconds: float = STALE_TEMPORARY_SECONDS) -> int:
         """Remove the incomplete files of killed writers, and return their number."""

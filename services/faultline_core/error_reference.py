@@ -111,6 +111,12 @@ EXPLANATIONS: dict[str, Explanation] = {
         "Nothing is lost: the other worker finishes the item. If it happens often, raise "
         "`FAULTLINE_LEASE_SECONDS`.",
     ),
+    "ledger-damaged": Explanation(
+        "The ledger's database is damaged, or its file is no database: the disk fails, it was copied while "
+        "it was written, or another program wrote into it. Every request that needs it gets this answer.",
+        "Stop gateway and workers, check the disk, and [restore the database](../how-to/backup.md) from the "
+        "last backup.",
+    ),
     "malformed-request": Explanation(
         "What was sent is not HTTP, or the Host header is missing, repeated, or names no host and port.",
         "Send HTTP/1.1 with one Host header. A proxy in between may have altered the request.",

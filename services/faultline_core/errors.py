@@ -39,6 +39,7 @@ FaultlineError
 ├─ StorageError
 │  ├─ ArtifactCorrupt            artifact-corrupt       500  stored bytes no longer match their digest
 │  ├─ ArtifactMissing            artifact-missing       404
+│  ├─ LedgerDamaged              ledger-damaged         500  restore it from a backup
 │  └─ StorageFull                storage-full           507
 ├─ AttentionNotHooked            attention-not-hooked   500  a control that attached to no layer
 ├─ NumericalFailure              numerical-failure      500  NaN or infinity in a sample
@@ -255,6 +256,14 @@ class ArtifactMissing(StorageError):
     code = "artifact-missing"
     status = 404
     title = "No such artifact"
+
+
+class LedgerDamaged(StorageError):
+    """The ledger's database is damaged; nothing is read from it or written to it any more."""
+
+    code = "ledger-damaged"
+    status = 500
+    title = "The ledger is damaged"
 
 
 class StorageFull(StorageError):

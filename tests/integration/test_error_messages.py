@@ -36,6 +36,7 @@ from faultline_core.suite import load_suite
 from faultline_core.text.plain_text import check_caption
 from faultline_gateway.http import bodies
 from faultline_gateway.images.intake import checked_classes, register_folder
+from faultline_gateway.ledger import Ledger
 from faultline_gateway.services.clients import services_of
 from faultline_http import ProblemMiddleware
 from faultline_services.batching.outcomes import settle
@@ -123,6 +124,12 @@ async def full_store(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", full)
         BlobStore(str(folder)).put(b"some bytes")
+
+
+async def damaged_ledger(folder: Path) -> None:
+    file = folder / "ledger.db"
+    file.write_bytes(b"no database" * 400)
+    Ledger(f"sqlite:///{file}")
 
 
 async def unhooked_attention(folder: Path) -> None:
@@ -291,6 +298,7 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "malformed-request": (
         through_gateway("GET", ROOT, headers={"host": "[::1"}), "'[::1'", "send these alone"
     ),
+    "ledger-damaged": (damaged_ledger, "not a database", "restore its database from the last backup"),
     "method-not-allowed": (through_gateway("DELETE", ROOT), "DELETE '/v1/stress-tests'", "answers"),
     "model-format-refused": (pickled_weights, "'model.safetensors'", "convert the weights to safetensors"),
     "not-found": (through_gateway("GET", f"{ROOT}/nobody"), "'nobody'", "list the runs"),

@@ -9,6 +9,7 @@ from faultline_gateway.ledger.audit import Audit
 from faultline_gateway.ledger.database import Database
 from faultline_gateway.ledger.datasets import Datasets, NewSource, Stored
 from faultline_gateway.ledger.deletions import Deletions
+from faultline_gateway.ledger.file_check import CHECK_SECONDS
 from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
 from faultline_gateway.ledger.leases import Done, Failed, Filtered, Leases, Outcome
 from faultline_gateway.ledger.new_events import NewEvents
@@ -30,11 +31,26 @@ class Ledger(
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 
     ``url`` is an SQLAlchemy URL (``sqlite:///path`` or ``postgresql://...``); the schema is migrated to
-    its newest revision at once. ``clock`` returns seconds since the epoch.
+    its newest revision at once. ``clock`` returns seconds since the epoch; ``check_seconds`` bounds the look
+    for damage in SQLite's file, and 0 leaves it out.
+
+    Raises:
+        LedgerDamaged: the file is damaged, or is no database.
     """
 
-    def __init__(self, url: str, *, clock: Callable[[], float] = time.time) -> None:
-        super().__init__(Database(url), clock)
+    def __init__(
+        self, url: str, *, clock: Callable[[], float] = time.time, check_seconds: float = CHECK_SECONDS
+    ) -> None:
+        super().__init__(Database(url, check_seconds=check_seconds), clock)
+
+    def check_ready(self, least_free_bytes: int) -> None:
+        """Check that the database can take more, as far as that shows without writing.
+
+        Raises:
+            LedgerDamaged: it was found to be damaged.
+            StorageFull: SQLite's disk has fewer free bytes than given.
+        """
+        self._database.check_ready(least_free_bytes)
 
     def close(self) -> None:
         """Close every pooled connection."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,10 +15,12 @@ from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import DataError, OperationalError
+from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from faultline_core.errors import BackendUnavailable, FaultlineError, InvalidRequest, StorageFull
+from faultline_core.errors import InvalidRequest, LedgerDamaged, StorageFull
+from faultline_gateway.ledger.database_errors import damaged, translation
+from faultline_gateway.ledger.file_check import CHECK_SECONDS, check_file
 
 Found = TypeVar("Found")
 Leased = TypeVar("Leased")
@@ -30,19 +34,21 @@ IDLE_SECONDS = 60.0
 POOL_SIZE = 20
 """Connections kept open; the routes' threads are 40 and most of them wait for a socket."""
 
-DISK_FULL = "53100"
-"""PostgreSQL's error code for it."""
-
 MIGRATION_LOCK = 0x6661756C
 """PostgreSQL advisory lock under which one of several starting processes migrates."""
 
 
 class Database:
-    """One SQLite file (WAL, synchronous=FULL) or one PostgreSQL database, at the newest schema."""
+    """One SQLite file (WAL, synchronous=FULL) or one PostgreSQL database, at the newest schema.
 
-    def __init__(self, url: str) -> None:
+    ``check_seconds`` bounds the look through SQLite's file for damage; PostgreSQL checks its pages itself.
+    """
+
+    def __init__(self, url: str, *, check_seconds: float = CHECK_SECONDS) -> None:
         self.engine = _engine(url)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
+        self._folder = Path(self.engine.url.database or "").parent if self.is_sqlite else None
+        self._damage: str | None = None
         # Otherwise each statement of a transaction would see a different state on PostgreSQL.
         snapshot = (
             {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -51,6 +57,7 @@ class Database:
         single = {} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
         self._looks = self.engine.execution_options(faultline_read_only=True, **single)
         try:
+            self._check(check_seconds)
             self.migrate()
         except BaseException:
             # The caller never gets this object, so it must close its connections here.
@@ -60,13 +67,13 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Read one consistent state; this never waits for writers."""
-        with _translated(), self._readers.connect() as connection:
+        with self._translated(), self._readers.connect() as connection:
             yield connection
 
     @contextmanager
     def reading_last_commit(self) -> Iterator[Connection]:
         """Read by single statements, each of the last commit: on PostgreSQL without a transaction's calls."""
-        with _translated(), self._looks.connect() as connection:
+        with self._translated(), self._looks.connect() as connection:
             yield connection
 
     def reader_of_file(self) -> sqlite3.Connection:
@@ -82,8 +89,13 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Write all or nothing; on SQLite the write lock is taken at the start, not at the first write."""
-        with _translated(), self.engine.begin() as connection:
+        with self._translated(), self.engine.begin() as connection:
             yield connection
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether damage was met; every further transaction is refused."""
+        return self._damage is not None
 
     def migrate(self) -> None:
         """Bring the schema to the newest revision; safe while other processes start too."""
@@ -97,9 +109,56 @@ class Database:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
 
+    def check_ready(self, least_free_bytes: int) -> None:
+        """Check that the database can take more.
+
+        Raises:
+            LedgerDamaged: it was found to be damaged.
+            StorageFull: SQLite's disk has fewer free bytes than given.
+        """
+        self._refuse_damaged()
+        if self._folder is None:
+            return
+        if (free := shutil.disk_usage(self._folder).free) < least_free_bytes:
+            raise StorageFull(
+                f"the ledger's disk has {free} free bytes, fewer than FAULTLINE_LEAST_FREE_BYTES = "
+                f"{least_free_bytes}; free some space, then retry"
+            )
+
     def close(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()
+
+    def _check(self, seconds: float) -> None:
+        if self.is_sqlite and seconds:
+            with self.reading() as connection:
+                check_file(connection, seconds)
+
+    def _refuse_damaged(self) -> None:
+        # What is read from a damaged file may be wrong, and what is written may damage more of it.
+        if self._damage is not None:
+            raise LedgerDamaged(self._damage)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        self._refuse_damaged()
+        try:
+            yield
+        except LedgerDamaged as error:
+            self._damage = error.detail
+            raise
+        except json.JSONDecodeError as error:
+            # Only columns are decoded in a transaction, and they were encoded by the same library.
+            found = damaged(f"a document in it is not JSON ({error.msg})")
+            self._damage = found.detail
+            raise found from error
+        except DatabaseError as error:
+            told = translation(error, self._folder)
+            if isinstance(told, LedgerDamaged):
+                self._damage = told.detail
+            if told is None:
+                raise
+            raise told from error
 
 
 def _engine(url: str) -> Engine:
@@ -169,27 +228,6 @@ def _begin_sqlite(connection: Connection) -> None:
     # Two readers that become writers midway would each wait for the other, and one would fail.
     read_only = connection.get_execution_options().get("faultline_read_only", False)
     connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except OperationalError as error:
-        raise _translation(error) from error
-    except DataError as error:
-        raise InvalidRequest(f"the ledger cannot keep this: {str(error.orig).splitlines()[0]}") from error
-
-
-def _translation(error: OperationalError) -> FaultlineError:
-    reason = str(error.orig)
-    # SQLite's driver has no type for this error; PostgreSQL's message may be in any language.
-    if "disk is full" in reason or getattr(error.orig, "sqlstate", None) == DISK_FULL:
-        return StorageFull("the ledger's disk is full; free some space, then retry")
-    return BackendUnavailable(
-        f"the ledger does not answer: {reason.splitlines()[0] if reason else 'no reason'}; "
-        "check its database, then retry"
-    )
 
 
 class LedgerPart:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from threading import Lock
 
 from sqlalchemy import select
+from sqlalchemy.exc import DatabaseError
 
 from faultline_gateway.ledger import schema
 from faultline_gateway.ledger.database import Database, LedgerPart
@@ -33,6 +34,8 @@ class StatusReads(LedgerPart):
 
         So it is if there is no such run, or if the database is in trouble: `Ledger.run` says which.
         """
+        if self._database.is_damaged:
+            return None
         if self._database.is_sqlite:
             return self._glance_of_file(run_id)
         with self._database.reading_last_commit() as connection:
@@ -54,6 +57,6 @@ class StatusReads(LedgerPart):
                     self._reader = self._database.reader_of_file()
                 # All rows are fetched: an unfinished statement would keep its old state of the file.
                 found = self._reader.execute(GLANCE, (run_id,)).fetchall()
-            except (sqlite3.Error, UnicodeError):
+            except (sqlite3.Error, DatabaseError, UnicodeError):
                 return None
         return Glance(found[0]) if found else None

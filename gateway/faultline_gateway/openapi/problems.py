@@ -24,6 +24,7 @@ from faultline_core.errors import (
     ImageUndecodable,
     InternalError,
     InvalidRequest,
+    LedgerDamaged,
     MalformedRequest,
     ModelFormatRefused,
     NotFound,
@@ -96,8 +97,8 @@ class Operation(NamedTuple):
 # Each rule: to which operations these errors belong. A bound of every request goes into `OF_EDGE`.
 RULES: tuple[tuple[Callable[[Operation], bool], Errors], ...] = (
     (lambda operation: True, OF_EDGE),
-    (lambda operation: operation.path != ALIVE, (BackendUnavailable,)),
     (lambda operation: operation.path not in HEALTH, (RateLimited, Unauthorized)),
+    (lambda operation: operation.path != ALIVE, (BackendUnavailable, LedgerDamaged)),
     (lambda operation: operation.method != "GET", (ForeignOrigin, StorageFull)),
     (lambda operation: operation.takes(IDEMPOTENCY_HEADER), (IdempotencyConflict, IdempotencyInFlight)),
     (lambda operation: "{run_id}" in operation.path, (NotFound,)),
@@ -105,6 +106,7 @@ RULES: tuple[tuple[Callable[[Operation], bool], Errors], ...] = (
 )
 
 OWN: Mapping[str, Errors] = {
+    "GET /readyz": (StorageFull,),
     "POST /v1/datasets": (ClassMapMismatch, QuotaExceeded),
     "GET /v1/datasets/{name}": (UnknownDataset,),
     "POST /v1/datasets/{name}/sources": (*OF_IMAGES, QuotaExceeded, UnknownDataset),

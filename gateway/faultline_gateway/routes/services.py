@@ -10,7 +10,7 @@ from faultline_core.contract.classifiers import ClassifierList
 from faultline_core.contract.services import Health, ServiceList
 from faultline_core.errors import BackendUnavailable
 from faultline_gateway.http.metrics import CONTENT_TYPE
-from faultline_gateway.routes.context import Context
+from faultline_gateway.routes.context import Context, GatewayContext
 from faultline_gateway.version import VERSION
 
 router = APIRouter()
@@ -36,13 +36,20 @@ async def healthz() -> Health:
 
 @router.get("/readyz", tags=["health"])
 async def readyz(context: Context) -> Health:
-    """Answer 200 when the ledger and every service can take a run, otherwise 503."""
+    """Answer 200 when ledger, disks and every service can take a run; 507 for a full disk, otherwise 503."""
     # Any read will do: it raises if the ledger does not answer.
     await asyncio.to_thread(context.ledger.active_runs)
+    await asyncio.to_thread(_require_room, context)
     waiting = [found.service for found in await context.health.services() if not found.ready]
     if waiting:
         raise BackendUnavailable(f"not ready: {', '.join(waiting)}; GET /v1/services says why")
     return Health(status="ready", version=VERSION)
+
+
+def _require_room(context: GatewayContext) -> None:
+    least = context.settings.least_free_bytes
+    context.ledger.check_ready(least)
+    context.store.require_room(least)
 
 
 @router.get(

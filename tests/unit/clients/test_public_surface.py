@@ -47,7 +47,7 @@ ERRORS = [
     "ArtifactCorrupt", "ArtifactMissing", "AttentionNotHooked", "BackendError", "BackendUnavailable",
     "BadBackendOutput", "Cancelled", "ClassMapMismatch", "DatasetEmpty", "DeadlineExceeded",
     "FaultlineError", "ForeignOrigin", "IdempotencyConflict", "IdempotencyInFlight", "ImageTooLarge",
-    "ImageUndecodable", "InternalError", "InvalidRequest", "LeaseLost", "MethodNotAllowed",
+    "ImageUndecodable", "InternalError", "InvalidRequest", "LeaseLost", "LedgerDamaged", "MethodNotAllowed",
     "ModelFormatRefused", "NotFound", "HeadersTooLarge", "MalformedRequest", "NotAcceptable",
     "NumericalFailure", "PayloadTooLarge", "PolicyRefused", "PromptTooLong", "QuotaExceeded",
     "RateLimited", "RequestError", "RequestTimeout", "ResourceExhausted", "RunNotCancellable",

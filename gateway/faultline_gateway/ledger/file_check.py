@@ -1,0 +1,45 @@
+"""A look through SQLite's file before it is used: SQLite itself notices damage only where it reads."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
+
+from faultline_gateway.ledger.database_errors import damaged
+
+CHECK_SECONDS = 1.0
+_STEPS = 10_000
+"""Steps of SQLite's machine between two looks at the clock: well below a millisecond."""
+
+_logger = logging.getLogger(__name__)
+
+
+def check_file(connection: Connection, seconds: float) -> None:
+    """Check pages, records and the order of indexes, for so many seconds at most; log if that was too short.
+
+    Raises:
+        LedgerDamaged: something does not fit; the error names the first.
+    """
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    end = time.monotonic() + seconds
+    driver.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+    try:
+        found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+    except OperationalError as error:
+        if getattr(error.orig, "sqlite_errorname", "") != "SQLITE_INTERRUPT":
+            raise
+        _logger.warning(
+            "only a part of the ledger was checked for damage in %g s; "
+            "FAULTLINE_LEDGER_CHECK_SECONDS=3600 checks it whole",
+            seconds,
+        )
+        return
+    finally:
+        driver.set_progress_handler(None, 0)
+    if found != "ok":
+        raise damaged(str(found).strip().splitlines()[-1])

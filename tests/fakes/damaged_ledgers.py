@@ -1,0 +1,34 @@
+"""SQLite files that are damaged on purpose, at a place that the test chooses."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+
+def damage_table(file: Path, table: str) -> None:
+    """Write random bytes over the first page of a table's tree; nobody may have the file open."""
+    with closing(sqlite3.connect(file)) as database:
+        (size,) = database.execute("PRAGMA page_size").fetchone()
+        query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+        (page,) = database.execute(query, (table,)).fetchone()
+    _overwrite(file, (page - 1) * size, size)
+
+
+def damage_start(file: Path) -> None:
+    """Write random bytes over the header: the file is no database any more."""
+    _overwrite(file, 0, 100)
+
+
+def cut(file: Path) -> None:
+    """Lose the second half, as a copy that was broken off."""
+    with file.open("r+b") as opened:
+        opened.truncate(file.stat().st_size // 2)
+
+
+def _overwrite(file: Path, offset: int, size: int) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(offset)
+        opened.write(random.Random(7).randbytes(size))
