@@ -86,7 +86,7 @@ async def _planned(
             suite=suite,
             services=services_of(caller),
         )
-    return Planned(config, items)
+    return Planned(config, list(items))
 
 
 def replay(

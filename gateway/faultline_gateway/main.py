@@ -26,6 +26,7 @@ from faultline_gateway.images.intake import register_folder
 from faultline_gateway.images.quota import Quotas
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
+from faultline_gateway.runs.large_plans import large_methods
 from faultline_gateway.runs.planner import Planner
 from faultline_gateway.runs.stages import staged_methods
 from faultline_gateway.services.clients import HttpHealth, calling_services, services_of
@@ -139,12 +140,12 @@ async def _working(settings: GatewaySettings) -> None:
         # The event lets the worker give its leases back before the process ends. Handlers are set before the
         # ledger opens, because that may migrate the database, and a stop during it must be orderly, too.
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    ledger = _ledger(settings)
+    ledger, store = _ledger(settings), BlobStore(settings.store_url)
     async with calling_services(settings) as caller:
         worker = Worker(
             f"{socket.gethostname()}:{os.getpid()}",
             ledger=ledger,
-            store=BlobStore(settings.store_url),
+            store=store,
             services=services_of(caller),
             concurrency=settings.concurrency,
             lease_seconds=settings.lease_seconds,
@@ -153,6 +154,8 @@ async def _working(settings: GatewaySettings) -> None:
                 staged_methods(METHODS),
                 lease_seconds=settings.lease_seconds,
                 most_items=settings.max_items_per_run,
+                large=large_methods(METHODS),
+                store=store,
             ),
         )
         await worker.work(stop)

@@ -34,6 +34,7 @@ a change of words that the run's screen chose;
 
 ItemState = Literal["pending", "leased", "done", "filtered", "failed", "cancelled"]
 RunState = Literal[
+    "validating",
     "queued",
     "in_progress",
     "finalizing",

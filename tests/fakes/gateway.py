@@ -22,6 +22,7 @@ from faultline_core.suite import Suite
 from faultline_gateway.app import create_app
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.methods import METHODS
+from faultline_gateway.runs.large_plans import large_methods
 from faultline_gateway.runs.planner import Planner
 from faultline_gateway.runs.stages import staged_methods
 from faultline_gateway.services.clients import SERVICE_NAMES
@@ -90,10 +91,24 @@ class FakeGateway:
         content = base64.b64encode(image(shown, number)).decode()
         return {"filename": f"{label}-{number}.png", "label": label, "content_base64": content}
 
+    def planner(self) -> Planner:
+        """Return a planner of every kind of run."""
+        return Planner(
+            self.ledger,
+            staged_methods(METHODS),
+            lease_seconds=30.0,
+            most_items=1_000_000,
+            large=large_methods(METHODS),
+            store=self.store,
+        )
+
     def worker(self, services: Services | None = None, **changes: Any) -> Worker:
         """Return a worker over the same ledger and store."""
-        planner = Planner(self.ledger, staged_methods(METHODS), lease_seconds=30.0, most_items=1_000_000)
-        options: dict[str, Any] = {"concurrency": 2, "lease_seconds": 30.0, "planner": planner} | changes
+        options: dict[str, Any] = {
+            "concurrency": 2,
+            "lease_seconds": 30.0,
+            "planner": self.planner(),
+        } | changes
         return Worker(
             "worker", ledger=self.ledger, store=self.store, services=services or self.services, **options
         )

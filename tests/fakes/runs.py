@@ -25,13 +25,14 @@ async def planned(
     sources: list[Source], services: Services, *, redraw: str | None = None, **changes: object
 ) -> tuple[StressTestConfig, list[PlannedItem]]:
     """Plan the request over ``sources`` under the miniature suite; images are drawn again by ``redraw``."""
-    return await plan_stress_test(
+    config, items = await plan_stress_test(
         stress_test_request(**changes),
         dataset=fake_dataset(len(sources)),
         sources=sources,
         suite=fake_suite(redraw=redraw),
         services=services,
     )
+    return config, list(items)
 
 
 async def stress_test(

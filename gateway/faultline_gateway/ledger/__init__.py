@@ -10,6 +10,7 @@ from faultline_gateway.ledger.database import Database
 from faultline_gateway.ledger.datasets import Datasets, NewSource, Stored
 from faultline_gateway.ledger.deletions import Deletions
 from faultline_gateway.ledger.file_check import CHECK_SECONDS
+from faultline_gateway.ledger.first_stages import FirstStages
 from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
 from faultline_gateway.ledger.leases import Done, Failed, Filtered, Leases, Outcome
 from faultline_gateway.ledger.new_events import NewEvents
@@ -26,8 +27,9 @@ __all__ = [
 
 
 class Ledger(
-    Datasets, Runs, StatusReads, NewEvents, Deletions, Leases, Stages, ShiftDecisions, IdempotencyKeys, Audit
-):
+    Datasets, Runs, StatusReads, NewEvents, Deletions, Leases, FirstStages, Stages, ShiftDecisions,
+    IdempotencyKeys, Audit,
+):  # fmt: skip
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 
     ``url`` is an SQLAlchemy URL (``sqlite:///path`` or ``postgresql://...``); the schema is migrated to

@@ -142,9 +142,11 @@ class Datasets(LedgerPart):
             # Sorted here: PostgreSQL orders letters by the language that it was set up for.
             return sorted((rows.dataset(row) for row in found), key=lambda dataset: dataset.name)
 
-    def sources(self, name: str) -> list[Source]:
-        """Return the sources of a dataset in the order they were added."""
+    def sources(self, name: str, *, most: int | None = None) -> list[Source]:
+        """Return the sources of a dataset in the order they were added: all, or the first ``most``."""
         query = select(schema.sources).where(_sources.dataset == name).order_by(_sources.ordinal)
+        if most is not None:
+            query = query.where(_sources.ordinal < most)
         with self._database.reading() as connection:
             _dataset_row(connection, name)
             return [rows.source(row) for row in connection.execute(query).mappings()]

@@ -1,4 +1,4 @@
-"""Runs: created with all items of their first stage at once, listed, watched, cancelled, resumed."""
+"""Runs: created with the items of their first stage, listed, watched, cancelled, resumed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,12 @@ from faultline_core.types import (
 )
 from faultline_gateway.ledger import cursors, rows, schema, tallies
 from faultline_gateway.ledger.database import LedgerPart
+from faultline_gateway.ledger.new_items import insert_items, new_items
 from faultline_gateway.ledger.transitions import end, end_state, move, record
 from faultline_gateway.runs.items import PlannedItem
+
+CREATOR_SECONDS = 30.0
+"""How long a run waits for the rest of its items from who created it, before a worker plans them."""
 
 _runs = schema.runs.c
 _items = schema.items.c
@@ -45,8 +49,9 @@ class Runs(LedgerPart):
         staged: bool = False,
         parent: str | None = None,
         functions: Mapping[str, str] | None = None,
+        plan_sources: Mapping[str, int] | None = None,
     ) -> str:
-        """Make the run and all its items durable together and return the run's id.
+        """Make the run and these items durable together and return the run's id.
 
         A key that made a run before always returns that run.
 
@@ -61,6 +66,8 @@ class Runs(LedgerPart):
             parent: the ended run that this one continues, if any.
             functions: the addresses of classifiers that the caller's program serves, by name; default: those
                 of the parent.
+            plan_sources: `Plan.sources` where more items follow: the run is ``validating``, and who creates
+                it holds the lease of fence 1 for `CREATOR_SECONDS` to store them. None if these are all.
 
         Raises:
             NotFound: the run ``parent`` does not exist.
@@ -72,6 +79,13 @@ class Runs(LedgerPart):
             "kind": kind, "dataset": dataset, "config": config, "fingerprint": fingerprint,
             "idempotency_key": idempotency_key, "parent": parent,
         }  # fmt: skip
+        if plan_sources is not None:
+            row |= {
+                "state": "validating", "plan_sources": dict(plan_sources), "planning_fence": 1,
+                "planning_due_at": row["created_at"] + CREATOR_SECONDS,
+            }  # fmt: skip
+        # Made before the transaction: the lock is held for the writing alone.
+        planned = new_items(run_id, items)
         try:
             with self._database.writing() as connection:
                 row["functions"] = dict(functions or {}) or None
@@ -79,8 +93,7 @@ class Runs(LedgerPart):
                     continued = _run_row(connection, parent)
                     row["functions"] = row["functions"] or continued["functions"]
                 connection.execute(insert(schema.runs).values(row))
-                if items:
-                    connection.execute(insert(schema.items), [rows.new_item(run_id, item) for item in items])
+                insert_items(connection, planned)
                 counts = {name: row[name] for name in ("total", *rows.COUNTED)}
                 record(connection, run_id, row["state"], counts, "created")
                 tallies.add(connection, run_id, active=int(row["state"] not in FINAL_RUN_STATES))
@@ -290,7 +303,8 @@ class Runs(LedgerPart):
     def resume(self, run_id: str) -> Run:
         """Put failed and cancelled items of an ended run back to pending, with fresh attempts.
 
-        A run whose next stage could not be planned, or that was cancelled during planning, is planned again.
+        A run whose next stage could not be planned, or that was cancelled during planning, is planned again;
+        of one whose first stage is not stored whole, the rest is planned.
 
         Raises:
             RunNotResumable: it has not ended, or every item ended well.
@@ -307,8 +321,9 @@ class Runs(LedgerPart):
                 )
             connection.execute(_reopened(run, ("failed", "cancelled"), "pending"))
             # As if it had never been served: the user who resumes a run waits for it now.
+            state = "queued" if run["plan_sources"] is None else "validating"
             awakened = {
-                "state": "queued", "ended_at": None, "problem": None, "served_at": 0.0, "idle_until": None,
+                "state": state, "ended_at": None, "problem": None, "served_at": 0.0, "idle_until": None,
                 "planning_attempts": 0, "planning_due_at": 0.0,
             }  # fmt: skip
             connection.execute(update(schema.runs).where(_runs.id == run_id).values(awakened))

@@ -24,12 +24,21 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeDecorator
 
 
+def storable(value: str) -> str:
+    """Return text with U+FFFD for NUL, which PostgreSQL refuses, and "?" for halves of surrogate pairs."""
+    return value if value.isascii() and "\0" not in value else _replaced(value)
+
+
+def _replaced(value: str) -> str:
+    return value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
 class _StorableText(TypeDecorator[str]):
     """Text in which characters that some database or encoding cannot store are replaced."""
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Write U+FFFD for NUL, which PostgreSQL refuses, and "?" for halves of surrogate pairs."""
-        return None if value is None else value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+        """Write `storable` text."""
+        return None if value is None else storable(value)
 
 
 class Line(_StorableText):
@@ -51,7 +60,7 @@ metadata = MetaData()
 OPEN_ITEMS = text("state IN ('pending', 'leased')")
 RUNS_TO_SERVE = text("state IN ('queued', 'in_progress') AND idle_until IS NULL")
 IDLE_RUNS = text("idle_until IS NOT NULL")
-RUNS_TO_PLAN = text("state = 'finalizing'")
+RUNS_TO_PLAN = text("state IN ('validating', 'finalizing')")
 
 
 def _partial(name: str, *columns: str, where: TextClause) -> Index:
@@ -120,6 +129,7 @@ runs = Table(
     Column("planning_attempts", Integer, nullable=False, server_default="0"),
     Column("planning_due_at", Float, nullable=False, server_default="0"),
     Column("idle_until", Float),
+    Column("plan_sources", JSON(none_as_null=True)),
     Index("runs_newest", "created_at", "id"),
     # Partial: most runs have ended, and each idle worker loop asks twice a second.
     _partial("runs_to_serve", "served_at", "created_at", "id", where=RUNS_TO_SERVE),
@@ -137,6 +147,9 @@ of a later stage are stored before it opens and belong to no total until then: e
 
 ``served_at``: when items of the run were leased last, 0 before. ``idle_until``: no item of the run is ready
 before; None if one may be ready now, or if the run has no open items.
+
+``plan_sources``: not null while items of the first stage are missing. Each dataset that they are planned
+from, and how many of its sources the plan is made of: those added since have the larger ordinals.
 """
 
 items = Table(

@@ -6,20 +6,24 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, delete, func, insert, literal_column, select, update
+from sqlalchemy import Connection, RowMapping, and_, delete, false, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from faultline_core.contract.base import Problem
 from faultline_core.errors import FaultlineError, InternalError, LeaseLost, error_for
-from faultline_core.types import RunKind
+from faultline_core.types import RunKind, RunState
 from faultline_gateway.ledger import rows, schema
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.leases import RETRY_SECONDS
+from faultline_gateway.ledger.new_items import insert_items, new_items
 from faultline_gateway.ledger.transitions import change, end
 from faultline_gateway.runs.items import MAX_ATTEMPTS, LeasedStage, PlannedItem
 
 CLEARED_AT_ONCE = 250
 """Items deleted in one transaction, which holds the ledger's lock for about 15 ms."""
+
+WAITING_STATES = ("validating", "finalizing")
+"""The states of runs that a planner leases."""
 
 _runs = schema.runs.c
 _items = schema.items.c
@@ -32,13 +36,20 @@ class Stages(LedgerPart):
     stage now, the stage has opened, or the run has ended.
     """
 
-    def lease_stage(self, kinds: Collection[RunKind], *, seconds: float) -> LeasedStage | None:
-        """Lease the planning of a finalizing run of one of ``kinds``, the one that waits longest first.
+    def lease_stage(
+        self, kinds: Collection[RunKind], *, seconds: float, first_of: Collection[RunKind] = ()
+    ) -> LeasedStage | None:
+        """Lease the planning of a run, the one that waits longest first.
 
         A run whose stage was leased ``MAX_ATTEMPTS`` times without an answer fails instead.
+
+        Args:
+            kinds: kinds of runs that wait for a later stage.
+            seconds: how long the lease holds.
+            first_of: kinds of runs whose first stage is not stored whole.
         """
         return self._lease_first(
-            lambda connection: self._waiting(connection, kinds),
+            lambda connection: self._waiting(connection, kinds, first_of),
             lambda connection, found: self._lease_waiting(
                 connection, rows.locked_run(connection, found), seconds
             ),
@@ -71,13 +82,11 @@ class Stages(LedgerPart):
             InternalError: the run has an item of the same key.
         """
         # Made before the transaction: the lock is held for the writing alone.
-        planned = [
-            rows.new_item(leased.run_id, item, stage=leased.stage, first=leased.first) for item in items
-        ]
+        planned = new_items(leased.run_id, items, stage=leased.stage, first=leased.first)
         try:
             with self._database.writing() as connection:
                 _held(connection, leased)
-                connection.execute(insert(schema.items), planned)
+                insert_items(connection, planned)
         except IntegrityError as error:
             repeated = self._repeated_keys(leased, items)
             if not repeated:
@@ -128,7 +137,7 @@ class Stages(LedgerPart):
         """Give the lease back: a planner that stops cleanly costs no attempt."""
         with self._database.writing() as connection:
             run = _held(connection, leased)
-            attempts = run["planning_attempts"] - 1
+            attempts = max(0, run["planning_attempts"] - 1)
             free = {"planning_due_at": 0.0, "planning_fence": leased.fence + 1, "planning_attempts": attempts}
             _set(connection, run, free)
 
@@ -139,17 +148,24 @@ class Stages(LedgerPart):
             counted = Counter([*keys, *connection.execute(stored).scalars()])
         return [key for key in keys if counted[key] > 1]
 
-    def _waiting(self, connection: Connection, kinds: Collection[RunKind]) -> str | None:
-        # A literal, not a parameter: SQLite uses a partial index only if it sees the index's own condition.
-        waiting = _runs.state == literal_column("'finalizing'")
-        due = and_(waiting, _runs.kind.in_(kinds), _runs.planning_due_at <= self._clock())
+    def _waiting(
+        self, connection: Connection, kinds: Collection[RunKind], first_of: Collection[RunKind]
+    ) -> str | None:
+        # As text, not as parameters: SQLite uses a partial index only if it sees the index's own condition.
+        wanted = [
+            and_(_runs.state == state, _runs.kind.in_(of))
+            for state, of in (("finalizing", kinds), ("validating", first_of))
+            if of
+        ]
+        now = self._clock()
+        due = and_(schema.RUNS_TO_PLAN, _runs.planning_due_at <= now, or_(false(), *wanted))
         query = select(_runs.id).where(due).order_by(_runs.planning_due_at, _runs.created_at, _runs.id)
         found = rows.first(connection, query)
         return None if found is None else str(found["id"])
 
     def _lease_waiting(self, connection: Connection, run: RowMapping, seconds: float) -> LeasedStage | None:
         # On PostgreSQL another planner may have come between the look and the lock.
-        if run["state"] != "finalizing" or run["planning_due_at"] > self._clock():
+        if run["state"] not in WAITING_STATES or run["planning_due_at"] > self._clock():
             return None
         if run["planning_attempts"] >= MAX_ATTEMPTS:
             detail = f"{MAX_ATTEMPTS} workers began to plan it and none came back"
@@ -159,7 +175,12 @@ class Stages(LedgerPart):
         lease = {"planning_fence": fence, "planning_attempts": run["planning_attempts"] + 1}
         _set(connection, run, {**lease, "planning_due_at": self._clock() + seconds})
         return LeasedStage(
-            run_id=run["id"], kind=run["kind"], stage=run["stage"] + 1, first=run["total"], fence=fence
+            run_id=run["id"],
+            kind=run["kind"],
+            stage=run["stage"] + (run["state"] == "finalizing"),
+            first=run["total"],
+            fence=fence,
+            sources=run["plan_sources"] or {},
         )
 
     def _clear_some(self, leased: LeasedStage) -> int:
@@ -169,8 +190,15 @@ class Stages(LedgerPart):
             return connection.execute(delete(schema.items).where(_items.id.in_(some))).rowcount
 
     def _fail(self, connection: Connection, run: RowMapping, error: FaultlineError) -> None:
-        why = error_for(error.code, f"stage {run['stage'] + 1} could not be planned: {error.detail}")
-        end(connection, run, now=self._clock(), message=why.detail, state="failed", problem=Problem.of(why))
+        stage = run["stage"] + (run["state"] == "finalizing")
+        why = error_for(error.code, f"stage {stage} could not be planned: {error.detail}")
+        # Those of a first stage that is not stored whole; of a later one, none is there.
+        left = and_(_items.run_id == run["id"], _items.stage <= run["stage"], _items.state == "pending")
+        cancelled = connection.execute(update(schema.items).where(left).values(state="cancelled")).rowcount
+        end(
+            connection, run, now=self._clock(), message=why.detail, state="failed",
+            problem=Problem.of(why), cancelled=cancelled,
+        )  # fmt: skip
 
 
 def _mine(leased: LeasedStage) -> Any:
@@ -178,14 +206,18 @@ def _mine(leased: LeasedStage) -> Any:
 
     The stage and not the fence alone: after its opening the run may be finalizing again under the same fence.
     """
-    return and_(
-        _runs.state == "finalizing", _runs.stage == leased.stage - 1, _runs.planning_fence == leased.fence
-    )
+    state, stage = _place(leased)
+    return and_(_runs.state == state, _runs.stage == stage, _runs.planning_fence == leased.fence)
+
+
+def _place(leased: LeasedStage) -> tuple[RunState, int]:
+    """Return the state and the stage of the run while the lease holds."""
+    return ("validating", 1) if leased.stage == 1 else ("finalizing", leased.stage - 1)
 
 
 def _held(connection: Connection, leased: LeasedStage) -> RowMapping:
     run = rows.locked_run(connection, leased.run_id)
-    ours = ("finalizing", leased.stage - 1, leased.fence)
+    ours = (*_place(leased), leased.fence)
     if (run["state"], run["stage"], run["planning_fence"]) != ours:
         raise LeaseLost(f"the lease to plan stage {leased.stage} of run {leased.run_id!r} is no longer valid")
     return run

@@ -13,7 +13,7 @@ from faultline_core.types import Cost, RunState
 from faultline_gateway.ledger import rows, schema, tallies
 
 OPEN_STATES: tuple[RunState, ...] = ("queued", "in_progress")
-"""The states of runs with open items, and of no others."""
+"""The states of runs whose open items are worked on."""
 
 
 def move(

@@ -15,7 +15,7 @@ from faultline_core.shift_benchmark.shift_thresholds import ShiftDecision
 from faultline_core.suite import Suite
 from faultline_core.types import RunKind
 from faultline_gateway.runs.cache import RunCache
-from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.runs.items import LeasedStage, PlannedItem
 from faultline_gateway.runs.joined import JoinedWork
 from faultline_gateway.services.ports import Services
 
@@ -31,8 +31,8 @@ class RunLedger(Protocol):
         """Return the dataset of this name; raises `UnknownDataset`."""
         ...
 
-    def sources(self, name: str) -> Sequence[Source]:
-        """Return the images of a dataset."""
+    def sources(self, name: str, *, most: int | None = None) -> Sequence[Source]:
+        """Return the images of a dataset in the order they were added: all, or the first ``most``."""
         ...
 
     def create_run(
@@ -47,8 +47,19 @@ class RunLedger(Protocol):
         staged: bool = False,
         parent: str | None = None,
         functions: Mapping[str, str] | None = None,
+        plan_sources: Mapping[str, int] | None = None,
     ) -> str:
-        """Make a run and all its items durable together and return the run's id."""
+        """Make a run and these items durable together and return the run's id."""
+        ...
+
+    def store_first_stage(
+        self, leased: LeasedStage, items: Sequence[PlannedItem], *, last: bool
+    ) -> tuple[LeasedStage, float]:
+        """Add some items to a run that is being planned."""
+        ...
+
+    def release_stage(self, leased: LeasedStage) -> None:
+        """Give the lease to plan a run back."""
         ...
 
     def run_for_key(self, idempotency_key: str, fingerprint: str) -> str | None:

@@ -5,7 +5,7 @@ Plain dataclasses and a Protocol, so that methods do not depend on the database,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -53,15 +53,19 @@ class LeasedItem(PlannedItem):
 class Plan:
     """A run as a method planned it, before it is stored: its resolved configuration and all its items.
 
+    ``items`` is read once. Of a large plan only the first are read at the creation of the run, if the method
+    can plan the rest again (`LargeMethod`): ``sources`` then has the datasets that it is made from and how
+    many of their sources; None where all items are to be stored with the run.
     ``staged``: whether the method, if it has stages, is asked for more once these items have ended.
     ``parent``: the ended run that this one continues, if any.
     """
 
     dataset: str
     config: BaseModel
-    items: Sequence[PlannedItem]
+    items: Iterable[PlannedItem]
     staged: bool = True
     parent: str | None = None
+    sources: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +90,8 @@ class LeasedGroup:
 class LeasedStage:
     """The lease under which this process plans a run's next stage: every write names ``fence``.
 
-    ``stage`` is the one to plan, counted from 1; its first item gets the ordinal ``first`` in the run.
+    ``stage`` is the one to plan, counted from 1; its first item, or the first one that is missing of stage 1,
+    gets the ordinal ``first`` in the run. ``sources`` are those of the run's `Plan`, for stage 1 alone.
     """
 
     run_id: str
@@ -94,6 +99,7 @@ class LeasedStage:
     stage: int
     first: int
     fence: int
+    sources: Mapping[str, int] = field(default_factory=dict)
 
 
 class Recorder(Protocol):

@@ -4,40 +4,70 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Protocol
 
 from faultline_core.errors import FaultlineError, InternalError, LeaseLost
 from faultline_core.types import RunKind
 from faultline_gateway.runs.items import LeasedStage
+from faultline_gateway.runs.large_plans import (
+    Blobs,
+    FirstStageLedger,
+    LargeMethod,
+    PlanInputs,
+    SourceReader,
+    store_plan,
+)
 from faultline_gateway.runs.renewal import keep_leased
 from faultline_gateway.runs.stages import StagedMethod, StageLedger, plan_stage
 
 _logger = logging.getLogger(__name__)
 
 
+class PlanningLedger(StageLedger, FirstStageLedger, SourceReader, Protocol):
+    """What a planner needs of the ledger; `faultline_gateway.ledger.Ledger` is one."""
+
+    def lease_stage(
+        self, kinds: Collection[RunKind], *, seconds: float, first_of: Collection[RunKind] = ()
+    ) -> LeasedStage | None:
+        """Lease the planning of a run that waits for its next stage, or for the rest of its first."""
+        ...
+
+
 class Planner:
-    """Plans stages of runs of the ``methods`` that have stages, one at a time."""
+    """Plans stages of runs of the ``methods`` that have stages, and the rest of large first stages."""
 
     def __init__(
         self,
-        ledger: StageLedger,
+        ledger: PlanningLedger,
         methods: Mapping[RunKind, StagedMethod],
         *,
         lease_seconds: float,
         most_items: int,
+        large: Mapping[RunKind, LargeMethod] | None = None,
+        store: Blobs | None = None,
     ) -> None:
         self._ledger = ledger
         self._methods = methods
         self._lease_seconds = lease_seconds
         self._most_items = most_items
+        self._large = large or {}
+        self._store = store
+        self._fills = False
 
     async def lease(self) -> LeasedStage | None:
         """Lease the planning of a run's next stage, if one waits; call `plan` next."""
+        # One large plan at a time: it takes minutes, and all others must not wait for it.
+        first_of = () if self._fills else tuple(self._large)
         # Without such methods the ledger is not asked: an idle worker looks twice a second.
-        if not self._methods:
+        if not self._methods and not first_of:
             return None
         kinds = tuple(self._methods)
-        return await asyncio.to_thread(self._ledger.lease_stage, kinds, seconds=self._lease_seconds)
+        leased = await asyncio.to_thread(
+            self._ledger.lease_stage, kinds, seconds=self._lease_seconds, first_of=first_of
+        )
+        self._fills = self._fills or (leased is not None and leased.stage == 1)
+        return leased
 
     async def plan(self, leased: LeasedStage) -> None:
         """Plan the leased stage; after a cancellation the thread stops at its next chunk."""
@@ -46,11 +76,15 @@ class Planner:
             await asyncio.to_thread(self._plan, leased)
         finally:
             renewal.cancel()
+            self._fills = self._fills and leased.stage > 1
             await asyncio.to_thread(self._release, leased)
 
     def _plan(self, leased: LeasedStage) -> None:
         try:
-            plan_stage(leased, self._methods[leased.kind], self._ledger, most_items=self._most_items)
+            if leased.stage == 1:
+                self._store_rest(leased)
+            else:
+                plan_stage(leased, self._methods[leased.kind], self._ledger, most_items=self._most_items)
         except LeaseLost as error:
             _logger.info("%s", error.detail)
         except FaultlineError as error:
@@ -59,6 +93,13 @@ class Planner:
         except Exception as error:
             _logger.exception("stage %d of run %s could not be planned", leased.stage, leased.run_id)
             self._fail(leased, InternalError(f"unexpected {type(error).__name__}"))
+
+    def _store_rest(self, leased: LeasedStage) -> None:
+        assert self._store is not None  # who gives the methods gives the store
+        inputs = PlanInputs(leased.sources, self._ledger, self._store)
+        run = self._ledger.run(leased.run_id)
+        items = self._large[leased.kind].rest_of_plan(run, inputs, leased.first)
+        store_plan(leased, items, self._ledger)
 
     def _fail(self, leased: LeasedStage, error: FaultlineError) -> None:
         _logger.warning("stage %d of run %s: %s", leased.stage, leased.run_id, error.detail)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -13,14 +16,18 @@ from faultline_core.blobs import digest
 from faultline_core.contract.classifiers import FunctionsOfCaller
 from faultline_core.contract.datasets import Dataset
 from faultline_core.contract.runs import Run
-from faultline_core.errors import InvalidRequest, QuotaExceeded, UnknownDataset
+from faultline_core.errors import FaultlineError, InvalidRequest, LeaseLost, QuotaExceeded, UnknownDataset
+from faultline_core.types import RunKind
 from faultline_gateway.runs.context import RunContext, RunLedger
-from faultline_gateway.runs.items import Plan
+from faultline_gateway.runs.items import LeasedStage, Plan
+from faultline_gateway.runs.large_plans import CHUNK, STORED_AT_CREATION, store_plan
 from faultline_gateway.runs.method import CreateT, Method
 from faultline_gateway.runs.stages import StagedMethod
 from faultline_gateway.services.functions import with_functions
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
+
+_logger = logging.getLogger(__name__)
 
 
 async def submit(
@@ -47,7 +54,7 @@ async def submit_planned(
     *,
     functions: Mapping[str, str] | None = None,
 ) -> Run:
-    """Plan a run and store it with all its items; a key that made a run before returns that run.
+    """Plan a run and store it, a large one in part; a key that made a run before returns that run.
 
     Args:
         method: The method of the run.
@@ -66,19 +73,43 @@ async def submit_planned(
     run_id = None if key is None else await asyncio.to_thread(context.ledger.run_for_key, key, seal)
     if run_id is None:
         made = await plan()
-        run_id = await asyncio.to_thread(
+        staged = made.staged and isinstance(method, StagedMethod)
+        create = partial(
             context.ledger.create_run,
             kind=method.kind,
             dataset=made.dataset,
             config=made.config.model_dump(mode="json"),
-            items=made.items,
             fingerprint=seal,
             idempotency_key=key,
-            staged=made.staged and isinstance(method, StagedMethod),
+            staged=staged,
             parent=made.parent,
             functions=functions,
         )
+        run_id = await asyncio.to_thread(_store, made, method.kind, create, context.ledger)
     return await asyncio.to_thread(context.ledger.run, run_id)
+
+
+def _store(made: Plan, kind: RunKind, create: Callable[..., str], ledger: RunLedger) -> str:
+    """Create the run with the first items and go on with some more; a worker stores the rest."""
+    if made.sources is None:
+        return create(items=list(made.items))
+    items = iter(made.items)
+    first = list(islice(items, CHUNK))
+    following = list(islice(items, 1))
+    if not following:
+        return create(items=first)
+    run_id = create(items=first, plan_sources=made.sources)
+    leased = LeasedStage(run_id=run_id, kind=kind, stage=1, first=len(first), fence=1)
+    try:
+        store_plan(leased, chain(following, items), ledger, most=STORED_AT_CREATION)
+        ledger.release_stage(leased)
+    except LeaseLost:
+        # All are stored, or another request with this key has made the run and stores them.
+        pass
+    except FaultlineError as error:
+        # The run is durable: its answer must not depend on the rest, which a worker plans.
+        _logger.warning("the rest of run %s is left to a worker: %s", run_id, error.detail)
+    return run_id
 
 
 def without_functions(create: BodyT, context: RunContext) -> tuple[BodyT, dict[str, str]]:

@@ -18,6 +18,7 @@ KINDS: dict[RunKind, str] = {
 """The kinds of runs in words."""
 
 STATES = {
+    "validating": "being planned",
     "queued": "waiting",
     "in_progress": "running",
     "finalizing": "planning the next phase",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from faultline_core.contract.stress_tests import StressTestConfig, StressTestCre
 from faultline_core.types import EDIT_TYPES, EditType, ItemKind
 from faultline_gateway.runs.items import PlannedItem
 from faultline_gateway.runs.seeds import derive_seed
+
+_Slot = tuple[ItemKind, EditType | None, int]
+"""Kind, edit type and number of one of a source's items."""
 
 
 def items_per_source(create: StressTestCreate) -> int:
@@ -28,56 +32,70 @@ def slots_per_type(create: StressTestCreate, source_id: str) -> dict[EditType, i
     return {edit_type: share + (index in favoured) for index, edit_type in enumerate(types)}
 
 
-def plan_items(config: StressTestConfig, sources: Sequence[Source]) -> list[PlannedItem]:
-    """Plan every slot of every source: controls, edits, LANCE-R and interventions."""
-    config_hash = items_hash(config)
-    items: list[PlannedItem] = []
-    for source in sources:
-        for kind, edit_type, slot in _slots(config.request, source.id):
-            key = cache_key(
-                source=source.id,
-                object_class=source.label,
-                edit_type=edit_type or kind,
-                slot=config.request.interventions[slot].key if kind == "intervention" else slot,
-                seed=config.request.seed,
-                config=config_hash,
-            )
-            items.append(
-                PlannedItem(
-                    item_key=key,
-                    ordinal=len(items),
-                    kind=kind,
-                    item_group=source.id,
-                    source_image=source.image,
-                    label=source.label,
-                    edit_type=edit_type,
-                    slot=slot,
-                    caption=source.caption,
-                )
-            )
-    return items
+def plan_items(
+    config: StressTestConfig, screened: Sequence[Source], fresh: Sequence[Source], *, first: int = 0
+) -> Iterator[PlannedItem]:
+    """Plan every slot of the screened sources, then captions of the fresh ones, from ``first`` on."""
+    per_source, config_hash = items_per_source(config.request), items_hash(config)
+    done, begun = divmod(min(first, len(screened) * per_source), per_source)
+    slots = (
+        _item(config, config_hash, source, place, number * per_source + place_number)
+        for number, source in enumerate(islice(screened, done, None), start=done)
+        for place_number, place in enumerate(_slots(config.request, source.id))
+    )
+    yield from islice(slots, begun, None)
+    captioned = max(0, first - len(screened) * per_source)
+    yield from islice(
+        plan_captions(config, fresh, first=len(screened) * per_source, hashed=config_hash), captioned, None
+    )
 
 
-def plan_captions(config: StressTestConfig, fresh: Sequence[Source], *, first: int) -> list[PlannedItem]:
+def _item(
+    config: StressTestConfig, config_hash: str, source: Source, place: _Slot, ordinal: int
+) -> PlannedItem:
+    kind, edit_type, slot = place
+    key = cache_key(
+        source=source.id,
+        object_class=source.label,
+        edit_type=edit_type or kind,
+        slot=config.request.interventions[slot].key if kind == "intervention" else slot,
+        seed=config.request.seed,
+        config=config_hash,
+    )
+    return PlannedItem(
+        item_key=key,
+        ordinal=ordinal,
+        kind=kind,
+        item_group=source.id,
+        source_image=source.image,
+        label=source.label,
+        edit_type=edit_type,
+        slot=slot,
+        caption=source.caption,
+    )
+
+
+def plan_captions(
+    config: StressTestConfig, fresh: Sequence[Source], *, first: int, hashed: str | None = None
+) -> Iterator[PlannedItem]:
     """Plan the caption of each source that is kept for confirmation, with ordinals from ``first`` on.
 
-    The captions tell which changes apply to which image, so later stages plan no edit in vain.
+    The captions tell which changes apply to which image, so later stages plan no edit in vain. ``hashed`` is
+    the `items_hash` of the configuration, if it is known.
     """
-    config_hash = items_hash(config)
-    return [
-        PlannedItem(
+    config_hash = hashed or items_hash(config)
+    for ordinal, source in enumerate(fresh, start=first):
+        yield PlannedItem(
             item_key=cache_key(
                 source=source.id, object_class=source.label, edit_type="caption", config=config_hash
             ),
-            ordinal=first + number,
+            ordinal=ordinal,
             kind="caption",
             item_group=source.id,
             source_image=source.image,
             label=source.label,
             caption=source.caption,
         )
-        for number, source in enumerate(fresh)
-    ]
 
 
 def items_hash(config: StressTestConfig) -> str:
@@ -106,20 +124,16 @@ def items_hash(config: StressTestConfig) -> str:
     return cache_key(config=hashed)
 
 
-def _slots(create: StressTestCreate, source_id: str) -> list[tuple[ItemKind, EditType | None, int]]:
-    controls: list[tuple[ItemKind, EditType | None, int]] = [
+def _slots(create: StressTestCreate, source_id: str) -> list[_Slot]:
+    controls: list[_Slot] = [
         ("reconstruction", None, 0),
         ("placebo", None, 0),
     ]
-    edits: list[tuple[ItemKind, EditType | None, int]] = [
+    edits: list[_Slot] = [
         ("edit", edit_type, slot)
         for edit_type, number in slots_per_type(create, source_id).items()
         for slot in range(number)
     ]
-    baseline: list[tuple[ItemKind, EditType | None, int]] = [
-        ("lance-r", None, slot) for slot in range(create.lance_r_edits_per_image)
-    ]
-    chosen: list[tuple[ItemKind, EditType | None, int]] = [
-        ("intervention", None, slot) for slot in range(len(create.interventions))
-    ]
+    baseline: list[_Slot] = [("lance-r", None, slot) for slot in range(create.lance_r_edits_per_image)]
+    chosen: list[_Slot] = [("intervention", None, slot) for slot in range(len(create.interventions))]
     return controls + edits + baseline + chosen

@@ -12,14 +12,15 @@ from faultline_gateway.exports import Card, Record
 from faultline_gateway.exports.method import ExportChoice
 from faultline_gateway.methods.stress_test import proof_stages
 from faultline_gateway.methods.stress_test.export import counterfactual_card, counterfactual_records
-from faultline_gateway.methods.stress_test.plan import plan
+from faultline_gateway.methods.stress_test.plan import plan, rest_of_plan
 from faultline_gateway.methods.stress_test.process import process
 from faultline_gateway.methods.stress_test.report.report import render
 from faultline_gateway.methods.stress_test.stages import next_stage
 from faultline_gateway.methods.stress_test.summary.proof_summary import revision_of_proof, with_proof
 from faultline_gateway.methods.stress_test.summary.summary import summarize
 from faultline_gateway.runs.context import RecordedRuns, RunContext
-from faultline_gateway.runs.items import LeasedGroup, Plan, Recorder
+from faultline_gateway.runs.items import LeasedGroup, Plan, PlannedItem, Recorder
+from faultline_gateway.runs.large_plans import PlanInputs
 from faultline_gateway.runs.stages import StagePlan
 from faultline_gateway.runs.stores import Store
 from faultline_gateway.services.ports import Services
@@ -34,6 +35,10 @@ class StressTest:
     async def plan(self, create: StressTestCreate, context: RunContext) -> Plan:
         """Plan every slot of every source."""
         return await plan(create, context)
+
+    def rest_of_plan(self, run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedItem]:
+        """Plan the slots from the ordinal ``first`` on again."""
+        return rest_of_plan(run, inputs, first)
 
     def next_stage(self, run: Run, results: Iterator[RunItem[Any]]) -> StagePlan | None:
         """Plan the pairs of fresh sources that confirm what the screen saw, or prove one finding."""

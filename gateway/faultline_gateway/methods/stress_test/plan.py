@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 
 from faultline_core.contract.datasets import Dataset, Source
 from faultline_core.contract.interventions import Intervention
+from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate
-from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, UnknownModel
+from faultline_core.errors import (
+    ClassMapMismatch,
+    DatasetEmpty,
+    InternalError,
+    InvalidRequest,
+    UnknownModel,
+)
 from faultline_core.suite import Suite
 from faultline_core.text.plain_text import check_words, find_confusable
 from faultline_gateway.methods.stress_test.division import divide
 from faultline_gateway.methods.stress_test.groups import group_sources
-from faultline_gateway.methods.stress_test.items import items_per_source, plan_captions, plan_items
+from faultline_gateway.methods.stress_test.items import items_per_source, plan_items
 from faultline_gateway.methods.stress_test.notes import planning_notes, require_several_classes
 from faultline_gateway.runs.classifiers import check_classifiers
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import Plan, PlannedItem
+from faultline_gateway.runs.large_plans import PlanInputs
 from faultline_gateway.runs.submission import named_dataset, require_quota
 from faultline_gateway.services.ports import Services
 from faultline_gateway.version import VERSIONS
@@ -42,7 +50,27 @@ async def plan(create: StressTestCreate, context: RunContext) -> Plan:
         create, dataset=dataset, sources=sources, suite=context.suite, services=context.services
     )
     confirms = config.confirmation is not None and config.confirmation.reason is None
-    return Plan(dataset.name, config, items, staged=confirms)
+    read = {dataset.name: len(sources)}
+    return Plan(dataset.name, config, items, staged=confirms, sources=read)
+
+
+def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedItem]:
+    """Plan the items of a run's first stage again, from the ordinal ``first`` on.
+
+    Raises:
+        InternalError: the recorded configuration and sources give another plan, or no longer exist.
+    """
+    config = StressTestConfig.model_validate(run.resolved_config)
+    out = set(config.excluded)
+    left = [source for source in inputs.sources(run.dataset) if source.id not in out]
+    chosen = choose_sources(left, config.classes, config.request.limit)
+    groups = {} if config.grouping is None else config.grouping.groups
+    # Those that a dataset names may have changed since, and others were found by a service.
+    grouped = [source.model_copy(update={"group": groups.get(source.id)}) for source in chosen]
+    division = divide(config.request, grouped, redraws=config.redraw is not None)
+    if division.plan != config.confirmation:
+        raise InternalError(f"the sources of run {run.id!r} are divided in another way than at its creation")
+    return plan_items(config, division.screened, division.fresh, first=first)
 
 
 def _require_told_apart(dataset: Dataset) -> None:
@@ -55,7 +83,7 @@ def _require_told_apart(dataset: Dataset) -> None:
 
 async def plan_stress_test(
     create: StressTestCreate, *, dataset: Dataset, sources: Sequence[Source], suite: Suite, services: Services
-) -> tuple[StressTestConfig, list[PlannedItem]]:
+) -> tuple[StressTestConfig, Iterator[PlannedItem]]:
     """Resolve the request and plan each source's edits, controls, LANCE-R and interventions.
 
     Where the run confirms, that is its first stage, and of the sources kept for the others the captions are
@@ -72,14 +100,15 @@ async def plan_stress_test(
     """
     check_interventions(create.interventions)
     require_several_classes(dataset)
-    left, excluded = leave_out(sources, create.exclude)
-    chosen = choose_sources(left, dataset.classes, create.limit)
+    # In threads: of 100,000 sources each step takes a second, and nobody else would be answered meanwhile.
+    left, excluded = await asyncio.to_thread(leave_out, sources, create.exclude)
+    chosen = await asyncio.to_thread(choose_sources, left, dataset.classes, create.limit)
     if not chosen:
         but = f" except the {len(excluded)} excluded" if excluded else ""
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image{but}")
     grouped, grouping = await group_sources(create, chosen, services)
     config = resolve(create, dataset=dataset, suite=suite)
-    division = divide(create, grouped, redraws=config.redraw is not None)
+    division = await asyncio.to_thread(divide, create, grouped, redraws=config.redraw is not None)
     known = {
         "excluded": excluded,
         "confirmation": division.plan,
@@ -88,8 +117,7 @@ async def plan_stress_test(
     }
     config = config.model_copy(update=known)
     await check_classifiers(create.classifiers, dataset.classes, chosen[0].image, services)
-    items = plan_items(config, division.screened)
-    return config, [*items, *plan_captions(config, division.fresh, first=len(items))]
+    return config, plan_items(config, division.screened, division.fresh)
 
 
 def choose_sources(sources: Sequence[Source], classes: Sequence[str], limit: int | None) -> list[Source]:

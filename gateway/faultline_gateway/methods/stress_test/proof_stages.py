@@ -98,7 +98,7 @@ def first_stage(config: StressTestConfig, left: LeftImages, images: int) -> list
     """Plan a caption for each image that may be needed; a known one costs no call of the captioner."""
     proof = config.proof
     again = proof is not None and proof.drawn
-    return plan_captions(config, left.spent[:MOST_REDRAWN] if again else left.to_read(images), first=0)
+    return list(plan_captions(config, left.spent[:MOST_REDRAWN] if again else left.to_read(images), first=0))
 
 
 def must_draw(left: LeftImages, config: StressTestConfig) -> bool:

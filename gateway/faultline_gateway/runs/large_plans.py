@@ -1,0 +1,157 @@
+"""Large plans: stored in chunks that let other writers in, and made again where a process was killed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Protocol, runtime_checkable
+
+from faultline_core.contract.datasets import Source
+from faultline_core.contract.runs import Run
+from faultline_core.errors import InternalError
+from faultline_core.types import RunKind
+from faultline_gateway.runs.items import LeasedStage, PlannedItem
+
+CHUNK = 250
+"""Items stored in one transaction at most, which holds the ledger's lock for about 15 ms."""
+
+LEAST_CHUNK = 10
+LOCKED_SECONDS = 0.025
+"""How long a chunk may lock the ledger; after a longer one, the following chunks are smaller."""
+
+STORED_AT_CREATION = 5_000
+"""Items that are stored before the request is answered, in about a second: only larger runs are seen as
+``validating``."""
+
+
+class SourceReader(Protocol):
+    """Reads the sources of a dataset; `faultline_gateway.ledger.Ledger` is one."""
+
+    def sources(self, name: str, *, most: int | None = None) -> Sequence[Source]:
+        """Return the sources of a dataset in the order they were added: all, or the first ``most``."""
+        ...
+
+
+class Blobs(Protocol):
+    """Reads what a plan was made from."""
+
+    def get(self, ref: str) -> bytes:
+        """Return the verified bytes named ``ref``."""
+        ...
+
+
+@dataclass(frozen=True)
+class PlanInputs:
+    """What a plan was made from: datasets as they were then, whatever was added since, and blobs."""
+
+    counts: Mapping[str, int]
+    ledger: SourceReader
+    store: Blobs
+
+    def sources(self, dataset: str) -> Sequence[Source]:
+        """Return the sources of a dataset that the plan saw, without the groups that it found.
+
+        Raises:
+            InternalError: the plan was not made from it, or sources are missing.
+        """
+        most = self.counts.get(dataset)
+        found = [] if most is None else self.ledger.sources(dataset, most=most)
+        if len(found) != most:
+            raise InternalError(f"the plan was made from {most} sources of {dataset!r}, not {len(found)}")
+        return found
+
+
+@runtime_checkable
+class LargeMethod(Protocol):
+    """A method whose plans can be made again from the recorded request.
+
+    Its `Plan.items` is an iterator, and `Plan.sources` is set.
+    """
+
+    def rest_of_plan(self, run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedItem]:
+        """Yield the items of a run's first stage from the ordinal ``first`` on, as they were planned before.
+
+        They depend on the run's resolved configuration and on ``inputs`` alone; no service is called.
+        """
+        ...
+
+
+def large_methods(methods: Mapping[RunKind, object]) -> dict[RunKind, LargeMethod]:
+    """Return those of ``methods`` whose plans are stored in chunks."""
+    return {kind: method for kind, method in methods.items() if isinstance(method, LargeMethod)}
+
+
+class FirstStageLedger(Protocol):
+    """What storing a large plan needs of the ledger."""
+
+    def store_first_stage(
+        self, leased: LeasedStage, items: Sequence[PlannedItem], *, last: bool
+    ) -> tuple[LeasedStage, float]:
+        """Add some items; return the lease for those after them, and for how many seconds it was locked."""
+        ...
+
+
+@dataclass
+class Pace:
+    """How large the next chunk is, and how long others have the ledger before it.
+
+    pace = Pace()
+    pace.note(0.1)  # four times too long
+    assert pace.size == CHUNK // 4
+    """
+
+    size: int = field(default_factory=lambda: CHUNK)
+    _locked: float = 0.0
+
+    def note(self, seconds: float) -> None:
+        """Note for how long a chunk of the current size locked the ledger."""
+        self._locked = seconds
+        fitting = int(self.size * LOCKED_SECONDS / max(seconds, 1e-6))
+        self.size = max(LEAST_CHUNK, min(CHUNK, 2 * self.size, fitting))
+
+    def let_others_in(self, since: float, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Wait until the ledger has been free, ``since`` a moment, for as long as it was locked before.
+
+        A writer that waits for SQLite's lock looks again after pauses; without this it would meet a planner
+        that computes quickly most of the time.
+        """
+        left = self._locked - (time.perf_counter() - since)
+        if left > 0:
+            sleep(left)
+
+
+def store_plan(
+    leased: LeasedStage, items: Iterator[PlannedItem], ledger: FirstStageLedger, *, most: int | None = None
+) -> None:
+    """Store the items of a run's first stage in chunks; the run waits for a worker when all are stored.
+
+    Args:
+        leased: the lease of the planning.
+        items: the items from the lease's first one on.
+        ledger: where they are stored.
+        most: stop when the run has so many items; default: store all.
+
+    Raises:
+        LeaseLost: another process plans the run now, or it was cancelled; nothing more is written.
+        InternalError: an ordinal is wrong, or an item key repeats.
+    """
+    pace = Pace()
+    since, chunk = time.perf_counter(), _next(items, pace.size, leased.first)
+    while True:
+        following = _next(items, pace.size, leased.first + len(chunk))
+        pace.let_others_in(since)
+        leased, locked = ledger.store_first_stage(leased, chunk, last=not following)
+        since, chunk = time.perf_counter(), following
+        pace.note(locked)
+        if not following or (most is not None and leased.first >= most):
+            return
+
+
+def _next(items: Iterator[PlannedItem], size: int, first: int) -> list[PlannedItem]:
+    chunk = list(islice(items, size))
+    for ordinal, item in enumerate(chunk, start=first):
+        if item.ordinal != ordinal:
+            raise InternalError(f"item {item.item_key!r} has the ordinal {item.ordinal}, not {ordinal}")
+    return chunk
