@@ -11,9 +11,11 @@ from tqdm import tqdm
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.runs import ItemResult, Provenance
 from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_core.errors import FaultlineError
+from faultline_core.errors import FaultlineError, error_for
 from faultline_gateway.methods.stress_test.process import process
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
+from faultline_gateway.runs.outcomes import Done, Failed
+from faultline_gateway.runs.outcomes import Outcome as WorkOutcome
 from faultline_gateway.runs.stores import Store
 from faultline_gateway.services.clients import calling_services, services_of
 from faultline_gateway.services.ports import Services
@@ -30,29 +32,32 @@ class Outcomes:
     """Keeps what a method records of its items, by their keys."""
 
     def __init__(self) -> None:
-        self.ended: dict[str, Outcome] = {}
+        self.kept: dict[str, Outcome] = {}
         self.errors: dict[str, FaultlineError] = {}
 
-    async def done(self, item: LeasedItem, result: Provenance) -> None:
-        """Keep a result."""
-        assert isinstance(result, ItemResult)
-        self.ended[item.item_key] = Outcome(state="done", result=without_predictions(result))
-
-    async def filtered(
-        self, item: LeasedItem, reason: str, detail: str = "", result: Provenance | None = None
-    ) -> None:
-        """Keep why an item was dropped."""
-        assert result is None or isinstance(result, ItemResult)
-        kept = without_predictions(result)
-        self.ended[item.item_key] = Outcome(state="filtered", reason=reason, detail=detail, result=kept)
-
-    async def failed(self, item: LeasedItem, error: FaultlineError) -> None:
-        """Note a failure: the item is tried again."""
-        self.errors[item.item_key] = error
+    async def ended(self, outcomes: Sequence[tuple[LeasedItem, WorkOutcome]]) -> None:
+        """Keep results and why items were dropped; an item that failed is tried again."""
+        for item, outcome in outcomes:
+            if isinstance(outcome, Failed):
+                self.errors[item.item_key] = error_for(outcome.code, outcome.detail)
+            elif isinstance(outcome, Done):
+                self.kept[item.item_key] = Outcome(state="done", result=_bare(outcome.result))
+            else:
+                self.kept[item.item_key] = Outcome(
+                    state="filtered",
+                    reason=outcome.reason,
+                    detail=outcome.detail,
+                    result=_bare(outcome.result),
+                )
 
     async def cancelled(self) -> bool:
         """Go on: nobody cancels."""
         return False
+
+
+def _bare(result: Provenance | None) -> ItemResult | None:
+    assert result is None or isinstance(result, ItemResult)
+    return without_predictions(result)
 
 
 def make(
@@ -87,10 +92,10 @@ async def made_by(
     outcomes = Outcomes()
     for attempt in range(1, ATTEMPTS + 1):
         outcomes.errors.clear()
-        if not (left := [item for item in planned if item.item_key not in outcomes.ended]):
+        if not (left := [item for item in planned if item.item_key not in outcomes.kept]):
             break
         await _attempt(left, attempt, sent, services, outcomes, store)
-    return outcomes.ended | {key: _failed(error) for key, error in outcomes.errors.items()}
+    return outcomes.kept | {key: _failed(error) for key, error in outcomes.errors.items()}
 
 
 def _failed(error: FaultlineError) -> Outcome:

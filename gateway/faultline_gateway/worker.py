@@ -9,14 +9,13 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from faultline_core.backoff import Backoff
 from faultline_core.blobs import BlobStore
-from faultline_core.contract.runs import Provenance
 from faultline_core.errors import BackendUnavailable, FaultlineError, LedgerDamaged, StorageFull
-from faultline_gateway.ledger import Done, Failed, Filtered, Ledger, Outcome
+from faultline_gateway.ledger import Ended, Ledger, Outcome
 from faultline_gateway.methods import METHODS
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem
 from faultline_gateway.runs.planner import Planner
@@ -38,32 +37,22 @@ _jitter = random.Random()
 
 
 class LedgerRecorder:
-    """Records outcomes of one leased group in the ledger."""
+    """Records outcomes of one leased group in the ledger; ``open`` are the ids of the items without one."""
 
     def __init__(self, ledger: Ledger, group: LeasedGroup) -> None:
         self._ledger = ledger
         self._group = group
+        self.open = {item.id for item in group.items}
 
-    async def done(self, item: LeasedItem, result: Provenance) -> None:
-        """Record the item's result."""
-        await self._finish(item, Done(result=result))
-
-    async def filtered(
-        self, item: LeasedItem, reason: str, detail: str = "", result: Provenance | None = None
-    ) -> None:
-        """Record why the item was dropped."""
-        await self._finish(item, Filtered(reason=reason, detail=detail, result=result))
-
-    async def failed(self, item: LeasedItem, error: FaultlineError) -> None:
-        """Record the failure; a retryable one goes back to pending while attempts are left."""
-        await self._finish(item, Failed(code=error.code, detail=error.detail, retryable=error.retryable))
+    async def ended(self, outcomes: Sequence[tuple[LeasedItem, Outcome]]) -> None:
+        """Record outcomes together; a retryable failure goes back to pending while attempts are left."""
+        ended = [Ended(item_id=item.id, fence=item.fence, outcome=outcome) for item, outcome in outcomes]
+        await retry_ledger(self._ledger.finish_many, ended)
+        self.open -= {item.id for item, _ in outcomes}
 
     async def cancelled(self) -> bool:
         """Return whether the run is being cancelled."""
         return await retry_ledger(self._ledger.run_cancelled, self._group.run_id)
-
-    async def _finish(self, item: LeasedItem, outcome: Outcome) -> None:
-        await retry_ledger(self._ledger.finish, item.id, item.fence, outcome)
 
 
 async def retry_ledger(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -150,13 +139,15 @@ class Worker:
 
     async def _process(self, group: LeasedGroup) -> None:
         """Run the method while renewing the lease; the one that ends first ends the other."""
-        workflow = asyncio.create_task(self._run_workflow(group))
+        record = LedgerRecorder(self._ledger, group)
+        workflow = asyncio.create_task(self._run_workflow(group, record))
         renewal = asyncio.create_task(keep_leased(self._ledger.renew, group, self._lease_seconds))
         try:
             await asyncio.wait((workflow, renewal), return_when=asyncio.FIRST_COMPLETED)
         finally:
             await _cancel(workflow, renewal)
-            await self._release(group)
+            if record.open:
+                await self._release(group)
 
     async def _release(self, group: LeasedGroup) -> None:
         try:
@@ -164,8 +155,7 @@ class Worker:
         except FaultlineError as error:
             _logger.warning("the lease of group %s runs out by itself: %s", group.item_group, error.detail)
 
-    async def _run_workflow(self, group: LeasedGroup) -> None:
-        record = LedgerRecorder(self._ledger, group)
+    async def _run_workflow(self, group: LeasedGroup, record: LedgerRecorder) -> None:
         try:
             method = METHODS[group.kind]
             services = with_functions(self._services, group.functions)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, fields
 from faultline_core.contract.confirmation import Instruction
 from faultline_core.contract.runs import Item, ItemResult, Provenance, RequestCounts, Run
 from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_core.errors import FaultlineError
+from faultline_core.errors import FaultlineError, error_for
 from faultline_core.types import ItemState
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem, PlannedItem
+from faultline_gateway.runs.outcomes import Done, Filtered, Outcome
 
 RUN_ID = "run-1"
 
@@ -38,6 +39,16 @@ class FakeRecorder:
     outcomes: dict[str, Recorded] = field(default_factory=dict)
     cancel_after: int | None = None
     polls: int = 0
+
+    async def ended(self, outcomes: Sequence[tuple[LeasedItem, Outcome]]) -> None:
+        """Keep each."""
+        for item, outcome in outcomes:
+            if isinstance(outcome, Done):
+                await self.done(item, outcome.result)
+            elif isinstance(outcome, Filtered):
+                await self.filtered(item, outcome.reason, outcome.detail, outcome.result)
+            else:
+                await self.failed(item, error_for(outcome.code, outcome.detail))
 
     async def done(self, item: LeasedItem, result: Provenance) -> None:
         """Keep the result."""

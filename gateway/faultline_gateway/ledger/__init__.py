@@ -12,23 +12,25 @@ from faultline_gateway.ledger.deletions import Deletions
 from faultline_gateway.ledger.file_check import CHECK_SECONDS
 from faultline_gateway.ledger.first_stages import FirstStages
 from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
-from faultline_gateway.ledger.leases import Done, Failed, Filtered, Leases, Outcome
+from faultline_gateway.ledger.leases import Leases
 from faultline_gateway.ledger.new_events import NewEvents
+from faultline_gateway.ledger.outcomes import Outcomes
 from faultline_gateway.ledger.runs import Runs
 from faultline_gateway.ledger.shift_decisions import ShiftDecisions
 from faultline_gateway.ledger.stages import Stages
 from faultline_gateway.ledger.status_reads import StatusReads
 from faultline_gateway.runs.items import MAX_ATTEMPTS
+from faultline_gateway.runs.outcomes import Done, Ended, Failed, Filtered, Outcome
 
 __all__ = [
-    "MAX_ATTEMPTS", "Done", "Failed", "Filtered", "Ledger", "NewSource", "Outcome", "Stored",
+    "MAX_ATTEMPTS", "Done", "Ended", "Failed", "Filtered", "Ledger", "NewSource", "Outcome", "Stored",
     "StoredAnswer",
 ]  # fmt: skip
 
 
 class Ledger(
-    Datasets, Runs, StatusReads, NewEvents, Deletions, Leases, FirstStages, Stages, ShiftDecisions,
-    IdempotencyKeys, Audit,
+    Datasets, Runs, StatusReads, NewEvents, Deletions, Leases, Outcomes, FirstStages, Stages,
+    ShiftDecisions, IdempotencyKeys, Audit,
 ):  # fmt: skip
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 

@@ -1,24 +1,18 @@
-"""Leases: which worker holds which items, until when, and their outcomes."""
+"""Leases: which worker holds which items, and until when."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, or_, update
 
-from faultline_core.contract.runs import Provenance
 from faultline_core.errors import LeaseLost
-from faultline_core.types import Cost, ItemState
 from faultline_gateway.ledger import rows, schema, work
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.transitions import OPEN_STATES, move, record
 from faultline_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem
-
-RETRY_SECONDS = 2.0
-"""A retryable failure waits about this long, doubled by attempt, before the next try."""
 
 UNEXPECTED_SECONDS = 60.0
 """How long a run rests that goes on without an open item, which its counters forbid."""
@@ -32,34 +26,6 @@ class _Again(Enum):
 
 AGAIN = _Again.AGAIN
 """One look found nothing; there may be work in another run."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Done:
-    """The item has its planned result."""
-
-    result: Provenance
-
-
-@dataclass(frozen=True, kw_only=True)
-class Filtered:
-    """The item was dropped by the filter ``reason``; ``result`` is its best variant if any."""
-
-    reason: str
-    detail: str = ""
-    result: Provenance | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failed:
-    """The item met the error ``code``; a retryable one is tried up to three times."""
-
-    code: str
-    detail: str
-    retryable: bool = False
-
-
-Outcome = Done | Filtered | Failed
 
 
 class Leases(LedgerPart):
@@ -99,30 +65,6 @@ class Leases(LedgerPart):
                 f"no lease of group {group.item_group!r} in run {group.run_id!r} is left; drop its results"
             )
         return list(kept)
-
-    def finish(self, item_id: str, fence: int, outcome: Outcome) -> None:
-        """Record the one outcome of a leased item; the run ends with its last item.
-
-        Raises:
-            LeaseLost: the item was leased again, cancelled or recorded since.
-        """
-        with self._database.writing() as connection:
-            run = rows.locked_run(connection, item_id.rpartition(".")[0])
-            item = rows.first(connection, select(schema.items).where(_held(item_id, fence)))
-            if item is None:
-                raise LeaseLost(
-                    f"lease {fence} of item {item_id!r} has expired or passed to another worker; "
-                    "drop its result"
-                )
-            state, values = self._conclusion(item, outcome)
-            values = {"reason": None, "code": None, "detail": None, "state": state, "worker": None, **values}
-            connection.execute(update(schema.items).where(_held(item_id, fence)).values(values))
-            changes = {} if state == "pending" else {"pending": -1, state: 1}
-            if state == "pending" and run["idle_until"] is not None:
-                # The run's other items may be leased for longer than this one is paused.
-                _set(connection, run, {"idle_until": min(run["idle_until"], values["due_at"])})
-            message, cost = _message(item, state, values), _cost(outcome)
-            move(connection, run, changes, now=self._clock(), message=message, cost=cost)
 
     def release(self, group: LeasedGroup) -> None:
         """Return the items that are still leased: a worker that stops cleanly costs no attempt."""
@@ -223,21 +165,6 @@ class Leases(LedgerPart):
         ids = connection.execute(update(schema.items).where(spent).values(values).returning(_items.id)).all()
         move(connection, run, {"pending": -len(ids), "failed": len(ids)}, now=now, message=detail)
 
-    def _conclusion(self, item: RowMapping, outcome: Outcome) -> tuple[ItemState, dict[str, Any]]:
-        if isinstance(outcome, Done):
-            return "done", {"result": outcome.result.model_dump(mode="json")}
-        if isinstance(outcome, Filtered):
-            result = None if outcome.result is None else outcome.result.model_dump(mode="json")
-            return "filtered", {"reason": outcome.reason, "detail": outcome.detail, "result": result}
-        values: dict[str, Any] = {"code": outcome.code, "detail": outcome.detail}
-        if not outcome.retryable or item["attempts"] >= MAX_ATTEMPTS:
-            return "failed", values
-        return "pending", values | {"due_at": self._clock() + _pause(item)}
-
-
-def _cost(outcome: Outcome) -> Cost | None:
-    return None if isinstance(outcome, Failed) or outcome.result is None else outcome.result.cost
-
 
 def _ready(now: float) -> ColumnElement[bool]:
     return and_(work.OPEN, _items.due_at <= now)
@@ -252,18 +179,6 @@ def _set(connection: Connection, run: RowMapping, values: Mapping[str, Any]) -> 
     connection.execute(update(schema.runs).where(schema.runs.c.id == run["id"]).values(dict(values)))
 
 
-def _pause(item: RowMapping) -> float:
-    # Items that failed together are spread by their ordinal, so that they do not return together.
-    spread = 0.5 + item["ordinal"] % 8 / 14
-    return float(RETRY_SECONDS * 2 ** (item["attempts"] - 1) * spread)
-
-
 def _held(item_id: str, fence: int) -> ColumnElement[bool]:
     # The fence decides, not the worker's name: a process may restart under the same name.
     return and_(_items.id == item_id, _items.fence == fence, _items.state == "leased")
-
-
-def _message(item: RowMapping, state: ItemState, values: dict[str, Any]) -> str:
-    what = item["kind"] if item["edit_type"] is None else f"{item['edit_type']} edit"
-    why = values.get("reason") or values.get("code") or ""
-    return f"{what} of {item['label']}: {state}{f' ({why})' if why else ''}"

@@ -14,8 +14,8 @@ from faultline_core.errors import FaultlineError, InternalError, LeaseLost, erro
 from faultline_core.types import RunKind, RunState
 from faultline_gateway.ledger import rows, schema
 from faultline_gateway.ledger.database import LedgerPart
-from faultline_gateway.ledger.leases import RETRY_SECONDS
 from faultline_gateway.ledger.new_items import insert_items, new_items
+from faultline_gateway.ledger.outcomes import RETRY_SECONDS
 from faultline_gateway.ledger.transitions import change, end
 from faultline_gateway.runs.items import MAX_ATTEMPTS, LeasedStage, PlannedItem
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
@@ -16,27 +17,46 @@ OPEN_STATES: tuple[RunState, ...] = ("queued", "in_progress")
 """The states of runs whose open items are worked on."""
 
 
-def move(
-    connection: Connection,
-    run: RowMapping,
-    changes: Mapping[str, int],
-    *,
-    now: float,
-    message: str,
-    cost: Cost | None = None,
-) -> None:
-    """Apply ``changes`` to a locked run's counters and record the event.
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A change of a run's counters, with the message of its event; ``cost`` is added to the run's so far."""
 
-    If nothing is pending, a run planned in stages becomes ``finalizing`` and any other run ends. ``cost``
-    is added to the cost of the run so far.
+    changes: Mapping[str, int]
+    message: str
+    cost: Cost | None = None
+
+
+def move(
+    connection: Connection, run: RowMapping, changes: Mapping[str, int], *, now: float, message: str
+) -> None:
+    """Apply ``changes`` to a locked run's counters and record the event, as `move_by`."""
+    move_by(connection, run, [Step(changes=changes, message=message)], now=now)
+
+
+def move_by(connection: Connection, run: RowMapping, steps: Sequence[Step], *, now: float) -> None:
+    """Apply the steps to a locked run's counters in turn and record an event for each.
+
+    If nothing is pending then, a run planned in stages becomes ``finalizing`` and any other run ends.
     """
-    counters = {name: run[name] + changes.get(name, 0) for name in rows.COUNTED}
+    counters = {name: run[name] for name in rows.COUNTED}
+    events = []
+    for step in steps:
+        counters = {name: number + step.changes.get(name, 0) for name, number in counters.items()}
+        counts = {"total": run["total"], **counters}
+        events.append({"run_id": run["id"], "state": run["state"], "counts": counts, "message": step.message})
     # In the last item's own transaction: no reader sees an ended run with open items, or the reverse.
-    values = {**counters, **({} if counters["pending"] else _without_items(connection, run, counters, now))}
-    if cost is not None:
-        values["cost"] = (Cost.model_validate(run["cost"] or {}) + cost).model_dump()
-        tallies.add(connection, run["id"], cost=cost)
-    change(connection, run, values, message)
+    ending = {} if counters["pending"] else _without_items(connection, run, counters, now)
+    # Earlier steps leave items open, so the run goes on in their events.
+    events[-1]["state"] = ending.get("state", run["state"])
+    values = {**counters, **ending}
+    costs = [step.cost for step in steps if step.cost is not None]
+    spent = sum(costs, Cost()) if costs else None
+    if spent is not None:
+        values["cost"] = (Cost.model_validate(run["cost"] or {}) + spent).model_dump()
+    connection.execute(update(schema.runs).where(schema.runs.c.id == run["id"]).values(values))
+    connection.execute(insert(schema.events), events)
+    gone_on = tallies.change_of_state(run["state"], events[-1]["state"])
+    tallies.add(connection, run["id"], active=gone_on, cost=spent)
 
 
 def end(

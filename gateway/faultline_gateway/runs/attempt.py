@@ -14,7 +14,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
-from faultline_core.contract.base import ModelIdentity, Outcome
+from faultline_core.contract.base import ModelIdentity
+from faultline_core.contract.base import Outcome as Answer
 from faultline_core.contract.runs import Provenance
 from faultline_core.errors import (
     BackendUnavailable,
@@ -25,6 +26,7 @@ from faultline_core.errors import (
 )
 from faultline_core.types import Cost
 from faultline_gateway.runs.items import LeasedGroup, LeasedItem, Recorder
+from faultline_gateway.runs.outcomes import Done, Failed, Filtered, Outcome
 from faultline_gateway.runs.stores import Store
 
 _logger = logging.getLogger(__name__)
@@ -56,7 +58,7 @@ class RunCancelledError(Exception):
 
 class _Batch(Protocol[T]):
     @property
-    def outcomes(self) -> Sequence[Outcome[T]]: ...
+    def outcomes(self) -> Sequence[Answer[T]]: ...
     @property
     def model(self) -> ModelIdentity: ...
 
@@ -69,6 +71,7 @@ class OpenItems:
         self.models: dict[str, str] = {}
         self._record = record
         self._open = {item.id: item for item in group.items}
+        self._ended: list[tuple[LeasedItem, Outcome]] = []
         self._seconds: dict[str, float] = {}
         self._shared_cost = Cost()
 
@@ -82,11 +85,13 @@ class OpenItems:
         return item.id in self._open
 
     async def proceed(self) -> None:
-        """Poll between calls whether to go on.
+        """Record what has ended so far, and poll between calls whether to go on.
 
         Raises:
+            LeaseLost: another worker owns some of the items now.
             RunCancelledError: it is being cancelled; open items are left to the ledger.
         """
+        await self.record()
         if await self._record.cancelled():
             raise RunCancelledError
 
@@ -100,7 +105,7 @@ class OpenItems:
             # A failed call takes seconds too.
             self._seconds[service] = self._seconds.get(service, 0.0) + time.perf_counter() - start
 
-    def outcomes(self, name: str, response: _Batch[T]) -> list[Outcome[T]]:
+    def outcomes(self, name: str, response: _Batch[T]) -> list[Answer[T]]:
         """Return a call's outcomes, and record under ``name`` which weights answered."""
         self.models[name] = f"{response.model.id}@{response.model.revision}"
         return list(response.outcomes)
@@ -123,30 +128,62 @@ class OpenItems:
         except FaultlineError as error:
             await self.fail(items, error)
 
+    async def record(self) -> None:
+        """Make the outcomes so far durable, all in one transaction: before each call, and at the end.
+
+        Raises:
+            LeaseLost: another worker owns some of the items now.
+        """
+        ended, self._ended = self._ended, []
+        if not ended:
+            return
+        try:
+            await self._record.ended(ended)
+        except LeaseLost:
+            raise
+        except FaultlineError as error:
+            if error.retryable:
+                # The ledger was away for longer than the recorder waits; whoever goes on records them.
+                self._ended = ended + self._ended
+                raise
+            await self._record_alone(ended)
+
     async def done(self, item: LeasedItem, result: Provenance) -> None:
-        """Record the item's result."""
-        if item.id in self._open:
-            await self._record.done(item, self._booked(result))
-            del self._open[item.id]
+        """Take the item's result, to be recorded with others that end now."""
+        self._end(item, lambda: Done(result=self._booked(result)))
 
     async def filtered(
         self, item: LeasedItem, reason: str, detail: str = "", result: Provenance | None = None
     ) -> None:
-        """Record why the item was dropped."""
-        if item.id in self._open:
+        """Take why the item was dropped, to be recorded with others that end now."""
+
+        def outcome() -> Filtered:
             booked = None if result is None else self._booked(result)
-            await self._record.filtered(item, reason, detail, booked)
-            del self._open[item.id]
+            return Filtered(reason=reason, detail=detail, result=booked)
+
+        self._end(item, outcome)
 
     async def fail(self, items: Iterable[LeasedItem], error: FaultlineError) -> None:
-        """Record the failure of those of the items that are still open."""
+        """Take the failure of those of the items that are still open."""
         if isinstance(error, Cancelled):
             # A service that cancelled its work does not cancel ours: the item may be retried.
             error = BackendUnavailable(f"a service cancelled the call: {error.detail}")
         for item in items:
-            if item.id in self._open:
-                await self._record.failed(item, error)
-                del self._open[item.id]
+            self._end(item, lambda: _failed(error))
+
+    def _end(self, item: LeasedItem, outcome: Callable[[], Outcome]) -> None:
+        if self._open.pop(item.id, None) is not None:
+            self._ended.append((item, outcome()))
+
+    async def _record_alone(self, ended: Sequence[tuple[LeasedItem, Outcome]]) -> None:
+        # The ledger cannot keep one of them, such as words that are too long: that fails this one alone.
+        for item, outcome in ended:
+            try:
+                await self._record.ended([(item, outcome)])
+            except LeaseLost:
+                raise
+            except FaultlineError as error:
+                await self._record.ended([(item, _failed(error))])
 
     def _booked(self, result: Provenance) -> Provenance:
         booked = result.model_copy(
@@ -159,6 +196,10 @@ class OpenItems:
         # Added once, to the first item with a result, so that sums over items stay exact.
         self._shared_cost, self._seconds = Cost(), {}
         return booked
+
+
+def _failed(error: FaultlineError) -> Failed:
+    return Failed(code=error.code, detail=error.detail, retryable=error.retryable)
 
 
 async def finish_group(attempt: OpenItems, group: LeasedGroup, work: Awaitable[None]) -> None:
@@ -182,3 +223,4 @@ async def finish_group(attempt: OpenItems, group: LeasedGroup, work: Awaitable[N
         _logger.exception("group %s of run %s failed unexpectedly", group.item_group, group.run_id)
         await attempt.fail(attempt.open, InternalError(f"unexpected {type(error).__name__}"))
     await attempt.fail(attempt.open, InternalError("the method recorded no outcome for this item"))
+    await attempt.record()

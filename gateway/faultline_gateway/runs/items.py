@@ -11,9 +11,8 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
-from faultline_core.contract.runs import Provenance
-from faultline_core.errors import FaultlineError
 from faultline_core.types import EditType, ItemKind, RunKind
+from faultline_gateway.runs.outcomes import Outcome
 
 MAX_ATTEMPTS = 3
 """How often an item is leased, unless it ends before."""
@@ -106,22 +105,15 @@ class Recorder(Protocol):
     """Records a method's outcomes: exactly one for each leased item.
 
     async def all_failed(record: Recorder, group: LeasedGroup, error: FaultlineError) -> None:
-        for item in group.items:
-            await record.failed(item, error)
+        await record.ended([(item, Failed(code=error.code, detail=error.detail)) for item in group.items])
     """
 
-    async def done(self, item: LeasedItem, result: Provenance) -> None:
-        """Record the item's result."""
-        ...
+    async def ended(self, outcomes: Sequence[tuple[LeasedItem, Outcome]]) -> None:
+        """Record outcomes together; a retryable failure goes back to pending while attempts are left.
 
-    async def filtered(
-        self, item: LeasedItem, reason: str, detail: str = "", result: Provenance | None = None
-    ) -> None:
-        """Record why the item was dropped, with the scores and provenance of its best variant if any."""
-        ...
-
-    async def failed(self, item: LeasedItem, error: FaultlineError) -> None:
-        """Record the failure; a retryable one goes back to pending while attempts are left."""
+        Raises:
+            LeaseLost: another worker owns some of the items now; the others are recorded.
+        """
         ...
 
     async def cancelled(self) -> bool:

@@ -18,7 +18,7 @@ from faultline_core.contract.captioner import CaptionRequest, CaptionResponse
 from faultline_core.contract.editor import EditedImage, EditRequest, EditResponse
 from faultline_core.errors import BackendUnavailable, BadBackendOutput, LeaseLost
 from faultline_gateway import worker as worker_module
-from faultline_gateway.ledger import Ledger
+from faultline_gateway.ledger import Filtered, Ledger
 from faultline_gateway.methods.stress_test.method import StressTest
 from faultline_gateway.runs import following, renewal
 from faultline_gateway.worker import LedgerRecorder, retry_ledger
@@ -193,7 +193,7 @@ async def test_an_outcome_under_a_lost_lease_is_not_recorded(gateway: FakeGatewa
     gateway.ledger.cancel(run_id)
     assert await record.cancelled() is True
     with pytest.raises(LeaseLost):
-        await record.filtered(group.items[0], "no-edit")
+        await record.ended([(group.items[0], Filtered(reason="no-edit"))])
 
 
 async def test_items_left_open_by_a_method_are_released(

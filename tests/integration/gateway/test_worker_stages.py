@@ -16,7 +16,7 @@ from faultline_gateway import worker as worker_module
 from faultline_gateway.methods.stress_test.method import StressTest
 from faultline_gateway.runs import following
 from faultline_gateway.runs.items import LeasedGroup
-from faultline_gateway.worker import Worker
+from faultline_gateway.worker import LedgerRecorder, Worker
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ async def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 class FinishingWorker(Worker):
     """Records a good outcome for every item without a service."""
 
-    async def _run_workflow(self, group: LeasedGroup) -> None:
+    async def _run_workflow(self, group: LeasedGroup, record: LedgerRecorder) -> None:
         for item in group.items:
             await asyncio.to_thread(self._ledger.finish, item.id, item.fence, done())
 

@@ -19,7 +19,7 @@ from faultline_core.contract.editor import EditRequest, EditResponse
 from faultline_core.contract.runs import ItemResult
 from faultline_core.errors import BackendUnavailable, InternalError, LeaseLost, StorageFull
 from faultline_gateway import worker as worker_module
-from faultline_gateway.ledger import Ledger
+from faultline_gateway.ledger import Done, Failed, Filtered, Ledger
 from faultline_gateway.methods.stress_test.method import StressTest
 from faultline_gateway.runs import renewal
 from faultline_gateway.worker import LEDGER_TRIES, LedgerRecorder, retry_ledger
@@ -204,15 +204,19 @@ async def test_a_recorder_writes_every_kind_of_outcome_with_its_fence(gateway: F
     assert group is not None
     record = LedgerRecorder(gateway.ledger, group)
     first, second, third = group.items
-    await record.done(first, ItemResult(image="a" * 64, caption="a sled"))
-    await record.filtered(second, "no-edit", "nothing was proposed")
-    await record.failed(third, InternalError("a defect"))
+    await record.ended(
+        [
+            (first, Done(result=ItemResult(image="a" * 64, caption="a sled"))),
+            (second, Filtered(reason="no-edit", detail="nothing was proposed")),
+            (third, Failed(code="internal-error", detail="a defect")),
+        ]
+    )
     found = {item.id: item for item in gateway.ledger.items(run)}
     assert found[first.id].state == "done"
     assert (found[second.id].reason, found[second.id].detail) == ("no-edit", "nothing was proposed")
     assert (found[third.id].state, found[third.id].code) == ("failed", "internal-error")
     with pytest.raises(LeaseLost):
-        await record.done(first, ItemResult(image="b" * 64, caption="another sled"))
+        await record.ended([(first, Done(result=ItemResult(image="b" * 64, caption="another sled")))])
 
 
 @pytest.mark.fault("F30")
