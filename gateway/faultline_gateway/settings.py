@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from faultline_core.images.file_structure import MAX_CHUNKS
+from faultline_core.secret_files import read_secret
 from faultline_core.types import is_loopback
 
 PREFIX = "FAULTLINE_"
@@ -65,6 +67,9 @@ class GatewaySettings(BaseModel):
         default=64_000_000,
         ge=1024,
         description="Most bytes of all request bodies that are held at once.",
+    )
+    max_png_chunks: int = Field(
+        default=MAX_CHUNKS, ge=100, description="Most chunks of a PNG file that is uploaded."
     )
     max_datasets: int = Field(default=1000, ge=1, description="Most datasets.")
     max_dataset_images: int = Field(default=200_000, ge=1, description="Most images of one dataset.")
@@ -168,13 +173,11 @@ class GatewaySettings(BaseModel):
         """Return the secret that the services require.
 
         Raises:
-            ValueError: there is neither a ``secret`` nor a ``secret_file``.
+            ValueError: there is neither a ``secret`` nor a ``secret_file``, or others can read the file.
         """
         if self.secret is not None:
             return self.secret.get_secret_value()
-        if not self.secret_file.is_file():
-            raise ValueError(f"no secret in {str(self.secret_file)!r}: set FAULTLINE_SECRET_FILE")
-        return self.secret_file.read_text(encoding="utf-8").strip()
+        return read_secret(self.secret_file)
 
 
 def settings_from(environ: Mapping[str, str], **overrides: object) -> GatewaySettings:

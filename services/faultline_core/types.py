@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 EditType = Literal["subject", "object", "background", "adjective", "domain"]
 """The five factors of visual variation (LANCE, section 3.1); weather belongs to background."""
@@ -95,6 +96,19 @@ BlobRef = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]*$", max_length=96)]
 """The name of a dataset or class map; it cannot be a path."""
+
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?", re.IGNORECASE)
+
+
+def _require_portable(name: str) -> str:
+    # An export makes folders and files of it, and Windows also drops a dot at a name's end.
+    if _RESERVED.fullmatch(name) or name.endswith("."):
+        raise ValueError(f"Windows reserves the name {name!r}; choose another")
+    return name
+
+
+PortableName = Annotated[Name, AfterValidator(_require_portable)]
+"""A name that any file system can have."""
 
 Cosine = Annotated[float, Field(ge=-1.0, le=1.0)]
 """A cosine similarity of embeddings."""

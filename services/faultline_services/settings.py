@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from faultline_core.secret_files import read_secret
 from faultline_core.types import is_loopback
 
 ServiceName = Literal["captioner", "perturber", "editor", "scorer", "classifiers"]
@@ -128,6 +129,14 @@ class ServiceSettings(BaseModel):
         description="Hosts that remote classifiers may run on, as `host` or `host:port` separated by "
         "commas; empty for none. This machine's own need a port.",
     )
+    oip_seconds: float = Field(
+        default=30.0,
+        gt=0.0,
+        description="Seconds within which a remote classifier or a function must have answered whole.",
+    )
+    oip_answer_bytes: int = Field(
+        default=64 * MEBIBYTE, ge=1024, description="Most bytes of a remote classifier's answer."
+    )
     # Room for a ViT-L in float32 (1.2 GB) and several ResNet-50s (0.1 GB each).
     model_cache_bytes: int = Field(
         default=2048 * MEBIBYTE, ge=0, description="Memory for loaded classifiers, in bytes."
@@ -168,13 +177,11 @@ class ServiceSettings(BaseModel):
         """Return the secret that every call must have.
 
         Raises:
-            ValueError: there is neither ``secret`` nor ``secret_file``.
+            ValueError: there is neither ``secret`` nor ``secret_file``, or others can read the file.
         """
         if self.secret is not None:
             return self.secret.get_secret_value()
-        if not self.secret_file.is_file():
-            raise ValueError(f"there is no secret in {str(self.secret_file)!r}; set FAULTLINE_SECRET_FILE")
-        return self.secret_file.read_text(encoding="utf-8").strip()
+        return read_secret(self.secret_file)
 
 
 def from_environment(fields: Mapping[str, object], environ: Mapping[str, str]) -> dict[str, object]:

@@ -44,6 +44,31 @@ def kill_replica(stack: Stack, service: str) -> int:
     return pid
 
 
+def listening_ports(stack: Stack) -> set[int]:
+    """The TCP ports on which the launcher's processes listen."""
+    sockets = {
+        link.readlink().name.removeprefix("socket:[").removesuffix("]")
+        for pid in _descendants(stack.pids()["services"])
+        for link in _links(Path(f"/proc/{pid}/fd"))
+    }
+    lines = [
+        line.split() for name in ("tcp", "tcp6") for line in _text(Path(f"/proc/net/{name}")).splitlines()
+    ]
+    listens = "0A"
+    return {
+        int(fields[1].rpartition(":")[2], 16)
+        for fields in lines
+        if len(fields) > 9 and fields[3] == listens and fields[9] in sockets
+    }
+
+
+def _links(folder: Path) -> Iterator[Path]:
+    try:
+        yield from (link for link in folder.iterdir() if link.readlink().name.startswith("socket:"))
+    except (FileNotFoundError, ProcessLookupError):
+        return
+
+
 def _descendants(ancestor: int) -> Iterator[int]:
     parents = {int(entry.name): _parent(entry) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
     for pid in parents:

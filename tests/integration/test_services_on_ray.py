@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fakes.processes import look_until
-from fakes.running_stack import kill_replica, replica_of
+from fakes.running_stack import kill_replica, listening_ports, replica_of
 from faultline._stack import Stack
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.base import PROBLEM_MEDIA_TYPE, REQUEST_ID_HEADER, SECRET_HEADER
@@ -73,6 +73,19 @@ def test_the_state_file_names_the_process_and_the_address(services: Services) ->
     assert state["pid"] == services.stack.pids()["services"]
     assert state["url"] == services.url
     assert (folder / "secret").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.fault("T11")
+def test_no_port_of_ray_serves_its_metrics_to_everybody(services: Services) -> None:
+    ports = listening_ports(services.stack)
+    assert len(ports) > 3
+    for port in sorted(ports):
+        try:
+            answer = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=2)
+        except httpx.HTTPError:
+            # Ray's other ports speak another protocol, and none without the token.
+            continue
+        assert answer.status_code != 200, port
 
 
 def test_an_image_passes_through_all_five_services(services: Services) -> None:

@@ -26,6 +26,7 @@ from faultline_core.errors import (
     error_for,
 )
 from faultline_core.images.codecs import decode_image
+from faultline_core.images.file_structure import MAX_CHUNKS
 from faultline_core.images.packing import pack
 from faultline_core.text.plain_text import (
     check_caption,
@@ -305,7 +306,8 @@ def _admit(
         raise ImageTooLarge(f"{source.filename!r} has more than {LARGEST_FILE} bytes; scale it down")
     # Only pixels are stored: metadata such as place and owner are removed, and equal images get equal names.
     with _decoding:
-        pixels = decode_image(source.content)
+        most_chunks = MAX_CHUNKS if room is None else room.quotas.png_chunks
+        pixels = decode_image(source.content, max_chunks=most_chunks)
         height, width, _ = pixels.shape
         if min(height, width) < SMALLEST_SIDE:
             raise InvalidRequest(

@@ -12,13 +12,14 @@ from faultline_gateway.settings import GatewaySettings
 
 @dataclass(frozen=True, kw_only=True)
 class Quotas:
-    """The most that may be stored; every refusal names the setting that permits more."""
+    """The most that may be stored, and of what; every refusal names the setting that permits more."""
 
     datasets: int
     dataset_images: int
     dataset_bytes: int
     images: int
     stored_bytes: int
+    png_chunks: int
 
     @classmethod
     def of(cls, settings: GatewaySettings) -> Quotas:
@@ -29,6 +30,7 @@ class Quotas:
             dataset_bytes=settings.max_dataset_bytes,
             images=settings.max_images,
             stored_bytes=settings.max_stored_bytes,
+            png_chunks=settings.max_png_chunks,
         )
 
     def check_datasets(self, number: int) -> None:
@@ -70,7 +72,7 @@ class Room:
     """
 
     def __init__(self, quotas: Quotas, stored: Stored, is_known: Callable[[NewSource], bool]) -> None:
-        self._quotas = quotas
+        self.quotas = quotas
         self._stored = stored
         self._is_known = is_known
 
@@ -82,7 +84,7 @@ class Room:
         """
         after = self._stored.plus(1, source.stored)
         try:
-            self._quotas.check(after)
+            self.quotas.check(after)
         except QuotaExceeded:
             # Looked up only here: most images come once, and there is room for them.
             if not self._is_known(source):

@@ -5,7 +5,7 @@ import datetime as dt
 from pydantic import Field
 
 from faultline_core.contract.base import RequestBody, ResponseBody
-from faultline_core.types import BlobRef, Name
+from faultline_core.types import BlobRef, PortableName
 
 
 class SourceUpload(RequestBody):
@@ -36,7 +36,9 @@ class SourceUpload(RequestBody):
 class DatasetCreate(RequestBody):
     """``POST /v1/datasets``: an empty dataset, to which images are added later."""
 
-    name: Name = Field(description="Name of the dataset, unique on this gateway.")
+    name: PortableName = Field(
+        description="Name of the dataset, unique on this gateway; not one that Windows reserves, such as CON."
+    )
     classes: list[str] | None = Field(
         default=None,
         max_length=10_000,

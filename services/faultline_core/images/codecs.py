@@ -12,7 +12,13 @@ import numpy.typing as npt
 from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
 
 from faultline_core.errors import ImageTooLarge, ImageUndecodable, UnsupportedMedia
-from faultline_core.images.file_structure import SIGNATURE, check_chunks, is_other_media, other_format
+from faultline_core.images.file_structure import (
+    MAX_CHUNKS,
+    SIGNATURE,
+    check_chunks,
+    is_other_media,
+    other_format,
+)
 
 Pixels = npt.NDArray[np.uint8]
 """An image as uint8 of shape (H, W, 3), red-green-blue."""
@@ -31,21 +37,22 @@ _PARSER_ERRORS = (
 )  # fmt: skip
 
 
-def decode_image(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Pixels:
+def decode_image(data: bytes, *, max_pixels: int = MAX_PIXELS, max_chunks: int = MAX_CHUNKS) -> Pixels:
     """Decode a still PNG, JPEG, WebP or raw image to uint8 (H, W, 3).
 
     The EXIF rotation is applied, transparency is composited on white, and 16-bit levels are scaled to 8 bits.
     Colour profiles and all other metadata are dropped.
 
     Raises:
-        ImageUndecodable: the bytes are not an image, are truncated, or have a wrong checksum.
+        ImageUndecodable: the bytes are not an image, are truncated, have a wrong checksum, or are a PNG of
+            more than ``max_chunks`` chunks.
         ImageTooLarge: the image has more than ``max_pixels``; this is checked before decoding.
         UnsupportedMedia: the file has another format, is an animation, or can also be read as another format.
     """
     if data.startswith(_RAW_MAGIC):
         return _decode_raw(data, max_pixels)
     if data.startswith(SIGNATURE):
-        check_chunks(data, max_pixels=max_pixels)
+        check_chunks(data, max_pixels=max_pixels, max_chunks=max_chunks)
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             _refuse_unwanted(image, max_pixels)

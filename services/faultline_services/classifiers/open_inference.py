@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import httpx
@@ -12,10 +13,9 @@ from pydantic import BaseModel, Field, ValidationError
 
 from faultline_core.errors import BackendUnavailable, BadBackendOutput, DeadlineExceeded
 from faultline_core.images.codecs import Pixels
+from faultline_services.classifiers.total_deadline import total_deadline
 from faultline_services.models.cached_forward import Floats
 
-# 64 rows of ImageNet-21k's 21,841 classes are 35 MB at 25 characters per number.
-MAX_ANSWER_BYTES = 64 * 2**20
 LARGEST_SIDE = 1024
 FLOATS = ("FP16", "BF16", "FP32", "FP64")
 LONGEST_MESSAGE = 300
@@ -83,11 +83,22 @@ class _Answer(BaseModel):
 Body = TypeVar("Body", bound=BaseModel)
 
 
+@dataclass(frozen=True)
+class AnswerLimits:
+    """The most seconds that a call takes as a whole, and the most bytes of its answer."""
+
+    seconds: float = 30.0
+    # 64 rows of ImageNet-21k's 21,841 classes are 35 MB at 25 characters per number.
+    most_bytes: int = 64 * 2**20
+
+
 class OpenInference:
     """One remote model; errors call it ``name``, by default its address."""
 
-    def __init__(self, url: str, client: httpx.Client, *, name: str | None = None) -> None:
-        self._url, self._client = url.rstrip("/"), client
+    def __init__(
+        self, url: str, client: httpx.Client, limits: AnswerLimits | None = None, *, name: str | None = None
+    ) -> None:
+        self._url, self._client, self._limits = url.rstrip("/"), client, limits or AnswerLimits()
         self._name = name or self._url
         self.metadata = self._read("GET", self._url, None, ModelMetadata)
         self._layout, self._height, self._width = self._image_layout()
@@ -154,10 +165,16 @@ class OpenInference:
     def _read(self, method: str, url: str, body: dict[str, Any] | None, kind: type[Body]) -> Body:
         try:
             # A redirect could lead to a host that is not allowed.
-            with self._client.stream(method, url, json=body, follow_redirects=False) as response:
-                content = _bounded(response, self._name)
+            with (
+                total_deadline(self._limits.seconds),
+                self._client.stream(method, url, json=body, follow_redirects=False) as response,
+            ):
+                content = self._bounded(response)
         except httpx.TimeoutException as error:
-            raise DeadlineExceeded(f"{self._name!r} did not answer in time") from error
+            raise DeadlineExceeded(
+                f"{self._name!r} did not answer whole within {self._limits.seconds:g} s "
+                "(FAULTLINE_SERVICES_OIP_SECONDS); make it faster, or permit more"
+            ) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise BackendUnavailable(
                 f"{self._name!r} cannot be reached; check that the server is running"
@@ -173,11 +190,13 @@ class OpenInference:
                 f"the answer of {self._name!r} does not follow the Open Inference Protocol"
             ) from error
 
-
-def _bounded(response: httpx.Response, name: str) -> bytes:
-    content = bytearray()
-    for chunk in response.iter_bytes():
-        content += chunk
-        if len(content) > MAX_ANSWER_BYTES:
-            raise BadBackendOutput(f"the answer of {name!r} has more than {MAX_ANSWER_BYTES} bytes")
-    return bytes(content)
+    def _bounded(self, response: httpx.Response) -> bytes:
+        content = bytearray()
+        for chunk in response.iter_bytes():
+            content += chunk
+            if len(content) > self._limits.most_bytes:
+                raise BadBackendOutput(
+                    f"the answer of {self._name!r} has more than {self._limits.most_bytes} bytes "
+                    "(FAULTLINE_SERVICES_OIP_ANSWER_BYTES); send fewer classes, or permit more"
+                )
+        return bytes(content)

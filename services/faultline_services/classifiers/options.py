@@ -21,5 +21,7 @@ class ClassifierOptions(BaseModel):
     models_folder: Path | None = None
     label_map: Path | None = None
     oip_hosts: tuple[str, ...] = ()
+    oip_seconds: float = 30.0
+    oip_answer_bytes: int = 64 * 2**20
     model_cache_bytes: int = 2 * 2**30
     device: str = "cpu"

@@ -11,7 +11,7 @@ import httpx
 
 from faultline_core.blobs import BlobStore
 from faultline_core.contract.classifiers import ClassifierDescription
-from faultline_core.errors import ModelFormatRefused, UnknownModel
+from faultline_core.errors import BackendError, BackendUnavailable, ModelFormatRefused, UnknownModel
 from faultline_core.suite import ClassifiersSuite
 from faultline_core.types import NEVER_SERVED
 from faultline_services.classifiers.class_map import read_label_map
@@ -19,18 +19,17 @@ from faultline_services.classifiers.classifier import Classifier
 from faultline_services.classifiers.descriptions import describe_clip, describe_folder, describe_remote
 from faultline_services.classifiers.onnx_file import ONNX_FILE
 from faultline_services.classifiers.onnx_network import OnnxClassifier
-from faultline_services.classifiers.open_inference import OpenInference
+from faultline_services.classifiers.open_inference import AnswerLimits, OpenInference
 from faultline_services.classifiers.options import ClassifierOptions
 from faultline_services.classifiers.remote import RemoteClassifier, require_allowed
 from faultline_services.classifiers.timm_folder import WEIGHTS, load_folder
 from faultline_services.classifiers.timm_network import Network, TimmClassifier
 from faultline_services.classifiers.timm_zoo import Fetch, describe_zoo, hub_weights, load_zoo
+from faultline_services.classifiers.total_deadline import deadline_transport
 from faultline_services.classifiers.zero_shot import ZeroShotClassifier
 from faultline_services.models.model_cache import Loaded
 from faultline_services.models.model_folder import model_folder, stays_inside
 from faultline_services.models.weights import PUBLISHED_PREFIX, clip_folder
-
-REMOTE_TIMEOUT_S = 30.0
 
 
 class ClassifierRegistry:
@@ -66,7 +65,7 @@ class ClassifierRegistry:
             ClassMapMismatch: its class map is missing or broken.
         """
         if function is not None:
-            return self._remote(OpenInference(function, self._remotes, name=spec), f"function:{spec}")
+            return self._remote(self._function(function, spec), f"function:{spec}")
         scheme, name = self._parted(spec)
         return self._schemes[scheme](name)
 
@@ -82,7 +81,7 @@ class ClassifierRegistry:
             BackendError: the classifier is remote and does not answer.
         """
         if function is not None:
-            return describe_remote(spec, OpenInference(function, self._remotes, name=spec))
+            return describe_remote(spec, self._function(function, spec))
         scheme, name = self._parted(spec)
         if scheme == "timm":
             self._require_zoo(name)
@@ -91,7 +90,7 @@ class ClassifierRegistry:
             return describe_clip(clip_folder(self._root, f"{PUBLISHED_PREFIX}{name}"), spec)
         if scheme == "oip":
             require_allowed(name, self._options.oip_hosts)
-            return describe_remote(spec, OpenInference(name, self._remotes))
+            return describe_remote(spec, OpenInference(name, self._remotes, self._limits))
         found = next((one for one in self.describe() if one.spec == spec), None)
         if found is None:
             raise UnknownModel(f"there is no classifier {spec!r} on this machine to describe")
@@ -148,7 +147,16 @@ class ClassifierRegistry:
 
     def _of_remote(self, url: str) -> Loaded[Classifier]:
         require_allowed(url, self._options.oip_hosts)
-        return self._remote(OpenInference(url, self._remotes), f"oip:{url}")
+        return self._remote(OpenInference(url, self._remotes, self._limits), f"oip:{url}")
+
+    def _function(self, address: str, spec: str) -> OpenInference:
+        try:
+            return OpenInference(address, self._remotes, self._limits, name=spec)
+        except BackendError:
+            # One answer, whatever the cause: a caller must not learn which ports of this machine are open.
+            raise BackendUnavailable(
+                f"no function answers for {spec!r} at its address; check that its program still runs"
+            ) from None
 
     def _remote(self, remote: OpenInference, identity: str) -> Loaded[Classifier]:
         model = RemoteClassifier(
@@ -161,8 +169,12 @@ class ClassifierRegistry:
         # One client for all: connections to stopped servers are dropped on the next request.
         # At INFO, httpx writes the address of each call, and a function's address is a secret.
         logging.getLogger("httpx").setLevel(logging.WARNING)
-        # Without `trust_env`, because no setting allows a proxy of the environment to see the images.
-        return httpx.Client(timeout=REMOTE_TIMEOUT_S, trust_env=False, transport=self._transport)
+        transport = self._transport or deadline_transport()
+        return httpx.Client(timeout=self._limits.seconds, trust_env=False, transport=transport)
+
+    @property
+    def _limits(self) -> AnswerLimits:
+        return AnswerLimits(self._options.oip_seconds, self._options.oip_answer_bytes)
 
     def _timm(self, network: Network) -> Loaded[Classifier]:
         model = TimmClassifier(

@@ -115,6 +115,11 @@ def _prepare_environment(token: Path) -> None:
         # Ray checks every 10 s by default; this machine's only proxy should restart sooner.
         "RAY_SERVE_PROXY_HEALTH_CHECK_PERIOD_S": "2",
         "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "3",
+        # Ray serves its metrics on every address and to everybody: the gateway has its own.
+        "RAY_enable_metrics_collection": "0",
+        # Ports that cannot be opened: Ray has no other way to serve none, and goes on without.
+        "DASHBOARD_METRIC_PORT": "-1",
+        "AUTOSCALER_METRIC_PORT": "-1",
     }
     os.environ.pop("RAY_ADDRESS", None)
     os.environ.pop("RAY_AUTH_TOKEN", None)

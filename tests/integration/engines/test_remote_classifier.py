@@ -23,7 +23,6 @@ from faultline_core.errors import (
 )
 from faultline_core.images.codecs import encode_raw
 from faultline_core.suite import ClassifiersSuite
-from faultline_services.classifiers import open_inference
 from faultline_services.classifiers.engine import ClassifiersEngine
 from faultline_services.classifiers.options import ClassifierOptions
 from faultline_services.classifiers.registry import ClassifierRegistry
@@ -56,6 +55,7 @@ def remote(
     infer: Infer,
     metadata: object = METADATA,
     hosts: tuple[str, ...] = ("models.test:9000",),
+    answer_bytes: int = 100_000,
 ) -> ClassifiersEngine:
     def handle(request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
@@ -63,7 +63,7 @@ def remote(
         assert str(request.url) == f"{URL}/infer"
         return infer(json.loads(request.content))
 
-    options = ClassifierOptions(oip_hosts=hosts)
+    options = ClassifierOptions(oip_hosts=hosts, oip_answer_bytes=answer_bytes)
     transport = httpx.MockTransport(handle)
     registry = ClassifierRegistry(ClassifiersSuite(), Path("nowhere"), store, options, transport=transport)
     return ClassifiersEngine(registry, cache_bytes=0)
@@ -226,10 +226,10 @@ def test_outputs_that_do_not_match_the_labels_are_not_predictions(width: int, st
     assert code_of(outcome) == "bad-backend-output"
 
 
-def test_an_endless_answer_is_cut_off(store: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_inference, "MAX_ANSWER_BYTES", 600)
-    engine = remote(store, lambda _: rows([0.5] * 1000, [1, 1000]))
-    with pytest.raises(BadBackendOutput, match="more than 600 bytes"):
+def test_an_endless_answer_is_cut_off(store: BlobStore) -> None:
+    engine = remote(store, lambda _: rows([0.5] * 1000, [1, 1000]), answer_bytes=600)
+    limit = r"more than 600 bytes \(FAULTLINE_SERVICES_OIP_ANSWER_BYTES\)"
+    with pytest.raises(BadBackendOutput, match=limit):
         ask(engine, [put_image(store)], "sea")
 
 

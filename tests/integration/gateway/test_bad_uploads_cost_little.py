@@ -64,6 +64,7 @@ class Served:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder, port = tmp_path_factory.mktemp("served"), free_port()
     (folder / "secret").write_text("a-secret-of-some-length", encoding="utf-8")
+    (folder / "secret").chmod(0o600)
     env = {
         **os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "FAULTLINE_STATE_DIR": str(folder),
         "FAULTLINE_PORT": str(port), "FAULTLINE_SERVICES_URL": f"http://127.0.0.1:{free_port()}",

@@ -124,7 +124,7 @@ async def test_the_function_is_gone_with_its_client_and_the_error_names_it(gatew
     created = await gateway.http.post("/v1/stress-tests", json=request())
     problem = created.json()
     assert (created.status_code, problem["code"]) == (503, "backend-unavailable")
-    assert "'mine' cannot be reached" in problem["detail"]
+    assert "no function answers for 'mine'" in problem["detail"]
     assert SECRET not in created.text
 
 

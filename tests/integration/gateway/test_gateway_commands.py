@@ -19,6 +19,7 @@ STOP_SECONDS = 30.0
 
 def environment(folder: Path, port: int) -> dict[str, str]:
     (folder / "secret").write_text("a-secret-of-some-length", encoding="utf-8")
+    (folder / "secret").chmod(0o600)
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),

@@ -30,6 +30,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A state folder with a secret; the process gets its signals and its umask back."""
     monkeypatch.setenv("FAULTLINE_STATE_DIR", str(tmp_path))
     (tmp_path / "secret").write_text("a-secret-of-some-length", encoding="utf-8")
+    (tmp_path / "secret").chmod(0o600)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     mask = os.umask(0o022)
     yield tmp_path

@@ -1,5 +1,7 @@
 import pytest
+from pydantic import ValidationError
 
+from faultline_core.contract.datasets import DatasetCreate
 from faultline_core.types import format_si
 
 
@@ -19,3 +21,15 @@ from faultline_core.types import format_si
 )
 def test_amounts_are_written_with_three_digits_and_a_prefix(amount: int, written: str) -> None:
     assert format_si(amount, "FLOP") == written
+
+
+@pytest.mark.fault("B41")
+@pytest.mark.parametrize("name", ["CON", "nul", "aux.png", "Com1", "lpt9.tar.gz", "PRN.", "photos."])
+def test_a_dataset_cannot_have_a_name_that_windows_reserves(name: str) -> None:
+    with pytest.raises(ValidationError, match="Windows reserves"):
+        DatasetCreate(name=name)
+
+
+@pytest.mark.parametrize("name", ["console", "com10", "null", "a.con", "lpt", "com"])
+def test_a_name_that_only_resembles_a_reserved_one_is_taken(name: str) -> None:
+    assert DatasetCreate(name=name).name == name

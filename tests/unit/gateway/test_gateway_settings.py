@@ -101,6 +101,7 @@ def test_each_service_can_have_its_own_address() -> None:
 
 def test_the_secret_is_read_from_its_file_and_never_printed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hunter2-hunter2\n", encoding="utf-8")
+    (tmp_path / "secret").chmod(0o600)
     assert settings_from({"FAULTLINE_STATE_DIR": str(tmp_path)}).shared_secret() == "hunter2-hunter2"
     given = settings_from({"FAULTLINE_SECRET": "hunter2-hunter2"})
     assert given.shared_secret() == "hunter2-hunter2"

@@ -109,11 +109,13 @@ def test_settings_are_immutable(field: str) -> None:
 
 def test_the_secret_is_read_without_its_line_break(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(f"{SECRET}\n", encoding="utf-8")
+    (tmp_path / "secret").chmod(0o600)
     assert settings(state_dir=tmp_path).shared_secret() == SECRET
 
 
 def test_an_explicit_secret_overrides_the_file(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("another one altogether", encoding="utf-8")
+    (tmp_path / "secret").chmod(0o600)
     assert settings(state_dir=tmp_path, secret=SECRET).shared_secret() == SECRET
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import time
 import zipfile
 import zlib
 
@@ -18,6 +19,7 @@ from faultline_core.images.file_structure import (
     MOST_INFLATED,
     SIGNATURE,
     check_chunks,
+    chunks,
     is_other_media,
     other_format,
 )
@@ -96,6 +98,23 @@ def test_decompression_bombs_in_texts_and_profiles_are_refused(kind: str) -> Non
     assert len(with_chunks(*BOMBS[kind])) < 60_000
     with pytest.raises(ImageUndecodable, match="inflate to more than"):
         decode_image(with_chunks(*BOMBS[kind]))
+
+
+@pytest.mark.fault("B7")
+def test_a_png_of_a_million_chunks_is_refused_quickly_by_its_setting() -> None:
+    many = with_chunks(chunk(b"teXt", b"") * 1_200_000)
+    start = time.process_time()
+    with pytest.raises(ImageUndecodable, match=r"more than 20000 chunks \(FAULTLINE_MAX_PNG_CHUNKS\)"):
+        decode_image(many)
+    assert time.process_time() - start < 0.5
+
+
+def test_a_png_of_as_many_chunks_as_allowed_is_read() -> None:
+    few = with_chunks(chunk(b"teXt", b"") * 10)
+    total = sum(1 for _ in chunks(few))
+    assert decode_image(few, max_chunks=total).shape == decode_image(NOTED_PNG).shape
+    with pytest.raises(ImageUndecodable):
+        decode_image(few, max_chunks=total - 1)
 
 
 @pytest.mark.fault("B7")
