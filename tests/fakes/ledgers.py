@@ -19,6 +19,7 @@ from faultline_core.contract.stress_tests import (
     TextThresholds,
 )
 from faultline_gateway.ledger import Done, Ledger
+from faultline_gateway.ledger.database import Database
 from faultline_gateway.runs.items import LeasedGroup, PlannedItem
 
 IMAGE = "a" * 64
@@ -27,7 +28,7 @@ IMAGE = "a" * 64
 @cache
 def _migrated() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
-        Ledger(f"sqlite:///{folder}/ledger.db").close()
+        Database(f"sqlite:///{folder}/ledger.db").close()
         return (Path(folder) / "ledger.db").read_bytes()
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psycopg
 
-from faultline_gateway.ledger import Ledger
+from faultline_gateway.ledger.database import Database
 
 START_SECONDS = 60.0
 
@@ -78,7 +78,7 @@ class PostgresServer:
     def _migrated(self) -> str:
         # Copied for each test: the files of a database are copied faster than its tables are made.
         url = self.empty_database()
-        Ledger(url).close()
+        Database(url).close()
         return url.rpartition("/")[2]
 
 

@@ -12,6 +12,7 @@ from faultline_gateway.ledger.deletions import Deletions
 from faultline_gateway.ledger.file_check import CHECK_SECONDS
 from faultline_gateway.ledger.first_stages import FirstStages
 from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
+from faultline_gateway.ledger.lease_time import LeaseTime, Steady, steady_clock
 from faultline_gateway.ledger.leases import Leases
 from faultline_gateway.ledger.new_events import NewEvents
 from faultline_gateway.ledger.outcomes import Outcomes
@@ -35,17 +36,28 @@ class Ledger(
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 
     ``url`` is an SQLAlchemy URL (``sqlite:///path`` or ``postgresql://...``); the schema is migrated to
-    its newest revision at once. ``clock`` returns seconds since the epoch; ``check_seconds`` bounds the look
-    for damage in SQLite's file, and 0 leaves it out.
+    its newest revision at once. ``clock`` returns seconds since the epoch, and ``steady`` measures leases:
+    if left out, the machine's monotonic clock, or ``clock`` where one is given. ``check_seconds`` bounds the
+    look for damage in SQLite's file, and 0 leaves it out.
 
     Raises:
         LedgerDamaged: the file is damaged, or is no database.
     """
 
     def __init__(
-        self, url: str, *, clock: Callable[[], float] = time.time, check_seconds: float = CHECK_SECONDS
+        self,
+        url: str,
+        *,
+        clock: Callable[[], float] = time.time,
+        steady: Steady | None = None,
+        check_seconds: float = CHECK_SECONDS,
     ) -> None:
-        super().__init__(Database(url, check_seconds=check_seconds), clock)
+        database = Database(url, check_seconds=check_seconds)
+        super().__init__(database, clock)
+        own = clock is time.time
+        wall = None if own and not database.is_sqlite else clock
+        given = steady or (steady_clock() if own else Steady("given", clock))
+        self._lease_time = LeaseTime(database, given, wall)
 
     def check_ready(self, least_free_bytes: int) -> None:
         """Check that the database can take more, as far as that shows without writing.

@@ -92,6 +92,11 @@ class Database:
         with self._translated(), self.engine.begin() as connection:
             yield connection
 
+    def hold_start(self, connection: Connection) -> None:
+        """Let this writing transaction be the only one of all processes that start."""
+        if not self.is_sqlite:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+
     @property
     def is_damaged(self) -> bool:
         """Whether damage was met; every further transaction is refused."""
@@ -105,7 +110,7 @@ class Database:
         with self.writing() as connection:
             if not self.is_sqlite:
                 _refuse_encoding(connection)
-                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+            self.hold_start(connection)
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
 

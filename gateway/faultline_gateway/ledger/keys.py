@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from faultline_core.errors import IdempotencyConflict, IdempotencyInFlight
 from faultline_gateway.ledger import rows, schema
 from faultline_gateway.ledger.database import LedgerPart
+from faultline_gateway.ledger.lease_time import LeaseTime
 
 CLAIM_SECONDS = 60.0
 """A claim older than this belongs to a call that died; the next one takes it over."""
@@ -30,6 +31,8 @@ class StoredAnswer:
 class IdempotencyKeys(LedgerPart):
     """The part of the ledger that makes repeated POSTs harmless."""
 
+    _lease_time: LeaseTime
+
     def claim(self, scope: str, key: str, fingerprint: str) -> StoredAnswer | None:
         """Claim ``key`` for this call, or return the answer of the first call with it.
 
@@ -37,7 +40,7 @@ class IdempotencyKeys(LedgerPart):
             IdempotencyConflict: the key was used with another ``fingerprint``.
             IdempotencyInFlight: the first call has not answered yet.
         """
-        row = {"scope": scope, "key": key, "fingerprint": fingerprint, "claimed_at": self._clock()}
+        row = {"scope": scope, "key": key, "fingerprint": fingerprint, "claimed_at": self._lease_time()}
         # Calls with keys sweep old ones: a separate job could stop unnoticed.
         self._forget_old()
         try:
@@ -73,17 +76,19 @@ class IdempotencyKeys(LedgerPart):
             if row["status"] is not None:
                 return StoredAnswer(status=row["status"], body=row["body"])
             # A call that died left its claim behind; its work is safe to repeat.
-            if row["claimed_at"] > self._clock() - CLAIM_SECONDS:
+            if row["claimed_at"] > self._lease_time() - CLAIM_SECONDS:
                 raise IdempotencyInFlight(
                     f"the first call with the idempotency key {key!r} is still running; retry later"
                 )
-            mine = update(schema.idempotency_keys).where(_is(scope, key)).values(claimed_at=self._clock())
+            mine = (
+                update(schema.idempotency_keys).where(_is(scope, key)).values(claimed_at=self._lease_time())
+            )
             connection.execute(mine)
         return None
 
     def _forget_old(self) -> None:
         with self._database.writing() as connection:
-            old = _keys.claimed_at < self._clock() - KEEP_SECONDS
+            old = _keys.claimed_at < self._lease_time() - KEEP_SECONDS
             connection.execute(delete(schema.idempotency_keys).where(old))
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, and_, or_, update
 from faultline_core.errors import LeaseLost
 from faultline_gateway.ledger import rows, schema, work
 from faultline_gateway.ledger.database import LedgerPart
+from faultline_gateway.ledger.lease_time import LeaseTime
 from faultline_gateway.ledger.transitions import OPEN_STATES, move, record
 from faultline_gateway.runs.items import MAX_ATTEMPTS, LeasedGroup, LeasedItem
 
@@ -31,18 +32,22 @@ AGAIN = _Again.AGAIN
 class Leases(LedgerPart):
     """The part of the ledger that workers call."""
 
+    _lease_time: LeaseTime
+
     def lease_group(self, worker: str, *, seconds: float, run_id: str | None = None) -> LeasedGroup | None:
         """Lease all ready items of one group of one run; the run that was served longest ago comes first.
 
         An item's last attempt is leased alone: if it kills its worker, it takes no other item with it.
         """
         if run_id is not None:
+            self._lease_time.note()
             with self._database.writing() as connection:
                 run = rows.locked_run(connection, run_id)
                 return self._lease_of(connection, run, worker, seconds)
         # Idle workers ask twice a second each; without work they must not queue for the write lock.
         if not self._may_have_work():
             return None
+        self._lease_time.note()
         while True:
             leased = self._lease_of_next(worker, seconds)
             if not isinstance(leased, _Again):
@@ -54,11 +59,12 @@ class Leases(LedgerPart):
         Raises:
             LeaseLost: no lease is left: all items were recorded, cancelled or leased to others.
         """
+        self._lease_time.note()
         with self._database.writing() as connection:
             # Locks the run before its items, like every writer: otherwise two could wait for each other.
             rows.locked_run(connection, group.run_id)
             held = or_(*(_held(item.id, item.fence) for item in group.items))
-            renewal = update(schema.items).where(held).values(due_at=self._clock() + seconds)
+            renewal = update(schema.items).where(held).values(due_at=self._lease_time() + seconds)
             kept = connection.execute(renewal.returning(_items.id)).scalars().all()
         if not kept:
             raise LeaseLost(
@@ -77,14 +83,14 @@ class Leases(LedgerPart):
 
     def _may_have_work(self) -> bool:
         with self._database.reading() as connection:
-            return work.may_have_work(connection, self._clock())
+            return work.may_have_work(connection, self._lease_time())
 
     def _lease_of_next(self, worker: str, seconds: float) -> LeasedGroup | _Again | None:
         """Look at one run; `AGAIN` if it had nothing ready, or ended before its row was free."""
         # One transaction per run: on PostgreSQL a worker that held one run's row and waited for another's
         # could wait for a worker that waits for the first.
         with self._database.writing() as connection:
-            work.awaken(connection, self._clock())
+            work.awaken(connection, self._lease_time())
             run = work.locked_run_to_serve(connection)
             if run is not None:
                 return self._lease_of(connection, run, worker, seconds) or AGAIN
@@ -100,7 +106,7 @@ class Leases(LedgerPart):
     ) -> LeasedGroup | None:
         if run["state"] not in OPEN_STATES:
             return None
-        now = self._clock()
+        now = self._lease_time()
         found = work.earliest_item(connection, run)
         if found is None or found["due_at"] > now:
             _set(connection, run, {"idle_until": _waiting_until(found, now)})
@@ -147,7 +153,7 @@ class Leases(LedgerPart):
     def _mark_served(self, connection: Connection, run: RowMapping, now: float) -> None:
         values: dict[str, Any] = {"served_at": now, "state": "in_progress"}
         if run["state"] == "queued":
-            values["started_at"] = run["started_at"] or now
+            values["started_at"] = run["started_at"] or max(self._clock(), run["created_at"])
             record(connection, run["id"], "in_progress", rows.counts(run).model_dump(), "started")
         # Found now rather than by the next worker, whose look would cost a transaction.
         following = work.earliest_item(connection, run)
@@ -163,7 +169,7 @@ class Leases(LedgerPart):
         detail = f"{MAX_ATTEMPTS} workers took this item and none came back"
         values = {"state": "failed", "worker": None, "code": LeaseLost.code, "detail": detail}
         ids = connection.execute(update(schema.items).where(spent).values(values).returning(_items.id)).all()
-        move(connection, run, {"pending": -len(ids), "failed": len(ids)}, now=now, message=detail)
+        move(connection, run, {"pending": -len(ids), "failed": len(ids)}, now=self._clock(), message=detail)
 
 
 def _ready(now: float) -> ColumnElement[bool]:

@@ -11,6 +11,7 @@ from faultline_core.errors import LeaseLost
 from faultline_core.types import Cost, ItemState
 from faultline_gateway.ledger import rows, schema
 from faultline_gateway.ledger.database import LedgerPart
+from faultline_gateway.ledger.lease_time import LeaseTime
 from faultline_gateway.ledger.transitions import Step, move_by
 from faultline_gateway.runs.items import MAX_ATTEMPTS
 from faultline_gateway.runs.outcomes import Done, Ended, Failed, Filtered, Outcome
@@ -23,6 +24,8 @@ _items = schema.items.c
 
 class Outcomes(LedgerPart):
     """The part of the ledger that workers tell what became of their items."""
+
+    _lease_time: LeaseTime
 
     def finish(self, item_id: str, fence: int, outcome: Outcome) -> None:
         """Record the one outcome of a leased item, as `finish_many`."""
@@ -63,7 +66,7 @@ class Outcomes(LedgerPart):
         found: Sequence[tuple[RowMapping, Outcome]],
         documents: Mapping[int, Any],
     ) -> None:
-        now = self._clock()
+        now = self._lease_time()
         concluded = [
             {**_conclusion(item, outcome, now), "key": item["id"], "result": documents[id(outcome)]}
             for item, outcome in found
@@ -78,7 +81,7 @@ class Outcomes(LedgerPart):
         steps = [
             _step(item, outcome, values) for (item, outcome), values in zip(found, concluded, strict=True)
         ]
-        move_by(connection, run, steps, now=now)
+        move_by(connection, run, steps, now=self._clock())
 
 
 def _leased(connection: Connection, ended: Sequence[Ended]) -> dict[tuple[str, int], RowMapping]:

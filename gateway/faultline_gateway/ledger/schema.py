@@ -184,7 +184,7 @@ items = Table(
     # A source's items are leased under the write lock: a stage may have 100,000 open ones of other sources.
     _partial("items_open_of_group", "run_id", "item_group", "stage", where=OPEN_ITEMS),
 )
-"""``due_at``: when a pending item may be leased, when a leased one's lease ends.
+"""``due_at``, in lease time: when a pending item may be leased, when a leased one's lease ends.
 
 ``instruction``: what the stage that planned the item asks of it, in the words of the run's method.
 """
@@ -237,6 +237,15 @@ tallies = Table(
     Column("cost", JSON, nullable=False),
 )
 """Totals over all runs: how many have not ended, and what all cost, deleted ones too."""
+
+lease_readings = Table(
+    "lease_readings",
+    metadata,
+    Column("machine", Line(100), primary_key=True),
+    Column("lease_time", Float, nullable=False),
+    Column("reading", Float, nullable=False),
+)
+"""What a machine's monotonic clock showed at a lease time; `machine` names its start, too."""
 
 idempotency_keys = Table(
     "idempotency_keys",

@@ -14,6 +14,7 @@ from faultline_core.errors import FaultlineError, InternalError, LeaseLost, erro
 from faultline_core.types import RunKind, RunState
 from faultline_gateway.ledger import rows, schema
 from faultline_gateway.ledger.database import LedgerPart
+from faultline_gateway.ledger.lease_time import LeaseTime
 from faultline_gateway.ledger.new_items import insert_items, new_items
 from faultline_gateway.ledger.outcomes import RETRY_SECONDS
 from faultline_gateway.ledger.transitions import change, end
@@ -35,6 +36,8 @@ class Stages(LedgerPart):
     Every method that takes a `LeasedStage` raises LeaseLost if the lease is void: another process plans the
     stage now, the stage has opened, or the run has ended.
     """
+
+    _lease_time: LeaseTime
 
     def lease_stage(
         self, kinds: Collection[RunKind], *, seconds: float, first_of: Collection[RunKind] = ()
@@ -59,7 +62,7 @@ class Stages(LedgerPart):
         """Prolong the lease."""
         with self._database.writing() as connection:
             run = _held(connection, leased)
-            _set(connection, run, {"planning_due_at": self._clock() + seconds})
+            _set(connection, run, {"planning_due_at": self._lease_time() + seconds})
 
     def stage_is_ours(self, leased: LeasedStage) -> bool:
         """Return whether the lease still holds; this waits for no writer."""
@@ -128,7 +131,7 @@ class Stages(LedgerPart):
             run = _held(connection, leased)
             if error.retryable and run["planning_attempts"] < MAX_ATTEMPTS:
                 pause = RETRY_SECONDS * 2 ** (run["planning_attempts"] - 1)
-                again = {"planning_due_at": self._clock() + pause, "planning_fence": leased.fence + 1}
+                again = {"planning_due_at": self._lease_time() + pause, "planning_fence": leased.fence + 1}
                 _set(connection, run, again)
             else:
                 self._fail(connection, run, error)
@@ -157,7 +160,7 @@ class Stages(LedgerPart):
             for state, of in (("finalizing", kinds), ("validating", first_of))
             if of
         ]
-        now = self._clock()
+        now = self._lease_time()
         due = and_(schema.RUNS_TO_PLAN, _runs.planning_due_at <= now, or_(false(), *wanted))
         query = select(_runs.id).where(due).order_by(_runs.planning_due_at, _runs.created_at, _runs.id)
         found = rows.first(connection, query)
@@ -165,7 +168,7 @@ class Stages(LedgerPart):
 
     def _lease_waiting(self, connection: Connection, run: RowMapping, seconds: float) -> LeasedStage | None:
         # On PostgreSQL another planner may have come between the look and the lock.
-        if run["state"] not in WAITING_STATES or run["planning_due_at"] > self._clock():
+        if run["state"] not in WAITING_STATES or run["planning_due_at"] > self._lease_time():
             return None
         if run["planning_attempts"] >= MAX_ATTEMPTS:
             detail = f"{MAX_ATTEMPTS} workers began to plan it and none came back"
@@ -173,7 +176,7 @@ class Stages(LedgerPart):
             return None
         fence = run["planning_fence"] + 1
         lease = {"planning_fence": fence, "planning_attempts": run["planning_attempts"] + 1}
-        _set(connection, run, {**lease, "planning_due_at": self._clock() + seconds})
+        _set(connection, run, {**lease, "planning_due_at": self._lease_time() + seconds})
         return LeasedStage(
             run_id=run["id"],
             kind=run["kind"],

@@ -80,7 +80,7 @@ def end(
     """
     counters = {name: run[name] for name in rows.COUNTED}
     counters |= {"pending": run["pending"] - cancelled, "cancelled": run["cancelled"] + cancelled}
-    values = {**counters, **_ending(connection, run["id"], counters, now)}
+    values = {**counters, **_ending(connection, run, counters, now)}
     if state is not None:
         document = None if problem is None else problem.model_dump(mode="json")
         values |= {"state": state, "problem": document}
@@ -108,13 +108,17 @@ def _without_items(
 ) -> dict[str, Any]:
     if run["staged"]:
         return {"state": "finalizing", "idle_until": None}
-    return _ending(connection, run["id"], counters, now)
+    return _ending(connection, run, counters, now)
 
 
-def _ending(connection: Connection, run_id: str, counters: Mapping[str, int], now: float) -> dict[str, Any]:
+def _ending(
+    connection: Connection, run: RowMapping, counters: Mapping[str, int], now: float
+) -> dict[str, Any]:
     state = end_state(counters)
-    problem = _first_problem(connection, run_id) if state == "failed" else None
-    return {"state": state, "ended_at": now, "problem": problem, "idle_until": None}
+    problem = _first_problem(connection, run["id"]) if state == "failed" else None
+    # A clock that was set back must not let a run end before it began.
+    ended_at = max(now, run["started_at"] or run["created_at"])
+    return {"state": state, "ended_at": ended_at, "problem": problem, "idle_until": None}
 
 
 def end_state(counters: Mapping[str, int]) -> RunState:
