@@ -19,6 +19,7 @@ class DatasetInterface(FiguresOfEvents):
 
     kind: RunKind = "dataset-interface"
     item = TokenItem
+    rest_of_plan = staticmethod(plan.rest_of_plan)
     plan = staticmethod(plan.plan)
     process = staticmethod(process.process)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from faultline_core.blobs import BlobStore, cache_key
 from faultline_core.contract.dataset_interfaces import (
@@ -13,6 +13,7 @@ from faultline_core.contract.dataset_interfaces import (
     DatasetInterfaceCreate,
 )
 from faultline_core.contract.datasets import Dataset, Source
+from faultline_core.contract.runs import Run
 from faultline_core.contract.tokens import MAX_IMAGES, TextualInversionPreset
 from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest
 from faultline_core.suite import Suite
@@ -20,6 +21,7 @@ from faultline_core.text.class_prompts import refuse_slot
 from faultline_core.text.plain_text import check_words, find_confusable
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import Plan, PlannedItem
+from faultline_gateway.runs.large_plans import PlanInputs
 from faultline_gateway.runs.seeds import derive_seed
 from faultline_gateway.runs.submission import named_dataset, require_quota
 from faultline_gateway.version import VERSION
@@ -49,7 +51,14 @@ def _plan(create: DatasetInterfaceCreate, context: RunContext) -> Plan:
     config, items = plan_interface(
         create, dataset=dataset, sources=sources, suite=context.suite, store=context.store
     )
-    return Plan(dataset.name, config, items)
+    # The configuration lists the images of each class: the plan is made of no dataset again.
+    return Plan(dataset.name, config, items, sources={})
+
+
+def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedItem]:
+    """Plan the classes of a run again, from the ordinal ``first`` on; raises ArtifactMissing."""
+    config = DatasetInterfaceConfig.model_validate(run.resolved_config)
+    return _items(config, lambda name: str(json.loads(inputs.store.get(config.images[name]))[0]), first=first)
 
 
 def plan_interface(
@@ -59,7 +68,7 @@ def plan_interface(
     sources: Sequence[Source],
     suite: Suite,
     store: BlobStore,
-) -> tuple[DatasetInterfaceConfig, list[PlannedItem]]:
+) -> tuple[DatasetInterfaceConfig, Iterator[PlannedItem]]:
     """Resolve the request and plan an item for each class that has images.
 
     Raises:
@@ -91,7 +100,7 @@ def plan_interface(
         link_steps=suite.editor.token_link_steps,
         generation=suite.editor.generation,
     )
-    return config, _items(config, images)
+    return config, _items(config, lambda name: images[name][0])
 
 
 def _classes(create: DatasetInterfaceCreate, dataset: Dataset) -> list[str]:
@@ -147,16 +156,16 @@ def _compared(seed: int, images: dict[str, list[str]]) -> dict[str, list[str]]:
     return {name: images[name][:COMPARED_IMAGES] for name in order[:COMPARED_CLASSES]}
 
 
-def _items(config: DatasetInterfaceConfig, images: dict[str, list[str]]) -> list[PlannedItem]:
+def _items(
+    config: DatasetInterfaceConfig, example: Callable[[str], str], *, first: int = 0
+) -> Iterator[PlannedItem]:
     config_hash = cache_key(config=config.model_dump(mode="json"))
-    return [
-        PlannedItem(
+    for ordinal, name in enumerate(config.classes[first:], start=first):
+        yield PlannedItem(
             item_key=cache_key(token=name, config=config_hash),
             ordinal=ordinal,
             kind="token",
             item_group=f"classes-{ordinal // TOGETHER:05d}",
-            source_image=images[name][0],
+            source_image=example(name),
             label=name,
         )
-        for ordinal, name in enumerate(config.classes)
-    ]

@@ -86,27 +86,25 @@ def examples(classes: Sequence[str], sources: Sequence[Source]) -> dict[str, Blo
 
 
 def plan_items(
-    config: ShiftBenchmarkConfig, shown: Mapping[str, BlobRef], inputs: InputDatasets
-) -> list[PlannedItem]:
-    """Plan every image; ``shown`` is an example of each class."""
+    config: ShiftBenchmarkConfig, shown: Mapping[str, BlobRef], inputs: InputDatasets, *, first: int = 0
+) -> Iterator[PlannedItem]:
+    """Plan every image from the ordinal ``first`` on; ``shown`` is an example of each class."""
     config_hash = cache_key(config=config.model_dump(mode="json", exclude={"groups"}))
-    items: list[PlannedItem] = []
+    place = 0
     for cell, images in _cells(config, shown, inputs):
         size = _chunk(cell.image_source, config.generation)
-        for slot, image in enumerate(images):
+        for slot in range(max(0, first - place), len(images)):
             chunk = Cell(cell.condition, cell.class_index, cell.image_source, slot // size)
-            items.append(
-                PlannedItem(
-                    item_key=cache_key(cell=cell.item_group, slot=slot, config=config_hash),
-                    ordinal=len(items),
-                    kind="image",
-                    item_group=chunk.item_group,
-                    source_image=image,
-                    label=cell.class_name(config),
-                    slot=slot,
-                )
+            yield PlannedItem(
+                item_key=cache_key(cell=cell.item_group, slot=slot, config=config_hash),
+                ordinal=place + slot,
+                kind="image",
+                item_group=chunk.item_group,
+                source_image=images[slot],
+                label=cell.class_name(config),
+                slot=slot,
             )
-    return items
+        place += len(images)
 
 
 def _cells(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from faultline_core.contract.datasets import Source
 from faultline_core.contract.shift_benchmarks import BenchmarkShift, ImageSourceOrReal, ShiftBenchmarkCreate
@@ -18,6 +19,18 @@ class InputDatasets:
 
     own: str
     sources: Mapping[str, Sequence[Source]]
+
+    @cached_property
+    def _by_class(self) -> Mapping[tuple[str, str], Sequence[Source]]:
+        """The images of each dataset and class: a cell looks for its own, and there may be 100,000 cells."""
+        found: dict[tuple[str, str], list[Source]] = {}
+        for dataset, listed in self.sources.items():
+            for source in listed:
+                found.setdefault((dataset, source.label), []).append(source)
+        return found
+
+    def _of(self, dataset: str, class_name: str) -> Sequence[Source]:
+        return self._by_class.get((dataset, class_name), ())
 
     @property
     def groups(self) -> dict[str, str]:
@@ -39,11 +52,11 @@ class InputDatasets:
         """The images of a class under a condition, as far as they are known before the run starts."""
         if image_source == "real":
             # Sorted by id: the same images are taken in whatever order they were uploaded.
-            real = sorted(self.sources[create.validation or self.own], key=lambda entry: entry.id)
-            return _of(real, class_name, create.real) if condition.name == BASE else []
+            real = sorted(self._of(create.validation or self.own, class_name), key=lambda entry: entry.id)
+            return [source.image for source in real[: create.real]] if condition.name == BASE else []
         for text, dataset in _named(create, image_source).items():
             if find_condition([condition], text) is not None:
-                return _of(self.sources[dataset], class_name, create.n)
+                return [source.image for source in self._of(dataset, class_name)[: create.n]]
         return []
 
 
@@ -114,7 +127,3 @@ def _check_conditions(
 
 def _named(create: ShiftBenchmarkCreate, image_source: str) -> Mapping[str, str]:
     return {"scraped": create.scraped, "photographs": create.photographs}.get(image_source, {})
-
-
-def _of(sources: Sequence[Source], class_name: str, most: int) -> list[str]:
-    return [source.image for source in sources if source.label == class_name][:most]

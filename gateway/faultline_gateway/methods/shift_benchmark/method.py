@@ -26,6 +26,7 @@ class ShiftBenchmark:
 
     kind: RunKind = "shift-benchmark"
     item = ImageItem
+    rest_of_plan = staticmethod(plan.rest_of_plan)
     plan = staticmethod(plan.plan)
     process = staticmethod(process.process)
 

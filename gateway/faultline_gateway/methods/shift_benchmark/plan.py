@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceConfig, TokenItem
@@ -26,6 +26,7 @@ from faultline_gateway.methods.shift_benchmark.retrieval import retrieval_manife
 from faultline_gateway.runs.classifiers import check_classifiers, describe_classifiers
 from faultline_gateway.runs.context import RunContext, RunLedger
 from faultline_gateway.runs.items import Plan, PlannedItem
+from faultline_gateway.runs.large_plans import PlanInputs
 from faultline_gateway.runs.submission import named_dataset, require_quota
 from faultline_gateway.services.ports import Services
 from faultline_gateway.version import VERSIONS
@@ -50,7 +51,19 @@ async def plan(create: ShiftBenchmarkCreate, context: RunContext) -> Plan:
         suite=context.suite,
         services=context.services,
     )
-    return Plan(dataset.name, config, items)
+    read = {name: len(sources) for name, sources in inputs.sources.items()}
+    return Plan(dataset.name, config, items, sources=read)
+
+
+def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedItem]:
+    """Plan the images of a run again, from the ordinal ``first`` on.
+
+    Raises:
+        InternalError: sources that the plan was made from no longer exist.
+    """
+    config = ShiftBenchmarkConfig.model_validate(run.resolved_config)
+    read = InputDatasets(run.dataset, {name: inputs.sources(name) for name in inputs.counts})
+    return plan_items(config, examples(config.classes, read.sources[run.dataset]), read, first=first)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +94,7 @@ async def plan_benchmark(
     retrieval: RetrievalManifest | None,
     suite: Suite,
     services: Services,
-) -> tuple[ShiftBenchmarkConfig, list[PlannedItem]]:
+) -> tuple[ShiftBenchmarkConfig, Iterator[PlannedItem]]:
     """Resolve the request and plan its items: real images first, then condition by condition.
 
     Raises:
@@ -93,8 +106,9 @@ async def plan_benchmark(
     """
     classes, missing = _classes(create, interface)
     shifts = conditions(create, classes, suite.scorer)
-    check_datasets(create, classes, shifts, inputs)
-    shown = examples(classes, inputs.sources[dataset.name])
+    # In threads: of 100,000 images each takes a second, and nobody else would be answered meanwhile.
+    await asyncio.to_thread(check_datasets, create, classes, shifts, inputs)
+    shown = await asyncio.to_thread(examples, classes, inputs.sources[dataset.name])
     listed = await check_classifiers(create.classifiers, dataset.classes, shown[classes[0]], services)
     zoo = await describe_classifiers(create.classifiers, listed, services)
     config = ShiftBenchmarkConfig(
