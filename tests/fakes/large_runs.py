@@ -16,7 +16,7 @@ from faultline_core.contract.runs import Run
 from faultline_core.errors import FaultlineError
 from faultline_core.types import RunKind
 from faultline_gateway.ledger import Ledger, NewSource
-from faultline_gateway.runs import large_plans
+from faultline_gateway.runs import pace
 from faultline_gateway.runs.items import LeasedStage, PlannedItem
 from faultline_gateway.runs.large_plans import PlanInputs
 from faultline_gateway.runs.planner import Planner
@@ -139,7 +139,7 @@ class HaltingLedger(Ledger):
 
 def plan_and_halt(url: str, log: Path, moment: Moment, chunk: int) -> None:
     """Plan the rest of a run in small chunks, and halt."""
-    large_plans.CHUNK = SMALL_CHUNK
+    pace.CHUNK = SMALL_CHUNK
     planner = large_planner(HaltingLedger(url, moment, chunk, log), lease_seconds=0.3)
     while not asyncio.run(plan_rest(planner)):
         time.sleep(0.02)

@@ -15,8 +15,7 @@ from fakes.ledgers import done
 from fakes.staged_runs import FourStages, planner
 from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.ledger import Ledger, Outcome
-from faultline_gateway.ledger import stages as ledger_stages
-from faultline_gateway.runs import stages
+from faultline_gateway.runs import pace
 from faultline_gateway.runs.items import LeasedStage, PlannedItem
 
 Boundary = Literal[
@@ -48,12 +47,12 @@ class HaltingLedger(Ledger):
         if run.state == "finalizing":
             self._halt_at("finalizing", run.stage + 1)
 
-    def store_planned(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> None:
+    def store_planned(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> float:
         """Store the chunk; halt before it is committed."""
         if self._is_at("within-a-chunk", leased.stage):
             self._armed = self._chunk == 0
             self._chunk -= 1
-        super().store_planned(leased, items)
+        return super().store_planned(leased, items)
 
     def open_stage(self, leased: LeasedStage, n_items: int) -> None:
         """Open the stage; halt before, within or after the transaction."""
@@ -87,9 +86,9 @@ def work_in_stages(
     url: str, run_id: str, many: int, log: Path, lease_seconds: float, halt: tuple[Boundary, int, int] | None
 ) -> None:
     """Work until the run has ended or ``halt`` is reached: a boundary, its stage, its chunk."""
-    if many < stages.CHUNK:
+    if many < pace.CHUNK:
         # Small, so that a small stage also has several chunks.
-        stages.CHUNK = ledger_stages.CLEARED_AT_ONCE = SMALL_CHUNK
+        pace.CHUNK = SMALL_CHUNK
     boundary, stage, chunk = halt or (None, 0, 0)
     ledger = HaltingLedger(url, boundary, stage, log, chunk)
     asyncio.run(_work(ledger, run_id, FourStages(many), lease_seconds))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -19,9 +20,7 @@ from faultline_gateway.ledger.new_items import insert_items, new_items
 from faultline_gateway.ledger.outcomes import RETRY_SECONDS
 from faultline_gateway.ledger.transitions import change, end
 from faultline_gateway.runs.items import MAX_ATTEMPTS, LeasedStage, PlannedItem
-
-CLEARED_AT_ONCE = 250
-"""Items deleted in one transaction, which holds the ledger's lock for about 15 ms."""
+from faultline_gateway.runs.pace import in_chunks
 
 WAITING_STATES = ("validating", "finalizing")
 """The states of runs that a planner leases."""
@@ -75,11 +74,13 @@ class Stages(LedgerPart):
 
         The plan is replaced, not completed: items resumed between the two plans have other results by now.
         """
-        while self._clear_some(leased) == CLEARED_AT_ONCE:
-            pass
+        in_chunks(lambda size: self._clear_some(leased, size))
 
-    def store_planned(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> None:
+    def store_planned(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> float:
         """Store some more items of the stage; they are not visible, leased or counted before it opens.
+
+        Returns:
+            for how many seconds the ledger was locked.
 
         Raises:
             InternalError: the run has an item of the same key.
@@ -88,8 +89,10 @@ class Stages(LedgerPart):
         planned = new_items(leased.run_id, items, stage=leased.stage, first=leased.first)
         try:
             with self._database.writing() as connection:
+                start = time.perf_counter()
                 _held(connection, leased)
                 insert_items(connection, planned)
+            return time.perf_counter() - start
         except IntegrityError as error:
             repeated = self._repeated_keys(leased, items)
             if not repeated:
@@ -104,9 +107,11 @@ class Stages(LedgerPart):
         Raises:
             InternalError: not ``n_items`` are stored.
         """
+        # Counted before the ledger is locked, which takes long of a million: nobody else may store any.
+        with self._database.reading() as connection:
+            stored = connection.execute(select(func.count()).where(_unopened(leased))).scalar_one()
         with self._database.writing() as connection:
             run = _held(connection, leased)
-            stored = connection.execute(select(func.count()).where(_unopened(leased))).scalar_one()
             if stored != n_items:
                 raise InternalError(
                     f"{stored} items of stage {leased.stage} are stored, {n_items} were planned"
@@ -186,10 +191,10 @@ class Stages(LedgerPart):
             sources=run["plan_sources"] or {},
         )
 
-    def _clear_some(self, leased: LeasedStage) -> int:
+    def _clear_some(self, leased: LeasedStage, size: int) -> int:
         with self._database.writing() as connection:
             _held(connection, leased)
-            some = select(_items.id).where(_unopened(leased)).limit(CLEARED_AT_ONCE)
+            some = select(_items.id).where(_unopened(leased)).limit(size)
             return connection.execute(delete(schema.items).where(_items.id.in_(some))).rowcount
 
     def _fail(self, connection: Connection, run: RowMapping, error: FaultlineError) -> None:

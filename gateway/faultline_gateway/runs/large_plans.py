@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol, runtime_checkable
 
@@ -13,13 +12,7 @@ from faultline_core.contract.runs import Run
 from faultline_core.errors import InternalError
 from faultline_core.types import RunKind
 from faultline_gateway.runs.items import LeasedStage, PlannedItem
-
-CHUNK = 250
-"""Items stored in one transaction at most, which holds the ledger's lock for about 15 ms."""
-
-LEAST_CHUNK = 10
-LOCKED_SECONDS = 0.025
-"""How long a chunk may lock the ledger; after a longer one, the following chunks are smaller."""
+from faultline_gateway.runs.pace import Pace
 
 STORED_AT_CREATION = 5_000
 """Items that are stored before the request is answered, in about a second: only larger runs are seen as
@@ -93,35 +86,6 @@ class FirstStageLedger(Protocol):
         ...
 
 
-@dataclass
-class Pace:
-    """How large the next chunk is, and how long others have the ledger before it.
-
-    pace = Pace()
-    pace.note(0.1)  # four times too long
-    assert pace.size == CHUNK // 4
-    """
-
-    size: int = field(default_factory=lambda: CHUNK)
-    _locked: float = 0.0
-
-    def note(self, seconds: float) -> None:
-        """Note for how long a chunk of the current size locked the ledger."""
-        self._locked = seconds
-        fitting = int(self.size * LOCKED_SECONDS / max(seconds, 1e-6))
-        self.size = max(LEAST_CHUNK, min(CHUNK, 2 * self.size, fitting))
-
-    def let_others_in(self, since: float, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Wait until the ledger has been free, ``since`` a moment, for as long as it was locked before.
-
-        A writer that waits for SQLite's lock looks again after pauses; without this it would meet a planner
-        that computes quickly most of the time.
-        """
-        left = self._locked - (time.perf_counter() - since)
-        if left > 0:
-            sleep(left)
-
-
 def store_plan(
     leased: LeasedStage, items: Iterator[PlannedItem], ledger: FirstStageLedger, *, most: int | None = None
 ) -> None:
@@ -138,13 +102,13 @@ def store_plan(
         InternalError: an ordinal is wrong, or an item key repeats.
     """
     pace = Pace()
-    since, chunk = time.perf_counter(), _next(items, pace.size, leased.first)
+    chunk = _next(items, pace.size, leased.first)
     while True:
         following = _next(items, pace.size, leased.first + len(chunk))
-        pace.let_others_in(since)
+        pace.let_others_in()
         leased, locked = ledger.store_first_stage(leased, chunk, last=not following)
-        since, chunk = time.perf_counter(), following
         pace.note(locked)
+        chunk = following
         if not following or (most is not None and leased.first >= most):
             return
 

@@ -11,9 +11,10 @@ from faultline_core.contract.runs import AnyItem, Run, RunItem
 from faultline_core.errors import FaultlineError, InternalError, LeaseLost, QuotaExceeded
 from faultline_core.types import RunKind
 from faultline_gateway.runs.items import LeasedStage, PlannedItem
+from faultline_gateway.runs.pace import Pace
 
-CHUNK = 250
-"""Items stored in one transaction, which holds the ledger's lock for about 15 ms."""
+LOOK_AFTER = 250
+"""Results that are read between two looks at the lease."""
 
 MAX_STAGES = 1000
 """Without a limit, a method that never returns None would plan without end."""
@@ -92,8 +93,8 @@ class StageLedger(Protocol):
         """Delete what a planner that died has stored of the stage."""
         ...
 
-    def store_planned(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> None:
-        """Store some more items of the stage; they are not visible before it opens."""
+    def store_planned(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> float:
+        """Store some more items of the stage, not visible before it opens; return the seconds of the lock."""
         ...
 
     def open_stage(self, leased: LeasedStage, n_items: int) -> None:
@@ -140,20 +141,21 @@ def plan_stage(leased: LeasedStage, method: StagedMethod, ledger: StageLedger, *
 def _results(leased: LeasedStage, method: StagedMethod, ledger: StageLedger) -> Iterator[RunItem[Any]]:
     for number, item in enumerate(ledger.items_of(leased.run_id, method.item)):
         # Nothing else would stop a planner that lost its lease while it reads for minutes.
-        if number % CHUNK == 0 and not ledger.stage_is_ours(leased):
+        if number % LOOK_AFTER == 0 and not ledger.stage_is_ours(leased):
             raise LeaseLost(f"stage {leased.stage} of run {leased.run_id!r} belongs to another planner now")
         yield item
 
 
 def _store(plan: StagePlan, leased: LeasedStage, ledger: StageLedger, most_items: int) -> int:
     """Store the plan chunk by chunk and return its number of items."""
-    items, stored = iter(plan.items), 0
-    while chunk := list(islice(items, CHUNK)):
+    items, stored, pace = iter(plan.items), 0, Pace()
+    while chunk := list(islice(items, pace.size)):
         for ordinal, item in enumerate(chunk, start=stored):
             if item.ordinal != ordinal:
                 raise InternalError(f"item {item.item_key!r} has the ordinal {item.ordinal}, not {ordinal}")
         stored += len(chunk)
         if leased.first + stored > most_items:
             raise QuotaExceeded(f"with stage {leased.stage} the run would have more than {most_items} items")
-        ledger.store_planned(leased, chunk)
+        pace.let_others_in()
+        pace.note(ledger.store_planned(leased, chunk))
     return stored

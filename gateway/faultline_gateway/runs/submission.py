@@ -20,8 +20,9 @@ from faultline_core.errors import FaultlineError, InvalidRequest, LeaseLost, Quo
 from faultline_core.types import RunKind
 from faultline_gateway.runs.context import RunContext, RunLedger
 from faultline_gateway.runs.items import LeasedStage, Plan
-from faultline_gateway.runs.large_plans import CHUNK, STORED_AT_CREATION, store_plan
+from faultline_gateway.runs.large_plans import STORED_AT_CREATION, store_plan
 from faultline_gateway.runs.method import CreateT, Method
+from faultline_gateway.runs.pace import Pace
 from faultline_gateway.runs.stages import StagedMethod
 from faultline_gateway.services.functions import with_functions
 
@@ -94,7 +95,7 @@ def _store(made: Plan, kind: RunKind, create: Callable[..., str], ledger: RunLed
     if made.sources is None:
         return create(items=list(made.items))
     items = iter(made.items)
-    first = list(islice(items, CHUNK))
+    first = list(islice(items, Pace().size))
     following = list(islice(items, 1))
     if not following:
         return create(items=first)

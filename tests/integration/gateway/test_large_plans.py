@@ -31,9 +31,10 @@ from fakes.staged_runs import stored_keys
 from faultline_core.contract.runs import Item
 from faultline_core.errors import BackendUnavailable, FaultlineError, InternalError, QuotaExceeded
 from faultline_gateway.ledger import Ledger
-from faultline_gateway.runs import large_plans, submission
+from faultline_gateway.runs import pace, submission
 from faultline_gateway.runs.items import LeasedStage
-from faultline_gateway.runs.large_plans import CHUNK, store_plan
+from faultline_gateway.runs.large_plans import store_plan
+from faultline_gateway.runs.pace import CHUNK
 
 SOURCES = 5
 ITEMS = 4 * SOURCES
@@ -50,9 +51,7 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (large_plans, submission):
-        monkeypatch.setattr(module, "CHUNK", SMALL_CHUNK)
-    monkeypatch.setattr(large_plans, "LEAST_CHUNK", SMALL_CHUNK)
+    monkeypatch.setattr(pace, "CHUNK", SMALL_CHUNK)
     monkeypatch.setattr(submission, "STORED_AT_CREATION", 2 * SMALL_CHUNK)
 
 

@@ -25,11 +25,12 @@ from faultline_core.errors import BackendUnavailable, InternalError, LeaseLost, 
 from faultline_gateway.ledger import MAX_ATTEMPTS, Ledger
 from faultline_gateway.runs import renewal
 from faultline_gateway.runs.items import LeasedStage
+from faultline_gateway.runs.pace import CHUNK
 from faultline_gateway.runs.planner import Planner
-from faultline_gateway.runs.stages import CHUNK, StagePlan
+from faultline_gateway.runs.stages import StagePlan
 
 LEASE_SECONDS = 30.0
-VERBS: dict[str, Callable[[Ledger, LeasedStage], None]] = {
+VERBS: dict[str, Callable[[Ledger, LeasedStage], object]] = {
     "renew": lambda ledger, leased: ledger.renew_stage(leased, LEASE_SECONDS),
     "clear": lambda ledger, leased: ledger.clear_stage(leased),
     "store": lambda ledger, leased: ledger.store_planned(leased, list(items_of_stage(["zombie"]))),

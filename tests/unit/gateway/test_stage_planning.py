@@ -12,7 +12,7 @@ import pytest
 from fakes.staged_runs import KIND, FourStages, items_of_stage
 from faultline_core.contract.runs import AnyItem, Item, RequestCounts, Run, RunItem
 from faultline_core.errors import FaultlineError, InternalError, LeaseLost, QuotaExceeded
-from faultline_gateway.runs import stages
+from faultline_gateway.runs import pace
 from faultline_gateway.runs.items import LeasedStage, PlannedItem
 from faultline_gateway.runs.stages import MAX_STAGES, StagedMethod, StagePlan, plan_stage, staged_methods
 
@@ -48,9 +48,10 @@ class WrittenDown:
     def clear_stage(self, leased: LeasedStage) -> None:
         self.calls.append("clear")
 
-    def store_planned(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> None:
+    def store_planned(self, leased: LeasedStage, items: Sequence[PlannedItem]) -> float:
         self.calls.append(f"store {len(items)}")
         self.stored += items
+        return 0.0
 
     def open_stage(self, leased: LeasedStage, n_items: int) -> None:
         self.calls.append(f"open {n_items}")
@@ -92,7 +93,7 @@ def plan(method: StagedMethod, ledger: WrittenDown, *, most_items: int = 1000) -
 
 
 def test_a_plan_is_stored_in_chunks_and_opened_after_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "CHUNK", 3)
+    monkeypatch.setattr(pace, "CHUNK", 3)
     ledger = WrittenDown()
     plan(FourStages(many=7), ledger)
     assert ledger.calls == ["clear", "store 3", "store 3", "store 1", "open 7"]
@@ -118,14 +119,14 @@ def test_every_result_is_read_in_order() -> None:
 
 
 def test_a_planner_that_lost_its_lease_stops_reading_at_its_next_chunk() -> None:
-    method, ledger = Planning(None), WrittenDown(ours=1, n_items=10 * stages.CHUNK)
+    method, ledger = Planning(None), WrittenDown(ours=1, n_items=10 * pace.CHUNK)
     with pytest.raises(LeaseLost, match="stage 4 of run 'run-1'"):
         plan(method, ledger)
     assert ledger.calls == ["clear"]
 
 
 def test_a_plan_is_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "CHUNK", 3)
+    monkeypatch.setattr(pace, "CHUNK", 3)
     ledger, furthest = WrittenDown(), [0]
 
     def items() -> Iterator[PlannedItem]:
