@@ -16,6 +16,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from evaluation.load.measuring import Load
+from evaluation.load.planning import planning
 from evaluation.load.report import Growth, LoadMachine, LoadReport, LoadRow
 from evaluation.paths import RESULTS
 
@@ -23,7 +24,7 @@ LOAD = RESULTS / "load.json"
 
 Group = Callable[[Load], Iterator[LoadRow | Growth]]
 
-GROUPS: Mapping[str, Group] = {}
+GROUPS: Mapping[str, Group] = {"planning": planning}
 """By name: each yields rows and growth as they are measured."""
 
 

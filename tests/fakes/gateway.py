@@ -121,11 +121,12 @@ async def fake_gateway(
     *,
     ports: Callable[[FakeWorld], Services] = fake_services,
     suite: Suite | None = None,
+    ledger: Ledger | None = None,
     **settings: Any,
 ) -> AsyncIterator[FakeGateway]:
     """Open a gateway over ``ports`` with its state in ``folder``; the test may set the ledger's clock."""
     store, health = BlobStore(f"memory://{folder}/store"), FakeHealth()
-    ledger = new_ledger(folder, clock)
+    ledger = ledger or new_ledger(folder, clock)
     world = FakeWorld(store=SharedStore(store))
     services = ports(world)
     app = create_app(
