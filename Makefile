@@ -25,7 +25,7 @@ UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: help install system lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) coverage demo demo-interface validate validate-findings validate-interface bench load evidence docs tutorials up down dist wheels-test miniature clean
+.PHONY: help install system lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract coverage demo demo-interface validate validate-findings validate-interface bench load evidence docs tutorials up down dist wheels-test miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -36,6 +36,7 @@ $(STAMP): pyproject.toml requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[cli,gateway,exports,services]' --group dev
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --no-deps --group generated-client
 	touch $@
 
 system: ## install the Debian packages that the browser and PostgreSQL tests need
@@ -95,6 +96,9 @@ floats-perturbed: PERTURBATION := --perturb-networks 1e-6
 $(KERNELS): $(STAMP)
 	@echo '$@: $(SELECTION)$(PERTURBATION)'
 	@env $(SELECTION) $(UNIT) -m floats $(PERTURBATION) $(FLOAT_TESTS)
+
+contract: $(STAMP) ## fuzz a live gateway by its OpenAPI document, and use a client generated from it (CASES=200 SEED=1)
+	@CONTRACT_CASES=$(or $(CASES),200) CONTRACT_SEED=$(or $(SEED),1) $(INTEGRATION) --capture=no tests/contract
 
 coverage: $(STAMP) ## run all tests under coverage
 	$(BIN)/python -m pytest tests evaluation/tests --cov --cov-report=term-missing:skip-covered

@@ -48,6 +48,8 @@ def complete(document: Document) -> Document:
 
 
 def _complete_operation(method: str, path: str, operation: Document) -> None:
+    for parameter in operation.get("parameters", ()):
+        _refuse_null(parameter["schema"])
     answers = operation["responses"]
     for answer in answers.values():
         _type_content(answer.get("content", {}))
@@ -61,10 +63,21 @@ def _complete_operation(method: str, path: str, operation: Document) -> None:
         }
 
 
+def _refuse_null(schema: Document) -> None:
+    """Take null from the types of a parameter: in an address or a header it would be a word."""
+    others = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    if len(others) == 1:
+        del schema["anyOf"]
+        schema |= others[0]
+
+
 def _type_content(content: Document) -> None:
     """Give a type to what is no JSON: without one, a generated client drops the answer."""
     for media_type, described in content.items():
-        if not described:
+        if not described and media_type == "text/event-stream":
+            # Readers differ in whether a schema is about the stream or about each event.
+            described["schema"] = {"description": "Events, each with a `RunEvent` as its data."}
+        elif not described:
             is_text = media_type.startswith("text/") or media_type == "application/jsonl"
             described["schema"] = {"type": "string"} if is_text else {"type": "string", "format": "binary"}
 

@@ -7,16 +7,12 @@ from typing import Any
 
 Links = dict[str, dict[str, Any]]
 ONE = "/{run_id}"
-ITEMS, ONE_ITEM = f"{ONE}/items", f"{ONE}/items/{{item_id}}"
 
 
 def add_links(paths: dict[str, Any]) -> None:
-    """Link what makes and lists runs, items and datasets with all that is asked of one."""
+    """Link what makes a run or a dataset with all that is asked of it."""
     for root in [path for path in paths if f"{path}{ONE}" in paths]:
         _add(paths[root]["post"], "202", _links(_of_one_run(paths, root), run_id="$response.body#/id"))
-        _add(paths[root]["get"], "200", _links(_of_one_run(paths, root), run_id="$response.body#/runs/0/id"))
-        item = {"run_id": "$request.path.run_id", "item_id": "$response.body#/items/0/id"}
-        _add(paths[f"{root}{ITEMS}"]["get"], "200", _links(paths[f"{root}{ONE_ITEM}"].values(), **item))
     of_dataset = [
         operation
         for path, methods in paths.items()

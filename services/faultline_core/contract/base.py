@@ -46,6 +46,16 @@ class RequestBody(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+# Not written into the class: from there mypy would want every caller's words proven to be one of a few.
+_STRICT = ConfigDict(strict=True)
+
+
+class ClientBody(RequestBody):
+    """The body of a request that clients send: no value is taken for one of another type, as "5" for 5."""
+
+    model_config = _STRICT
+
+
 class ResponseBody(BaseModel):
     """The body of a response; a reader ignores unknown fields, which a newer version may send."""
 

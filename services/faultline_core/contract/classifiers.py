@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from faultline_core.contract.base import MAX_BATCH, CostedBatchResponse, RequestBody, ResponseBody
+from faultline_core.contract.base import MAX_BATCH, ClientBody, CostedBatchResponse, RequestBody, ResponseBody
 from faultline_core.types import BlobRef, ClassifierSpec, FunctionAddress, Name
 
 FUNCTION = FunctionAddress | None
@@ -16,7 +16,7 @@ def _is_none(address: str | None) -> bool:
     return address is None
 
 
-class FunctionsOfCaller(RequestBody):
+class FunctionsOfCaller(ClientBody):
     """The classifiers that the caller's own program serves."""
 
     functions: dict[Name, FunctionAddress] = Field(

@@ -7,8 +7,8 @@ from pydantic import Field, field_validator
 from faultline_core.contract.base import (
     DISTINCT,
     MAX_BATCH,
+    ClientBody,
     ModelIdentity,
-    RequestBody,
     ResponseBody,
     require_distinct,
 )
@@ -31,7 +31,7 @@ LearningPrompts = Literal["templates", "captions"]
 ClassName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class DatasetInterfaceCreate(RequestBody):
+class DatasetInterfaceCreate(ClientBody):
     """``POST /v1/dataset-interfaces``: learn the classes of a dataset as tokens."""
 
     dataset: Name = Field(description="Name of the dataset.")
@@ -204,7 +204,7 @@ def _line(name: str, token: TokenResult) -> str:
     return f"{name:20} {token.n_images:>6,} {token.steps:>6,} {by_token:>28} {by_name:>28}"
 
 
-class ImagesCreate(RequestBody):
+class ImagesCreate(ClientBody):
     """``POST /v1/dataset-interfaces/{run_id}:generate``: images of a class, as it is or under a shift."""
 
     class_name: ClassName = Field(description="Class to show.")

@@ -4,11 +4,11 @@ import datetime as dt
 
 from pydantic import Field
 
-from faultline_core.contract.base import RequestBody, ResponseBody
+from faultline_core.contract.base import DISTINCT, ClientBody, ResponseBody
 from faultline_core.types import BlobRef, PortableName
 
 
-class SourceUpload(RequestBody):
+class SourceUpload(ClientBody):
     """One labelled image to add to a dataset."""
 
     filename: str = Field(
@@ -22,6 +22,7 @@ class SourceUpload(RequestBody):
     caption: str | None = Field(
         default=None,
         max_length=2000,
+        json_schema_extra={"minLength": 1},
         description="Caption to use in place of the captioner's, or null to let the captioner write one.",
     )
     group: str | None = Field(
@@ -33,7 +34,7 @@ class SourceUpload(RequestBody):
     )
 
 
-class DatasetCreate(RequestBody):
+class DatasetCreate(ClientBody):
     """``POST /v1/datasets``: an empty dataset, to which images are added later."""
 
     name: PortableName = Field(
@@ -42,11 +43,13 @@ class DatasetCreate(RequestBody):
     classes: list[str] | None = Field(
         default=None,
         max_length=10_000,
+        # Only said: an empty list or an empty caption is refused by rules that name the image or the class.
+        json_schema_extra=DISTINCT | {"minItems": 1},
         description="The allowed labels, or null to take the classes from the labels.",
     )
 
 
-class SourcesAdd(RequestBody):
+class SourcesAdd(ClientBody):
     """``POST /v1/datasets/{name}/sources``: labelled images to add to a dataset."""
 
     sources: list[SourceUpload] = Field(

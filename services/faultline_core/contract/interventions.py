@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Annotated, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from faultline_core.contract.base import RequestBody
+from faultline_core.contract.base import ClientBody
 from faultline_core.errors import InvalidRequest
 from faultline_core.text.caption_diff import words
 
@@ -14,8 +14,16 @@ ARROW = "=>"
 Phrase = Annotated[str, Field(max_length=200)]
 
 
-class Intervention(RequestBody):
+class Intervention(ClientBody):
     """A change of words that the user chose, made in every caption that it applies to (LANCE, fig. 11)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"required": [side], "properties": {side: {"minLength": 1}}} for side in ("removed", "added")
+            ]
+        }
+    )
 
     removed: Phrase = Field(
         default="",

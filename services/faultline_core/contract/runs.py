@@ -5,7 +5,7 @@ from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import Field, model_validator
 
-from faultline_core.contract.base import Problem, RequestBody, ResponseBody
+from faultline_core.contract.base import ClientBody, Problem, ResponseBody
 from faultline_core.contract.confirmation import Instruction
 from faultline_core.contract.editor import EditorPreset
 from faultline_core.contract.features import FeatureVector, WordFeatures
@@ -65,7 +65,7 @@ class Run(ResponseBody):
     name: str | None = Field(default=None, description="Name that a user gave the run, or null.")
 
 
-class RunRename(RequestBody):
+class RunRename(ClientBody):
     """``PATCH /v1/<kind>s/{id}``: a name for people; the id stays."""
 
     name: Annotated[str, Field(min_length=1, max_length=120, pattern=r"^\S(.*\S)?$")] | None = Field(

@@ -1,15 +1,24 @@
 """Bodies of a benchmark's shift thresholds: images to inspect, decisions, and the thresholds in force."""
 
 import datetime as dt
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from faultline_core.contract.base import RequestBody, ResponseBody
+from faultline_core.contract.base import ClientBody, ResponseBody
 from faultline_core.contract.shift_benchmarks import ImageSource, ThresholdSetter
 from faultline_core.types import BlobRef, Cosine
 
+WAYS = ("shows", "percentile", "threshold")
+"""The ways to decide on a threshold; a decision takes one of them."""
+
 Percentile = Annotated[float, Field(ge=0.0, le=100.0)]
+
+
+def _never_null(schema: dict[str, Any]) -> None:
+    """Say in the schema that the field may be left out but not be null."""
+    schema |= schema.pop("anyOf")[0]
+    del schema["default"]
 
 
 class InspectedImage(ResponseBody):
@@ -43,17 +52,21 @@ class Inspections(ResponseBody):
     )
 
 
-class ShiftThresholdSet(RequestBody):
+class ShiftThresholdSet(ClientBody):
     """``PUT /v1/shift-benchmarks/{run_id}/shift-thresholds/{shift}``: a decision, given in one way."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [way]} for way in WAYS]})
 
     author: str = Field(min_length=1, max_length=200, description="Name of the person who decided.")
     shows: dict[str, bool] | None = Field(
         default=None,
+        json_schema_extra=_never_null,
         description="Whether each inspected image shows the shift, by the id of its item; the lowest "
         "percentile at which all images do is accepted, as in the paper.",
     )
     percentile: Percentile | None = Field(
         default=None,
+        json_schema_extra=_never_null,
         description="One of the inspected percentiles, to accept its similarity as the threshold.",
     )
     threshold: Cosine | None = Field(
@@ -68,7 +81,7 @@ class ShiftThresholdSet(RequestBody):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        given = self.model_fields_set & {"shows", "percentile", "threshold"}
+        given = self.model_fields_set & set(WAYS)
         if len(given) != 1:
             raise ValueError("give exactly one of shows, percentile and threshold")
         if "threshold" not in given and self.shows is None and self.percentile is None:

@@ -89,6 +89,7 @@ class StressTestCreate(ClassifiersUnderTest):
     interventions: list[Intervention] = Field(
         default=[],
         max_length=16,
+        json_schema_extra=DISTINCT,
         description="Changes of words of your own, each made in every caption that it applies to.",
     )
     max_edits_per_image: int = Field(
@@ -140,7 +141,7 @@ class StressTestCreate(ClassifiersUnderTest):
     )
     confirm_share: float = Field(
         default=0.65,
-        gt=0.0,
+        ge=1e-6,
         lt=1.0,
         description="Share of each class's source images that are kept for confirmation.",
     )

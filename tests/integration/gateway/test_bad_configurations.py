@@ -64,6 +64,11 @@ FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "a number of edits of 2.5": ({"max_edits_per_image": 2.5}, "/max_edits_per_image"),
     "a limit of 0": ({"limit": 0}, "/limit"),
     "a limit of -1": ({"limit": -1}, "/limit"),
+    "a limit in words": ({"limit": "5"}, "/limit"),
+    "a limit of 5.0": ({"limit": 5.0}, "/limit"),
+    "a truth value in digits": ({"confirm": 0}, "/confirm"),
+    "a truth value in words": ({"confirm": "no"}, "/confirm"),
+    "the smallest share": ({"confirm_share": 5e-324}, "/confirm_share"),
 }
 
 

@@ -1,0 +1,132 @@
+"""A gateway over fake services on a real socket, with a worker and an ended run of every kind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from fakes.benchmarks import TokenEditor, benchmark_body, benchmark_services, token_of, uploaded
+from fakes.gateway import FakeGateway, fake_gateway
+from fakes.world import CLASSES, FakeWorld
+from faultline_core.contract.editor import GeneratedImage, GenerateItem, GenerateRequest
+from faultline_gateway.http.connection import HeaderLimits, http_protocol
+from faultline_gateway.services.ports import Services
+
+STRESS_TEST = {
+    "dataset": "demo",
+    "classifiers": ["steady", "leaning"],
+    "edit_types": ["background"],
+    "seed": 3,
+}
+MAX_ITEMS = 200
+"""Most items of a run: each that the fuzzer creates is worked off, too."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the gateway has at the start, for requests that should find something."""
+
+    runs: dict[str, list[str]]
+    """Ended runs, by kind."""
+    item: dict[str, str]
+    """An item of one of them, by kind."""
+    image: str
+    cursors: dict[str, str]
+    """The cursor of a listing's second page, by path."""
+
+
+@dataclass(frozen=True)
+class Live:
+    """A gateway that answers on a socket."""
+
+    address: str
+    known: Known
+    image: str
+    """An image in base64 that may be uploaded."""
+
+
+class AnyTokenEditor(TokenEditor):
+    """Draws with tokens that a run learned, too, as a sled."""
+
+    def make(self, request: GenerateRequest, item: GenerateItem) -> GeneratedImage:
+        """The image of one prompt."""
+        known = {token_of(name) for name in CLASSES} | {None}
+        if item.token not in known:
+            item = item.model_copy(update={"token": token_of("sled")})
+        return super().make(request, item)
+
+
+def _services(world: FakeWorld) -> Services:
+    return benchmark_services(world, editor=AnyTokenEditor(world))
+
+
+@asynccontextmanager
+async def live_gateway(folder: Path) -> AsyncIterator[Live]:
+    """Open the gateway with its state in ``folder``, and close it."""
+    async with fake_gateway(folder, ports=_services, max_items_per_run=MAX_ITEMS) as gateway:
+        known = await _known(gateway)
+        async with _served(gateway) as address:
+            yield Live(address, known, gateway.source("sled", 99)["content_base64"])
+
+
+async def _known(gateway: FakeGateway) -> Known:
+    interface = await uploaded(gateway, 2)
+    await gateway.http.post("/v1/datasets", json={"name": "uploads"})
+    for seed in (1, 2):
+        await _created(gateway, "/v1/stress-tests", STRESS_TEST | {"seed": seed})
+        body = benchmark_body(interface, n=1, real=2, steps=20, seed=seed)
+        await _created(gateway, "/v1/shift-benchmarks", body)
+    await gateway.worker().work_off()
+    runs: dict[str, list[str]] = {}
+    for run in gateway.ledger.run_list(state="completed").runs:
+        runs.setdefault(run.kind, []).append(run.id)
+    item: dict[str, str] = {}
+    cursors: dict[str, str] = {}
+    for kind, (first, *_) in runs.items():
+        page = await _got(gateway, f"/v1/{kind}s/{first}/items?limit=1")
+        item[kind] = page["items"][0]["id"]
+        cursors[f"/v1/{kind}s/{{run_id}}/items"] = page["after"]
+        cursors[f"/v1/{kind}s"] = (await _got(gateway, f"/v1/{kind}s?limit=1"))["after"]
+    cursors["/v1/runs"] = (await _got(gateway, "/v1/runs?limit=1"))["after"]
+    return Known(runs, item, gateway.ledger.sources("demo")[0].image, cursors)
+
+
+async def _created(gateway: FakeGateway, path: str, body: dict[str, Any]) -> None:
+    answer = await gateway.http.post(path, json=body)
+    assert answer.status_code == httpx.codes.ACCEPTED, answer.text
+
+
+async def _got(gateway: FakeGateway, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = (await gateway.http.get(path)).raise_for_status().json()
+    return found
+
+
+@asynccontextmanager
+async def _served(gateway: FakeGateway) -> AsyncIterator[str]:
+    transport = gateway.http._transport
+    assert isinstance(transport, httpx.ASGITransport)
+    config = uvicorn.Config(
+        transport.app, host="127.0.0.1", port=0, access_log=False, log_config=None,
+        http=http_protocol(HeaderLimits(65536, 100)), timeout_graceful_shutdown=2,
+    )  # fmt: skip
+    server, stop = uvicorn.Server(config), asyncio.Event()
+    serving = asyncio.create_task(server._serve())
+    working = asyncio.create_task(gateway.worker().work(stop))
+    # Uvicorn has no event for it.
+    while not server.started:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        stop.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(serving, working)

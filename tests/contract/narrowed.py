@@ -1,0 +1,163 @@
+"""The document, narrowed to names that the gateway knows: words drawn at random would find nothing."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+from contract.live import Live
+
+NOWHERE = "nowhere"
+
+
+WORDS = {"type": "string", "pattern": "^[a-z]{3,9}$"}
+"""Texts have rules that no schema can tell; `test_bad_texts` is about them."""
+CLASSES = {"enum": ["sled", "plate"]}
+DATASET = {"enum": ["demo", NOWHERE]}
+CLASSIFIER = {"enum": ["steady", "leaning", NOWHERE]}
+SHIFT = {"enum": ["in the snow", "at night"]}
+NEW = {"type": "string", "pattern": "^new-[0-9a-f]{16}$"}
+
+
+def with_known_ids(document: dict[str, Any], live: Live) -> dict[str, Any]:
+    """Return the document with the parameters that name something known, or one thing that is not."""
+    document = copy.deepcopy(document)
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            # A key that was used with another body is refused, and short keys are drawn again and again.
+            parameters = [
+                each for each in operation.get("parameters", ()) if each["name"] != "idempotency-key"
+            ]
+            operation["parameters"] = parameters
+            for parameter in parameters:
+                _narrow(parameter, method, path, live)
+    return document
+
+
+def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
+    """Return the document with bodies, too, that name what is known: the gateway should accept them."""
+    document = with_known_ids(document, live)
+    schemas = document["components"]["schemas"]
+    choices = _choices(live)
+    models = {place.partition(".")[0] for place in choices} | {"SourcesAdd"}
+    # Copies: the answers have some of these models in them, too.
+    for model in models:
+        text = json.dumps(schemas[model])
+        for other in models:
+            text = text.replace(f'schemas/{other}"', f'schemas/Narrow{other}"')
+        schemas[f"Narrow{model}"] = json.loads(text)
+    for model in models:
+        _spell_integers(schemas[f"Narrow{model}"])
+    # Of two, one may be empty where the other says so, and both the same.
+    schemas["NarrowStressTestCreate"]["properties"]["interventions"]["maxItems"] = 1
+    for place, choice in choices.items():
+        model, _, field = place.partition(".")
+        _narrow_field(schemas[f"Narrow{model}"]["properties"], field, choice)
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            for content in operation.get("requestBody", {}).get("content", {}).values():
+                model = content["schema"]["$ref"].rpartition("/")[2]
+                if model in models:
+                    content["schema"]["$ref"] = f"#/components/schemas/Narrow{model}"
+    return document
+
+
+def _narrow(parameter: dict[str, Any], method: str, path: str, live: Live) -> None:
+    schema, kind = parameter["schema"], path.removeprefix("/v1/").partition("s/")[0]
+    match parameter["name"]:
+        case "run_id" if method == "delete":
+            # What other operations ask for must stay.
+            schema["enum"] = [NOWHERE]
+        case "run_id" if path.endswith("/items"):
+            # A cursor is of one run.
+            schema["enum"] = [live.known.runs[kind][0]]
+        case "run_id":
+            schema["enum"] = [*live.known.runs[kind], NOWHERE]
+        case "item_id":
+            schema["enum"] = [live.known.item[kind], NOWHERE]
+        case "ref":
+            schema["enum"] = [live.known.image, "0" * 64]
+        case "name":
+            schema["enum"] = ["uploads", NOWHERE]
+        case "shift":
+            schema |= SHIFT
+        case "image_source":
+            schema["enum"] = ["token", "class-name"]
+        case "after":
+            schema["enum"] = [live.known.cursors[path]]
+
+
+def _narrow_field(fields: dict[str, Any], name: str, choices: dict[str, Any] | None) -> None:
+    """Narrow a field, or the entries of its list or map, null or not; None leaves it out."""
+    if choices is None:
+        del fields[name]
+        return
+    for each in fields[name].get("anyOf", [fields[name]]):
+        if each.get("type") == "array":
+            each["items"] = choices
+        elif each.get("type") != "null" and "const" not in each:
+            each |= choices
+
+
+def _spell_integers(part: Any) -> None:
+    """Draw integers from a few: to a schema 7.0 is one, too, and the gateway wants 7."""
+    if isinstance(part, dict):
+        if part.get("type") == "integer":
+            low, high = part["minimum"], part.get("maximum", part.get("exclusiveMaximum", 1) - 1)
+            part["enum"] = sorted({low, min(low + 1, high), min(low + 7, high), high})
+        for each in part.values():
+            _spell_integers(each)
+    elif isinstance(part, list):
+        for each in part:
+            _spell_integers(each)
+
+
+def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
+    interfaces = live.known.runs["dataset-interface"]
+    return {
+        "DatasetCreate.name": NEW,
+        # The same name with other classes is refused.
+        "DatasetCreate.classes": None,
+        "SourceUpload.filename": WORDS,
+        "SourceUpload.label": CLASSES,
+        "SourceUpload.content_base64": {"enum": [live.image]},
+        "SourceUpload.caption": WORDS,
+        # A group is of one class.
+        "SourceUpload.group": None,
+        "StressTestCreate.dataset": DATASET,
+        "StressTestCreate.classifiers": CLASSIFIER,
+        # The other rules between two fields have tests of their own.
+        "StressTestCreate.max_edits_per_image": {"enum": [1, 2]},
+        "StressTestCreate.lance_r_edits_per_image": {"enum": [0, 1]},
+        "StressTestCreate.functions": None,
+        "ProofCreate.functions": None,
+        "ShiftBenchmarkCreate.functions": None,
+        "ShiftBenchmarkCreate.class_shifts": None,
+        "ShiftBenchmarkCreate.scraped": None,
+        "ShiftBenchmarkCreate.photographs": None,
+        "ShiftBenchmarkCreate.image_sources": {"enum": ["token", "class-name"]},
+        "ShiftBenchmarkCreate.base": {"enum": ["a photo of a <class>"]},
+        "ShiftBenchmarkCreate.retrieval": {"enum": [NOWHERE]},
+        "ShiftBenchmarkCreate.validation": DATASET,
+        "StressTestCreate.exclude": {"enum": ["sled-0.png", "plate-1.png"]},
+        "StressTestCreate.preset": {"enum": ["quick", "lance"]},
+        "ProofCreate.dataset": DATASET,
+        "Intervention.added": {"type": "string", "pattern": "^a[a-z]{3,9}$"},
+        "Intervention.removed": {"type": "string", "pattern": "^r[a-z]{3,9}$"},
+        "DatasetInterfaceCreate.dataset": DATASET,
+        "DatasetInterfaceCreate.classes": CLASSES,
+        "DatasetInterfaceCreate.token_init": WORDS,
+        "ImagesCreate.class_name": CLASSES,
+        "ImagesCreate.shift": SHIFT,
+        "ShiftBenchmarkCreate.interface": {"enum": [*interfaces, NOWHERE]},
+        "ShiftBenchmarkCreate.classifiers": CLASSIFIER,
+        "ShiftBenchmarkCreate.classes": CLASSES,
+        "ShiftBenchmarkCreate.shifts": SHIFT,
+        "ShiftThresholdSet.author": WORDS,
+        # Every inspected image must be judged.
+        "ShiftThresholdSet.shows": None,
+        "ShiftThresholdSet.percentile": {"enum": [0, 5, 90]},
+        "ShiftThresholdSet.image_source": {"enum": ["token", "class-name"]},
+        "RunRename.name": WORDS,
+    }
