@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from faultline_core.blobs import BlobStore
 from faultline_core.errors import QuotaExceeded, UnknownEditType
 from faultline_core.suite import Suite
+from faultline_gateway.http.accept import require_acceptable
 from faultline_gateway.http.edge import Edge
 from faultline_gateway.http.in_flight import InFlight
 from faultline_gateway.http.metrics import Metrics, ResponseCounter
@@ -91,8 +92,8 @@ def bare_app() -> FastAPI:
         generate_unique_id_function=operation_id, separate_input_output_schemas=False,
     )  # fmt: skip
     for router in ROUTERS:
-        app.include_router(router)
-    app.include_router(PAGES, include_in_schema=False)
+        app.include_router(router, dependencies=[Depends(require_acceptable)])
+    app.include_router(PAGES, include_in_schema=False, dependencies=[Depends(require_acceptable)])
     install_error_handlers(app, FIELD_RULES)
     return app
 

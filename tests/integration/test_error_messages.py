@@ -48,7 +48,7 @@ REF = "a" * 64
 SECRET = "a secret of many characters"
 ROOT = "/v1/stress-tests"
 BODY = {"dataset": "demo", "classifiers": ["steady"], "seed": 3}
-RESERVED = {"policy-refused", "not-acceptable"}
+RESERVED = {"policy-refused"}
 """Codes of the list that this version raises nowhere."""
 
 Provoke = Callable[[Path], Awaitable[object]]
@@ -301,6 +301,9 @@ CASES: dict[str, tuple[Provoke, str, str]] = {
     "ledger-damaged": (damaged_ledger, "not a database", "restore its database from the last backup"),
     "method-not-allowed": (through_gateway("DELETE", ROOT), "DELETE '/v1/stress-tests'", "answers"),
     "model-format-refused": (pickled_weights, "'model.safetensors'", "convert the weights to safetensors"),
+    "not-acceptable": (
+        through_gateway("GET", ROOT, headers={"accept": "text/html"}), "'text/html'", "send application/json"
+    ),
     "not-found": (through_gateway("GET", f"{ROOT}/nobody"), "'nobody'", "list the runs"),
     "numerical-failure": (zero_embedding, "embedding 1 of 2", "check the encoder"),
     "payload-too-large": (

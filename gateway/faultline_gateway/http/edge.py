@@ -17,6 +17,7 @@ from faultline_core.errors import (
 from faultline_core.types import is_loopback
 from faultline_gateway.http.bodies import Bodies, Limit
 from faultline_gateway.http.origin import require_own_origin
+from faultline_gateway.http.ranges import without_ranges
 from faultline_gateway.http.request_head import host_of
 from faultline_gateway.http.sessions import COOKIE, Sessions
 from faultline_gateway.settings import GatewaySettings
@@ -57,7 +58,7 @@ class Edge:
         # Read completely before the application sees it, so that the limit holds whatever the headers say.
         async with self._bodies.reading(request.headers, receive, limit) as body:
             _check_media(request, body.size)
-            await self._app(scope, body.replay, send)
+            await self._app(scope, body.replay, without_ranges(send))
 
     def _check_caller(self, request: Request, host: str) -> None:
         path = request.url.path

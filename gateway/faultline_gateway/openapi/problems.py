@@ -27,6 +27,7 @@ from faultline_core.errors import (
     LedgerDamaged,
     MalformedRequest,
     ModelFormatRefused,
+    NotAcceptable,
     NotFound,
     NumericalFailure,
     PayloadTooLarge,
@@ -97,6 +98,7 @@ class Operation(NamedTuple):
 # Each rule: to which operations these errors belong. A bound of every request goes into `OF_EDGE`.
 RULES: tuple[tuple[Callable[[Operation], bool], Errors], ...] = (
     (lambda operation: True, OF_EDGE),
+    (lambda operation: operation.method != "DELETE", (NotAcceptable,)),
     (lambda operation: operation.path not in HEALTH, (RateLimited, Unauthorized)),
     (lambda operation: operation.path != ALIVE, (BackendUnavailable, LedgerDamaged)),
     (lambda operation: operation.method != "GET", (ForeignOrigin, StorageFull)),

@@ -12,6 +12,7 @@ from typing import Any
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from faultline_core.contract.runs import RunItem
+from faultline_core.errors import NotFound
 from faultline_core.types import FINAL_ITEM_STATES, FINAL_RUN_STATES
 from faultline_gateway.runs.context import RunLedger
 from faultline_gateway.runs.following import FollowedRuns
@@ -83,16 +84,21 @@ def result_lines(
     """Yield a line for each ended item from ``from_ordinal`` on, then the trailer.
 
     ``shape`` is the item of runs of this kind. The trailer holds the number of lines, their SHA-256 with
-    line ends, and ``complete``: whether the run had ended before the first line was read.
+    line ends, and ``complete``: whether the run had ended before the first line was read, and was not deleted
+    before the last one was.
     """
     # Read before the items: a run that ends during the stream is reported as incomplete, never the reverse.
     complete = ledger.run(run_id).state in FINAL_RUN_STATES
     checksum, lines = hashlib.sha256(), 0
-    for item in ledger.items_of(run_id, shape, from_ordinal=from_ordinal):
-        # Open items are left out: every line is final, so lines read twice are equal.
-        if item.state in FINAL_ITEM_STATES:
-            line = item.model_dump_json() + "\n"
-            checksum.update(line.encode())
-            lines += 1
-            yield line
+    try:
+        for item in ledger.items_of(run_id, shape, from_ordinal=from_ordinal):
+            # Open items are left out: every line is final, so lines read twice are equal.
+            if item.state in FINAL_ITEM_STATES:
+                line = item.model_dump_json() + "\n"
+                checksum.update(line.encode())
+                lines += 1
+                yield line
+    except NotFound:
+        # Deleted during the stream: a client must not take what it got for the whole.
+        complete = False
     yield json.dumps({"lines": lines, "sha256": checksum.hexdigest(), "complete": complete}) + "\n"

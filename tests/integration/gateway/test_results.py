@@ -92,3 +92,22 @@ def test_an_empty_run_has_only_a_trailer(ledger: Ledger) -> None:
 def test_an_unknown_run_has_no_results(ledger: Ledger) -> None:
     with pytest.raises(NotFound, match="'nobody'"):
         next(result_lines(ledger, "nobody", Item, from_ordinal=0))
+
+
+@pytest.mark.fault("B59")
+@pytest.mark.parametrize("after", [1, 4])
+def test_results_that_are_downloaded_while_their_run_is_deleted_do_not_say_complete(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    run = create_run(ledger)
+    finish_all(ledger)
+    pages = ledger.items_of
+    # Pages of two: the run is deleted between them.
+    monkeypatch.setattr(ledger, "items_of", lambda *given, **named: pages(*given, **named, chunk=2))
+    lines = result_lines(ledger, run, Item, from_ordinal=0)
+    got = [next(lines) for _ in range(after)]
+    ledger.delete_run(run)
+    got += list(lines)
+    trailer = json.loads(got[-1])
+    assert trailer["complete"] is False
+    assert trailer["lines"] == len(got) - 1 < 9
