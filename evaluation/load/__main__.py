@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from evaluation.load import leases, ledger
 from evaluation.load.measuring import Load
 from evaluation.load.planning import planning
 from evaluation.load.report import Growth, LoadMachine, LoadReport, LoadRow
@@ -24,7 +25,11 @@ LOAD = RESULTS / "load.json"
 
 Group = Callable[[Load], Iterator[LoadRow | Growth]]
 
-GROUPS: Mapping[str, Group] = {"planning": planning}
+GROUPS: Mapping[str, Group] = {
+    "leases": leases.measure,
+    "ledger": ledger.measure,
+    "planning": planning,
+}
 """By name: each yields rows and growth as they are measured."""
 
 

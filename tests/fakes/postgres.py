@@ -83,8 +83,11 @@ class PostgresServer:
 
 
 @contextmanager
-def postgres() -> Iterator[PostgresServer]:
-    """Run a server whose order of letters is a language's, unlike SQLite's."""
+def postgres(*, durable: bool = False) -> Iterator[PostgresServer]:
+    """Run a server whose order of letters is a language's, unlike SQLite's.
+
+    ``durable``: whether each commit reaches the disk, as measurements of load need.
+    """
     folder, port = Path(tempfile.mkdtemp(prefix="faultline-pg-")), free_port()
     if (user := server_user()) is not None:
         shutil.chown(folder, user)
@@ -96,7 +99,7 @@ def postgres() -> Iterator[PostgresServer]:
     command = [
         str(postgres_binary("postgres")), "-D", str(data), "-p", str(port), "-k", str(folder),
         # No test cuts the power, so nothing needs to reach the disk.
-        "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off",
+        "-c", "listen_addresses=127.0.0.1", "-c", f"fsync={'on' if durable else 'off'}",
     ]  # fmt: skip
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, user=server_user())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from faultline_core.errors import InvalidRequest, LedgerDamaged, StorageFull
+from faultline_core.errors import BackendUnavailable, InvalidRequest, LedgerDamaged, StorageFull
 from faultline_gateway.ledger.database_errors import damaged, translation
 from faultline_gateway.ledger.file_check import CHECK_SECONDS, check_file
 
@@ -49,6 +50,7 @@ class Database:
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         self._folder = Path(self.engine.url.database or "").parent if self.is_sqlite else None
         self._damage: str | None = None
+        self._writing = threading.Lock()
         # Otherwise each statement of a transaction would see a different state on PostgreSQL.
         snapshot = (
             {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -89,8 +91,24 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Write all or nothing; on SQLite the write lock is taken at the start, not at the first write."""
-        with self._translated(), self.engine.begin() as connection:
+        with self._translated(), self._turn(), self.engine.begin() as connection:
             yield connection
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Wait for this process's other writers, as long as for another process's."""
+        if not self.is_sqlite:
+            yield
+            return
+        # SQLite's own wait is a sleep of up to 100 ms, again and again: many writers would mostly sleep.
+        if not self._writing.acquire(timeout=BUSY_SECONDS):
+            raise BackendUnavailable(
+                f"the ledger is locked: a writer of this process has held it for {BUSY_SECONDS:g} s; retry"
+            )
+        try:
+            yield
+        finally:
+            self._writing.release()
 
     def hold_start(self, connection: Connection) -> None:
         """Let this writing transaction be the only one of all processes that start."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, and_, or_, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, or_, update
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from faultline_core.errors import LeaseLost
 from faultline_gateway.ledger import rows, schema, work
@@ -19,6 +20,23 @@ UNEXPECTED_SECONDS = 60.0
 """How long a run rests that goes on without an open item, which its counters forbid."""
 
 _items = schema.items.c
+
+
+def _lease_of_ready(*wanted: ColumnElement[bool]) -> ReturningUpdate[*tuple[Any, ...]]:
+    of_run = and_(_items.run_id == bindparam("run"), _items.stage <= bindparam("open_stage"))
+    values = {
+        "state": "leased", "worker": bindparam("of_worker"), "due_at": bindparam("until"),
+        "fence": _items.fence + 1, "attempts": _items.attempts + 1,
+    }  # fmt: skip
+    ready = and_(work.OPEN, _items.due_at <= bindparam("now"))
+    returned = [_items[name] for name in (*rows.LEASED_FIELDS, "attempts")]
+    return update(schema.items).where(of_run, *wanted, ready).values(values).returning(*returned)
+
+
+_LEASE_ITEM = _lease_of_ready(_items.id == bindparam("which"))
+_LEASE_GROUP = _lease_of_ready(
+    _items.item_group == bindparam("which"), _items.attempts < MAX_ATTEMPTS - 1
+)  # fmt: skip
 
 
 class _Again(Enum):
@@ -44,8 +62,8 @@ class Leases(LedgerPart):
             with self._database.writing() as connection:
                 run = rows.locked_run(connection, run_id)
                 return self._lease_of(connection, run, worker, seconds)
-        # Idle workers ask twice a second each; without work they must not queue for the write lock.
-        if not self._may_have_work():
+        # Idle workers ask twice a second each; without work they must not queue for SQLite's write lock.
+        if self._database.is_sqlite and not self._may_have_work():
             return None
         self._lease_time.note()
         while True:
@@ -62,7 +80,7 @@ class Leases(LedgerPart):
         self._lease_time.note()
         with self._database.writing() as connection:
             # Locks the run before its items, like every writer: otherwise two could wait for each other.
-            rows.locked_run(connection, group.run_id)
+            rows.locked_counters(connection, group.run_id)
             held = or_(*(_held(item.id, item.fence) for item in group.items))
             renewal = update(schema.items).where(held).values(due_at=self._lease_time() + seconds)
             kept = connection.execute(renewal.returning(_items.id)).scalars().all()
@@ -75,7 +93,7 @@ class Leases(LedgerPart):
     def release(self, group: LeasedGroup) -> None:
         """Return the items that are still leased: a worker that stops cleanly costs no attempt."""
         with self._database.writing() as connection:
-            run = rows.locked_run(connection, group.run_id)
+            run = rows.locked_counters(connection, group.run_id)
             held = or_(*(_held(item.id, item.fence) for item in group.items))
             given_back = {"state": "pending", "worker": None, "due_at": 0.0, "attempts": _items.attempts - 1}
             if connection.execute(update(schema.items).where(held).values(given_back)).rowcount:
@@ -135,18 +153,13 @@ class Leases(LedgerPart):
         *,
         until: float,
     ) -> Sequence[LeasedItem]:
-        if found["attempts"] == MAX_ATTEMPTS - 1:
-            wanted = _items.id == found["id"]
-        else:
-            # Those on their last attempt are left out: they are leased one by one.
-            wanted = and_(_items.item_group == found["item_group"], _items.attempts < MAX_ATTEMPTS - 1)
-        values = {
-            "state": "leased", "worker": worker, "due_at": until,
-            "fence": _items.fence + 1, "attempts": _items.attempts + 1,
+        # Those on their last attempt are left out of their group: they are leased one by one.
+        statement = _LEASE_ITEM if found["attempts"] == MAX_ATTEMPTS - 1 else _LEASE_GROUP
+        given = {
+            "run": run["id"], "open_stage": run["stage"], "now": now, "until": until, "of_worker": worker,
+            "which": found["id"] if statement is _LEASE_ITEM else found["item_group"],
         }  # fmt: skip
-        mine = and_(_items.run_id == run["id"], _items.stage <= run["stage"], wanted, _ready(now))
-        statement = update(schema.items).where(mine).values(values).returning(*schema.items.c)
-        leased = [rows.leased_item(row) for row in connection.execute(statement).mappings()]
+        leased = [rows.leased_item(row) for row in connection.execute(statement, given).mappings()]
         # RETURNING guarantees no order.
         return sorted(leased, key=lambda item: item.ordinal)
 

@@ -21,6 +21,12 @@ RETRY_SECONDS = 2.0
 
 _items = schema.items.c
 
+_CONCLUDE = update(schema.items).where(_items.id == bindparam("key"))
+_LEASED = select(
+    _items.id, _items.fence, _items.attempts, _items.ordinal, _items.due_at, _items.kind, _items.edit_type,
+    _items.label,
+).where(_items.id.in_(bindparam("ids", expanding=True)), _items.state == "leased")  # fmt: skip
+
 
 class Outcomes(LedgerPart):
     """The part of the ledger that workers tell what became of their items."""
@@ -43,7 +49,7 @@ class Outcomes(LedgerPart):
         # Written before the transaction: the lock is held for the ledger's own work alone.
         documents = {id(each.outcome): _document(each.outcome) for each in ended}
         with self._database.writing() as connection:
-            run = rows.locked_run(connection, run_id)
+            run = rows.locked_counters(connection, run_id)
             leased = _leased(connection, ended)
             held: list[tuple[RowMapping, Outcome]] = []
             lost: list[Ended] = []
@@ -71,8 +77,7 @@ class Outcomes(LedgerPart):
             {**_conclusion(item, outcome, now), "key": item["id"], "result": documents[id(outcome)]}
             for item, outcome in found
         ]
-        of_item = update(schema.items).where(_items.id == bindparam("key"))
-        connection.execute(of_item, concluded)
+        connection.execute(_CONCLUDE, concluded)
         again = [values["due_at"] for values in concluded if values["state"] == "pending"]
         if again and run["idle_until"] is not None:
             # The run's other items may be leased for longer than these are paused.
@@ -86,12 +91,9 @@ class Outcomes(LedgerPart):
 
 def _leased(connection: Connection, ended: Sequence[Ended]) -> dict[tuple[str, int], RowMapping]:
     """Return the leased items by id and fence; the run is locked, so nobody changes them meanwhile."""
-    query = select(
-        _items.id, _items.fence, _items.attempts, _items.ordinal, _items.due_at, _items.kind,
-        _items.edit_type, _items.label,
-    ).where(_items.id.in_([each.item_id for each in ended]), _items.state == "leased")  # fmt: skip
     # The fence decides, not the worker's name: a process may restart under the same name.
-    return {(item["id"], item["fence"]): item for item in connection.execute(query).mappings()}
+    found = connection.execute(_LEASED, {"ids": [each.item_id for each in ended]}).mappings()
+    return {(item["id"], item["fence"]): item for item in found}
 
 
 def _lost(lost: Sequence[Ended]) -> LeaseLost:

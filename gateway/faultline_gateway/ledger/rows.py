@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, select
+from sqlalchemy import Connection, RowMapping, Select, bindparam, select
 
 from faultline_core.contract.base import Problem
 from faultline_core.contract.datasets import Dataset, Source
@@ -17,6 +17,15 @@ from faultline_gateway.runs.items import LeasedItem, PlannedItem
 
 COUNTED = ("pending", "done", "filtered", "failed", "cancelled")
 """The counters of a run; ``pending`` includes leased items."""
+
+
+# Made once, like all statements of a lease. SQLite ignores FOR UPDATE: every writer holds its only lock.
+_LOCKED_RUN = select(schema.runs).where(schema.runs.c.id == bindparam("run")).with_for_update()
+_LOCKED_COUNTERS = (
+    select(*(column for column in schema.runs.c if column.name not in ("config", "functions", "problem")))
+    .where(schema.runs.c.id == bindparam("run"))
+    .with_for_update()
+)
 
 
 def moment(seconds: float | None) -> dt.datetime | None:
@@ -35,8 +44,20 @@ def locked_run(connection: Connection, run_id: str) -> RowMapping:
     Raises:
         NotFound: the run does not exist.
     """
-    # SQLite ignores FOR UPDATE: there every writer already holds the only lock.
-    row = first(connection, select(schema.runs).where(schema.runs.c.id == run_id).with_for_update())
+    return _locked(connection, _LOCKED_RUN, run_id)
+
+
+def locked_counters(connection: Connection, run_id: str) -> RowMapping:
+    """Lock the run's row and return it without its configuration, which may have a megabyte.
+
+    Raises:
+        NotFound: the run does not exist.
+    """
+    return _locked(connection, _LOCKED_COUNTERS, run_id)
+
+
+def _locked(connection: Connection, query: Select[*tuple[object, ...]], run_id: str) -> RowMapping:
+    row = connection.execute(query, {"run": run_id}).mappings().first()
     if row is None:
         raise absent(connection, run_id)
     return row
@@ -111,7 +132,7 @@ def new_item(run_id: str, item: PlannedItem, *, stage: int = 1, first: int = 0) 
     }  # fmt: skip
 
 
-_LEASED_FIELDS = (
+LEASED_FIELDS = (
     "id", "item_key", "ordinal", "kind", "item_group", "source_image", "label", "edit_type", "slot",
     "caption", "instruction", "fence",
 )  # fmt: skip
@@ -119,7 +140,7 @@ _LEASED_FIELDS = (
 
 def leased_item(row: RowMapping) -> LeasedItem:
     """Return the leased item of a row of ``items``, for a worker."""
-    return LeasedItem(attempt=row["attempts"], **{name: row[name] for name in _LEASED_FIELDS})
+    return LeasedItem(attempt=row["attempts"], **{name: row[name] for name in LEASED_FIELDS})
 
 
 def dataset(row: RowMapping) -> Dataset:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from faultline_core.types import FINAL_RUN_STATES, Cost
 from faultline_gateway.ledger import schema
@@ -18,6 +18,12 @@ SHARDS = 16
 """Rows that the totals are divided over; the migration that made the table wrote them."""
 
 _tallies = schema.tallies.c
+_MINE = _tallies.shard == bindparam("of_shard")
+_ADD_ACTIVE = (
+    update(schema.tallies).where(_MINE).values(active_runs=_tallies.active_runs + bindparam("more"))
+)  # fmt: skip
+_COST = select(_tallies.cost).where(_MINE).with_for_update()
+_SET_COST = update(schema.tallies).where(_MINE).values(cost=bindparam("spent"))
 
 
 def add(connection: Connection, run_id: str, *, active: int = 0, cost: Cost | None = None) -> None:
@@ -31,13 +37,13 @@ def add(connection: Connection, run_id: str, *, active: int = 0, cost: Cost | No
     """
     if not active and cost is None:
         return
-    mine = _tallies.shard == zlib.crc32(run_id.encode()) % SHARDS
-    values: dict[str, object] = {"active_runs": _tallies.active_runs + active}
+    mine = {"of_shard": zlib.crc32(run_id.encode()) % SHARDS}
+    if active:
+        connection.execute(_ADD_ACTIVE, {**mine, "more": active})
     if cost is not None:
         # Read and written as JSON: counts of operations exceed the integers of both databases.
-        known = connection.execute(select(_tallies.cost).where(mine).with_for_update()).scalar_one()
-        values["cost"] = (Cost.model_validate(known) + cost).model_dump()
-    connection.execute(update(schema.tallies).where(mine).values(values))
+        known = connection.execute(_COST, mine).scalar_one()
+        connection.execute(_SET_COST, {**mine, "spent": (Cost.model_validate(known) + cost).model_dump()})
 
 
 def change_of_state(before: str, after: str) -> int:

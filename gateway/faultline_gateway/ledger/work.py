@@ -8,9 +8,9 @@ leaves `idle_until` as it is, and the next look sets it anew.
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, literal_column, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, literal_column, select, update
 
-from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger import schema
 
 AWAKENED_AT_ONCE = 100
 """Idle runs that become runs to serve in one transaction, which locks their rows."""
@@ -24,28 +24,49 @@ OPEN: ColumnElement[bool] = _items.state.in_((literal_column("'pending'"), liter
 """The condition of the partial indexes on items."""
 
 
+# Made once: building a statement costs more than SQLite needs to execute it.
+_DUE = and_(_runs.idle_until.is_not(None), _runs.idle_until <= bindparam("now"))
+_DUE_RUN = select(_runs.id).where(_DUE).limit(1)
+_DUE_RUNS = select(_runs.id).where(_DUE).order_by(_runs.idle_until).limit(AWAKENED_AT_ONCE)
+_AWAKEN = (
+    update(schema.runs)
+    .where(_runs.id.in_(_DUE_RUNS.with_for_update(skip_locked=True)))
+    .values(idle_until=None)
+)  # fmt: skip
+_IN_TURN = (_runs.served_at, _runs.created_at, _runs.id)
+_FIRST_FREE = (
+    select(schema.runs).where(_TO_SERVE).order_by(*_IN_TURN).limit(1).with_for_update(skip_locked=True)
+)
+_FIRST = select(_runs.id).where(_TO_SERVE).order_by(*_IN_TURN).limit(1)
+_EARLIEST = (
+    select(_items.id, _items.item_group, _items.attempts, _items.due_at)
+    .where(_items.run_id == bindparam("run"), _items.stage == bindparam("of_stage"), OPEN)
+    .order_by(_items.due_at, _items.ordinal)
+    .limit(1)
+)
+
+
 def may_have_work(connection: Connection, now: float) -> bool:
     """Return whether a look would find a run to serve; this locks nothing."""
-    due = select(_runs.id).where(_due(now))
-    return any(rows.first(connection, query) is not None for query in (_to_serve(_runs.id), due))
+    if connection.execute(_FIRST).first() is not None:
+        return True
+    return connection.execute(_DUE_RUN, {"now": now}).first() is not None
 
 
 def awaken(connection: Connection, now: float) -> None:
     """Make runs to serve of idle runs whose time has come, but for those whose rows others hold."""
-    due = select(_runs.id).where(_due(now)).order_by(_runs.idle_until).limit(AWAKENED_AT_ONCE)
-    free = due.with_for_update(skip_locked=True)
-    connection.execute(update(schema.runs).where(_runs.id.in_(free)).values(idle_until=None))
+    connection.execute(_AWAKEN, {"now": now})
 
 
 def locked_run_to_serve(connection: Connection) -> RowMapping | None:
     """Lock the run that was served longest ago among those whose rows nobody holds; this never waits."""
-    return rows.first(connection, _to_serve(*_runs).with_for_update(skip_locked=True))
+    return connection.execute(_FIRST_FREE).mappings().first()
 
 
 def run_to_serve(connection: Connection) -> str | None:
     """Return the id of the run that was served longest ago, though another transaction may hold its row."""
-    found = rows.first(connection, _to_serve(_runs.id))
-    return None if found is None else str(found["id"])
+    found: str | None = connection.execute(_FIRST).scalar()
+    return found
 
 
 def earliest_item(connection: Connection, run: RowMapping) -> RowMapping | None:
@@ -56,18 +77,7 @@ def earliest_item(connection: Connection, run: RowMapping) -> RowMapping | None:
     # Stage by stage, each by one search of the index: items of later stages are stored before they open.
     found: RowMapping | None = None
     for stage in range(1, run["stage"] + 1):
-        query = select(_items.id, _items.item_group, _items.attempts, _items.due_at).where(
-            _items.run_id == run["id"], _items.stage == stage, OPEN
-        )
-        item = rows.first(connection, query.order_by(_items.due_at, _items.ordinal))
+        item = connection.execute(_EARLIEST, {"run": run["id"], "of_stage": stage}).mappings().first()
         if item is not None and (found is None or item["due_at"] < found["due_at"]):
             found = item
     return found
-
-
-def _to_serve(*columns: ColumnElement[object]) -> Select[*tuple[object, ...]]:
-    return select(*columns).where(_TO_SERVE).order_by(_runs.served_at, _runs.created_at, _runs.id)
-
-
-def _due(now: float) -> ColumnElement[bool]:
-    return and_(_runs.idle_until.is_not(None), _runs.idle_until <= now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -153,3 +154,19 @@ def test_a_volatile_database_is_refused_without_revealing_the_password(url: str)
     with pytest.raises(InvalidRequest) as refusal:
         Database(url)
     assert "hunter2" not in refusal.value.detail
+
+
+@pytest.mark.fault("F22")
+def test_writers_of_one_process_wait_for_each_other_without_sleeping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite's own wait sleeps for up to 100 ms at a time; a process's own writers are waked instead."""
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    opened = Database(sqlite_url(tmp_path))
+    with opened.writing(), ThreadPoolExecutor(1) as pool:
+        refused = pool.submit(lambda: opened.writing().__enter__()).exception()
+    assert isinstance(refused, BackendUnavailable)
+    assert "a writer of this process has held it for 0.05 s" in refused.detail
+    with opened.writing():
+        pass
+    opened.close()
