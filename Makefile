@@ -25,7 +25,7 @@ UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: help install system lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract coverage demo demo-interface validate validate-findings validate-interface bench load evidence docs tutorials up down dist wheels-test miniature clean
+.PHONY: help install system lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract coverage demo demo-interface validate validate-findings validate-interface bench load soak evidence docs tutorials up down dist wheels-test miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -123,6 +123,9 @@ bench: $(STAMP) ## compare the editor with the reference and diffusers: evaluati
 
 load: $(STAMP) system ## measure ledger and gateway under load: evaluation/results/load.json (QUICK=1 ONLY=leases,listeners)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.load $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
+soak: $(STAMP) ## keep gateway and worker at 60 % of their capacity for two hours: the group soak of evaluation/results/load.json (SOAK_SECONDS=7200)
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m evaluation.load --only soak --soak-seconds $(or $(SOAK_SECONDS),7200)
 
 evidence: $(STAMP) ## write docs/evidence and the test column of docs/papers.md from results and markers
 	$(BIN)/python -m evaluation.evidence

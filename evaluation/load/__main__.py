@@ -16,9 +16,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from evaluation.load import leases, ledger
-from evaluation.load.measuring import Load
+from evaluation.load.measuring import SOAK_SECONDS, Load
 from evaluation.load.planning import planning
 from evaluation.load.report import Growth, LoadMachine, LoadReport, LoadRow
+from evaluation.load.soak import soak
+from evaluation.load.startup import startup
 from evaluation.paths import RESULTS
 
 LOAD = RESULTS / "load.json"
@@ -29,11 +31,15 @@ GROUPS: Mapping[str, Group] = {
     "leases": leases.measure,
     "ledger": ledger.measure,
     "planning": planning,
+    "startup": startup,
+    "soak": soak,
 }
 """By name: each yields rows and growth as they are measured."""
 
 
-def measure(names: Sequence[str], *, quick: bool, known: LoadReport | None) -> LoadReport:
+def measure(
+    names: Sequence[str], *, quick: bool, known: LoadReport | None, soak_seconds: float = SOAK_SECONDS
+) -> LoadReport:
     """Return the report: the named groups measured now, the others as they are known."""
     machine = LoadMachine(
         processor=platform.processor() or platform.machine(),
@@ -44,7 +50,7 @@ def measure(names: Sequence[str], *, quick: bool, known: LoadReport | None) -> L
     growth = [] if known is None else [each for each in known.growth if each.group not in names]
     for name in tqdm(names, desc="load"):
         with tempfile.TemporaryDirectory() as folder:
-            for found in GROUPS[name](Load(Path(folder), quick=quick)):
+            for found in GROUPS[name](Load(Path(folder), quick, soak_seconds)):
                 if isinstance(found, LoadRow):
                     rows.append(found)
                 else:
@@ -60,12 +66,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default=",".join(GROUPS), help="groups, by comma")
     parser.add_argument("--quick", action="store_true", help="small sizes, seconds each")
     parser.add_argument("--out", type=Path, default=LOAD)
+    parser.add_argument("--soak-seconds", type=float, default=SOAK_SECONDS, help="length of the soak")
     given = parser.parse_args(arguments)
     names = [name for name in given.only.split(",") if name]
     if unknown := [name for name in names if name not in GROUPS]:
         parser.error(f"no such group: {', '.join(unknown)}; there are {', '.join(GROUPS)}")
     known = LoadReport.model_validate_json(given.out.read_bytes()) if given.out.exists() else None
-    report = measure(names, quick=given.quick, known=known)
+    report = measure(names, quick=given.quick, known=known, soak_seconds=given.soak_seconds)
     given.out.write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
     missed = [each for each in report.rows if each.met is False]
     for each in missed:

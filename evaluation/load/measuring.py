@@ -11,6 +11,9 @@ from typing import Any
 
 from evaluation.load.report import LoadRow
 
+SOAK_SECONDS = 600.0
+"""The soak among the other measurements; `make soak` takes two hours."""
+
 
 @dataclass(frozen=True)
 class Load:
@@ -18,6 +21,7 @@ class Load:
 
     folder: Path
     quick: bool = False
+    soak_seconds: float = SOAK_SECONDS
 
     def sizes(self, *full: int) -> tuple[int, ...]:
         """Return the sizes to measure; a quick measurement takes the smaller half."""

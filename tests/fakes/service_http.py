@@ -95,11 +95,14 @@ def served(services: Services, lies: Mapping[str, Lie] | None = None) -> Handler
 def _routes(services: Services) -> dict[str, tuple[type[BaseModel], Callable[[Any], Awaitable[BaseModel]]]]:
     return {
         "/captioner/v1/caption": (captioner.CaptionRequest, services.captioner.caption),
+        "/captioner/v1/log-likelihood": (captioner.LogLikelihoodRequest, services.captioner.log_likelihood),
         "/perturber/v1/perturb": (perturber.PerturbRequest, services.perturber.perturb),
         "/perturber/v1/likelihoods": (perturber.LikelihoodsRequest, services.perturber.likelihoods),
         "/editor/v1/reconstruct": (editor.ReconstructRequest, services.editor.reconstruct),
+        "/editor/v1/generate": (editor.GenerateRequest, services.editor.generate),
         "/editor/v1/edit": (editor.EditRequest, services.editor.edit),
         "/scorer/v1/score": (scorer.ScoreRequest, services.scorer.score),
+        "/scorer/v1/fill-mask": (scorer.FillMaskRequest, services.scorer.fill_mask),
         "/scorer/v1/embed-images": (scorer.EmbedImagesRequest, services.scorer.embed_images),
         "/scorer/v1/embed-texts": (scorer.EmbedTextsRequest, services.scorer.embed_texts),
         "/classifiers/v1/describe": (classifiers.DescribeRequest, services.classifiers.describe),

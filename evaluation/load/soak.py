@@ -1,0 +1,129 @@
+"""Group `soak`: gateway and worker at 60 % of what they can do, for ten minutes or for hours (L8)."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from evaluation.load.gateway_programs import Program
+from evaluation.load.measuring import Load, row
+from evaluation.load.report import Growth, LoadRow
+from evaluation.load.soaked_gateway import LOOK_SECONDS, SoakedGateway, soaked_gateway
+
+SHARE_OF_CAPACITY = 0.6
+CAPACITY_SECONDS = 40.0
+OPEN_RUNS = 4
+"""So many that the worker has work whatever the pauses between stages and polls."""
+
+SAMPLE_SECONDS = 5.0
+WARM_SHARE = 0.3
+"""The first part of the samples, in which caches and pools fill; growth is that of the others."""
+
+GROUP = "soak"
+MEETS = ("L8",)
+MB_AN_HOUR = 5.0
+FILES_MORE = 5.0
+SIZE_DEVIATION = 0.05
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What gateway and worker held at a time, and what they had done until then."""
+
+    hours: float
+    resident_mb: tuple[float, ...]
+    open_files: tuple[int, ...]
+    ledger_bytes: int
+    items: int
+
+
+def soak(load: Load) -> Iterator[LoadRow | Growth]:
+    """Measure the capacity, then submit runs at a share of it and watch both processes."""
+    seconds = 20.0 if load.quick else load.soak_seconds
+    with soaked_gateway(load.folder) as gateway:
+        capacity = _capacity(gateway, CAPACITY_SECONDS / 4 if load.quick else CAPACITY_SECONDS)
+        samples = _soaked(gateway, capacity * SHARE_OF_CAPACITY, seconds, load.folder / "state" / "ledger.db")
+        yield row(GROUP, "items that one worker finishes at full load", "1/s", [capacity], meets=())
+        yield row(
+            GROUP, f"errors in {seconds:.0f} s at 60 % of it", "answers and items", [len(gateway.errors)],
+            meets=MEETS, target=0.0,
+        )  # fmt: skip
+        yield from rows_of(samples)
+
+
+def _capacity(gateway: SoakedGateway, seconds: float) -> float:
+    """Return the items a second of a worker that always has work."""
+    gateway.keep_open(OPEN_RUNS, until=lambda: gateway.finished_items() > 0)
+    start, before = time.monotonic(), gateway.finished_items()
+    gateway.keep_open(OPEN_RUNS, until=lambda: time.monotonic() > start + seconds)
+    passed = time.monotonic() - start
+    found = (gateway.finished_items() - before) / passed
+    gateway.wait_until_idle()
+    return found
+
+
+def _soaked(gateway: SoakedGateway, rate: float, seconds: float, ledger: Path) -> list[Sample]:
+    start, first = time.monotonic(), gateway.finished_items()
+    submitted, samples, a_run = 0.0, list[Sample](), gateway.items_a_run()
+    while (passed := time.monotonic() - start) < seconds:
+        # By the clock, not after the last run: a slow gateway must not be asked for less.
+        while submitted < passed * rate:
+            gateway.submit()
+            submitted += a_run
+        gateway.look()
+        if passed >= len(samples) * SAMPLE_SECONDS:
+            done = gateway.finished_items() - first
+            samples.append(_sample(gateway.programs, passed, ledger, done))
+        time.sleep(LOOK_SECONDS)
+    return samples
+
+
+def _sample(programs: Sequence[Program], seconds: float, ledger: Path, items: int) -> Sample:
+    return Sample(
+        hours=seconds / 3600.0,
+        resident_mb=tuple(each.resident_mb() for each in programs),
+        open_files=tuple(each.open_files() for each in programs),
+        ledger_bytes=ledger.stat().st_size,
+        items=items,
+    )
+
+
+def rows_of(samples: Sequence[Sample]) -> Iterator[LoadRow | Growth]:
+    """Yield the figures of a soak; memory is drawn from the first sample on."""
+    warm = samples[int(len(samples) * WARM_SHARE) :]
+    hours = [each.hours for each in warm]
+    for number, name in enumerate(("gateway", "worker")):
+        held = [each.resident_mb[number] for each in warm]
+        slope = float(np.polyfit(hours, held, 1)[0])
+        yield row(
+            GROUP, f"growth of the {name}'s memory", "MB/h", [slope], meets=MEETS, target=MB_AN_HOUR,
+            n=len(warm),
+        )  # fmt: skip
+        opened = [each.open_files[number] for each in warm]
+        third = max(1, len(opened) // 3)
+        more = statistics.median(opened[-third:]) - statistics.median(opened[:third])
+        yield row(
+            GROUP, f"more open files of the {name} at the end", "files", [more], meets=MEETS,
+            target=FILES_MORE, n=len(warm),
+        )  # fmt: skip
+        points = tuple((60.0 * each.hours, each.resident_mb[number]) for each in samples)
+        yield Growth(group=GROUP, name=f"memory of the {name}", size="minutes", unit="MB", points=points)
+    yield row(
+        GROUP, "change of the ledger's bytes an item between the halves", "share", [_deviation(warm)],
+        meets=MEETS, target=SIZE_DEVIATION, n=len(warm),
+    )  # fmt: skip
+
+
+def _deviation(samples: Sequence[Sample]) -> float:
+    first, middle, last = samples[0], samples[len(samples) // 2], samples[-1]
+    early, late = _bytes_an_item(first, middle), _bytes_an_item(middle, last)
+    return abs(late / early - 1.0) if early else float(late > 0)
+
+
+def _bytes_an_item(begin: Sample, end: Sample) -> float:
+    return (end.ledger_bytes - begin.ledger_bytes) / max(1, end.items - begin.items)

@@ -1,0 +1,59 @@
+"""``python -m fakes.services_program STORE PORT PER_CLASS``: the five fake services on a socket.
+
+They know the images of a dataset with so many images of each class, and share the gateway's store.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from fakes.gateway import SharedStore
+from fakes.ports import fake_services
+from fakes.service_http import served
+from fakes.world import FakeWorld
+from faultline_core.blobs import BlobStore
+
+
+def application(store: str, per_class: int) -> Starlette:
+    """Return the services as one application; each is under its name."""
+    world = FakeWorld(store=SharedStore(BlobStore(store)))
+    world.sources(per_class)
+    handle = served(fake_services(world))
+
+    async def health(request: Request) -> Response:
+        return JSONResponse({"service": request.path_params["service"], "ready": True})
+
+    async def answer(request: Request) -> Response:
+        asked = httpx.Request(request.method, str(request.url), content=await request.body())
+        found = handle(asked)
+        told = found if isinstance(found, httpx.Response) else await found
+        return Response(told.content, told.status_code, dict(told.headers))
+
+    return Starlette(
+        routes=[
+            Route("/{service}/healthz", health),
+            Route("/{path:path}", answer, methods=["GET", "POST"]),
+        ]
+    )
+
+
+def main(store: str, port: str, per_class: str) -> None:
+    """Serve until killed."""
+    uvicorn.run(
+        application(store, int(per_class)),
+        host="127.0.0.1",
+        port=int(port),
+        access_log=False,
+        log_config=None,
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
