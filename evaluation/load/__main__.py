@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from evaluation.load import leases, ledger
 from evaluation.load.measuring import SOAK_SECONDS, Load
+from evaluation.load.pages import pages
 from evaluation.load.planning import planning
 from evaluation.load.report import Growth, LoadMachine, LoadReport, LoadRow
 from evaluation.load.soak import soak
@@ -30,6 +31,7 @@ Group = Callable[[Load], Iterator[LoadRow | Growth]]
 GROUPS: Mapping[str, Group] = {
     "leases": leases.measure,
     "ledger": ledger.measure,
+    "pages": pages,
     "planning": planning,
     "startup": startup,
     "soak": soak,

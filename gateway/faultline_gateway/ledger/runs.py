@@ -29,6 +29,9 @@ from faultline_gateway.runs.items import PlannedItem
 CREATOR_SECONDS = 30.0
 """How long a run waits for the rest of its items from who created it, before a worker plans them."""
 
+LOOKED_AT = 10_000
+"""Items that one look at some kind, state or class alone reads, in about 20 ms."""
+
 _runs = schema.runs.c
 _items = schema.items.c
 _events = schema.events.c
@@ -191,20 +194,27 @@ class Runs(LedgerPart):
     ) -> PageOfItems[AnyItem]:
         """Return a page of items in ordinal order; pages never repeat or skip while the run goes on.
 
-        ``shape`` is the item of runs of this kind; items may be of a kind, state or class alone.
+        ``shape`` is the item of runs of this kind; items may be of a kind, state or class alone. Such a page
+        may have fewer items than ``limit`` or none before the last: it looks at `LOOKED_AT` items at most.
         """
         since = -1 if after is None else cursors.read_ordinal(after, run_id)
         # A keyset, never an offset: changes of earlier items cannot shift later pages.
         query = select(schema.items).where(_items.run_id == run_id, _items.ordinal > since)
-        for column, value in ((_items.kind, kind), (_items.state, state), (_items.label, label)):
-            if value is not None:
-                query = query.where(column == value)
+        given = ((_items.kind, kind), (_items.state, state), (_items.label, label))
+        wanted = [column == value for column, value in given if value is not None]
+        last = since + LOOKED_AT
+        if wanted:
+            query = query.where(*wanted, _items.ordinal <= last)
         with self._database.reading() as connection:
-            opened = _items.stage <= _run_row(connection, run_id)["stage"]
-            query = query.where(opened).order_by(_items.ordinal).limit(limit + 1)
+            run = _extent(connection, run_id)
+            query = query.where(_items.stage <= run["stage"]).order_by(_items.ordinal).limit(limit + 1)
             found = connection.execute(query).mappings().all()
         page = [rows.item(row, shape) for row in found[:limit]]
-        more = cursors.write(run_id, page[-1].ordinal) if len(found) > limit else None
+        more: str | None = None
+        if len(found) > limit:
+            more = cursors.write(run_id, page[-1].ordinal)
+        elif wanted and last < run["total"] - 1:
+            more = cursors.write(run_id, last)
         return PageOfItems[shape](items=page, after=more)  # type: ignore[valid-type]  # known at run time only
 
     def item(self, run_id: str, item_id: str, shape: type[AnyItem]) -> AnyItem:
@@ -215,20 +225,24 @@ class Runs(LedgerPart):
         """
         query = select(schema.items).where(_items.run_id == run_id, _items.id == item_id)
         with self._database.reading() as connection:
-            opened = _items.stage <= _run_row(connection, run_id)["stage"]
+            opened = _items.stage <= _extent(connection, run_id)["stage"]
             row = rows.first(connection, query.where(opened))
         if row is None:
             raise NotFound(f"run {run_id!r} has no item {item_id!r}; list its items to find it")
         return rows.item(row, shape)
 
     def newest_items(self, run_id: str, shape: type[AnyItem], *, kind: ItemKind, limit: int) -> list[AnyItem]:
-        """Return finished items of a kind, those planned last first."""
+        """Return finished items of a kind, those planned last first, of `LOOKED_AT` that ended last."""
         query = select(schema.items).where(
             _items.run_id == run_id, _items.kind == kind, _items.state == "done"
         )
         with self._database.reading() as connection:
-            opened = _items.stage <= _run_row(connection, run_id)["stage"]
-            query = query.where(opened).order_by(_items.ordinal.desc()).limit(limit)
+            run = _extent(connection, run_id)
+            # Items are leased in their order: beyond those that have ended, nearly all are still open.
+            ended = run["total"] - run["pending"]
+            near = _items.ordinal.between(ended - LOOKED_AT // 2, ended + LOOKED_AT // 2)
+            opened = _items.stage <= run["stage"]
+            query = query.where(opened, near).order_by(_items.ordinal.desc()).limit(limit)
             found = connection.execute(query).mappings().all()
         return [rows.item(row, shape) for row in found]
 
@@ -279,8 +293,10 @@ class Runs(LedgerPart):
     def run_cancelled(self, run_id: str) -> bool:
         """Return whether the run is cancelled or being cancelled."""
         with self._database.reading() as connection:
-            state = connection.execute(select(_runs.state).where(_runs.id == run_id)).scalar_one_or_none()
-        return state in ("cancelling", "cancelled")
+            row = rows.first(connection, select(_runs.state).where(_runs.id == run_id))
+            if row is None:
+                raise rows.absent(connection, run_id)
+        return row["state"] in ("cancelling", "cancelled")
 
     def cancel(self, run_id: str) -> Run:
         """End the run now: finished items are kept, all others are cancelled, their leases are void.
@@ -352,6 +368,15 @@ class Runs(LedgerPart):
         times = {"created_at": now, "started_at": None, "ended_at": ended_at, "served_at": 0.0}
         counters = {"total": total, **zeros, "pending": total}
         return {"id": run_id, "state": state, "staged": staged, **counters, **times}
+
+
+def _extent(connection: Connection, run_id: str) -> RowMapping:
+    """Return a run's stage and counts: a page must not read its configuration, which may have a megabyte."""
+    query = select(_runs.stage, _runs.total, _runs.pending).where(_runs.id == run_id)
+    row = rows.first(connection, query)
+    if row is None:
+        raise rows.absent(connection, run_id)
+    return row
 
 
 def _run_row(connection: Connection, run_id: str) -> RowMapping:

@@ -195,7 +195,11 @@ def _add_item_readers(router: APIRouter, noun: str, shape: type[RunItem[Any]]) -
         after: After = None,
         limit: PageSize = 100,
     ) -> Any:
-        """List the items in planned order, a page at a time; pages never repeat or skip an item."""
+        """List the items in planned order, a page at a time; pages never repeat or skip an item.
+
+        Of a kind, state or class alone, pages before the last may be short or empty: go on until `after` is
+        null.
+        """
         return context.ledger.item_page(
             run_id, shape, kind=kind, state=state, label=label, after=after, limit=limit
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, get_args
 
 from fastapi import APIRouter, Request
@@ -107,15 +108,19 @@ def list_items(
     """Show a page of the items of a run, in planned order."""
     run = context.ledger.run(run_id)
     filters = {"kind": kind, "state": state, "label": label}
-    found = context.ledger.item_page(
+    look = partial(
+        context.ledger.item_page,
         run_id,
         METHODS[run.kind].item,
         kind=kind,
         state=state,
         label=label,
-        after=after,
         limit=ITEMS_OF_A_PAGE,
     )
+    found = look(after=after)
+    # Few items of a large run may be of a state: a reader wants these, and no empty pages before them.
+    while not found.items and found.after is not None:
+        found = look(after=found.after)
     return page(
         request,
         "items.html.j2",

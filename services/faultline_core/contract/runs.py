@@ -37,7 +37,9 @@ class Run(ResponseBody):
 
     id: str = Field(description="Id of the run.")
     kind: RunKind = Field(description="What kind of run it is.")
-    state: RunState = Field(description="State of the run.")
+    state: RunState = Field(
+        description="State of the run: `validating` while its items are being planned and `total` grows."
+    )
     dataset: str = Field(description="Name of the dataset that the run is about.")
     created_at: dt.datetime = Field(description="When the run was created, in UTC.")
     started_at: dt.datetime | None = Field(

@@ -1,0 +1,79 @@
+"""Pages of items of large runs: each looks at a bounded number of items, whatever is asked for."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from fakes.gateway import FakeGateway
+from fakes.ledgers import create_run, done, finish_all, lease
+from faultline_core.contract.runs import Item, PageOfItems
+from faultline_gateway.ledger import Failed, Ledger
+from faultline_gateway.ledger import runs as ledger_runs
+
+LOOKED_AT = 10
+SOURCES, PER_SOURCE = 9, 5
+LAST = SOURCES * PER_SOURCE - 1
+
+
+@pytest.fixture(autouse=True)
+def _few_at_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_runs, "LOOKED_AT", LOOKED_AT)
+
+
+def one_failed(ledger: Ledger) -> str:
+    """A run whose items ended well, but for the last one."""
+    run_id = create_run(ledger, sources=SOURCES, per_source=PER_SOURCE)
+    for _ in range(SOURCES):
+        for item in lease(ledger).items:
+            ended = Failed(code="bad-backend-output", detail="") if item.ordinal == LAST else done()
+            ledger.finish(item.id, item.fence, ended)
+    return run_id
+
+
+def pages(ledger: Ledger, run_id: str, limit: int = 4, **wanted: Any) -> list[PageOfItems[Item]]:
+    found = [ledger.item_page(run_id, Item, limit=limit, **wanted)]
+    while (after := found[-1].after) is not None:
+        found.append(ledger.item_page(run_id, Item, limit=limit, after=after, **wanted))
+    return found
+
+
+def test_a_rare_item_is_found_in_bounded_looks(ledger: Ledger) -> None:
+    run_id = one_failed(ledger)
+    found = pages(ledger, run_id, state="failed")
+    assert [item.ordinal for each in found for item in each.items] == [LAST]
+    assert len(found) == (LAST + 1) // LOOKED_AT + 1
+    assert [page.items for page in found[:-1]] == [[]] * (len(found) - 1)
+
+
+def test_filtered_pages_neither_repeat_nor_skip(ledger: Ledger) -> None:
+    run_id = one_failed(ledger)
+    ordinals = [item.ordinal for each in pages(ledger, run_id, state="done") for item in each.items]
+    assert ordinals == list(range(LAST))
+    assert all(before < after for before, after in pairwise(ordinals))
+    assert pages(ledger, run_id, label="boat")[-1].after is None
+
+
+def test_a_page_of_all_items_is_full_however_few_are_looked_at(ledger: Ledger) -> None:
+    run_id = one_failed(ledger)
+    assert [len(page.items) for page in pages(ledger, run_id, limit=20)] == [20, 20, 5]
+
+
+def test_the_newest_items_are_those_about_which_the_run_works(ledger: Ledger) -> None:
+    run_id = create_run(ledger, sources=SOURCES, per_source=PER_SOURCE)
+    assert ledger.newest_items(run_id, Item, kind="edit", limit=3) == []
+    for item in (item for _ in range(4) for item in lease(ledger).items):
+        ledger.finish(item.id, item.fence, done())
+    newest = ledger.newest_items(run_id, Item, kind="edit", limit=3)
+    assert [item.ordinal for item in newest] == [19, 18, 17]
+    finish_all(ledger)
+    newest = ledger.newest_items(run_id, Item, kind="edit", limit=3)
+    assert [item.ordinal for item in newest] == [LAST, LAST - 1, LAST - 2]
+
+
+async def test_a_browser_s_page_of_rare_items_is_not_empty(gateway: FakeGateway) -> None:
+    run_id = one_failed(gateway.ledger)
+    answer = await gateway.http.get(f"/ui/runs/{run_id}/items", params={"state": "failed"})
+    assert f"{run_id}.{LAST}" in answer.text
