@@ -95,7 +95,7 @@ def show_proof(request: Request, run_id: str, number: int, context: Context) -> 
 async def prove(run_id: str, number: int, context: Context, form: Form) -> Response:
     """Start a run that makes more pairs for the finding, and show the finding again."""
     try:
-        asked = ProofCreate.model_validate({"images": form.get("images", "")})
+        asked = ProofCreate.model_validate_strings({"images": form.get("images", "")})
     except ValidationError as error:
         raise InvalidRequest(
             f"{form.get('images', '')[:40]!r} is not a number of images from 1 to {MOST_IMAGES}; give another"
