@@ -9,7 +9,8 @@ from numpy.random import Generator
 
 from faultline_core.statistics.bootstrap import proportion
 from faultline_core.statistics.contrast import Contrast
-from faultline_core.stress_test.insights import Effect, Group, group_by_words, rank_insights
+from faultline_core.stress_test.effects import Effect
+from faultline_core.stress_test.insights import Group, group_by_words, rank_insights
 from faultline_core.types import Estimate
 
 from .placebo_tests import shown

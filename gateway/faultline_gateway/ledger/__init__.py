@@ -16,6 +16,7 @@ from faultline_gateway.ledger.lease_time import LeaseTime, Steady, steady_clock
 from faultline_gateway.ledger.leases import Leases
 from faultline_gateway.ledger.new_events import NewEvents
 from faultline_gateway.ledger.outcomes import Outcomes
+from faultline_gateway.ledger.recorded_items import RecordedItems
 from faultline_gateway.ledger.runs import Runs
 from faultline_gateway.ledger.shift_decisions import ShiftDecisions
 from faultline_gateway.ledger.stages import Stages
@@ -30,7 +31,7 @@ __all__ = [
 
 
 class Ledger(
-    Datasets, Runs, StatusReads, NewEvents, Deletions, Leases, Outcomes, FirstStages, Stages,
+    Datasets, Runs, RecordedItems, StatusReads, NewEvents, Deletions, Leases, Outcomes, FirstStages, Stages,
     ShiftDecisions, IdempotencyKeys, Audit,
 ):  # fmt: skip
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.

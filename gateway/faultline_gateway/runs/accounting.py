@@ -11,7 +11,12 @@ from faultline_core.types import ItemState
 
 def count_ends(states: Iterable[ItemState]) -> dict[str, int]:
     """Count the planned items and how they ended; ``pending`` includes those that are leased."""
-    counts = Counter[str](states)
+    return ends_of(Counter[str](states))
+
+
+def ends_of(states: Mapping[str, int]) -> dict[str, int]:
+    """Return the same from the number of items in each state."""
+    counts = Counter(states)
     ends = {name: counts[name] for name in ("done", "filtered", "failed", "cancelled")}
     return {"planned": counts.total(), **ends, "pending": counts["pending"] + counts["leased"]}
 

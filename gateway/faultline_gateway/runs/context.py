@@ -17,6 +17,7 @@ from faultline_core.types import RunKind
 from faultline_gateway.runs.cache import RunCache
 from faultline_gateway.runs.items import LeasedStage, PlannedItem
 from faultline_gateway.runs.joined import JoinedWork
+from faultline_gateway.runs.recorded_items import RecordedItem
 from faultline_gateway.services.ports import Services
 
 
@@ -84,6 +85,10 @@ class RunLedger(Protocol):
 
     def items_of(self, run_id: str, shape: type[AnyItem], *, from_ordinal: int = 0) -> Iterator[AnyItem]:
         """Yield the items of a run in planned order."""
+        ...
+
+    def recorded_items(self, run_id: str) -> Iterator[RecordedItem]:
+        """Yield the items of a run in planned order, as documents."""
         ...
 
     def last_event(self, run_id: str) -> RunEvent:

@@ -8,6 +8,7 @@ import numpy as np
 
 from faultline_core.statistics.bootstrap import bootstrap_ratio, mean_by_source
 from faultline_core.statistics.bounded_mean import bounded_mean
+from faultline_core.statistics.coded import Flags, Floats, Ints, counts_by, means_by
 from faultline_core.types import Estimate
 from faultline_gateway.runs.seeds import derive_seed
 
@@ -31,6 +32,19 @@ class Estimator:
         """The mean over sources of the mean within each, from (source, value) pairs."""
         values = list(mean_by_source(pairs).values())
         return bounded_mean(values, self.generator(figure), bounds=bounds)
+
+    def mean_of(
+        self, figure: str, units: Ints, values: Floats, bounds: tuple[float, float] = CHANGE
+    ) -> Estimate:
+        """The same as `mean`, from columns of the units' numbers and the values."""
+        means = means_by(units, values) if len(units) else np.zeros(0)
+        return bounded_mean(means, self.generator(figure), bounds=bounds)
+
+    def share_of(self, figure: str, units: Ints, true: Flags) -> Estimate:
+        """The same as `share`, from columns of the units' numbers and of flags."""
+        counts = counts_by(units, true)[1] if len(units) else np.zeros((0, 2))
+        table = dict(enumerate(map(tuple, counts.astype(np.int64).tolist())))
+        return bootstrap_ratio(table, self.generator(figure))
 
     def share(self, figure: str, decided: Iterable[tuple[str, bool]]) -> Estimate:
         """The share of images with a property, from (source, whether the image has it)."""

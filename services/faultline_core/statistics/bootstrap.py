@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from faultline_core.statistics.many_sources import MANY, batched_means
 from faultline_core.types import Estimate
 
 Floats = NDArray[np.float64]
@@ -129,6 +131,8 @@ def _student(values: Floats) -> tuple[float, float]:
 
 def _resampled_means(table: Floats, generator: np.random.Generator, draws: int) -> Floats:
     """Return column means (draws, k) of a table (n, k) whose rows are drawn with replacement."""
+    if len(table) > MANY:
+        return batched_means(table, generator, draws)
     n = len(table)
     block = max(1, _BLOCK // n)
     sizes = [min(block, draws - start) for start in range(0, draws, block)]
@@ -171,7 +175,7 @@ def _widened(n: int) -> Floats:
 
 
 def bootstrap_ratio(
-    counts: Mapping[str, tuple[int, int]], generator: np.random.Generator, *, draws: int = DRAWS
+    counts: Mapping[Any, tuple[int, int]], generator: np.random.Generator, *, draws: int = DRAWS
 ) -> Estimate:
     """Return a share of items with a 95 % interval from resampled sources; n counts items.
 
@@ -199,8 +203,8 @@ def bootstrap_ratio(
 
 
 def bootstrap_unpaired(
-    before: Mapping[str, tuple[int, int]],
-    after: Mapping[str, tuple[int, int]],
+    before: Mapping[Any, tuple[int, int]],
+    after: Mapping[Any, tuple[int, int]],
     generator: np.random.Generator,
     *,
     draws: int = DRAWS,

@@ -27,13 +27,22 @@ _ROUNDING = 1e-9
 class Contrast:
     """The mean over n units of the loss of their edits minus the loss of their own placebos.
 
-    ``differences`` holds for each unit its difference under each labelling of its images, the true one
-    first: without an effect, each image is as likely to be the placebo as any other (Fisher's randomisation
-    test). A unit is a source, or a group of sources that are not independent, such as frames of one video:
-    their images are relabelled together.
+    ``tables`` hold for each unit its difference under each labelling of its images (units, labellings), the
+    true one first, a table for each number of labellings; ``units`` are the places of the tables' rows in the
+    order of all units. Without an effect, each image is as likely to be the placebo as any other (Fisher's
+    randomisation test). A unit is a source, or a group of sources that are not independent, such as frames of
+    one video: their images are relabelled together.
     """
 
-    differences: tuple[Floats, ...]
+    tables: tuple[Floats, ...]
+    units: tuple[NDArray[np.intp], ...]
+
+    @classmethod
+    def of(cls, differences: Sequence[Floats]) -> Contrast:
+        """Return the contrast of units in order, each with its differences under all labellings."""
+        sizes = np.array([options.size for options in differences], dtype=np.intp)
+        units = [np.flatnonzero(sizes == size) for size in dict.fromkeys(sizes.tolist())]
+        return cls(tuple(np.array([differences[at] for at in rows.tolist()]) for rows in units), tuple(units))
 
     @classmethod
     def between(
@@ -64,22 +73,27 @@ class Contrast:
         loss, of = np.asarray(edits, dtype=np.float64), np.asarray(sources, dtype=np.intp)
         own = np.asarray(placebos, dtype=np.float64)
         place = _places(of) if places is None else np.asarray(places, dtype=np.intp)
+        if not _are_alike(groups):
+            return _of_single_sources(loss, of, own, place)
         units: dict[object, list[int]] = {}
         for source in dict.fromkeys(of.tolist()):
             units.setdefault(source if groups is None else groups[source], []).append(source)
         compared = [members for members in units.values() if not np.isnan(own[members]).all()]
         differences = [_differences(_images(members, loss, of, own, place)) for members in compared]
-        return cls(tuple(differences)) if differences else None
+        return cls.of(differences) if differences else None
 
     @property
     def n(self) -> int:
         """The number of units."""
-        return len(self.differences)
+        return sum(map(len, self.units))
 
     @cached_property
     def values(self) -> Floats:
         """The difference of each unit (n,)."""
-        return np.array([options[0] for options in self.differences])
+        values = np.empty(self.n)
+        for table, at in zip(self.tables, self.units, strict=True):
+            values[at] = table[:, 0]
+        return values
 
     @property
     def mean(self) -> float:
@@ -98,17 +112,17 @@ class Contrast:
     @cached_property
     def evidence(self) -> float:
         """The mean over units of the logarithm of their number of labellings."""
-        return math.fsum(math.log(options.size) for options in self.differences) / self.n
+        return math.fsum(len(table) * math.log(table.shape[1]) for table in self.tables) / self.n
 
     @property
     def reversed(self) -> Contrast:
         """The gain beyond the placebo."""
-        return Contrast(tuple(-options for options in self.differences))
+        return Contrast(tuple(-table for table in self.tables), self.units)
 
     def p(self, generator: np.random.Generator, *, draws: int = FLIPS) -> float:
         """Return the one-sided p of "the difference is not above 0", by relabelling the images of units."""
-        flipped = [options[0] for options in self.differences if options.size == 2]
-        relabelled = [options for options in self.differences if options.size > 2]
+        flipped = [value for table in self.tables if table.shape[1] == 2 for value in table[:, 0].tolist()]
+        relabelled = [options for table in self.tables if table.shape[1] > 2 for options in table]
         return sign_flip_p(flipped, generator, relabelled=relabelled, draws=draws)
 
     def estimate(self, generator: np.random.Generator, *, draws: int = DRAWS) -> Estimate:
@@ -149,6 +163,31 @@ def _places(sources: NDArray[np.intp]) -> NDArray[np.intp]:
     places = np.empty_like(sources)
     places[order] = np.arange(sources.size) - np.searchsorted(ranked, ranked)
     return places
+
+
+def _are_alike(groups: Sequence[object] | None) -> bool:
+    """Whether some sources share a group."""
+    return groups is not None and len(set(groups)) < len(groups)
+
+
+def _of_single_sources(
+    loss: Floats, of: NDArray[np.intp], own: Floats, place: NDArray[np.intp]
+) -> Contrast | None:
+    """Return the contrast of sources that are units of their own, in the order of their first edits."""
+    sources, first, edits = np.unique(of, return_index=True, return_counts=True)
+    ordered = loss[np.lexsort((place, of))]
+    starts = np.cumsum(edits) - edits
+    compared = np.flatnonzero(~np.isnan(own[sources]))
+    compared = compared[np.argsort(first[compared])]
+    tables, units = [], []
+    for size in dict.fromkeys(edits[compared].tolist()):
+        at = np.flatnonzero(edits[compared] == size)
+        chosen = compared[at]
+        others = ordered[starts[chosen][:, None] + np.arange(size)]
+        images = np.concatenate([own[sources[chosen]][:, None], others], axis=1)
+        tables.append((images.sum(axis=1, keepdims=True) - images) / size - images)
+        units.append(at)
+    return Contrast(tuple(tables), tuple(units)) if tables else None
 
 
 def _images(

@@ -10,6 +10,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from faultline_core.statistics.bootstrap import Flags, Floats
+from faultline_core.statistics.many_sources import MANY_RELABELLED, relabelling_p
 
 FLIPS = 20_000
 """The smallest p is 1 / 20,001, enough for the first step of Benjamini-Hochberg over 2,000 hypotheses."""
@@ -33,7 +34,8 @@ def sign_flip_p(
 ) -> float:
     """Return the one-sided p of "the sum over sources is not above 0", by flipping signs; never 0.
 
-    The test is exact up to 2^14 labellings, and uses random draws otherwise. It is not scipy's
+    The test is exact up to 2^14 labellings, and uses random draws otherwise, or those of `relabelling_p` for
+    more than 512 sources. It is not scipy's
     permutation_test, because that cannot handle sources with several labellings.
 
     Args:
@@ -51,6 +53,9 @@ def sign_flip_p(
     logarithm = array.size * math.log(2.0) + sum(math.log(options.size) for options in relabelled)
     if logarithm <= math.log(_MOST_EXACT) + 1e-9:
         return float(np.mean(_all_sums(array, relabelled) >= least))
+    if array.size + len(relabelled) > MANY_RELABELLED:
+        flips = [np.stack([array, -array], axis=1)] if array.size else []
+        return relabelling_p([*flips, *_by_size(relabelled)], generator, draws)
     reached = 0
     for sums in _flipped(array, generator, draws):
         for alike in _by_size(relabelled):

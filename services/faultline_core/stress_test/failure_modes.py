@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Literal, get_args
 
 import numpy as np
 
-from faultline_core.text.caption_diff import words
+from faultline_core.text.caption_diff import kept_words, words
 from faultline_core.types import EditType
 
 FailureMode = Literal[
@@ -103,24 +104,38 @@ class KeptEdit:
 
 
 def _spoken(text: str, indices: frozenset[int]) -> frozenset[str]:
-    keys = [word.key for index, word in enumerate(words(text)) if index in indices]
+    spoken = kept_words(text)
+    return _parts(tuple(spoken[index].key for index in sorted(indices) if index < len(spoken)))
+
+
+@lru_cache(maxsize=10_000)
+def _parts(keys: tuple[str, ...]) -> frozenset[str]:
     return frozenset(part for key in keys for part in re.split("[-']", key)) - _FUNCTION_WORDS
 
 
 def find_failure_modes(edits: Sequence[KeptEdit]) -> dict[FailureMode, list[str]]:
     """Return the items that the rule of each mode in ``RULES`` suspects; an item may have several modes."""
-    fence = _lower_fence(edit.fit for edit in edits if edit.fit is not None)
-    rules: dict[FailureMode, Callable[[KeptEdit], bool]] = {
-        "label-incompatible": label_incompatible,
-        "poor-quality": lambda edit: edit.fit is not None and edit.fit < fence,
-        "changed-truth": changed_truth,
-        "inherited-bias": inherited_bias,
-        "meaningless-edit": meaningless,
-    }
+    fence = lower_fence(edit.fit for edit in edits if edit.fit is not None)
+
+    def poor(edit: KeptEdit) -> bool:
+        return edit.fit is not None and edit.fit < fence
+
+    rules = {**PER_EDIT, "poor-quality": poor}
     return {mode: [edit.item for edit in edits if rules[mode](edit)] for mode in FAILURE_MODES}
 
 
-def _lower_fence(fits: Iterable[float]) -> float:
+PER_EDIT: Mapping[FailureMode, Callable[[KeptEdit], bool]]
+"""The rules that look at one edit alone; that of ``poor-quality`` needs all of them."""
+
+
+def modes_of(edit: KeptEdit) -> int:
+    """Return the modes that `PER_EDIT` suspects, as the bits of their places in `FAILURE_MODES`."""
+    return sum(
+        1 << place for place, mode in enumerate(FAILURE_MODES) if mode in PER_EDIT and PER_EDIT[mode](edit)
+    )
+
+
+def lower_fence(fits: Iterable[float]) -> float:
     found = list(fits)
     if len(found) < _LEAST_FOR_A_FENCE:
         return -np.inf
@@ -175,3 +190,13 @@ def meaningless(edit: KeptEdit) -> bool:
     """
     removed, added = edit.changed
     return removed == added or bool(removed and added and removed | added <= _MEDIA)
+
+
+PER_EDIT = MappingProxyType(
+    {
+        "label-incompatible": label_incompatible,
+        "changed-truth": changed_truth,
+        "inherited-bias": inherited_bias,
+        "meaningless-edit": meaningless,
+    }
+)

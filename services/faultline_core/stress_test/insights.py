@@ -6,9 +6,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 
-from faultline_core.statistics.bootstrap import by_source, mean_by_source
-from faultline_core.text.caption_diff import words
+import numpy as np
+
+from faultline_core.statistics.bootstrap import by_source
+from faultline_core.statistics.coded import Ints, in_order, means_by
+from faultline_core.stress_test.effects import Change, Effect, Effects
+from faultline_core.text.caption_diff import kept_words, words
 from faultline_core.text.stop_words import STOP_WORDS
 from faultline_core.types import EditType
 
@@ -27,26 +32,6 @@ _BRIDGED_WORDS = 2
 _COVERED = 0.5
 _DENIALS = frozenset(("cannot", "neither", "no", "none", "nor", "not", "without"))
 _LINKS = STOP_WORDS - _DENIALS
-
-
-@dataclass(frozen=True)
-class Effect:
-    """The effect of one counterfactual on one classifier.
-
-    ``delta_p`` is p(true class) after the edit minus before. ``beyond`` is p(true class) of the source's
-    reconstruction minus that of the counterfactual, or None if the source has no reconstruction.
-
-    ``source`` is what counts once: the source image, or the group of those that are not independent.
-    """
-
-    item: str
-    source: str
-    object_class: str
-    edit_type: EditType
-    removed: str
-    added: str
-    delta_p: float
-    beyond: float | None = None
 
 
 @dataclass(frozen=True)
@@ -87,10 +72,11 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The ids of edits with similar changes of words, and the pattern that names them."""
+    """Edits with similar changes of words, by their ids or by their places in `Effects.ids`, and the pattern
+    that names them."""
 
     pattern: Pattern
-    items: frozenset[str]
+    items: frozenset[str] | Ints
 
 
 @dataclass(frozen=True)
@@ -98,12 +84,13 @@ class Group:
     """All effects of one pattern on one classifier."""
 
     pattern: Pattern
-    effects: tuple[Effect, ...]
+    effects: Effects
 
     @cached_property
     def means(self) -> list[float]:
         """The mean effect on each source (n,)."""
-        return list(mean_by_source((effect.source, effect.delta_p) for effect in self.effects).values())
+        means: list[float] = means_by(self.effects.source, self.effects.delta_p).tolist()
+        return means
 
     @cached_property
     def mean(self) -> float:
@@ -111,7 +98,7 @@ class Group:
         values = self.means
         return sum(values) / len(values)
 
-    @cached_property
+    @property
     def drops(self) -> dict[str, list[float]]:
         """The drops from the reconstruction, for each source that has one."""
         return by_source(
@@ -124,16 +111,16 @@ class Group:
         if self.pattern.changes > 1:
             return self.pattern
         removed, added = self.pattern.removed, self.pattern.added
-        said = Counter(
-            (effect.removed if removed else ANY, effect.added if added else ANY) for effect in self.effects
-        )
+        said: Counter[tuple[str, str]] = Counter()
+        for change, number in self.effects.counted_changes():
+            said[change.removed if removed else ANY, change.added if added else ANY] += number
         most = max(sorted(said), key=said.__getitem__)
         return replace(self.pattern, removed=most[0], added=most[1])
 
     @property
     def worst(self) -> Effect:
         """The most harmful effect."""
-        return min(self.effects, key=lambda effect: effect.delta_p)
+        return self.effects[int(np.argmin(self.effects.delta_p))]
 
 
 def group_by_words(
@@ -150,19 +137,30 @@ def group_by_words(
         clusters: clusters of similar changes.
         least_sources: groups with fewer sources are left out.
     """
-    groups: dict[Pattern, dict[str, Effect]] = {}
-    by_item = {effect.item: effect for effect in effects}
-    for effect in by_item.values():
-        for pattern in _patterns(effect):
-            groups.setdefault(pattern, {})[effect.item] = effect
+    every = Effects.of(effects)
+    changes, places = in_order(every.change)
+    of_change = np.split(np.argsort(places, kind="stable"), np.cumsum(np.bincount(places))[:-1])
+    chosen: dict[Pattern, list[int]] = {}
+    for place, code in enumerate(changes.tolist()):
+        for pattern in _patterns(every.changes[code]):
+            chosen.setdefault(pattern, []).append(place)
+    groups = {
+        pattern: np.sort(np.concatenate([of_change[place] for place in found]))
+        for pattern, found in chosen.items()
+    }
     for cluster in clusters:
-        groups[cluster.pattern] = {item: by_item[item] for item in sorted(cluster.items & by_item.keys())}
-    told: dict[tuple[EditType, frozenset[str]], Group] = {}
-    for pattern, found in sorted(groups.items(), key=lambda pair: pair[0].vagueness):
-        group = Group(pattern, tuple(found.values()))
-        if len(group.means) >= least_sources:
-            told.setdefault((pattern.edit_type, frozenset(found)), group)
+        groups[cluster.pattern] = every.places_of(cluster.items)
+    told: dict[tuple[EditType, bytes], Group] = {}
+    for pattern, at in sorted(groups.items(), key=lambda pair: pair[0].vagueness):
+        group = Group(pattern, every.take(at))
+        if group.effects.n_sources >= least_sources:
+            told.setdefault((pattern.edit_type, _digest(at)), group)
     return list(told.values())
+
+
+def _digest(at: Ints) -> bytes:
+    """A short name of a set of places."""
+    return blake2b(np.sort(at).astype(np.int64).tobytes(), digest_size=16).digest()
 
 
 def rank_insights(groups: Iterable[Group], found: Collection[Pattern] = ()) -> list[Group]:
@@ -183,7 +181,7 @@ def _precedence(group: Group) -> tuple[int, float, int]:
     return max(vagueness, _ONE_SIDE), group.mean, vagueness
 
 
-def _patterns(effect: Effect) -> Iterator[Pattern]:
+def _patterns(effect: Change) -> Iterator[Pattern]:
     old, new = _contents(effect.removed, effect.added)
     for removed in dict.fromkeys((old, ANY)):
         for added in dict.fromkeys((new, ANY)):
@@ -208,9 +206,9 @@ def _content(changed: str) -> str:
 
 def _without_repetition(ranked: Sequence[Group]) -> list[Group]:
     listed: list[Group] = []
-    told: set[str] = set()
+    told: set[int] = set()
     for group in ranked:
-        items = {effect.item for effect in group.effects}
+        items = set(group.effects.at.tolist())
         if len(items & told) < _COVERED * len(items):
             listed.append(group)
             told |= items
@@ -222,7 +220,9 @@ def phrase(text: str, runs: Sequence[tuple[int, int]]) -> str:
 
     Replacing "on the grass" by "in the snow" changes two places, which make sense only as one phrase.
     """
-    spoken = words(text)
+    if not runs:
+        return ""
+    spoken = kept_words(text)
     joined: list[tuple[int, int]] = []
     for start, number in sorted(run for run in runs if run[1] > 0):
         end = min(start + number, len(spoken))

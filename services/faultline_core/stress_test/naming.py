@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from faultline_core.statistics.bootstrap import mean_by_source
-from faultline_core.stress_test.insights import ANY, LEAST_SOURCES, Effect, Group
+import numpy as np
+
+from faultline_core.statistics.coded import means_by
+from faultline_core.stress_test.effects import Effects
+from faultline_core.stress_test.insights import ANY, LEAST_SOURCES, Group
 
 LEAST_RATIO = 2.0
 """Words are behind a fall if their edits cost at least so many times what the others of the type cost."""
@@ -37,14 +40,13 @@ def _stands_out(group: Group, whole: Group) -> bool:
     same_cell = (mine.object_class, mine.edit_type) == (all_of_them.object_class, all_of_them.edit_type)
     if not same_cell or (mine.removed == ANY and mine.added == ANY) or len(group.means) < LEAST_SOURCES:
         return False
-    inside = {effect.item for effect in group.effects}
-    others = [effect for effect in whole.effects if effect.item not in inside]
-    if not others or not inside <= {effect.item for effect in whole.effects}:
+    inside = np.isin(whole.effects.at, group.effects.at)
+    others = whole.effects.take(np.flatnonzero(~inside))
+    if not others or np.count_nonzero(inside) < len(group.effects):
         return False
     return group.mean < 0.0 and -group.mean >= LEAST_RATIO * _loss(others)
 
 
-def _loss(effects: Iterable[Effect]) -> float:
+def _loss(effects: Effects) -> float:
     """The mean fall of p(true class), each source weighing 1; a rise counts as none."""
-    means = mean_by_source((effect.source, effect.delta_p) for effect in effects).values()
-    return max(0.0, -sum(means) / len(means))
+    return max(0.0, -float(means_by(effects.source, effects.delta_p).mean()))

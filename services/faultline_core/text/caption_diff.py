@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from faultline_core.types import PerturbationType
 
@@ -84,6 +85,12 @@ class Difference:
 def words(text: str) -> list[Word]:
     """Split a caption into words without punctuation; hyphenated words and decimals stay whole."""
     return [Word(match.group(), match.start(), match.end()) for match in _WORD.finditer(text)]
+
+
+@lru_cache(maxsize=256)
+def kept_words(text: str) -> tuple[Word, ...]:
+    """Return the same as `words`, kept for the next edits of the same caption."""
+    return tuple(words(text))
 
 
 def difference(caption: str, edited: str) -> Difference:

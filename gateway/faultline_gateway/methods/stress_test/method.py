@@ -11,6 +11,7 @@ from faultline_core.types import RunKind
 from faultline_gateway.exports import Card, Record
 from faultline_gateway.exports.method import ExportChoice
 from faultline_gateway.methods.stress_test import proof_stages
+from faultline_gateway.methods.stress_test.columns import read_columns
 from faultline_gateway.methods.stress_test.export import counterfactual_card, counterfactual_records
 from faultline_gateway.methods.stress_test.plan import plan, rest_of_plan
 from faultline_gateway.methods.stress_test.process import process
@@ -62,7 +63,7 @@ class StressTest:
         self, run: Run, items: Iterable[Item], view: None, context: RecordedRuns
     ) -> StressTestSummary:
         """Sum up accuracies, sensitivities, insights and yields, with a verdict; of a child, its finding."""
-        summary = summarize(run, list(items))
+        summary = summarize(run, read_columns(run, context.ledger))
         return with_proof(summary, run, context.ledger)
 
     def report(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from faultline_core.contract.confirmation import Instruction
 from faultline_core.contract.perturber import WordSpan
@@ -11,6 +12,9 @@ from faultline_core.contract.runs import Item, PredictionPair
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.stress_test.insights import phrase
 from faultline_core.types import EditType, ItemKind, ItemState
+from faultline_gateway.methods.stress_test.columns import ItemColumns
+from faultline_gateway.methods.stress_test.columns.codes import NONE
+from faultline_gateway.methods.stress_test.columns.columns import Predictions, words_of
 
 _NO_PREDICTIONS: Mapping[str, PredictionPair] = {}
 
@@ -54,6 +58,33 @@ class Observation:
     def place(self) -> Place:
         """What pairs an edit of a confirmation with its placebo."""
         return self.source, None if self.instruction is None else self.instruction.draw
+
+
+def observed(columns: ItemColumns, at: int) -> Observation:
+    """Return what was observed of the item at a place of the columns, without its images and caption."""
+    removed, added = words_of(columns, at)
+    edit_type = columns.name("edit_type", int(columns.edit_type[at]))
+    kept = columns.of_state(at) == "done"
+    instruction = int(columns.instruction[at])
+    return Observation(
+        id=columns.ids[at],
+        kind=cast(ItemKind, columns.name("kind", int(columns.kind[at]))),
+        source=columns.name("source", int(columns.source[at])),
+        image="",
+        label=columns.name("label", int(columns.label[at])),
+        edit_type=cast(EditType, edit_type) if edit_type else None,
+        slot=int(columns.slot[at]),
+        stage=int(columns.stage[at]),
+        state=columns.of_state(at),
+        reason=columns.name("reason", int(columns.reason[at])) or None,
+        caption=None,
+        removed=removed,
+        added=added,
+        after=Predictions(columns, at, is_after=True) if kept else _NO_PREDICTIONS,
+        before=Predictions(columns, at, is_after=False) if kept else _NO_PREDICTIONS,
+        instruction=None if instruction == NONE else columns.instructions[instruction],
+        unit=columns.name("unit", int(columns.unit[at])),
+    )
 
 
 def observe(items: Iterable[Item], config: StressTestConfig) -> list[Observation]:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from faultline_core.contract.confirmation import Wording
-from faultline_core.stress_test.insights import Effect, Pattern, group_by_words
+from faultline_core.stress_test.effects import Effect
+from faultline_core.stress_test.insights import Pattern, group_by_words
 from faultline_core.stress_test.screening import Candidate, Change, mean_losses
 from faultline_gateway.methods.stress_test.observations import Observation, controls
 
@@ -75,7 +76,7 @@ def screened_groups(
         for group in group_by_words(effects, least_sources=1):
             if group.pattern.removed or group.pattern.added:
                 change, said = _change(group.pattern), group.spoken
-                found = [edits[effect.item] for effect in group.effects]
+                found = [edits[item] for item in group.effects.items]
                 groups[classifier, change] = ScreenedGroup(
                     classifier, change, said.removed, said.added, found, own_controls
                 )

@@ -68,7 +68,7 @@ def test_the_interval_contains_the_difference_and_counts_sources() -> None:
 def test_the_placebo_is_permuted_among_the_images_of_a_source() -> None:
     """Two sources x three images: the truth is the best of nine labellings."""
     found = contrast_of([[0.3, 0.4], [0.3, 0.4]], [-0.5, -0.5])
-    assert all(options.sum() == pytest.approx(0.0) for options in found.differences)
+    assert all(options.sum() == pytest.approx(0.0) for table in found.tables for options in table)
     assert found.p(generator()) == pytest.approx(1 / 9) == found.least_p
 
 
@@ -104,7 +104,7 @@ def test_a_group_of_sources_with_different_edits_keeps_their_mean() -> None:
     edits, sources = [0.6, 0.2, 0.1, 0.5], [0, 0, 0, 1]
     found = Contrast.between(edits, sources, [0.0, 0.1], groups=["a", "a"], places=[0, 1, 2, 1])
     assert found is not None
-    [options] = found.differences
+    [[options]] = found.tables
     assert options[0] == found.mean == pytest.approx((0.3 + 0.4) / 2)
     first, both = (0.0 + 0.2 + 0.1) / 3 - 0.6, ((0.0 + 0.6 + 0.1) / 3 - 0.2 + 0.1 - 0.5) / 2
     assert options[1:3] == pytest.approx([first, both])

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from faultline_core.stress_test.effects import Effect
 from faultline_core.stress_test.insights import (
     ANY,
     Cluster,
-    Effect,
     Group,
     Pattern,
     group_by_words,

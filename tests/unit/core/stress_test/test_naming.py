@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from faultline_core.stress_test.insights import Effect, Group, Pattern, group_by_words
+from faultline_core.stress_test.effects import Effect, Effects
+from faultline_core.stress_test.insights import Group, Pattern, group_by_words
 from faultline_core.stress_test.naming import words_behind
 
 WHOLE = Pattern("sled", "object", "", "")
@@ -26,7 +27,7 @@ def effects(removed: str, falls: list[float], added: str = "") -> list[Effect]:
 
 def behind(*found: list[Effect]) -> Group | None:
     every = [effect for group in found for effect in group]
-    return words_behind(Group(WHOLE, tuple(every)), group_by_words(every, least_sources=1))
+    return words_behind(Group(WHOLE, Effects.of(every)), group_by_words(every, least_sources=1))
 
 
 def named(*found: list[Effect]) -> tuple[str, str] | None:
@@ -65,4 +66,4 @@ def test_groups_of_other_classes_are_not_compared() -> None:
     assert group is not None
     elsewhere = Group(Pattern("bus", "object", "ball", ""), group.effects)
     every = (*group.effects, *effects("tree", [0.1, 0.0]))
-    assert words_behind(Group(WHOLE, every), [elsewhere]) is None
+    assert words_behind(Group(WHOLE, Effects.of(every)), [elsewhere]) is None

@@ -11,9 +11,11 @@ from faultline_core.contract.findings import Confirmed, Finding, FindingPair
 from faultline_core.contract.groups import Grouping
 from faultline_core.contract.runs import Item, ItemResult, PredictionPair
 from faultline_core.contract.stress_tests import Insight, StressTestSummary
+from faultline_gateway.methods.stress_test.columns import columns_of
+from faultline_gateway.methods.stress_test.observations import answer
 from faultline_gateway.methods.stress_test.report.captions import Segment, mark
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
-from faultline_gateway.methods.stress_test.summary.evidence import Evidence, best
+from faultline_gateway.methods.stress_test.summary.evidence import Evidence
 from faultline_gateway.methods.stress_test.summary.hints import as_findings
 from faultline_gateway.methods.stress_test.summary.sentences import in_words, p_in_words
 from faultline_gateway.reports.images import Album, Inline
@@ -38,7 +40,7 @@ class Answer:
     def of(cls, prediction: PredictionPair) -> Answer:
         """The best class with its probability."""
         share = prediction.top[0][1] if prediction.top else prediction.p_true
-        return cls(f"{best(prediction)} {percent(share)}", prediction.rank_true == 1)
+        return cls(f"{answer(prediction)} {percent(share)}", prediction.rank_true == 1)
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,9 @@ def findings_of(summary: StressTestSummary, items: Sequence[Item]) -> list[Findi
         return summary.findings
     grouping = summary.config.get("grouping")
     groups = {} if grouping is None else Grouping.model_validate(grouping).groups
-    seen = [Evidence.of(items, classifier, groups) for classifier in summary.models]
-    found = as_findings(summary.insights, seen, LanceEstimator(summary.seed, groups))
+    columns = columns_of(items, groups)
+    seen = [Evidence.of(columns, classifier) for classifier in summary.models]
+    found = as_findings(summary.insights, seen, LanceEstimator(summary.seed))
     return [finding.model_copy(update={"number": number}) for number, finding in enumerate(found, start=1)]
 
 

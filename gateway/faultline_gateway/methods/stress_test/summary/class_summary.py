@@ -4,55 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from faultline_core.contract.runs import Item
 from faultline_core.contract.stress_tests import ClassFigures, ClassSummary
+from faultline_core.statistics.coded import Flags
+from faultline_gateway.methods.stress_test.columns import ItemColumns
+from faultline_gateway.methods.stress_test.columns.columns import total
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence, hardest
 
 
 def summarize_classes(
-    items: Sequence[Item], seen: Sequence[Evidence], classes: Sequence[str], estimator: LanceEstimator
+    columns: ItemColumns, seen: Sequence[Evidence], classes: Sequence[str], estimator: LanceEstimator
 ) -> dict[str, ClassSummary]:
-    """Sum up every class that has a planned edit, in the order of ``classes``."""
-    edits = [item for item in items if item.kind == "edit"]
-    planned = {name: [item for item in edits if item.label == name] for name in classes}
+    """Sum up every class that has a planned edit of the screen, in the order of ``classes``."""
+    edits = columns.screened & columns.of("kind", "edit")
+    planned = {name: edits & columns.of("label", name) for name in classes}
     return {
-        name: _summarize(name, edits_of_class, seen, estimator)
+        name: _summarize(name, columns, edits_of_class, seen, estimator)
         for name, edits_of_class in planned.items()
-        if edits_of_class
+        if edits_of_class.any()
     }
 
 
 def _summarize(
-    name: str, edits: Sequence[Item], seen: Sequence[Evidence], estimator: LanceEstimator
+    name: str, columns: ItemColumns, edits: Flags, seen: Sequence[Evidence], estimator: LanceEstimator
 ) -> ClassSummary:
-    kept = [item for item in edits if item.state == "done"]
-    decided = [item for item in edits if item.state in ("done", "filtered")]
-    share = estimator.share(
-        f"class/{name}/yield", ((estimator.unit(item), item.state == "done") for item in decided)
-    )
+    decided = edits & columns.decided
     return ClassSummary(
-        planned=len(edits),
-        kept=len(kept),
-        **{"yield": share},
+        planned=total(edits),
+        kept=total(edits & columns.done),
+        **{"yield": estimator.share_of(f"class/{name}/yield", columns.unit[decided], columns.done[decided])},
         models={evidence.classifier: _figures(name, evidence, estimator) for evidence in seen},
-        example_item=hardest(shot for evidence in seen for shot in evidence.edits if shot.item.label == name),
+        example_item=hardest(evidence.edits.of("label", name) for evidence in seen),
     )
 
 
 def _figures(name: str, seen: Evidence, estimator: LanceEstimator) -> ClassFigures:
     """The class's part of the drops table, over the same sources before and after."""
-    edits = [shot for shot in seen.paired(seen.edits) if shot.item.label == name]
-    control = [shot for shot in seen.paired(seen.reconstructions) if shot.item.label == name]
+    edits = seen.paired(seen.edits.of("label", name))
+    control = seen.paired(seen.reconstructions.of("label", name))
     figure = f"class/{name}/{seen.classifier}"
     return ClassFigures(
-        original=estimator.accuracy(
-            f"{figure}/original", [(shot.unit, shot.before.rank_true) for shot in control]
-        ).acc1,
-        counterfactual=estimator.accuracy(
-            f"{figure}/counterfactual", [(shot.unit, shot.after.rank_true) for shot in edits]
-        ).acc1,
-        delta_p=estimator.mean(f"{figure}/delta_p", ((shot.unit, shot.delta_p) for shot in edits)),
+        original=estimator.accuracy(f"{figure}/original", control, control.rank_before).acc1,
+        counterfactual=estimator.accuracy(f"{figure}/counterfactual", edits, edits.rank_after).acc1,
+        delta_p=estimator.mean_of(f"{figure}/delta_p", edits.unit, edits.delta_p),
         n_images=len(edits),
-        n_sources=len({shot.source for shot in edits}),
+        n_sources=edits.n_sources,
     )

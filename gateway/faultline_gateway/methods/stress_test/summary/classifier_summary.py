@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from faultline_core.contract.stress_tests import (
     AccuracyRow,
     EditTypeSummary,
@@ -11,9 +13,11 @@ from faultline_core.contract.stress_tests import (
     StressTestConfig,
 )
 from faultline_core.statistics.bootstrap import proportion
+from faultline_core.statistics.coded import Flags, Floats
 from faultline_core.types import Estimate
+from faultline_gateway.methods.stress_test.columns.columns import total
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
-from faultline_gateway.methods.stress_test.summary.evidence import Evidence, Shot
+from faultline_gateway.methods.stress_test.summary.evidence import Evidence, Shots
 from faultline_gateway.methods.stress_test.summary.hypotheses import CLASSIFIERS, EDIT_TYPES, Hypotheses
 
 
@@ -38,7 +42,7 @@ def summarize_models(
     )
     models = {evidence.classifier: _summarize(evidence, estimator) for evidence in seen}
     for evidence in seen:
-        by_type = by_edit_type(evidence.classifier, evidence.edits, config, estimator)
+        by_type = by_edit_type(evidence.classifier, [evidence.edits], config, estimator)
         models[evidence.classifier] = models[evidence.classifier].model_copy(
             update={
                 "overall": _with(
@@ -57,12 +61,12 @@ def summarize_models(
 
 
 def by_edit_type(
-    figure: str, edits: Sequence[Shot], config: StressTestConfig, estimator: LanceEstimator
+    figure: str, edits: Sequence[Shots], config: StressTestConfig, estimator: LanceEstimator
 ) -> dict[str, EditTypeSummary]:
     """Sensitivity to each requested edit type."""
     return {
         edit_type: estimator.sensitivity(
-            f"{figure}/{edit_type}", [shot for shot in edits if shot.item.edit_type == edit_type]
+            f"{figure}/{edit_type}", [part.of("edit_type", edit_type) for part in edits]
         )
         for edit_type in config.request.tested_types
     }
@@ -71,25 +75,37 @@ def by_edit_type(
 def _summarize(seen: Evidence, estimator: LanceEstimator) -> ModelSummary:
     spec, edits = seen.classifier, seen.paired(seen.edits)
     control, placebos = seen.paired(seen.reconstructions), seen.paired(seen.placebos)
-    beyond = _beyond_control(edits, control)
     return ModelSummary(
-        original=estimator.accuracy(
-            f"{spec}/original", [(shot.unit, shot.before.rank_true) for shot in control]
-        ),
-        reconstruction=estimator.accuracy(f"{spec}/reconstruction", _after(control)),
-        counterfactual=estimator.accuracy(f"{spec}/counterfactual", _after(edits)),
-        placebo=estimator.accuracy(f"{spec}/placebo-row", _after(placebos)),
-        drop=estimator.mean(f"{spec}/drop", ((shot.unit, shot.drop()) for shot in edits)),
-        drop_at_5=estimator.mean(f"{spec}/drop5", ((shot.unit, shot.drop(5)) for shot in edits)),
+        original=estimator.accuracy(f"{spec}/original", control, control.rank_before),
+        reconstruction=estimator.accuracy(f"{spec}/reconstruction", control, control.rank_after),
+        counterfactual=estimator.accuracy(f"{spec}/counterfactual", edits, edits.rank_after),
+        placebo=estimator.accuracy(f"{spec}/placebo-row", placebos, placebos.rank_after),
+        drop=estimator.mean_of(f"{spec}/drop", edits.unit, edits.drop()),
+        drop_at_5=estimator.mean_of(f"{spec}/drop5", edits.unit, edits.drop(5)),
         drop_paper=estimator.drop_paper(f"{spec}/paper", seen.everything, seen.edits, 1),
         drop_paper_at_5=estimator.drop_paper(f"{spec}/paper5", seen.everything, seen.edits, 5),
         edit_types={},
         controls=_controls(seen, estimator),
         **_baseline(seen, estimator),
         changed_by_reconstruction=_changed(seen, estimator),
-        changed_beyond_reconstruction=estimator.mean(f"{spec}/changed-beyond", _changed_beyond(seen)),
-        beyond_control=estimator.mean(f"{spec}/beyond", beyond),
+        changed_beyond_reconstruction=estimator.mean_of(
+            f"{spec}/changed-beyond",
+            edits.unit,
+            edits.changes_answer - _alone(seen.reconstructions, edits, seen.reconstructions.changes_answer),
+        ),
+        beyond_control=estimator.mean_of(
+            f"{spec}/beyond",
+            edits.unit,
+            _alone(control, edits, control.rank_after == 1) - (edits.rank_after == 1),
+        ),
     )
+
+
+def _alone(controls: Shots, edits: Shots, values: Flags) -> Floats:
+    """For each edit the value, as 0 or 1, of its source's control."""
+    own = np.zeros(len(edits.columns.names["source"].names))
+    own[controls.source] = values
+    return own[edits.source]
 
 
 def _controls(seen: Evidence, estimator: LanceEstimator) -> dict[str, EditTypeSummary]:
@@ -98,7 +114,7 @@ def _controls(seen: Evidence, estimator: LanceEstimator) -> dict[str, EditTypeSu
         "reconstruction": estimator.sensitivity(f"{spec}/control", seen.reconstructions),
         "placebo": estimator.sensitivity(f"{spec}/placebo", seen.placebos),
     }
-    if seen.lance_r:
+    if len(seen.lance_r):
         controls["lance-r"] = estimator.sensitivity(f"{spec}/lance-r", seen.lance_r)
     return controls
 
@@ -106,42 +122,24 @@ def _controls(seen: Evidence, estimator: LanceEstimator) -> dict[str, EditTypeSu
 def _baseline(seen: Evidence, estimator: LanceEstimator) -> dict[str, AccuracyRow | Estimate]:
     """The row of LANCE-R, if the run has one."""
     spec, kept = seen.classifier, seen.paired(seen.lance_r)
-    if not seen.lance_r:
+    if not len(seen.lance_r):
         return {}
     return {
-        "lance_r": estimator.accuracy(f"{spec}/lance-r-row", _after(kept)),
-        "drop_lance_r": estimator.mean(f"{spec}/lance-r-drop", ((shot.unit, shot.drop()) for shot in kept)),
+        "lance_r": estimator.accuracy(f"{spec}/lance-r-row", kept, kept.rank_after),
+        "drop_lance_r": estimator.mean_of(f"{spec}/lance-r-drop", kept.unit, kept.drop()),
     }
 
 
-def _after(shots: Sequence[Shot]) -> list[tuple[str, int]]:
-    return [(shot.unit, shot.after.rank_true) for shot in shots]
-
-
 def _changed(seen: Evidence, estimator: LanceEstimator) -> Estimate:
-    changed = {shot.source: shot for shot in seen.reconstructions}.values()
-    if len({shot.unit for shot in changed}) == len(changed):
-        return proportion(sum(shot.changes_answer for shot in changed), len(changed))
-    pairs = ((shot.unit, float(shot.changes_answer)) for shot in changed)
-    return estimator.mean(f"{seen.classifier}/changed", pairs, (0.0, 1.0))
-
-
-def _beyond_control(paired: Sequence[Shot], control: Sequence[Shot]) -> list[tuple[str, float]]:
-    right = {shot.source: shot.after.rank_true == 1 for shot in control}
-    return [(shot.unit, float(right[shot.source]) - float(shot.after.rank_true == 1)) for shot in paired]
+    changed = seen.reconstructions.last_of_source
+    if len(np.unique(changed.unit)) == len(changed):
+        return proportion(total(changed.changes_answer), len(changed))
+    figure = f"{seen.classifier}/changed"
+    return estimator.mean_of(figure, changed.unit, changed.changes_answer.astype(np.float64), (0.0, 1.0))
 
 
 def _with(summary: EditTypeSummary, tests: Hypotheses, figure: str) -> EditTypeSummary:
     return summary.model_copy(update=dict(tests.tested(figure, summary.delta_p)))
-
-
-def _changed_beyond(seen: Evidence) -> list[tuple[str, float]]:
-    """For each edit, whether it changes the answer less whether the reconstruction of its source does."""
-    alone = {shot.source: shot.changes_answer for shot in seen.reconstructions}
-    return [
-        (shot.unit, float(shot.changes_answer) - float(alone[shot.source]))
-        for shot in seen.paired(seen.edits)
-    ]
 
 
 def _losses_and_gains(seen: Sequence[Evidence], estimator: LanceEstimator) -> Hypotheses:

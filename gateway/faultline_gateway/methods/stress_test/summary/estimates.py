@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from faultline_core.contract.runs import Item
+import numpy as np
+
 from faultline_core.contract.stress_tests import AccuracyRow, EditTypeSummary
-from faultline_core.statistics.bootstrap import (
-    bootstrap_unpaired,
-)
+from faultline_core.statistics.bootstrap import bootstrap_unpaired
+from faultline_core.statistics.coded import Flags, Ints, counts_by, in_order
 from faultline_core.stress_test.filters import GATE_REASONS
 from faultline_core.types import Estimate
-from faultline_gateway.methods.stress_test.summary.evidence import Shot
-from faultline_gateway.runs.estimator import Estimator, count_by_source
+from faultline_gateway.methods.stress_test.columns import ItemColumns
+from faultline_gateway.methods.stress_test.columns.codes import NONE
+from faultline_gateway.methods.stress_test.summary.evidence import Shots
+from faultline_gateway.runs.estimator import Estimator
 
 FILTERS: dict[str, str] = {
     "no-edit": "proposal",
@@ -37,97 +39,116 @@ _ACCURACY = (0.0, 1.0)
 
 
 class LanceEstimator(Estimator):
-    """Estimates the figures of LANCE: accuracies, sensitivities and the yield of each filter.
+    """Estimates the figures of LANCE: accuracies, sensitivities and the yield of each filter."""
 
-    ``groups`` names the group of each source that is not independent, such as a frame of a video.
-    """
-
-    def __init__(self, seed: int, groups: Mapping[str, str] | None = None) -> None:
-        super().__init__(seed)
-        self._groups = groups or {}
-
-    def unit(self, item: Item) -> str:
-        """The unit of an item in every estimate: the group of its source, or the source alone."""
-        return self._groups.get(item.item_group, item.item_group)
-
-    def accuracy(self, figure: str, ranks: Sequence[tuple[str, int]]) -> AccuracyRow:
-        """acc@1 and acc@5 from (source, rank of the true class) of each image."""
+    def accuracy(self, figure: str, seen: Shots, ranks: Ints) -> AccuracyRow:
+        """acc@1 and acc@5 from the rank of the true class in each image."""
         return AccuracyRow(
-            acc1=self.mean(f"{figure}/acc1", ((source, rank <= 1) for source, rank in ranks), _ACCURACY),
-            acc5=self.mean(f"{figure}/acc5", ((source, rank <= 5) for source, rank in ranks), _ACCURACY),
+            acc1=self.mean_of(f"{figure}/acc1", seen.unit, (ranks <= 1).astype(np.float64), _ACCURACY),
+            acc5=self.mean_of(f"{figure}/acc5", seen.unit, (ranks <= 5).astype(np.float64), _ACCURACY),
             n_images=len(ranks),
-            n_sources=len({source for source, _ in ranks}),
+            n_sources=len(np.unique(seen.unit)),
         )
 
-    def sensitivity(self, figure: str, shots: Sequence[Shot]) -> EditTypeSummary:
-        """Signed and absolute change of p(true class), and the drop of acc@1."""
-        changes = [(shot.unit, shot.delta_p) for shot in shots]
-        absolute = [(source, abs(change)) for source, change in changes]
+    def sensitivity(self, figure: str, shots: Shots | Sequence[Shots]) -> EditTypeSummary:
+        """Change of p(true class), signed and absolute, and drop of acc@1, of one or several classifiers."""
+        parts = [shots] if isinstance(shots, Shots) else shots
+        units = np.concatenate([part.unit for part in parts])
+        changes = np.concatenate([part.delta_p for part in parts])
         return EditTypeSummary(
-            delta_p=self.mean(f"{figure}/delta_p", changes),
-            abs_delta_p=self.mean(f"{figure}/abs_delta_p", absolute, _ACCURACY),
-            drop=self.mean(f"{figure}/drop", ((shot.unit, shot.drop()) for shot in shots)),
-            n_images=len(shots),
-            n_sources=len({shot.source for shot in shots}),
+            delta_p=self.mean_of(f"{figure}/delta_p", units, changes),
+            abs_delta_p=self.mean_of(f"{figure}/abs_delta_p", units, np.abs(changes), _ACCURACY),
+            drop=self.mean_of(f"{figure}/drop", units, np.concatenate([part.drop() for part in parts])),
+            n_images=len(changes),
+            n_sources=len(np.unique(np.concatenate([part.source for part in parts]))),
         )
 
-    def drop_paper(self, figure: str, shots: Sequence[Shot], edits: Sequence[Shot], k: int) -> Estimate:
+    def drop_paper(self, figure: str, shots: Shots, edits: Shots, k: int) -> Estimate:
         """acc@k of the shots' originals minus that of the edits, each image with weight 1 (LANCE, eq. 3)."""
-        originals = {shot.source: shot for shot in shots}.values()
-        before = count_by_source((shot.unit, shot.before.rank_true <= k) for shot in originals)
-        after = count_by_source((shot.unit, shot.after.rank_true <= k) for shot in edits)
+        originals = shots.last_of_source
+        before = _counts(originals.unit, originals.rank_before <= k)
+        after = _counts(edits.unit, edits.rank_after <= k)
         return bootstrap_unpaired(before, after, self.generator(figure))
 
-    def yields(self, items: Iterable[Item], *, unused: Collection[str] = ()) -> dict[str, Estimate]:
+    def yields(self, columns: ItemColumns, *, unused: Collection[str] = ()) -> dict[str, Estimate]:
         """Share of the edits reaching each filter that pass it, then the share kept, overall and by type.
 
         LANCE-R and interventions have other filters: their shares have names of their own, if the run
-        has any.
+        has any. Only the screen counts.
         """
-        decided = [item for item in items if item.state in ("done", "filtered")]
-        judged = [item for item in decided if item.kind == "edit"]
-        passed = self._passed(judged, FILTERS, unused)
-        kept = [(item, item.state == "done") for item in judged]
-        types = dict.fromkeys(item.edit_type for item in judged)
+        decided = columns.screened & columns.decided
+        judged = decided & columns.of("kind", "edit")
+        passed = self._passed(columns, judged, FILTERS, unused)
         by_type = {
-            f"kept.{edit_type}": self._share(
-                f"kept/{edit_type}", [(item, keep) for item, keep in kept if item.edit_type == edit_type]
-            )
-            for edit_type in types
+            f"kept.{name}": self._kept(f"kept/{name}", columns, judged & columns.of("edit_type", said))
+            for said, name in _types(columns, judged)
         }
-        baseline = self._baseline_yields([item for item in decided if item.kind == "lance-r"])
-        chosen = self._chosen_yields([item for item in decided if item.kind == "intervention"], unused)
-        return {**passed, "kept": self._share("kept", kept), **by_type, **baseline, **chosen}
+        baseline = self._baseline_yields(columns, decided & columns.of("kind", "lance-r"))
+        chosen = self._chosen_yields(columns, decided & columns.of("kind", "intervention"), unused)
+        return {**passed, "kept": self._kept("kept", columns, judged), **by_type, **baseline, **chosen}
 
     def _passed(
-        self, judged: Sequence[Item], filters: Mapping[str, str], unused: Collection[str], prefix: str = ""
+        self,
+        columns: ItemColumns,
+        judged: Flags,
+        filters: Mapping[str, str],
+        unused: Collection[str],
+        prefix: str = "",
     ) -> dict[str, Estimate]:
         """The share of the items reaching each filter, named as in ``filters``, that pass it."""
+        reasons = columns.reason[judged]
+        named = [columns.names["reason"].names[code] for code in np.unique(reasons).tolist() if code != NONE]
         used = [reason for reason in filters if reason not in unused]
-        order = [*used, *sorted({item.reason for item in judged if item.reason} - set(used))]
-        stopped = [(item, order.index(item.reason) if item.reason else len(order)) for item in judged]
+        # A reason may be empty text in an old run, which counts as none.
+        order = [*used, *sorted({name for name in named if name} - set(used))]
+        stops = np.full(len(columns.names["reason"].names) + 1, len(order))
+        for name in filter(None, named):
+            stops[columns.names["reason"].find(name)] = order.index(name)
+        stopped = stops[reasons]
+        units = columns.unit[judged]
         return {
-            prefix + filters.get(reason, reason): self._share(
-                prefix + reason, [(item, stop > stage) for item, stop in stopped if stop >= stage]
+            prefix + filters.get(reason, reason): self.share_of(
+                f"yield/{prefix}{reason}", units[stopped >= stage], stopped[stopped >= stage] > stage
             )
             for stage, reason in enumerate(order)
         }
 
-    def _chosen_yields(self, judged: Sequence[Item], unused: Collection[str]) -> dict[str, Estimate]:
-        if not judged:
+    def _chosen_yields(
+        self, columns: ItemColumns, judged: Flags, unused: Collection[str]
+    ) -> dict[str, Estimate]:
+        if not judged.any():
             return {}
-        kept = self._share("kept.intervention", [(item, item.state == "done") for item in judged])
-        passed = self._passed(judged, INTERVENTION_FILTERS, unused, _CHOSEN)
+        kept = self._kept("kept.intervention", columns, judged)
+        passed = self._passed(columns, judged, INTERVENTION_FILTERS, unused, _CHOSEN)
         return {**passed, "kept.intervention": kept}
 
-    def _baseline_yields(self, judged: Sequence[Item]) -> dict[str, Estimate]:
-        replaced = [item for item in judged if item.reason != "no-edit"]
+    def _baseline_yields(self, columns: ItemColumns, judged: Flags) -> dict[str, Estimate]:
+        if not judged.any():
+            return {}
+        proposed, new = ~columns.of("reason", "no-edit"), ~columns.of("reason", "gate-new-word")
         stages = {
-            "lance-r.proposal": [(item, item.reason != "no-edit") for item in judged],
-            "lance-r.new-word": [(item, item.reason != "gate-new-word") for item in replaced],
-            "kept.lance-r": [(item, item.state == "done") for item in judged],
+            "lance-r.proposal": (judged, proposed),
+            "lance-r.new-word": (judged & proposed, new),
+            "kept.lance-r": (judged, columns.done),
         }
-        return {name: self._share(name, decided) for name, decided in stages.items()} if judged else {}
+        return {
+            name: self.share_of(f"yield/{name}", columns.unit[among], passes[among])
+            for name, (among, passes) in stages.items()
+        }
 
-    def _share(self, figure: str, decided: Sequence[tuple[Item, bool]]) -> Estimate:
-        return self.share(f"yield/{figure}", ((self.unit(item), passes) for item, passes in decided))
+    def _kept(self, figure: str, columns: ItemColumns, judged: Flags) -> Estimate:
+        return self.share_of(f"yield/{figure}", columns.unit[judged], columns.done[judged])
+
+
+def _types(columns: ItemColumns, judged: Flags) -> list[tuple[str | None, str | None]]:
+    """The edit types of judged items in the order in which they occur, each as it is found and named."""
+    codes, _ = in_order(columns.edit_type[judged])
+    names = [None if code == NONE else columns.names["edit_type"].names[code] for code in codes.tolist()]
+    return [(name, name) for name in names]
+
+
+def _counts(units: Ints, true: Flags) -> dict[int, tuple[int, int]]:
+    """Unit → (number of true values, number of values)."""
+    codes, counts = counts_by(units, true)
+    pairs = (tuple(map(int, pair)) for pair in counts.tolist())
+    return dict(zip(codes.tolist(), pairs, strict=True))

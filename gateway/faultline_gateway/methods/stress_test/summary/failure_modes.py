@@ -2,62 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import numpy as np
 
-from faultline_core.contract.perturber import WordSpan
-from faultline_core.contract.runs import Item, ItemResult
 from faultline_core.contract.stress_tests import FailureMode
-from faultline_core.stress_test.failure_modes import RULES, Answer, KeptEdit, find_failure_modes
+from faultline_core.statistics.coded import Flags
+from faultline_core.stress_test.failure_modes import FAILURE_MODES, PER_EDIT, RULES, lower_fence
+from faultline_core.stress_test.failure_modes import FailureMode as Mode
+from faultline_gateway.methods.stress_test.columns import ItemColumns
+from faultline_gateway.methods.stress_test.columns.columns import total
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
-from faultline_gateway.methods.stress_test.summary.evidence import best
 
 MOST_EXAMPLES = 20
 
 
-def count_failure_modes(items: Sequence[Item], estimator: LanceEstimator) -> dict[str, FailureMode]:
-    """Tag the kept edits; the share is of kept edits, with an interval over sources."""
-    sources = {item.id: estimator.unit(item) for item in items}
-    edits = [edit for item in items for edit in _kept(item)]
+def count_failure_modes(columns: ItemColumns, estimator: LanceEstimator) -> dict[str, FailureMode]:
+    """Tag the kept edits of the screen; the share is of kept edits, with an interval over sources."""
+    edits = columns.screened & columns.done & columns.of("kind", "edit") & (columns.edit_type >= 0)
+    edits &= columns.with_result
+    tagged = _tagged(columns, edits)
     return {
         mode: FailureMode(
-            count=len(tagged),
-            share=estimator.share(
-                f"failure-mode/{mode}", ((sources[edit.item], edit.item in tagged) for edit in edits)
-            ),
+            count=total(flags),
+            share=estimator.share_of(f"failure-mode/{mode}", columns.unit[edits], flags[edits]),
             rule=RULES[mode],
-            example_items=tagged[:MOST_EXAMPLES],
+            example_items=[columns.ids[at] for at in np.flatnonzero(flags)[:MOST_EXAMPLES].tolist()],
         )
-        for mode, tagged in find_failure_modes(edits).items()
+        for mode, flags in tagged.items()
     }
 
 
-def _kept(item: Item) -> list[KeptEdit]:
-    result = item.result
-    if item.kind != "edit" or item.state != "done" or result is None or item.edit_type is None:
-        return []
-    return [
-        KeptEdit(
-            item=item.id,
-            object_class=item.label,
-            edit_type=item.edit_type,
-            caption=result.caption,
-            edited_caption=result.edited_caption or result.caption,
-            removed=_indices(result.removed),
-            added=_indices(result.added),
-            fit=result.scores.text_edited - result.scores.text_original if result.scores else None,
-            answers=_answers(result),
-        )
-    ]
-
-
-def _indices(spans: Sequence[WordSpan]) -> frozenset[int]:
-    return frozenset(span.start + offset for span in spans for offset in range(len(span.words)))
-
-
-def _answers(result: ItemResult) -> dict[str, Answer]:
-    before = result.original_predictions
+def _tagged(columns: ItemColumns, edits: Flags) -> dict[Mode, Flags]:
+    """Mode → the edits that its rule suspects."""
+    fits = columns.fit[edits]
+    fence = lower_fence(fits[~np.isnan(fits)].tolist())
     return {
-        classifier: Answer(before[classifier].p_true, after.p_true, best(before[classifier]), best(after))
-        for classifier, after in result.predictions.items()
-        if classifier in before
+        mode: edits & ((columns.modes >> place & 1) == 1)
+        if mode in PER_EDIT
+        else edits & (columns.fit < fence)
+        for place, mode in enumerate(FAILURE_MODES)
     }

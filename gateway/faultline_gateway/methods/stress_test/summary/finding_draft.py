@@ -55,7 +55,8 @@ class Draft:
 
     def finding(self, number: int) -> Finding:
         """Return the finding, its images in order of their distance from the median loss."""
-        pairs = sorted(self.pairs, key=self._from_median)
+        middle = float(np.median([pair.loss for pair in self.pairs])) if self.pairs else 0.0
+        pairs = sorted(self.pairs, key=lambda pair: (abs(pair.loss - middle), pair.edit.id))
         wrong = Counter(
             said for pair in pairs if (said := self._answer(pair.edit)) not in ("", self.object_class)
         )
@@ -100,9 +101,6 @@ class Draft:
         if tested is None or tested.scope == "class" or not tested.n_sources:
             return None
         return tested.n_sources
-
-    def _from_median(self, pair: Pair) -> tuple[float, str]:
-        return abs(pair.loss - float(np.median([each.loss for each in self.pairs]))), pair.edit.id
 
     def _answer(self, image: Observation) -> str:
         return answer(image.after[self.classifier])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from faultline_core.contract.confirmation import ConfirmationSummary
 from faultline_core.contract.findings import (
     Confirmed,
@@ -20,8 +22,10 @@ from faultline_core.stress_test.confirmation import (
     is_futile,
     mean_loss,
 )
-from faultline_core.stress_test.screening import LEAST_LOSS, LEVEL, rank_candidates
+from faultline_core.stress_test.insights import group_by_words
+from faultline_core.stress_test.screening import LEAST_LOSS, LEVEL, Change, rank_candidates
 from faultline_core.types import FINAL_RUN_STATES, Estimate
+from faultline_gateway.methods.stress_test.columns import ItemColumns, columns_of
 from faultline_gateway.methods.stress_test.fresh_pairs import (
     ChosenChange,
     FreshPair,
@@ -29,10 +33,17 @@ from faultline_gateway.methods.stress_test.fresh_pairs import (
     fresh_placebos,
     suspicions,
 )
-from faultline_gateway.methods.stress_test.observations import Observation, observe
-from faultline_gateway.methods.stress_test.screen import ScreenedGroup, Suspicion, screened_groups
+from faultline_gateway.methods.stress_test.observations import Observation
+from faultline_gateway.methods.stress_test.observed_items import (
+    GroupOfColumns,
+    ObservedItems,
+    SourceControls,
+    group_of,
+)
+from faultline_gateway.methods.stress_test.screen import Suspicion
 from faultline_gateway.methods.stress_test.stages import LOOK_STAGE
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
+from faultline_gateway.methods.stress_test.summary.evidence import Evidence
 from faultline_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
 from faultline_gateway.methods.stress_test.summary.suspicion import (
     figure_of,
@@ -51,19 +62,22 @@ _SUREST_FIRST: Mapping[FindingState, int] = {
 
 
 def find(
-    run: Run, items: Iterable[Item], config: StressTestConfig, estimator: LanceEstimator
+    run: Run, items: ItemColumns | Iterable[Item], config: StressTestConfig, estimator: LanceEstimator
 ) -> tuple[list[Finding], ConfirmationSummary | None]:
     """Return the findings, the surest first, and what the confirmation did.
 
     A test is stated once the run has ended: before that, what it tests is at most a suspicion, so that no
     one stops a run at the moment at which it pleases.
     """
-    seen = observe(items, config)
-    groups = screened_groups(seen, config.request.classifiers)
+    groups_of = {} if config.grouping is None else config.grouping.groups
+    columns = items if isinstance(items, ItemColumns) else columns_of(items, groups_of)
+    seen = list(ObservedItems(columns, np.flatnonzero(columns.stage > 1)))
+    groups = _screened(columns, config.request.classifiers)
     changes = chosen_changes(seen)
     tested = suspicions(changes) if run.state in FINAL_RUN_STATES else []
     drafts = _tested(tested, groups, seen, estimator)
-    for candidate in rank_candidates(group.candidate for group in groups.values()):
+    candidates = (group.candidate_above(LEAST_LOSS) for group in groups.values())
+    for candidate in rank_candidates(filter(None, candidates)):
         group = groups[candidate.classifier, candidate.change]
         told = any(
             known[0] == candidate.classifier and known[1].overlaps(candidate.change) for known, _ in tested
@@ -72,12 +86,31 @@ def find(
             drafts.append(untested(group, "suspected"))
     drafts.sort(key=lambda draft: (_SUREST_FIRST[draft.state], -draft.loss, draft.classifier, draft.words))
     findings = [draft.finding(number) for number, draft in enumerate(drafts, start=1)]
-    return findings, _confirmation(run, config, seen, len(suspicions(changes)))
+    return findings, summarize_confirmation(run, config, len(seen), len(suspicions(changes)))
 
 
-def _confirmation(
-    run: Run, config: StressTestConfig, seen: Sequence[Observation], hypotheses: int
+def _screened(columns: ItemColumns, classifiers: Iterable[str]) -> dict[Suspicion, GroupOfColumns]:
+    """The screen's edits by classifier and words; groups that name no words are left out."""
+    screened = columns.screened & columns.done
+    places = [np.flatnonzero(screened & columns.of("kind", kind)) for kind in ("reconstruction", "placebo")]
+    controls = SourceControls.of(columns, *places)
+    groups: dict[Suspicion, GroupOfColumns] = {}
+    for classifier in classifiers:
+        for group in group_by_words(Evidence.of(columns, classifier).effects, least_sources=1):
+            of_group, said = group.pattern, group.spoken
+            if of_group.removed or of_group.added:
+                change = Change(of_group.object_class, of_group.edit_type, of_group.removed, of_group.added)
+                words = said.removed, said.added
+                groups[classifier, change] = group_of(
+                    classifier, change, words, columns, group.effects.at, controls
+                )
+    return groups
+
+
+def summarize_confirmation(
+    run: Run, config: StressTestConfig, later: int, hypotheses: int
 ) -> ConfirmationSummary | None:
+    """Say what the confirmation did; ``later`` is the number of items of stages after the screen."""
     plan = config.confirmation
     if plan is None:
         return None
@@ -91,7 +124,7 @@ def _confirmation(
         **plan.model_dump(exclude={"reason"}),
         reason=reason,
         hypotheses=hypotheses,
-        items=sum(each.stage > 1 for each in seen),
+        items=later,
         level=LEVEL,
         least_loss=LEAST_LOSS,
         margin=MARGIN,
@@ -100,7 +133,7 @@ def _confirmation(
 
 def _tested(
     hypotheses: Sequence[tuple[Suspicion, ChosenChange]],
-    groups: Mapping[Suspicion, ScreenedGroup],
+    groups: Mapping[Suspicion, GroupOfColumns],
     seen: Sequence[Observation],
     estimator: LanceEstimator,
 ) -> list[Draft]:
@@ -151,7 +184,7 @@ def state_of(test: ConfirmationTest, loss: Estimate, *, suspect: bool) -> Findin
 
 def _draft(
     suspicion: Suspicion,
-    group: ScreenedGroup | None,
+    group: GroupOfColumns | None,
     state: FindingState,
     confirmed: Confirmed,
     found: Sequence[FreshPair],

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
+
+import numpy as np
 
 from faultline_core.contract.findings import Finding, FindingState
 from faultline_core.contract.stress_tests import Insight
+from faultline_core.statistics.coded import Ints
 from faultline_core.stress_test.insights import Group, Pattern, group_by_words
 from faultline_core.stress_test.naming import words_behind
 from faultline_core.stress_test.screening import Change
-from faultline_gateway.methods.stress_test.observations import Observation, controls, observation
-from faultline_gateway.methods.stress_test.screen import ScreenedGroup
+from faultline_core.types import EditType
+from faultline_gateway.methods.stress_test.columns.codes import NONE
+from faultline_gateway.methods.stress_test.observed_items import SourceControls, group_of
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence
 from faultline_gateway.methods.stress_test.summary.finding_draft import Draft
@@ -39,7 +44,7 @@ def as_findings(
     ]
     found = [(draft.finding(0), edits) for draft, edits in filter(None, drafts)]
     found.sort(key=lambda one: (_SUREST.index(one[0].state), -one[0].flipped, -one[0].screened.loss))
-    told: dict[str, set[str]] = {name: set() for name in screens}
+    told: dict[str, set[int]] = {name: set() for name in screens}
     listed = []
     for finding, items in found:
         if len(items & told[finding.classifier]) < _COVERED * len(items):
@@ -63,49 +68,47 @@ class _Screen:
     evidence: Evidence
 
     @cached_property
-    def _edits(self) -> Mapping[str, Observation]:
-        return {shot.item.id: observation(shot.item, shot.unit) for shot in self.evidence.edits}
-
-    @cached_property
-    def _controls(self) -> Mapping[str, Observation]:
-        shots = (*self.evidence.reconstructions, *self.evidence.placebos)
-        return controls(observation(shot.item, shot.unit) for shot in shots)
+    def _controls(self) -> SourceControls:
+        evidence = self.evidence
+        return SourceControls.of(evidence.edits.columns, evidence.reconstructions.at, evidence.placebos.at)
 
     @cached_property
     def _groups(self) -> Mapping[Words, Group]:
         groups = group_by_words(self.evidence.effects, least_sources=1)
         return {_words(group.spoken): group for group in groups}
 
-    def draft(self, insight: Insight, estimator: LanceEstimator) -> tuple[Draft, set[str]] | None:
-        """The finding of an insight with the ids of its edits; None where no edit of it has a control.
+    def draft(self, insight: Insight, estimator: LanceEstimator) -> tuple[Draft, set[int]] | None:
+        """The finding of an insight with the places of its edits; None where no edit of it has a control.
 
         An insight without words gets those that are behind its harm. A test of all edits of a type says
         nothing of some of them, so its finding keeps all images and tells the words beside.
         """
         whole, mostly = self._groups.get(_words(insight)), ("", "")
-        words, items = (insight.removed, insight.added), self._items(insight, whole)
+        words, at = (insight.removed, insight.added), self._places(insight, whole)
         if whole is not None and words == ("", "") and (behind := words_behind(whole, self._groups.values())):
             named = behind.spoken.removed, behind.spoken.added
             if insight.significant:
                 mostly = named
             else:
-                words, items = named, [effect.item for effect in behind.effects]
-        if not any(self._edits[item].source in self._controls for item in items):
+                words, at = named, behind.effects.at
+        columns = self.evidence.edits.columns
+        if not (self._controls.at[columns.source[at]] != NONE).any():
             return None
-        group = self._group(insight, words, items)
-        if insight.significant:
-            return untested(group, "breaks", mostly), set(items)
-        return untested(group, "suspected" if is_suspect(group, estimator) else "cannot-tell"), set(items)
-
-    def _items(self, insight: Insight, whole: Group | None) -> list[str]:
-        if insight.cluster_items:
-            return [item for item in insight.cluster_items if item in self._edits]
-        if whole is not None:
-            return [effect.item for effect in whole.effects]
-        return [insight.example_item] if insight.example_item in self._edits else []
-
-    def _group(self, insight: Insight, words: tuple[str, str], items: Sequence[str]) -> ScreenedGroup:
-        edits = [self._edits[item] for item in items]
-        edit_type = next(each.edit_type for each in edits if each.edit_type is not None)
+        edit_types = columns.edit_type[at]
+        edit_type = cast(EditType, columns.name("edit_type", int(edit_types[edit_types != NONE][0])))
         change = Change(insight.object_class, edit_type, *words)
-        return ScreenedGroup(insight.classifier, change, *words, edits, self._controls)
+        group = group_of(insight.classifier, change, words, columns, at, self._controls)
+        if insight.significant:
+            return untested(group, "breaks", mostly), set(at.tolist())
+        return untested(group, "suspected" if is_suspect(group, estimator) else "cannot-tell"), set(
+            at.tolist()
+        )
+
+    def _places(self, insight: Insight, whole: Group | None) -> Ints:
+        """The places of an insight's edits in the columns."""
+        if not insight.cluster_items and whole is not None:
+            return whole.effects.at
+        ids = self.evidence.edits.columns.ids
+        found = [ids.find(item) for item in insight.cluster_items or [insight.example_item]]
+        at = np.array([place for place in found if place is not None], dtype=np.intp)
+        return at[np.isin(at, self.evidence.edits.at)]

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 
-from faultline_core.contract.features import FeatureVector
-from faultline_core.contract.perturber import TextLikelihood
 from faultline_core.contract.realism import PerplexityRow, PerplexitySummary, RealismRow, RealismSummary
-from faultline_core.contract.runs import Item, ItemResult
 from faultline_core.images.realism import FrechetDistance, Refused, frechet_distance, halves, kernel_distance
-from faultline_core.statistics.bootstrap import Floats
+from faultline_core.statistics.coded import Flags, Floats, Ints, in_order
 from faultline_core.text.perplexity import perplexity
 from faultline_core.types import EDIT_TYPES, Estimate, ItemKind
-from faultline_gateway.methods.stress_test.features import CLIP, LANGUAGE_MODEL
+from faultline_gateway.methods.stress_test.columns import ItemColumns
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 
 ORIGINAL = "original"
@@ -31,79 +28,67 @@ CAPTIONED_ITEMS: Mapping[str, ItemKind] = MappingProxyType(
 )
 """Row of the summary → the kind of items whose captions it covers; a reconstruction has the original's."""
 
-_Weighed = tuple[str, TextLikelihood]
-
-
-@dataclass(frozen=True)
-class _Image:
-    source: str
-    weights: str
-    vector: FeatureVector
-
-    @property
-    def kind(self) -> tuple[str, int]:
-        """Only features of one kind can be compared: from the same weights, with the same width."""
-        return self.weights, self.vector.width
+MOST_IMAGES = 2000
+"""Of a larger set a random part is measured: the cost of a distance grows with the number of images."""
 
 
 @dataclass(frozen=True)
 class _Set:
-    """Features (n, d) of images and the source of each."""
+    """Features (n, d) of images and the unit of each."""
 
     features: Floats
-    sources: list[str]
+    sources: Ints
 
 
-def summarize_realism(items: Sequence[Item], estimator: LanceEstimator) -> RealismSummary | None:
-    """Measure each set of images against the originals; None if no features were recorded."""
-    seen = _by_row(items, estimator)
-    kinds = Counter(image.kind for image in seen.get(ORIGINAL, []))
+def summarize_realism(columns: ItemColumns, estimator: LanceEstimator) -> RealismSummary | None:
+    """Measure each set of images of the screen against the originals; None if no features were recorded."""
+    shown = columns.screened & columns.done
+    originals_at = np.flatnonzero(shown & ~columns.of("kind", "edit") & columns.vectors["source"].known)
+    kinds = _kinds(columns, originals_at)
     if not kinds:
         return None
     kind = max(sorted(kinds), key=kinds.__getitem__)
-    sets = {row: _scaled([shown for shown in images if shown.kind == kind]) for row, images in seen.items()}
-    originals = sets[ORIGINAL]
+    originals = _scaled(ORIGINAL, "source", columns, originals_at, kind, estimator)
 
-    def measured(rows: Sequence[str]) -> dict[str, RealismRow]:
-        known = {row: sets[row] for row in rows if row in sets and sets[row].sources}
+    def measured(rows: Mapping[str, Flags]) -> dict[str, RealismRow]:
+        seen = {
+            row: _scaled(row, "image", columns, np.flatnonzero(shown & flags), kind, estimator)
+            for row, flags in rows.items()
+        }
+        known = {row: images for row, images in seen.items() if len(images.sources)}
         return {row: _realism_row(row, originals, images, estimator) for row, images in known.items()}
 
-    of_types = measured(EDIT_TYPES)
+    edits = columns.of("kind", "edit")
+    of_types = measured({name: edits & columns.of("edit_type", name) for name in EDIT_TYPES})
+    sets = {row: edits if row == "counterfactual" else columns.of("kind", row) for row in REALISM_ROWS}
     return RealismSummary(
         network=kind[0],
         width=kind[1],
         n_originals=len(originals.sources),
         floor=_floor(originals, estimator),
-        rows=measured(REALISM_ROWS),
+        rows=measured(sets),
         edit_types={name: row for name, row in of_types.items() if row.kernel is not None},
     )
 
 
-def _by_row(items: Sequence[Item], estimator: LanceEstimator) -> Mapping[str, list[_Image]]:
-    seen: dict[str, list[_Image]] = {}
-    for item in items:
-        if item.state == "done" and item.result is not None:
-            weights = item.result.models.get(CLIP, "")
-            for row, vector in _vectors(item, item.result):
-                if vector is not None:
-                    seen.setdefault(row, []).append(_Image(estimator.unit(item), weights, vector))
-    return seen
+def _kinds(columns: ItemColumns, at: Ints) -> Counter[tuple[str, int]]:
+    """Only features of one kind can be compared: from the same weights, with the same width."""
+    pairs = zip(columns.clip[at].tolist(), columns.vectors["source"].width[at].tolist(), strict=True)
+    return Counter({(columns.name("clip", code), width): n for (code, width), n in Counter(pairs).items()})
 
 
-def _vectors(item: Item, result: ItemResult) -> Iterator[tuple[str, FeatureVector | None]]:
-    if item.kind == "edit":
-        yield "counterfactual", result.image_features
-        yield item.edit_type or "", result.image_features
-    else:
-        yield item.kind, result.image_features
-        yield ORIGINAL, result.source_features
-
-
-def _scaled(images: Sequence[_Image]) -> _Set:
-    features = np.array([shown.vector.numbers() for shown in images])
+def _scaled(
+    row: str, vector: str, columns: ItemColumns, at: Ints, kind: tuple[str, int], estimator: LanceEstimator
+) -> _Set:
+    """The features of a kind that these items have, of at most `MOST_IMAGES` of them."""
+    vectors = columns.vectors[vector]
+    of_kind = vectors.known[at] & columns.of("clip", kind[0])[at] & (vectors.width[at] == kind[1])
+    at = at[of_kind]
+    if len(at) > MOST_IMAGES:
+        at = np.sort(estimator.generator(f"realism/{row}/images").choice(at, MOST_IMAGES, replace=False))
     # For unit vectors x·y/d is so small that the kernel would compare only means.
-    scale = math.sqrt(features.shape[1]) if images else 1.0
-    return _Set(features * scale, [shown.source for shown in images])
+    scale = math.sqrt(kind[1]) if len(at) else 1.0
+    return _Set(columns.features.read(kind[1], vectors.row[at]) * scale, columns.unit[at])
 
 
 def _realism_row(name: str, originals: _Set, generated: _Set, estimator: LanceEstimator) -> RealismRow:
@@ -111,7 +96,7 @@ def _realism_row(name: str, originals: _Set, generated: _Set, estimator: LanceEs
         originals.features,
         generated.features,
         estimator.generator(f"realism/{name}"),
-        sources=(originals.sources, generated.sources),
+        sources=(originals.sources.tolist(), generated.sources.tolist()),
     )
     return _distances_row(kernel, frechet_distance(originals.features, generated.features), generated.sources)
 
@@ -125,7 +110,7 @@ def _floor(originals: _Set, estimator: LanceEstimator) -> RealismRow:
 
 
 def _distances_row(
-    kernel: Estimate | Refused, frechet: FrechetDistance | Refused, sources: Sequence[str]
+    kernel: Estimate | Refused, frechet: FrechetDistance | Refused, sources: Ints
 ) -> RealismRow:
     return RealismRow(
         kernel=None if isinstance(kernel, Refused) else kernel,
@@ -133,49 +118,44 @@ def _distances_row(
         frechet=None if isinstance(frechet, Refused) else frechet.distance,
         no_frechet=frechet.reason if isinstance(frechet, Refused) else "",
         n_images=len(sources),
-        n_sources=len(set(sources)),
+        n_sources=len(np.unique(sources)),
     )
 
 
-def summarize_perplexity(items: Sequence[Item], estimator: LanceEstimator) -> PerplexitySummary | None:
-    """Measure each set of captions; None if the run recorded no likelihoods."""
-    seen: dict[tuple[str, ItemKind], list[_Weighed]] = {}
-    for item in items:
-        if item.state == "done" and item.result is not None and item.result.likelihood is not None:
-            model = item.result.models.get(LANGUAGE_MODEL, "")
-            seen.setdefault((model, item.kind), []).append((estimator.unit(item), item.result.likelihood))
-    counts = Counter({model: 0 for model, _ in seen})
-    for (model, _), weighed in seen.items():
-        counts[model] += len(weighed)
-    if not counts:
+def summarize_perplexity(columns: ItemColumns, estimator: LanceEstimator) -> PerplexitySummary | None:
+    """Measure each set of captions of the screen; None if the run recorded no likelihoods."""
+    seen = columns.screened & columns.done & (columns.tokens > 0)
+    models, numbers = np.unique(columns.language_model[seen], return_counts=True)
+    names = [columns.name("language_model", code) for code in models.tolist()]
+    if not names:
         return None
     # Figures of two models cannot be compared: the one with the most captions is reported.
+    counts = dict(zip(names, numbers.tolist(), strict=True))
     language_model = max(sorted(counts), key=counts.__getitem__)
-    rows = {
-        row: seen[language_model, kind]
-        for row, kind in CAPTIONED_ITEMS.items()
-        if (language_model, kind) in seen
-    }
+    of_model = seen & columns.of("language_model", language_model)
+    rows = {row: np.flatnonzero(of_model & columns.of("kind", kind)) for row, kind in CAPTIONED_ITEMS.items()}
     return PerplexitySummary(
         language_model=language_model,
-        rows={row: _perplexity_row(row, weighed, language_model, estimator) for row, weighed in rows.items()},
+        rows={
+            row: _perplexity_row(row, columns, at, language_model, estimator)
+            for row, at in rows.items()
+            if len(at)
+        },
     )
 
 
 def _perplexity_row(
-    name: str, weighed: Sequence[_Weighed], model: str, estimator: LanceEstimator
+    name: str, columns: ItemColumns, at: Ints, model: str, estimator: LanceEstimator
 ) -> PerplexityRow:
     # One entry per source: its captions share most of their words.
-    entries: dict[str, tuple[float, int]] = {}
-    for source, likelihood in weighed:
-        nats, number = entries.get(source, (0.0, 0))
-        entries[source] = (nats + likelihood.nats, number + likelihood.tokens)
-    measured = perplexity(
-        list(entries.values()), estimator.generator(f"perplexity/{name}"), language_model=model
-    )
+    _, places = in_order(columns.unit[at])
+    nats = np.bincount(places, weights=columns.nats[at])
+    tokens = np.bincount(places, weights=columns.tokens[at]).astype(np.int64)
+    entries = list(zip(nats.tolist(), tokens.tolist(), strict=True))
+    measured = perplexity(entries, estimator.generator(f"perplexity/{name}"), language_model=model)
     return PerplexityRow(
         perplexity=None if isinstance(measured, Refused) else measured.perplexity,
         no_perplexity=measured.reason if isinstance(measured, Refused) else "",
-        tokens=sum(likelihood.tokens for _, likelihood in weighed),
-        n_captions=len(weighed),
+        tokens=int(tokens.sum()),
+        n_captions=len(at),
     )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
-from faultline_core.contract.features import FeatureVector, WordFeatures
 from faultline_core.contract.stress_tests import Insight
-from faultline_core.statistics.bootstrap import Floats
 from faultline_core.statistics.clusters import cluster_edits
+from faultline_core.statistics.coded import Floats, Ints
 from faultline_core.stress_test.insights import (
     LEAST_SOURCES,
     Cluster,
@@ -19,13 +20,17 @@ from faultline_core.stress_test.insights import (
     group_by_words,
     rank_insights,
 )
-from faultline_gateway.methods.stress_test.features import CLIP
+from faultline_core.types import EditType
+from faultline_gateway.methods.stress_test.columns import ItemColumns
+from faultline_gateway.methods.stress_test.columns.codes import NONE
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
-from faultline_gateway.methods.stress_test.summary.evidence import Evidence, Shot, changed_words
+from faultline_gateway.methods.stress_test.summary.evidence import Evidence
 from faultline_gateway.methods.stress_test.summary.hypotheses import CHANGES, Hypotheses
 from faultline_gateway.methods.stress_test.summary.sentences import insight_sentence
 
 MOST_HINTS = 50
+MOST_LISTED = 1000
+"""Items of a cluster that a summary lists."""
 
 
 def find_insights(seen: Sequence[Evidence], estimator: LanceEstimator) -> list[Insight]:
@@ -38,7 +43,7 @@ def find_insights(seen: Sequence[Evidence], estimator: LanceEstimator) -> list[I
         for evidence in seen
     }
     contrasts = {
-        figure: evidence.contrast([evidence.by_item[effect.item] for effect in group.effects])
+        figure: evidence.contrast(replace(evidence.edits, at=group.effects.at))
         for evidence in seen
         for figure, group in groups[evidence.classifier].items()
     }
@@ -84,7 +89,7 @@ def _insight(
     estimator: LanceEstimator,
 ) -> Insight:
     figure = _figure(classifier, group)
-    delta_p = estimator.mean(figure, ((effect.source, effect.delta_p) for effect in group.effects))
+    delta_p = estimator.mean_of(figure, group.effects.source, group.effects.delta_p)
     tested = hypotheses.tested(figure, delta_p)
     return Insight(
         **dict(tested),
@@ -96,10 +101,10 @@ def _insight(
         delta_p=delta_p,
         example_item=group.worst.item,
         sentence=insight_sentence(classifier, group.spoken, delta_p, tested),
-        n_sources=len({effect.source for effect in group.effects}),
+        n_sources=group.effects.n_sources,
         n_images=len(group.effects),
         cluster_size=group.pattern.changes,
-        cluster_items=[effect.item for effect in group.effects] if group.pattern.changes > 1 else [],
+        cluster_items=group.effects.items[:MOST_LISTED] if group.pattern.changes > 1 else [],
     )
 
 
@@ -114,75 +119,77 @@ def find_edit_clusters(seen: Sequence[Evidence], estimator: LanceEstimator) -> l
     cluster of one change is the group of its exact words, and a cluster of all changes is the group of
     its type. Edits without recorded features belong to no cluster.
     """
-    edits = {shot.item.id: shot for evidence in seen for shot in evidence.edits if _features(shot)}
+    if not seen:
+        return []
+    columns = seen[0].edits.columns
+    width = np.maximum(columns.vectors["removed"].width, columns.vectors["added"].width)
+    at = np.unique(np.concatenate([evidence.edits.at for evidence in seen]))
+    at = _of_one_kind(columns, at[width[at] != NONE], width)
+    at = at[columns.edit_type[at] != NONE]
     clusters: list[Cluster] = []
-    for (object_class, edit_type), shots in sorted(_cells(_of_one_kind(edits.values())).items()):
-        if len({shot.unit for shot in shots}) >= LEAST_SOURCES:
+    for (object_class, edit_type), cell in sorted(_cells(columns, at).items()):
+        if len(np.unique(columns.unit[cell])) >= LEAST_SOURCES:
             figure = f"clusters/{object_class}/{edit_type}"
-            clusters += _clusters(shots, estimator.generator(figure))
+            clusters += _clusters(columns, cell, int(width[cell].max()), estimator.generator(figure))
     return clusters
 
 
-def _of_one_kind(shots: Iterable[Shot]) -> list[Shot]:
-    """The shots with the most common feature weights and width; others cannot be compared with them."""
-    kinds = {shot.item.id: (shot, _kind(shot)) for shot in shots}
-    counts = Counter(kind for _, kind in kinds.values())
-    most = max(sorted(counts), key=counts.__getitem__, default=None)
-    return [shot for shot, kind in kinds.values() if kind == most]
+def _of_one_kind(columns: ItemColumns, at: Ints, width: Ints) -> Ints:
+    """The edits with the most common feature weights and width; others cannot be compared with them."""
+    kinds = Counter(zip(columns.clip[at].tolist(), width[at].tolist(), strict=True))
+    named = {(columns.name("clip", code), wide): number for (code, wide), number in kinds.items()}
+    most = max(sorted(named), key=named.__getitem__, default=None)
+    if most is None:
+        return at
+    return np.asarray(at[columns.of("clip", most[0])[at] & (width[at] == most[1])])
 
 
-def _kind(shot: Shot) -> tuple[str, int]:
-    return shot.result.models.get(CLIP, ""), max(vector.width for vector in _features(shot))
+def _cells(columns: ItemColumns, at: Ints) -> Mapping[tuple[str, EditType], Ints]:
+    """Class and edit type → the places of their edits."""
+    pairs = zip(columns.label[at].tolist(), columns.edit_type[at].tolist(), strict=True)
+    cells: dict[tuple[int, int], list[int]] = {}
+    for place, pair in zip(at.tolist(), pairs, strict=True):
+        cells.setdefault(pair, []).append(place)
+    return {
+        (columns.name("label", label), _edit_type(columns, code)): np.array(found)
+        for (label, code), found in cells.items()
+    }
 
 
-def _features(shot: Shot) -> list[FeatureVector]:
-    words = shot.result.word_features or WordFeatures()
-    return [vector for vector in (words.removed, words.added) if vector is not None]
+def _edit_type(columns: ItemColumns, code: int) -> EditType:
+    return cast(EditType, columns.name("edit_type", code))
 
 
-def _cells(shots: Iterable[Shot]) -> Mapping[tuple[str, str], list[Shot]]:
-    cells: dict[tuple[str, str], list[Shot]] = {}
-    for shot in shots:
-        if shot.item.edit_type is not None:
-            cells.setdefault((shot.item.label, shot.item.edit_type), []).append(shot)
-    return cells
-
-
-def _clusters(shots: Sequence[Shot], generator: np.random.Generator) -> list[Cluster]:
-    changes: dict[Words, list[Shot]] = {}
-    for shot in shots:
-        changes.setdefault(changed_words(shot.result), []).append(shot)
+def _clusters(columns: ItemColumns, cell: Ints, width: int, generator: np.random.Generator) -> list[Cluster]:
+    said = zip(columns.removed[cell].tolist(), columns.added[cell].tolist(), strict=True)
+    changes: dict[Words, list[int]] = {}
+    for place, (removed, added) in zip(cell.tolist(), said, strict=True):
+        words = columns.name("removed", removed), columns.name("added", added)
+        changes.setdefault(words, []).append(place)
     # Sorted by words, so that the order in which items finish does not change clusters.
     ordered = sorted(changes)
-    removed, added = np.stack([_mean_features(changes[words]) for words in ordered], axis=1)
-    clustering = cluster_edits(removed, added, generator)
+    means = [_mean_features(columns, np.array(changes[words]), width) for words in ordered]
+    removed_means, added_means = np.stack(means, axis=1)
+    clustering = cluster_edits(removed_means, added_means, generator)
     if len(clustering.names) == 1:
         return []
     members = [clustering.members(cluster) for cluster in range(len(clustering.names))]
+    first = int(cell[0])
+    label, edit_type = columns.name("label", int(columns.label[first])), int(columns.edit_type[first])
     return [
-        _cluster(ordered[name], [changes[ordered[index]] for index in indices])
+        Cluster(
+            Pattern(label, _edit_type(columns, edit_type), *ordered[name], changes=len(indices)),
+            np.concatenate([changes[ordered[index]] for index in indices]),
+        )
         for name, indices in zip(clustering.names, members, strict=True)
         if len(indices) > 1
     ]
 
 
-def _cluster(named: Words, changes: Sequence[Sequence[Shot]]) -> Cluster:
-    item = changes[0][0].item
-    assert item.edit_type is not None  # cells are of one edit type
-    return Cluster(
-        Pattern(item.label, item.edit_type, *named, changes=len(changes)),
-        frozenset(shot.item.id for shots in changes for shot in shots),
-    )
-
-
-def _mean_features(shots: Sequence[Shot]) -> Floats:
+def _mean_features(columns: ItemColumns, at: Ints, width: int) -> Floats:
     """Features (2, d) of the removed and of the added words, zeros without such words.
 
     Changes at several positions may have equal words and differ in the words between; they count as one.
     """
-    rows = []
-    for shot in shots:
-        words, width = shot.result.word_features or WordFeatures(), _kind(shot)[1]
-        sides = (words.removed, words.added)
-        rows.append([[0.0] * width if vector is None else vector.numbers() for vector in sides])
-    return np.asarray(np.mean(rows, axis=0))
+    sides = (columns.vectors["removed"].row[at], columns.vectors["added"].row[at])
+    return np.stack([columns.features.read(width, rows).mean(axis=0) for rows in sides])

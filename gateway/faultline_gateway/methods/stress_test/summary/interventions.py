@@ -5,30 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from faultline_core.contract.interventions import Intervention
-from faultline_core.contract.runs import Item
 from faultline_core.contract.stress_tests import EditTypeSummary, InterventionSummary, StressTestConfig
+from faultline_core.statistics.coded import Flags
 from faultline_core.statistics.p_values import holm
 from faultline_core.types import Estimate
+from faultline_gateway.methods.stress_test.columns import ItemColumns
+from faultline_gateway.methods.stress_test.columns.columns import total
 from faultline_gateway.methods.stress_test.interventions import NOT_APPLICABLE
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
-from faultline_gateway.methods.stress_test.summary.evidence import Evidence, Shot, hardest
+from faultline_gateway.methods.stress_test.summary.evidence import Evidence, Shots, hardest
 from faultline_gateway.methods.stress_test.summary.hypotheses import Family, Hypotheses
 from faultline_gateway.methods.stress_test.summary.sentences import intervention_sentence
 
 INTERVENTIONS = Family("classifier x intervention, Holm at 0.05", 0.05, holm)
 
-_Found = Mapping[str, Sequence[Shot]]
+_Found = Mapping[str, Shots]
 """Classifier → the kept images of one intervention."""
 
 
 def summarize_interventions(
-    items: Sequence[Item], seen: Sequence[Evidence], config: StressTestConfig, estimator: LanceEstimator
+    columns: ItemColumns, seen: Sequence[Evidence], config: StressTestConfig, estimator: LanceEstimator
 ) -> list[InterventionSummary]:
     """Sum up every intervention of the request, in its order."""
     chosen = config.request.interventions
     found = [
         {
-            evidence.classifier: [shot for shot in evidence.interventions if shot.item.slot == slot]
+            evidence.classifier: evidence.interventions.where(columns.slot[evidence.interventions.at] == slot)
             for evidence in seen
         }
         for slot in range(len(chosen))
@@ -45,7 +47,8 @@ def summarize_interventions(
     return [
         _summarize(
             intervention,
-            [item for item in items if (item.kind, item.slot) == ("intervention", slot)],
+            columns,
+            columns.screened & columns.of("kind", "intervention") & (columns.slot == slot),
             found[slot],
             hypotheses,
             estimator,
@@ -60,15 +63,17 @@ def _figure(classifier: str, intervention: Intervention) -> str:
 
 def _summarize(
     intervention: Intervention,
-    items: Sequence[Item],
+    columns: ItemColumns,
+    planned: Flags,
     shots_of: _Found,
     hypotheses: Hypotheses,
     estimator: LanceEstimator,
 ) -> InterventionSummary:
-    decided = [item for item in items if item.state in ("done", "filtered")]
-    share = estimator.share(
+    decided = planned & columns.decided
+    share = estimator.share_of(
         f"yield/intervention/{intervention.removed}=>{intervention.added}",
-        ((estimator.unit(item), item.state == "done") for item in decided),
+        columns.unit[decided],
+        columns.done[decided],
     )
     models = {
         classifier: _sensitivity(_figure(classifier, intervention), shots, hypotheses, estimator)
@@ -77,21 +82,21 @@ def _summarize(
     return InterventionSummary(
         removed=intervention.removed,
         added=intervention.added,
-        planned=len(items),
-        kept=sum(item.state == "done" for item in items),
-        not_applicable=sum(item.reason == NOT_APPLICABLE for item in items),
+        planned=total(planned),
+        kept=total(planned & columns.done),
+        not_applicable=total(planned & columns.of("reason", NOT_APPLICABLE)),
         **{"yield": share},
         models=models,
         classes=_by_class(intervention, shots_of, estimator),
         sentences=[
             intervention_sentence(classifier, intervention, model) for classifier, model in models.items()
         ],
-        example_item=hardest(shot for shots in shots_of.values() for shot in shots),
+        example_item=hardest(shots_of.values()),
     )
 
 
 def _sensitivity(
-    figure: str, shots: Sequence[Shot], hypotheses: Hypotheses, estimator: LanceEstimator
+    figure: str, shots: Shots, hypotheses: Hypotheses, estimator: LanceEstimator
 ) -> EditTypeSummary:
     seen = estimator.sensitivity(figure, shots)
     return seen.model_copy(update=dict(hypotheses.tested(figure, seen.delta_p)))
@@ -101,14 +106,16 @@ def _by_class(
     intervention: Intervention, shots_of: _Found, estimator: LanceEstimator
 ) -> dict[str, dict[str, Estimate]]:
     """Change of p(true class) by class and classifier; classes without a kept image are left out."""
-    labels = sorted({shot.item.label for shots in shots_of.values() for shot in shots})
+    codes = {code for shots in shots_of.values() for code in shots.columns.label[shots.at].tolist()}
+    names = [shots.columns.names["label"].names for shots in shots_of.values()][:1]
+    labels = sorted(each[code] for each in names for code in codes)
     return {
         label: {
-            classifier: estimator.mean(
-                f"{_figure(classifier, intervention)}/class/{label}",
-                ((shot.unit, shot.delta_p) for shot in shots if shot.item.label == label),
+            classifier: estimator.mean_of(
+                f"{_figure(classifier, intervention)}/class/{label}", of_class.unit, of_class.delta_p
             )
             for classifier, shots in shots_of.items()
+            for of_class in [shots.of("label", label)]
         }
         for label in labels
     }

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
+import numpy as np
+
+from faultline_core.contract.findings import Finding
 from faultline_core.contract.groups import GroupingSummary
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import (
@@ -12,13 +16,15 @@ from faultline_core.contract.stress_tests import (
     StressTestSummary,
     SweepSummary,
 )
-from faultline_core.types import Cost
+from faultline_core.statistics.coded import Flags, Ints, in_order
+from faultline_gateway.methods.stress_test.columns import ItemColumns, columns_of
+from faultline_gateway.methods.stress_test.columns.columns import total
 from faultline_gateway.methods.stress_test.summary.class_summary import summarize_classes
 from faultline_gateway.methods.stress_test.summary.classifier_summary import by_edit_type, summarize_models
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence
 from faultline_gateway.methods.stress_test.summary.failure_modes import count_failure_modes
-from faultline_gateway.methods.stress_test.summary.findings import find
+from faultline_gateway.methods.stress_test.summary.findings import find, summarize_confirmation
 from faultline_gateway.methods.stress_test.summary.headline import verdict_text
 from faultline_gateway.methods.stress_test.summary.hints import as_findings
 from faultline_gateway.methods.stress_test.summary.image_quality import (
@@ -29,34 +35,38 @@ from faultline_gateway.methods.stress_test.summary.insights import find_insights
 from faultline_gateway.methods.stress_test.summary.interventions import summarize_interventions
 from faultline_gateway.methods.stress_test.summary.unanswered import count_unanswered
 from faultline_gateway.methods.stress_test.summary.verdict import classifier_verdicts
-from faultline_gateway.runs.accounting import count_ends, count_reasons, total_seconds, wall_seconds
+from faultline_gateway.runs.accounting import ends_of, wall_seconds
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
 from faultline_gateway.runs.recorded import recorded_config
 
 
-def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
-    """Sum up a run; figures cover the items done so far, and counts give their number.
+def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummary:
+    """Sum up a run from the columns of its items, or from the items, as far as they are done.
+
+    Counts give their number.
 
     What follows the screen was chosen by its outcomes, so it enters the findings and the accounts alone.
     """
     config = recorded_config(StressTestConfig, run)
     groups = {} if config.grouping is None else config.grouping.groups
-    estimator = LanceEstimator(config.request.seed, groups)
-    screened = [item for item in items if item.stage == 1]
-    seen = [Evidence.of(screened, spec, groups) for spec in config.request.classifiers]
+    columns = items if isinstance(items, ItemColumns) else columns_of(items, groups)
+    estimator = LanceEstimator(config.request.seed)
+    seen = [Evidence.of(columns, spec) for spec in config.request.classifiers]
     models = summarize_models(seen, config, estimator)
     insights = find_insights(seen, estimator)
-    interventions = summarize_interventions(screened, seen, config, estimator)
-    counts = count_ends(item.state for item in items)
-    findings, confirmation = find(run, items, config, estimator)
-    # A run of one stage has insights, which its own test may show; its hints are not listed as findings.
-    if confirmation is None or config.confirmation is None or config.confirmation.reason:
-        findings, judged = [], as_findings(insights, seen, estimator)
+    interventions = summarize_interventions(columns, seen, config, estimator)
+    counts = ends_of(_counted(columns, "state"))
+    findings: list[Finding] = []
+    if config.confirmation is None or config.confirmation.reason:
+        # A run of one stage has insights, which its own test may show; its hints are not listed as findings.
+        confirmation = summarize_confirmation(run, config, total(columns.stage > 1), 0)
+        judged = as_findings(insights, seen, estimator)
     else:
+        findings, confirmation = find(run, columns, config, estimator)
         judged = findings
     proposed = bool(config.request.tested_types)
     verdicts = classifier_verdicts(models, judged, () if proposed else interventions)
-    dropped = count_reasons(item.reason for item in items if item.state == "filtered")
+    dropped = _counted(columns, "reason", columns.of("state", "filtered"))
     return StressTestSummary(
         run_id=run.id,
         dataset=run.dataset,
@@ -78,21 +88,21 @@ def summarize(run: Run, items: Sequence[Item]) -> StressTestSummary:
         insights=insights,
         interventions=interventions,
         counts=counts,
-        **{"yield": estimator.yields(screened, unused=_unused_filters(config))},
+        **{"yield": estimator.yields(columns, unused=_unused_filters(config))},
         dropped=dropped,
-        failed_codes=count_reasons(item.code for item in items if item.state == "failed"),
-        cost=sum((item.result.cost for item in items if item.result), Cost()),
-        service_seconds=total_seconds(item.result.service_seconds for item in items if item.result),
+        failed_codes=_counted(columns, "code", columns.of("state", "failed")),
+        cost=columns.sums.cost,
+        service_seconds=dict(columns.sums.service_seconds),
         wall_s=wall_seconds(run),
         config=run.resolved_config,
-        failure_modes=count_failure_modes(screened, estimator),
+        failure_modes=count_failure_modes(columns, estimator),
         excluded_sources=len(config.excluded),
         grouping=_grouping(config),
-        classes=summarize_classes(screened, seen, config.classes, estimator),
-        realism=summarize_realism(screened, estimator),
-        perplexity=summarize_perplexity(screened, estimator),
-        sweep=_sweep(screened, config),
-        unanswered=count_unanswered(items),
+        classes=summarize_classes(columns, seen, config.classes, estimator),
+        realism=summarize_realism(columns, estimator),
+        perplexity=summarize_perplexity(columns, estimator),
+        sweep=_sweep(columns, config),
+        unanswered=count_unanswered(columns),
     )
 
 
@@ -100,8 +110,7 @@ def _over_models(
     seen: Sequence[Evidence], config: StressTestConfig, estimator: LanceEstimator
 ) -> dict[str, EditTypeSummary]:
     """The mean over models; an image counts once, regardless of the number of models."""
-    edits = [shot for evidence in seen for shot in evidence.edits]
-    summaries = by_edit_type("all models", edits, config, estimator)
+    summaries = by_edit_type("all models", [evidence.edits for evidence in seen], config, estimator)
     return {
         edit_type: summary.model_copy(update={"n_images": summary.n_images // len(seen)})
         for edit_type, summary in summaries.items()
@@ -116,13 +125,24 @@ def _grouping(config: StressTestConfig) -> GroupingSummary | None:
     return GroupingSummary(groups=len(set(found.groups.values())), **counts)
 
 
-def _sweep(items: Sequence[Item], config: StressTestConfig) -> SweepSummary:
-    tried = [item.result.self_replace_tried for item in items if item.result is not None]
+def _counted(columns: ItemColumns, column: str, among: Flags | None = None) -> dict[str, int]:
+    """Count the names of a column in the order in which they occur; a missing one is ``unknown``."""
+    codes: Ints = getattr(columns, column) if among is None else getattr(columns, column)[among]
+    distinct, places = in_order(codes)
+    names = [columns.name(column, code) or "unknown" for code in distinct.tolist()]
+    counts: Counter[str] = Counter()
+    for name, number in zip(names, np.bincount(places, minlength=len(names)).tolist(), strict=True):
+        counts[name] += number
+    return dict(counts)
+
+
+def _sweep(columns: ItemColumns, config: StressTestConfig) -> SweepSummary:
+    tried = columns.tried[columns.screened & columns.with_result]
     return SweepSummary(
         selection=config.request.selection,
         values=len(config.preset.self_replace),
-        edits=sum(bool(values) for values in tried),
-        made=sum(map(len, tried)),
+        edits=total(tried > 0),
+        made=int(tried.sum()),
     )
 
 

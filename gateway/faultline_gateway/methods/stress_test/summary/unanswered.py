@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
-
-from faultline_core.contract.runs import Item
 from faultline_core.contract.stress_tests import Unanswered
+from faultline_gateway.methods.stress_test.columns import ItemColumns
 
 
-def count_unanswered(items: Sequence[Item]) -> list[Unanswered]:
+def count_unanswered(columns: ItemColumns) -> list[Unanswered]:
     """Count the kept images without an answer of each classifier, the most often first."""
-    results = [item.result for item in items if item.state == "done" and item.result is not None]
-    reasons: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for result in results:
-        for classifier, detail in result.unanswered.items():
-            reasons[classifier][detail] += 1
-    predicted = sum(1 for result in results if result.predictions)
     found = [
-        Unanswered(classifier=classifier, images=told.total(), of=predicted, detail=told.most_common(1)[0][0])
-        for classifier, told in reasons.items()
+        Unanswered(
+            classifier=classifier,
+            images=told.total(),
+            of=columns.sums.predicted,
+            detail=told.most_common(1)[0][0],
+        )
+        for classifier, told in columns.sums.unanswered.items()
     ]
     return sorted(found, key=lambda one: (-one.images, one.classifier))

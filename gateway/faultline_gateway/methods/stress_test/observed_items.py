@@ -1,0 +1,159 @@
+"""Observations made from columns when they are looked at, so that a large run's need no memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+
+from faultline_core.contract.findings import Screened
+from faultline_core.statistics.coded import Floats, Ints, in_order, means_by
+from faultline_core.stress_test.screening import Candidate, Change
+from faultline_gateway.methods.stress_test.columns import ItemColumns
+from faultline_gateway.methods.stress_test.columns.codes import NONE
+from faultline_gateway.methods.stress_test.observations import Observation, observed
+from faultline_gateway.methods.stress_test.screen import ScreenedGroup
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedItems(Sequence[Observation]):
+    """The observations at some places of the columns."""
+
+    columns: ItemColumns
+    at: Ints
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    @overload
+    def __getitem__(self, place: int) -> Observation: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> ObservedItems: ...
+
+    def __getitem__(self, place: int | slice) -> Observation | ObservedItems:
+        if isinstance(place, slice):
+            return ObservedItems(self.columns, self.at[place])
+        return observed(self.columns, int(self.at[place]))
+
+
+@dataclass(frozen=True, eq=False)
+class SourceControls(Mapping[str, Observation]):
+    """Source → its control: its own placebo where that was kept, else its own reconstruction.
+
+    ``at`` is the place of each source's control, `NONE` without one.
+    """
+
+    columns: ItemColumns
+    at: Ints
+
+    @classmethod
+    def of(cls, columns: ItemColumns, reconstructions: Ints, placebos: Ints) -> SourceControls:
+        """Return the controls among the items at these places."""
+        at = np.full(len(columns.names["source"].names), NONE, dtype=np.intp)
+        # Of several reconstructions the first counts, of several placebos the last.
+        first = reconstructions[::-1]
+        at[columns.source[first]] = first
+        at[columns.source[placebos]] = placebos
+        return cls(columns, at)
+
+    def __getitem__(self, source: str) -> Observation:
+        code = self.columns.names["source"].find(source)
+        if code < 0 or self.at[code] == NONE:
+            raise KeyError(source)
+        return observed(self.columns, int(self.at[code]))
+
+    def __iter__(self) -> Iterator[str]:
+        names = self.columns.names["source"].names
+        return (names[code] for code in np.flatnonzero(self.at != NONE).tolist())
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self.at != NONE))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupOfColumns(ScreenedGroup):
+    """A group of the screen whose candidate is told from columns."""
+
+    edits: ObservedItems
+    controls: SourceControls
+
+    @cached_property
+    def _paired(self) -> tuple[Ints, Ints]:
+        """The places of the edits whose source has a control that the classifier answered, and of these."""
+        at, ranks = self.edits.at, self.edits.columns.answers[self.classifier].rank_after
+        control = self.controls.at[self.edits.columns.source[at]]
+        known = (control != NONE) & (ranks[control] > 0)
+        return at[known], control[known]
+
+    @cached_property
+    def losses(self) -> Floats:
+        """p(true class) of each pair's control less that of its edit."""
+        p_true = self.edits.columns.answers[self.classifier].p_after
+        at, control = self._paired
+        return p_true[control] - p_true[at]
+
+    @cached_property
+    def falls(self) -> tuple[Ints, Floats]:
+        """The unit of each edit, and the fall of p(true class) from its original."""
+        answers, at = self.edits.columns.answers[self.classifier], self.edits.at
+        return self.edits.columns.unit[at], answers.p_before[at] - answers.p_after[at]
+
+    @property
+    def units(self) -> Ints:
+        """The unit of each pair."""
+        return self.edits.columns.unit[self._paired[0]]
+
+    @cached_property
+    def seen(self) -> Screened:
+        """What the screen saw of the change."""
+        ranks = self.edits.columns.answers[self.classifier].rank_after
+        at, control = self._paired
+        turned = self.units[(ranks[control] == 1) & (ranks[at] > 1)]
+        means = means_by(self.units, self.losses) if len(at) else np.zeros(0)
+        return Screened(
+            loss=float(means.mean()) if len(means) else 0.0,
+            n_sources=len(means),
+            n_images=len(at),
+            flipped=len(np.unique(turned)),
+        )
+
+    def candidate_above(self, least: float) -> Candidate | None:
+        """The group as a candidate for confirmation; None where it loses less than ``least``."""
+        seen = self.seen
+        if not seen.n_sources or seen.loss < least:
+            return None
+        edits = frozenset(self.edits.columns.ids[each] for each in self.edits.at.tolist())
+        return Candidate(self.classifier, self.change, seen.loss, seen.n_sources, edits=edits)
+
+    def one_per_unit(self) -> list[tuple[Observation, Observation, float]]:
+        """Each unit's edit that is nearest to its mean loss, with its control: images count, not edits."""
+        columns, (at, control) = self.edits.columns, self._paired
+        if not len(at):
+            return []
+        _, places = in_order(self.units)
+        distances = np.abs(self.losses - means_by(self.units, self.losses)[places])
+        ids = [columns.ids[each] for each in at.tolist()]
+        order = sorted(range(len(at)), key=lambda pair: (distances[pair], ids[pair]))
+        nearest: dict[int, int] = {}
+        for pair in order:
+            nearest.setdefault(int(places[pair]), pair)
+        return [
+            (
+                observed(columns, int(control[pair])),
+                observed(columns, int(at[pair])),
+                float(self.losses[pair]),
+            )
+            for pair in nearest.values()
+        ]
+
+
+def group_of(
+    classifier: str, change: Change, said: tuple[str, str], columns: ItemColumns, at: Ints,
+    controls: SourceControls,
+) -> GroupOfColumns:  # fmt: skip
+    """Return the group of the edits at these places; ``said`` are the words that most of its captions use."""
+    return GroupOfColumns(classifier, change, *said, ObservedItems(columns, at), controls)

@@ -1,0 +1,61 @@
+"""Summaries from the ledger's columns: those of the items' documents, in order, for runs of all stages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.gateway import FakeGateway, fake_gateway
+from faultline_core.contract.runs import Item
+from faultline_core.types import FINAL_RUN_STATES
+from faultline_gateway.methods.stress_test.columns import columns_of, read_columns
+from faultline_gateway.methods.stress_test.summary.summary import summarize
+from faultline_gateway.runs.recorded_items import RecordedItem
+
+# Made once by the code that read a document of each item, before there were columns.
+GOLDEN = Path(__file__).parent / "summary_of_documents.json"
+OF_THE_MACHINE = ("run_id", "service_seconds", "wall_s", "config", "cost")
+
+
+BODY = {
+    "dataset": "demo", "classifiers": ["steady", "leaning"], "edit_types": ["background", "object"],
+    "max_edits_per_image": 3, "lance_r_edits_per_image": 1, "confirm_share": 0.5, "seed": 3,
+}  # fmt: skip
+
+
+async def recorded_run(gateway: FakeGateway) -> str:
+    """A stress test that a worker took through all stages."""
+    await gateway.upload("demo", 20, ("sled", "boat"))
+    run_id: str = (await gateway.http.post("/v1/stress-tests", json=BODY)).json()["id"]
+    await gateway.worker(concurrency=1).work_off()
+    assert gateway.ledger.run(run_id).state in FINAL_RUN_STATES
+    return run_id
+
+
+async def test_summaries_from_columns_are_those_of_documents(tmp_path: Path) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        ledger, run_id = gateway.ledger, await recorded_run(gateway)
+        run, items = ledger.run(run_id), list(ledger.items_of(run_id, Item))
+        assert list(ledger.recorded_items(run_id, chunk=7)) == [RecordedItem.of(item) for item in items]
+        found = summarize(run, read_columns(run, ledger))
+        assert found == summarize(run, columns_of(items))
+    near(json.loads(found.model_dump_json(by_alias=True)), json.loads(GOLDEN.read_text("utf-8")), run_id)
+
+
+def near(found: Any, known: Any, run_id: str, path: str = "") -> None:
+    """Numbers are equal to 1e-12, everything else exactly; ids of items begin with the run's id."""
+    if isinstance(known, dict):
+        for name in known.keys() - set(() if path else OF_THE_MACHINE):
+            near(found[name], known[name], run_id, f"{path}/{name}")
+    elif isinstance(known, list):
+        assert len(found) == len(known), path
+        for place, (mine, other) in enumerate(zip(found, known, strict=True)):
+            near(mine, other, run_id, f"{path}/{place}")
+    elif isinstance(known, float):
+        assert found == pytest.approx(known, rel=1e-12, abs=1e-12), path
+    else:
+        said = found.replace(run_id, "RUN") if isinstance(found, str) else found
+        assert said == known, path
