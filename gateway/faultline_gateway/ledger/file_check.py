@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import time
+import threading
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
@@ -12,8 +12,6 @@ from sqlalchemy.exc import OperationalError
 from faultline_gateway.ledger.database_errors import damaged
 
 CHECK_SECONDS = 1.0
-_STEPS = 10_000
-"""Steps of SQLite's machine between two looks at the clock: well below a millisecond."""
 
 _logger = logging.getLogger(__name__)
 
@@ -26,8 +24,9 @@ def check_file(connection: Connection, seconds: float) -> None:
     """
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
-    end = time.monotonic() + seconds
-    driver.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+    # From another thread: SQLite before 3.41 calls no progress handler while it goes through a table.
+    end = threading.Timer(seconds, driver.interrupt)
+    end.start()
     try:
         found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
     except OperationalError as error:
@@ -40,6 +39,7 @@ def check_file(connection: Connection, seconds: float) -> None:
         )
         return
     finally:
-        driver.set_progress_handler(None, 0)
+        end.cancel()
+        end.join()
     if found != "ok":
         raise damaged(str(found).strip().splitlines()[-1])

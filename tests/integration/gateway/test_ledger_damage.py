@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -27,6 +28,10 @@ from faultline_gateway.ledger.database_errors import translation
 from faultline_gateway.main import main
 
 BODY = {"dataset": "demo", "classifiers": ["steady"], "seed": 3}
+FORTY_MEGABYTES = (
+    "WITH RECURSIVE counted(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 40000) "
+    "INSERT INTO filler SELECT zeroblob(1000) FROM counted"
+)
 SPACE = (100, 100, 0)
 """What `shutil.disk_usage` says of a full disk."""
 
@@ -90,9 +95,13 @@ def test_the_check_ends_in_its_time_and_says_that_it_saw_only_a_part(
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(file_check._logger, "warning", lambda message, *values: told.append(message % values))
-    monkeypatch.setattr(file_check, "_STEPS", 10)
-    damage_items(state / "ledger.db")
-    Ledger(f"sqlite:///{state / 'ledger.db'}", check_seconds=1e-9).close()
+    with closing(sqlite3.connect(state / "ledger.db")) as database, database:
+        database.execute("PRAGMA synchronous = OFF")
+        database.execute("CREATE TABLE filler (data BLOB)")
+        database.execute(FORTY_MEGABYTES)
+    begin = time.monotonic()
+    Ledger(f"sqlite:///{state / 'ledger.db'}", check_seconds=0.001).close()
+    assert time.monotonic() - begin < 5
     (warning,) = told
     assert "only a part of the ledger was checked" in warning
     assert "FAULTLINE_LEDGER_CHECK_SECONDS" in warning
