@@ -118,6 +118,7 @@ OWN: Mapping[str, Errors] = {
     f"DELETE {RUNS}/{{run_id}}": (RunNotDeletable,),
     f"GET {RUNS}/{{run_id}}/export": (DatasetEmpty, StorageFull),
     "POST /v1/stress-tests": (UnknownEditType,),
+    "POST /v1/shift-benchmarks": (NotFound,),
     "POST /v1/stress-tests:estimate": (*OF_PLANNING, UnknownEditType),
     "POST /v1/stress-tests/{run_id}/findings/{number}:prove": (*OF_PLANNING, *OF_STORE, RunNotEnded),
     "GET /v1/stress-tests/{run_id}/findings/{number}": OF_STORE,

@@ -1,7 +1,7 @@
 """The base classes of HTTP bodies: requests, responses, problems and the outcomes of a batch."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -64,6 +64,26 @@ class ResponseBody(BaseModel):
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show in a notebook what ``print`` shows, where a body says it in sentences."""
         printer.text(repr(self) if type(self).__str__ is BaseModel.__str__ else str(self))
+
+
+class ListBody(ResponseBody, Generic[T]):
+    """The body of a list: it is iterated, counted and indexed as its entries are.
+
+    for dataset in client.datasets.list(): print(dataset.name)
+    """
+
+    @property
+    def _entries(self) -> list[T]:
+        raise NotImplementedError  # pragma: no cover  # each list names its field
+
+    def __iter__(self) -> Iterator[T]:  # type: ignore[override]  # pydantic iterates over fields
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, place: int) -> T:
+        return self._entries[place]
 
 
 class FieldProblem(ResponseBody):

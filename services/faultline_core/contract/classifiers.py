@@ -4,7 +4,14 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from faultline_core.contract.base import MAX_BATCH, ClientBody, CostedBatchResponse, RequestBody, ResponseBody
+from faultline_core.contract.base import (
+    MAX_BATCH,
+    ClientBody,
+    CostedBatchResponse,
+    ListBody,
+    RequestBody,
+    ResponseBody,
+)
 from faultline_core.types import BlobRef, ClassifierSpec, FunctionAddress, Name
 
 FUNCTION = FunctionAddress | None
@@ -131,7 +138,11 @@ class ClassifierDescription(ResponseBody):
         return found or None
 
 
-class ClassifierList(ResponseBody):
+class ClassifierList(ListBody[ClassifierDescription]):
     """``GET /v1/classifiers``: the classifiers that can be tested."""
 
     classifiers: list[ClassifierDescription] = Field(description="The classifiers that the suite lists.")
+
+    @property
+    def _entries(self) -> list[ClassifierDescription]:
+        return self.classifiers

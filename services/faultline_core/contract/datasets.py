@@ -4,7 +4,7 @@ import datetime as dt
 
 from pydantic import Field
 
-from faultline_core.contract.base import DISTINCT, ClientBody, ResponseBody
+from faultline_core.contract.base import DISTINCT, ClientBody, ListBody, ResponseBody
 from faultline_core.types import BlobRef, PortableName
 
 
@@ -113,7 +113,11 @@ class Dataset(ResponseBody):
     )
 
 
-class DatasetList(ResponseBody):
+class DatasetList(ListBody[Dataset]):
     """``GET /v1/datasets``: the datasets of a gateway."""
 
     datasets: list[Dataset] = Field(description="The datasets on this gateway.")
+
+    @property
+    def _entries(self) -> list[Dataset]:
+        return self.datasets

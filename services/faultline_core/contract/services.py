@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from faultline_core.contract.base import ResponseBody, ServiceHealth
+from faultline_core.contract.base import ListBody, ResponseBody, ServiceHealth
 
 CircuitState = Literal["closed", "open", "half-open"]
 """Whether the gateway calls a service: always, not for a while, or once as a trial."""
@@ -20,10 +20,14 @@ class ServiceState(ServiceHealth):
     )
 
 
-class ServiceList(ResponseBody):
+class ServiceList(ListBody[ServiceState]):
     """``GET /v1/services``: the five services as the gateway sees them."""
 
     services: list[ServiceState] = Field(description="One entry for each of the five services.")
+
+    @property
+    def _entries(self) -> list[ServiceState]:
+        return self.services
 
 
 class Health(ResponseBody):
