@@ -13,15 +13,13 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import uvicorn
-
 from faultline_core.blobs import NO_ROOM, BlobStore
 from faultline_core.contract.datasets import DatasetCreate
 from faultline_core.errors import FaultlineError, StorageError
 from faultline_core.suite import load_suite
 from faultline_gateway.app import bare_app, create_app
-from faultline_gateway.http.connection import HeaderLimits, http_protocol
 from faultline_gateway.http.event_loop import prepare_event_loop
+from faultline_gateway.http.server import server_of
 from faultline_gateway.images.intake import register_folder
 from faultline_gateway.images.quota import Quotas
 from faultline_gateway.ledger import Ledger
@@ -36,7 +34,6 @@ from faultline_gateway.worker import Worker
 
 USAGE_ERROR = 2
 STORAGE_ERROR = 3
-GRACE_SECONDS = 5
 SERVE_PATIENCE_SECONDS = 10.0
 """Seconds for which `serve` repeats a call: its callers are waiting. `work` can repeat for minutes."""
 
@@ -106,14 +103,8 @@ async def _serving(settings: GatewaySettings) -> None:
             health=HttpHealth(caller),
             joined=joined,
         )
-        # No access log, because it would contain the names of datasets and runs; metrics count requests.
-        config = uvicorn.Config(
-            app, host=settings.host, port=settings.port, timeout_graceful_shutdown=GRACE_SECONDS,
-            access_log=False, server_header=False, log_config=None,
-            http=http_protocol(HeaderLimits(settings.max_header_bytes, settings.max_headers)),
-        )  # fmt: skip
         _let_signals_pass()
-        await uvicorn.Server(config).serve()
+        await server_of(app, settings).serve()
     if joined is not None:
         joined.close()
     ledger.close()
