@@ -10,7 +10,8 @@ from faultline_gateway.ledger import Ledger
 
 def finish_items(url: str, run_id: str, pause: float, most: int) -> dict[int, float]:
     """Finish items one by one until none is left or ``most`` are; return by event when it was committed."""
-    ledger, committed, finished = Ledger(url), {}, 0
+    committed: dict[int, float] = {}
+    ledger, finished = Ledger(url), 0
     newest = ledger.last_event(run_id).id
     while finished < most and (group := ledger.lease_group("hand", seconds=600.0, run_id=run_id)) is not None:
         for item in group.items:

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 HOST = "127.0.0.1"
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
@@ -105,7 +106,7 @@ async def ask_in_turn(port: int, sent: bytes, *, connections: int, seconds: floa
         connection.close()
         return answers
 
-    return sum(await asyncio.gather(*(one() for _ in range(connections))), [])
+    return list(chain.from_iterable(await asyncio.gather(*(one() for _ in range(connections)))))
 
 
 async def ask_at_rate(
@@ -156,7 +157,7 @@ async def poll_regularly(
         connection.close()
         return answers
 
-    return sum(await asyncio.gather(*(one(number) for number in range(pollers))), [])
+    return list(chain.from_iterable(await asyncio.gather(*(one(number) for number in range(pollers)))))
 
 
 @dataclass(eq=False)

@@ -14,6 +14,7 @@ from evaluation.load.http_clients import Answer, Listener, listen, poll_regularl
 from evaluation.load.measuring import Load, quantile
 from evaluation.load.report import Growth, LoadRow
 from fakes.ledgers import create_run
+from faultline_core.contract.runs import RunEvent
 from faultline_gateway.ledger import Ledger
 
 MANY = 1_000
@@ -122,7 +123,7 @@ def _new_run(gateway: GatewayProcess, items: int) -> str:
         return create_run(ledger, sources=items // 10, per_source=10)
 
 
-def _all_events(ledger: Ledger, run_id: str) -> Iterator[object]:
+def _all_events(ledger: Ledger, run_id: str) -> Iterator[RunEvent]:
     after = 0
     while events := ledger.events(run_id, after=after):
         yield from events

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from evaluation.load.gateway_process import GatewayProcess, gateway_process
-from evaluation.load.http_clients import LOST, Answer, ask_at_rate, ask_in_turn, request
+from evaluation.load.http_clients import Answer, ask_at_rate, ask_in_turn, request
 from evaluation.load.measuring import Load, quantile
 from evaluation.load.report import Growth, LoadRow
 from fakes.store import image
@@ -58,11 +58,12 @@ async def _upload(gateway: GatewayProcess) -> None:
         sources.append(
             {"filename": f"{label}.png", "label": label, "content_base64": content, "caption": label}
         )
-    bodies = (("/v1/datasets", {"name": "demo"}), ("/v1/datasets/demo/sources", {"sources": sources}))
-    for path, body in bodies:
-        (answer,) = await ask_at_rate(gateway.port, lambda _: request("POST", path, body), rate=1, seconds=1)
+    connection = await Connection.open(gateway.port)
+    for path, body in (("", {"name": "demo"}), ("/demo/sources", {"sources": sources})):
+        answer = await connection.ask(request("POST", f"/v1/datasets{path}", body))
         if answer.status >= 300:
-            raise RuntimeError(f"{path}: {answer.status} {answer.body.decode()}")
+            raise RuntimeError(f"{answer.status} {answer.body.decode()}")
+    connection.close()
 
 
 def _lost(gateway: GatewayProcess, answers: Sequence[Answer]) -> int:

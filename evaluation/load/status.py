@@ -1,4 +1,4 @@
-"""Status reads: how many a second beside the server's shortest answer, and how long at a fixed rate (M3, L1)."""
+"""Status reads: how many beside the server's shortest answer, and how long at a fixed rate (M3, L1)."""
 
 from __future__ import annotations
 

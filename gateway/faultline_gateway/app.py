@@ -14,6 +14,7 @@ from faultline_gateway.http.edge import Edge
 from faultline_gateway.http.in_flight import InFlight
 from faultline_gateway.http.metrics import Metrics, ResponseCounter
 from faultline_gateway.http.sessions import Sessions
+from faultline_gateway.http.turns import Turns
 from faultline_gateway.ledger import Ledger
 from faultline_gateway.openapi import complete, operation_id
 from faultline_gateway.routes import ROUTERS
@@ -68,6 +69,7 @@ def create_app(
     sessions = Sessions([key.get_secret_value().encode() for key in settings.api_keys])
     app = bare_app()
     # The last one added is the outermost. All enclose the router, so they also count its 404 and 405.
+    app.add_middleware(Turns)
     app.add_middleware(Edge, settings=settings, sessions=sessions)
     app.add_middleware(InFlight, requests=settings.max_requests_in_flight, listeners=settings.max_listeners)
     app.add_middleware(ProblemMiddleware, server="the gateway")

@@ -14,6 +14,7 @@ from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import create_run
 from faultline_core.errors import RateLimited
 from faultline_gateway.http.in_flight import InFlight
+from faultline_gateway.http.turns import Turns
 from faultline_gateway.runs import following
 
 RUNS = "/v1/stress-tests"
@@ -95,10 +96,7 @@ async def test_a_request_that_fails_or_is_cut_off_gives_its_place_back() -> None
     bounded = InFlight(app, requests=1, listeners=1)
 
     async def ask(work: Callable[[], object], path: str = "/v1/runs") -> None:
-        async def nothing(message: Message | None = None) -> Message:
-            return {}
-
-        await bounded({"type": "http", "path": path, "work": work}, nothing, nothing)  # type: ignore[arg-type]  # neither is called
+        await bounded({"type": "http", "path": path, "work": work}, _nothing, _nothing)  # type: ignore[arg-type]  # neither is called
 
     for _ in range(3):
         with pytest.raises(ValueError):
@@ -111,3 +109,35 @@ async def test_a_request_that_fails_or_is_cut_off_gives_its_place_back() -> None
     await asyncio.gather(hanging, return_exceptions=True)
     with pytest.raises(ValueError):
         await ask(fail)
+
+
+async def test_submissions_take_turns_in_their_order_and_hold_nothing_else() -> None:
+    working: list[int] = []
+    done: dict[int, asyncio.Event] = {number: asyncio.Event() for number in range(5)}
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        working.append(scope["number"])
+        if scope["number"] in done:
+            await done[scope["number"]].wait()
+
+    turns = Turns(app, at_once=2)
+
+    async def ask(number: int, method: str = "POST", path: str = RUNS) -> None:
+        scope = {"type": "http", "method": method, "path": path, "number": number}
+        await turns(scope, _nothing, _nothing)  # type: ignore[arg-type]  # neither is called
+
+    submitted = [asyncio.create_task(ask(number)) for number in range(5)]
+    await asyncio.sleep(0)
+    assert working == [0, 1]
+    await ask(10, "GET", f"{RUNS}/a")
+    await ask(11, "POST", f"{RUNS}/a:cancel")
+    assert working == [0, 1, 10, 11]
+    for number in (1, 0, 2, 3, 4):
+        done[number].set()
+        await asyncio.sleep(0.001)
+    await asyncio.gather(*submitted)
+    assert working == [0, 1, 10, 11, 2, 3, 4]
+
+
+async def _nothing(message: Message | None = None) -> Message:
+    return {}
