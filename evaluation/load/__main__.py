@@ -16,12 +16,15 @@ from pathlib import Path
 from tqdm import tqdm
 
 from evaluation.load import leases, ledger
+from evaluation.load.listeners import listeners, mixed
 from evaluation.load.measuring import SOAK_SECONDS, Load
+from evaluation.load.overload import overload
 from evaluation.load.pages import pages
 from evaluation.load.planning import planning
 from evaluation.load.report import Growth, LoadMachine, LoadReport, LoadRow
 from evaluation.load.soak import soak
 from evaluation.load.startup import startup
+from evaluation.load.status import status
 from evaluation.paths import RESULTS
 
 LOAD = RESULTS / "load.json"
@@ -32,6 +35,10 @@ GROUPS: Mapping[str, Group] = {
     "leases": leases.measure,
     "ledger": ledger.measure,
     "pages": pages,
+    "listeners": listeners,
+    "mixed": mixed,
+    "status": status,
+    "overload": overload,
     "planning": planning,
     "startup": startup,
     "soak": soak,

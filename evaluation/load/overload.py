@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from evaluation.load.gateway_process import GatewayProcess, gateway_process
-from evaluation.load.http_clients import Answer, ask_at_rate, ask_in_turn, request
+from evaluation.load.http_clients import Answer, Connection, ask_at_rate, ask_in_turn, request
 from evaluation.load.measuring import Load, quantile
 from evaluation.load.report import Growth, LoadRow
 from fakes.store import image

@@ -85,12 +85,11 @@ class RunStatus:
             NotFound: the run does not exist, or it is not of the requested ``kind``.
         """
         glance = await self._glance(run_id)
-        if glance is None or run_id not in self._texts:
+        text = None if glance is None else self._text_of(run_id, glance)
+        if text is None:
             # The whole row once, for the configuration; or to say why there is no glance.
             text = _text(await asyncio.to_thread(self._ledger.run, run_id))
             self._keep(run_id, None, text)
-        else:
-            text = self._text_of(run_id, glance)
         if kind is not None and text.kind != kind:
             raise NotFound(f"run {run_id!r} is a {text.kind}, not a {kind}; ask for it under its own kind")
         return text
@@ -100,12 +99,18 @@ class RunStatus:
             return self._ledger.glance(run_id)
         return await asyncio.to_thread(self._ledger.glance, run_id)
 
-    def _text_of(self, run_id: str, glance: RunGlance) -> StatusText:
+    def _text_of(self, run_id: str, glance: RunGlance) -> StatusText | None:
+        if run_id not in self._texts:
+            return None
         known, text = self._texts[run_id]
         if glance == known:
             self._texts.move_to_end(run_id)
             return text
-        text = _with_config(glance.run({}), text.config)
+        try:
+            text = _with_config(glance.run({}), text.config)
+        except ValueError:
+            # No ledger writes such a row: the long way says that it is damaged.
+            return None
         self._keep(run_id, glance, text)
         return text
 

@@ -8,7 +8,7 @@ import pytest
 
 from fakes.ledgers import Clock, create_run, done, finish_all, lease
 from faultline_core.contract.runs import Run
-from faultline_core.errors import NotFound
+from faultline_core.errors import LedgerDamaged, NotFound
 from faultline_gateway.ledger import Failed, Ledger
 from faultline_gateway.ledger.glances import Glance
 from faultline_gateway.runs.status import RunStatus
@@ -110,6 +110,22 @@ async def test_a_file_that_cannot_be_looked_at_is_read_the_long_way(
     assert ledger.glance(run) is None
     finish_all(ledger)
     assert (await status.read(run)).state == "completed"
+
+
+async def test_a_damaged_ledger_is_told_to_whoever_polls_an_unchanged_run(
+    ledger: Ledger, status: RunStatus, database: str
+) -> None:
+    if database != "sqlite":
+        pytest.skip("PostgreSQL looks after its own files")
+    runs = [create_run(ledger) for _ in range(2)]
+    for run in runs:
+        assert (await status.read(run)).content == (await status.read(run)).content
+    assert ledger._reader is not None
+    ledger._reader.execute("PRAGMA query_only = OFF")
+    ledger._reader.execute("UPDATE runs SET problem = 'no JSON' WHERE id = ?", (runs[0],))
+    for run in runs:
+        with pytest.raises(LedgerDamaged):
+            await status.read(run)
 
 
 async def test_kept_texts_take_bounded_memory(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
