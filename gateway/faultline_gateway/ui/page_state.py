@@ -1,4 +1,4 @@
-"""What the pages keep in memory: headlines of ended runs, and figures of runs that are going."""
+"""What the pages keep in memory: headlines of ended runs, figures and parts of runs that are going."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 
 from faultline_gateway.ui.headlines import Headlines
 from faultline_gateway.ui.live_figures import LiveFigures
+from faultline_gateway.ui.live_parts import LiveParts
 
 
 class PageState:
@@ -16,6 +17,7 @@ class PageState:
     def __init__(self) -> None:
         self.headlines = Headlines()
         self.live = LiveFigures()
+        self.parts = LiveParts()
 
 
 async def _state_of(request: Request) -> PageState:

@@ -14,7 +14,7 @@ from faultline_gateway.methods import METHODS
 from faultline_gateway.routes.context import Context, GatewayContext
 from faultline_gateway.routes.reports import REPORT_HEADERS
 from faultline_gateway.runs.summaries import report_of
-from faultline_gateway.ui.environment import REPORT_PAGE_POLICY, SENT_WITH_PAGES, page
+from faultline_gateway.ui.environment import REPORT_PAGE_POLICY, SENT_WITH_PAGES, TEMPLATES, page, part
 from faultline_gateway.ui.headlines import VIEWS, headline_of
 from faultline_gateway.ui.listed_findings import listed_findings
 from faultline_gateway.ui.page_route import PageRoute
@@ -44,13 +44,18 @@ def show_run(request: Request, run_id: str, context: Context, pages: Pages) -> R
 
 
 @router.get("/live")
-def show_live(request: Request, run_id: str, context: Context, pages: Pages) -> Response:
+async def show_live(request: Request, run_id: str, context: Context, pages: Pages) -> Response:
     """Show the part of a run's page that changes; when the run has ended, ask for the whole page again."""
-    run = context.ledger.run(run_id)
-    shown = ShownRun(run, context.ledger.now())
-    if shown.has_ended:
+    now = await context.status.read(run_id)
+    if now.has_ended:
         return Response(status_code=204, headers={"hx-refresh": "true", **SENT_WITH_PAGES})
-    return page(request, "live.html.j2", shown=shown, **_live(run, context, pages))
+
+    def make() -> str:
+        run = context.ledger.run(run_id)
+        shown = ShownRun(run, context.ledger.now())
+        return TEMPLATES.get_template("live.html.j2").render(shown=shown, **_live(run, context, pages))
+
+    return part(await pages.parts.of(run_id, now.tag, make))
 
 
 @router.get("/report")
