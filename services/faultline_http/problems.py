@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import uuid
+import random
 from collections.abc import Sequence
 
 from starlette.requests import HTTPConnection, Request
@@ -101,7 +101,8 @@ def _assign_request_id(scope: Scope) -> str:
     """Keep the caller's request id if it is safe to log, otherwise make one; store it in ``scope``."""
     given = HTTPConnection(scope).headers.get(REQUEST_ID_HEADER, "")
     # The id is written to logs and headers, where a line break could forge a line.
+    # An id must not repeat, and need not be secret: the system's own random numbers cost a call each.
     usable = 0 < len(given) <= MAX_REQUEST_ID_LENGTH and given.isascii() and given.isprintable()
-    request_id = given if usable else uuid.uuid4().hex
+    request_id = given if usable else f"{random.getrandbits(128):032x}"
     scope.setdefault("state", {})["request_id"] = request_id
     return request_id

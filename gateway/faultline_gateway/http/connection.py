@@ -12,6 +12,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from faultline_core.errors import FaultlineError, HeadersTooLarge, MalformedRequest
+from faultline_gateway.http.one_write import OneWrite
 from faultline_gateway.http.slow_clients import HeaderDeadline, raw_problem
 
 LINGER_SECONDS = 2.0
@@ -37,6 +38,10 @@ class _BoundedHeaders(HttpToolsProtocol):
     _unparsed = _bytes = _fields = 0
     _refusal: FaultlineError | None = None
     _deaf = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        """Begin, with a transport that sends short answers in one write."""
+        super().connection_made(OneWrite(transport, self.loop))
 
     def data_received(self, data: bytes) -> None:
         """Parse the bytes, or forget them after a refusal."""
