@@ -14,6 +14,8 @@ HOST = "127.0.0.1"
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 _EVENT = re.compile(rb"^id: (\d+)", re.MULTILINE)
 _END = b"\r\n\r\n"
+IDLE_SECONDS = 2.0
+"""For which a connection may be idle; the gateway keeps it for 5 s."""
 LOST = 0
 """The status of a request whose connection broke."""
 
@@ -116,18 +118,21 @@ async def ask_at_rate(
 
     Times count from when a request was due, so that a late client makes no answer look quick.
     """
-    free: list[Connection] = []
+    free: list[tuple[Connection, float]] = []
     begun = time.perf_counter()
 
     async def one(number: int, due: float) -> Answer:
-        connection = free.pop() if free else None
-        if connection is None or not connection.is_open:
+        connection, used_at = free.pop() if free else (None, 0.0)
+        # A server closes an idle connection, perhaps while a request is on its way.
+        if connection is None or not connection.is_open or time.perf_counter() - used_at > IDLE_SECONDS:
+            if connection is not None:
+                connection.close()
             try:
                 connection = await Connection.open(port)
             except OSError:
                 return Answer(LOST, time.perf_counter() - due, b"")
         answer = await connection.ask(make(number), due)
-        free.append(connection)
+        free.append((connection, time.perf_counter()))
         return answer
 
     asked = []
@@ -137,7 +142,7 @@ async def ask_at_rate(
             await asyncio.sleep(early)
         asked.append(asyncio.create_task(one(number, due)))
     answers = await asyncio.gather(*asked)
-    for connection in free:
+    for connection, _ in free:
         connection.close()
     return list(answers)
 

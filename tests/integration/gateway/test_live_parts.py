@@ -12,7 +12,9 @@ import pytest
 
 from fakes.gateway import FakeGateway, fake_gateway
 from fakes.ledgers import create_run, done, lease
+from faultline_core.contract.runs import Run
 from faultline_core.errors import BackendUnavailable
+from faultline_gateway.routes.context import GatewayContext
 from faultline_gateway.ui import live_parts, run_page
 from faultline_gateway.ui.live_parts import LiveParts
 
@@ -29,7 +31,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     runs: list[str] = []
     newest = run_page._newest
 
-    def noted(run: run_page.Run, context: run_page.GatewayContext) -> object:
+    def noted(run: Run, context: GatewayContext) -> object:
         runs.append(run.id)
         return newest(run, context)
 
