@@ -21,8 +21,9 @@ class Wire(asyncio.Transport):
         self.done = ""
 
     def write(self, data: Any) -> None:
-        """Note a write."""
-        self.written.append(bytes(data))
+        """Note a write; after an end it is lost, as on a socket."""
+        if not self.done:
+            self.written.append(bytes(data))
 
     def close(self) -> None:
         """Note the end."""
