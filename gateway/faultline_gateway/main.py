@@ -18,7 +18,7 @@ from faultline_core.contract.datasets import DatasetCreate
 from faultline_core.errors import FaultlineError, StorageError
 from faultline_core.suite import load_suite
 from faultline_gateway.app import bare_app, create_app
-from faultline_gateway.http.event_loop import prepare_event_loop
+from faultline_gateway.http.event_loop import allow_connections, prepare_event_loop
 from faultline_gateway.http.server import server_of
 from faultline_gateway.images.intake import register_folder
 from faultline_gateway.images.quota import Quotas
@@ -89,6 +89,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 async def _serving(settings: GatewaySettings) -> None:
     prepare_event_loop()
+    allow_connections(settings.max_requests_in_flight + settings.max_listeners)
     ledger, store = _ledger(settings), BlobStore(settings.store_url)
     # Removes files that killed writers left; files younger than an hour may still be in use.
     store.sweep()

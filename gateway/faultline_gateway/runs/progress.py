@@ -6,10 +6,12 @@ import hashlib
 import json
 import time
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette.sse import SendTimeoutError
+from starlette.types import Receive, Scope, Send
 
 from faultline_core.contract.runs import RunItem
 from faultline_core.errors import NotFound
@@ -20,6 +22,8 @@ from faultline_gateway.runs.status import RunStatus, StatusText
 
 HEARTBEAT_SECONDS = 15.0
 """Proxies cut connections that are silent for 30 to 60 s."""
+STALLED_SECONDS = 60.0
+"""For which a listener may take nothing of what is sent; it is left then, and can go on by Last-Event-ID."""
 LONGEST_WAIT_SECONDS = 60.0
 
 
@@ -58,7 +62,16 @@ async def first_event_id(followed: FollowedRuns, run_id: str, last_seen: int | N
 def event_response(followed: FollowedRuns, run_id: str, *, after: int) -> EventSourceResponse:
     """Stream the run's events as they occur, with a comment after a while without events."""
     stream = event_stream(followed, run_id, after=after)
-    return EventSourceResponse(stream, ping=HEARTBEAT_SECONDS, ping_message_factory=_heartbeat)
+    return _Stream(
+        stream, ping=HEARTBEAT_SECONDS, ping_message_factory=_heartbeat, send_timeout=STALLED_SECONDS
+    )  # fmt: skip
+
+
+class _Stream(EventSourceResponse):
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Its listener's place is free again; there is nobody to tell why.
+        with suppress(SendTimeoutError):
+            await super().__call__(scope, receive, send)
 
 
 async def event_stream(followed: FollowedRuns, run_id: str, *, after: int) -> AsyncGenerator[bytes]:
