@@ -150,6 +150,8 @@ async def _working(settings: GatewaySettings) -> None:
                 store=store,
             ),
         )
+        # A process that was killed while it cancelled a large run has left it half cancelled.
+        await asyncio.to_thread(ledger.go_on_cancelling)
         await worker.work(stop)
     ledger.close()
 

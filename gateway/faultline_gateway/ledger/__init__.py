@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from faultline_gateway.ledger.audit import Audit
+from faultline_gateway.ledger.cancellations import Cancellations
 from faultline_gateway.ledger.database import Database
 from faultline_gateway.ledger.datasets import Datasets, NewSource, Stored
 from faultline_gateway.ledger.deletions import Deletions
@@ -31,8 +32,8 @@ __all__ = [
 
 
 class Ledger(
-    Datasets, Runs, RecordedItems, StatusReads, NewEvents, Deletions, Leases, Outcomes, FirstStages, Stages,
-    ShiftDecisions, IdempotencyKeys, Audit,
+    Datasets, Runs, Cancellations, RecordedItems, StatusReads, NewEvents, Deletions, Leases, Outcomes,
+    FirstStages, Stages, ShiftDecisions, IdempotencyKeys, Audit,
 ):  # fmt: skip
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 

@@ -66,8 +66,10 @@ def _accounting(run: RowMapping, counted: dict[str, int]) -> list[str]:
     found = [] if actual == noted else [f"the counters say {noted}, the items {actual}"]
     if sum(actual.values()) != run["total"]:
         found.append(f"{sum(actual.values())} items for a total of {run['total']}")
-    # Of a run that is still being planned some items are there, and nobody works on them yet.
-    if run["state"] != "validating" and (run["state"] in OPEN_STATES) != (actual["pending"] > 0):
+    # Of a run that is being planned or cancelled some items are open, and nobody works on them.
+    if run["state"] not in ("validating", "cancelling") and (run["state"] in OPEN_STATES) != (
+        actual["pending"] > 0
+    ):
         found.append(f"the run is {run['state']} with {actual['pending']} items open")
     return found
 

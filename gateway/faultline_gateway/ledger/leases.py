@@ -80,7 +80,9 @@ class Leases(LedgerPart):
         self._lease_time.note()
         with self._database.writing() as connection:
             # Locks the run before its items, like every writer: otherwise two could wait for each other.
-            rows.locked_counters(connection, group.run_id)
+            run = rows.locked_counters(connection, group.run_id)
+            if run["state"] == "cancelling":
+                raise LeaseLost(f"run {group.run_id!r} is being cancelled; drop its results")
             held = or_(*(_held(item.id, item.fence) for item in group.items))
             renewal = update(schema.items).where(held).values(due_at=self._lease_time() + seconds)
             kept = connection.execute(renewal.returning(_items.id)).scalars().all()

@@ -50,7 +50,8 @@ class Outcomes(LedgerPart):
         documents = {id(each.outcome): _document(each.outcome) for each in ended}
         with self._database.writing() as connection:
             run = rows.locked_counters(connection, run_id)
-            leased = _leased(connection, ended)
+            # The leases of a run that is being cancelled are void before all its items are cancelled.
+            leased = {} if run["state"] == "cancelling" else _leased(connection, ended)
             held: list[tuple[RowMapping, Outcome]] = []
             lost: list[Ended] = []
             for each in ended:

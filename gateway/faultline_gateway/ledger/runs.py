@@ -10,7 +10,7 @@ from sqlalchemy import Connection, RowMapping, Update, and_, insert, select, upd
 from sqlalchemy.exc import IntegrityError
 
 from faultline_core.contract.runs import AnyItem, Item, PageOfItems, Run, RunEvent, RunList
-from faultline_core.errors import IdempotencyConflict, NotFound, RunNotCancellable, RunNotResumable
+from faultline_core.errors import IdempotencyConflict, NotFound, RunNotResumable
 from faultline_core.types import (
     FINAL_ITEM_STATES,
     FINAL_RUN_STATES,
@@ -22,8 +22,9 @@ from faultline_core.types import (
 )
 from faultline_gateway.ledger import cursors, rows, schema, tallies
 from faultline_gateway.ledger.database import LedgerPart
+from faultline_gateway.ledger.lease_time import LeaseTime
 from faultline_gateway.ledger.new_items import insert_items, new_items
-from faultline_gateway.ledger.transitions import end, end_state, move, record
+from faultline_gateway.ledger.transitions import end_state, move, record
 from faultline_gateway.runs.items import PlannedItem
 
 CREATOR_SECONDS = 30.0
@@ -39,6 +40,8 @@ _events = schema.events.c
 
 class Runs(LedgerPart):
     """The part of the ledger that the gateway's run routes call."""
+
+    _lease_time: LeaseTime
 
     def create_run(
         self,
@@ -85,7 +88,7 @@ class Runs(LedgerPart):
         if plan_sources is not None:
             row |= {
                 "state": "validating", "plan_sources": dict(plan_sources), "planning_fence": 1,
-                "planning_due_at": row["created_at"] + CREATOR_SECONDS,
+                "planning_due_at": self._lease_time() + CREATOR_SECONDS,
             }  # fmt: skip
         # Made before the transaction: the lock is held for the writing alone.
         planned = new_items(run_id, items)
@@ -288,32 +291,6 @@ class Runs(LedgerPart):
         with self._database.writing() as connection:
             rows.locked_run(connection, run_id)
             connection.execute(update(schema.runs).where(_runs.id == run_id).values(name=name))
-        return self.run(run_id)
-
-    def run_cancelled(self, run_id: str) -> bool:
-        """Return whether the run is cancelled or being cancelled."""
-        with self._database.reading() as connection:
-            row = rows.first(connection, select(_runs.state).where(_runs.id == run_id))
-            if row is None:
-                raise rows.absent(connection, run_id)
-        return row["state"] in ("cancelling", "cancelled")
-
-    def cancel(self, run_id: str) -> Run:
-        """End the run now: finished items are kept, all others are cancelled, their leases are void.
-
-        Raises:
-            RunNotCancellable: it has ended already.
-        """
-        with self._database.writing() as connection:
-            run = rows.locked_run(connection, run_id)
-            if run["state"] in FINAL_RUN_STATES:
-                raise RunNotCancellable(
-                    f"run {run_id!r} is already {run['state']}; "
-                    "only a run that has not ended can be cancelled"
-                )
-            cancelled = connection.execute(_reopened(run, ("pending", "leased"), "cancelled")).rowcount
-            now = self._clock()
-            end(connection, run, now=now, message="cancelled", state="cancelled", cancelled=cancelled)
         return self.run(run_id)
 
     def resume(self, run_id: str) -> Run:

@@ -14,6 +14,7 @@ from faultline_core.contract.base import Problem
 from faultline_core.errors import FaultlineError, InternalError, LeaseLost, error_for
 from faultline_core.types import RunKind, RunState
 from faultline_gateway.ledger import rows, schema
+from faultline_gateway.ledger.cancellations import begin_cancelling, cancel_rest
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.lease_time import LeaseTime
 from faultline_gateway.ledger.new_items import insert_items, new_items
@@ -50,12 +51,16 @@ class Stages(LedgerPart):
             seconds: how long the lease holds.
             first_of: kinds of runs whose first stage is not stored whole.
         """
-        return self._lease_first(
+        given_up: list[str] = []
+        leased = self._lease_first(
             lambda connection: self._waiting(connection, kinds, first_of),
             lambda connection, found: self._lease_waiting(
-                connection, rows.locked_run(connection, found), seconds
+                connection, rows.locked_run(connection, found), seconds, given_up
             ),
         )
+        for run_id in given_up:
+            cancel_rest(self._database, self._clock, run_id)
+        return leased
 
     def renew_stage(self, leased: LeasedStage, seconds: float) -> None:
         """Prolong the lease."""
@@ -140,6 +145,7 @@ class Stages(LedgerPart):
                 _set(connection, run, again)
             else:
                 self._fail(connection, run, error)
+        cancel_rest(self._database, self._clock, leased.run_id)
 
     def release_stage(self, leased: LeasedStage) -> None:
         """Give the lease back: a planner that stops cleanly costs no attempt."""
@@ -171,13 +177,16 @@ class Stages(LedgerPart):
         found = rows.first(connection, query)
         return None if found is None else str(found["id"])
 
-    def _lease_waiting(self, connection: Connection, run: RowMapping, seconds: float) -> LeasedStage | None:
+    def _lease_waiting(
+        self, connection: Connection, run: RowMapping, seconds: float, given_up: list[str]
+    ) -> LeasedStage | None:
         # On PostgreSQL another planner may have come between the look and the lock.
         if run["state"] not in WAITING_STATES or run["planning_due_at"] > self._lease_time():
             return None
         if run["planning_attempts"] >= MAX_ATTEMPTS:
             detail = f"{MAX_ATTEMPTS} workers began to plan it and none came back"
             self._fail(connection, run, LeaseLost(detail))
+            given_up.append(run["id"])
             return None
         fence = run["planning_fence"] + 1
         lease = {"planning_fence": fence, "planning_attempts": run["planning_attempts"] + 1}
@@ -200,13 +209,8 @@ class Stages(LedgerPart):
     def _fail(self, connection: Connection, run: RowMapping, error: FaultlineError) -> None:
         stage = run["stage"] + (run["state"] == "finalizing")
         why = error_for(error.code, f"stage {stage} could not be planned: {error.detail}")
-        # Those of a first stage that is not stored whole; of a later one, none is there.
-        left = and_(_items.run_id == run["id"], _items.stage <= run["stage"], _items.state == "pending")
-        cancelled = connection.execute(update(schema.items).where(left).values(state="cancelled")).rowcount
-        end(
-            connection, run, now=self._clock(), message=why.detail, state="failed",
-            problem=Problem.of(why), cancelled=cancelled,
-        )  # fmt: skip
+        # Items of a first stage that is not stored whole are open; of a later one, none is there.
+        begin_cancelling(connection, run, now=self._clock(), message=why.detail, problem=Problem.of(why))
 
 
 def _mine(leased: LeasedStage) -> Any:

@@ -60,11 +60,13 @@ def _grouped(
     for number, name, source in sorted(zip(numbers, named, sources, strict=True), key=_named_first):
         if name is not None or sizes[number] > 1:
             names.setdefault(number, name or f"alike-{source.id[:_DIGITS]}")
-    grouped = [
-        source.model_copy(update={"group": names.get(number)})
-        for number, source in zip(numbers, sources, strict=True)
-    ]
+    grouped = [in_group(source, names.get(number)) for number, source in zip(numbers, sources, strict=True)]
     return grouped, _grouping(sources, grouped)
+
+
+def in_group(source: Source, group: str | None) -> Source:
+    """Return the source in this group; the source itself if it is there, as there may be 100,000 of them."""
+    return source if source.group == group else source.model_copy(update={"group": group})
 
 
 def _named_first(numbered: tuple[int, str | None, Source]) -> tuple[bool, bool, str, str]:

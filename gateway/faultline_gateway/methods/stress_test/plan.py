@@ -20,7 +20,7 @@ from faultline_core.errors import (
 from faultline_core.suite import Suite
 from faultline_core.text.plain_text import check_words, find_confusable
 from faultline_gateway.methods.stress_test.division import divide
-from faultline_gateway.methods.stress_test.groups import group_sources
+from faultline_gateway.methods.stress_test.groups import group_sources, in_group
 from faultline_gateway.methods.stress_test.items import items_per_source, plan_items
 from faultline_gateway.methods.stress_test.notes import planning_notes, require_several_classes
 from faultline_gateway.runs.classifiers import check_classifiers
@@ -66,7 +66,7 @@ def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedIt
     chosen = choose_sources(left, config.classes, config.request.limit)
     groups = {} if config.grouping is None else config.grouping.groups
     # Those that a dataset names may have changed since, and others were found by a service.
-    grouped = [source.model_copy(update={"group": groups.get(source.id)}) for source in chosen]
+    grouped = [in_group(source, groups.get(source.id)) for source in chosen]
     division = divide(config.request, grouped, redraws=config.redraw is not None)
     if division.plan != config.confirmation:
         raise InternalError(f"the sources of run {run.id!r} are divided in another way than at its creation")
@@ -188,7 +188,8 @@ def leave_out(sources: Sequence[Source], names: Sequence[str]) -> tuple[list[Sou
     Raises:
         InvalidRequest: a name matches no source, or images of several classes.
     """
-    named = _named(sources)
+    # Without names, no table of all sources is made.
+    named = _named(sources) if names else {}
     _refuse("the dataset has no image named", [name for name in names if name not in named])
     shared = [name for name in names if len({source.label for source in named[name]}) > 1]
     _refuse("several classes have images (write class/name to choose one) named", shared)
