@@ -67,9 +67,8 @@ def _accounting(run: RowMapping, counted: dict[str, int]) -> list[str]:
     if sum(actual.values()) != run["total"]:
         found.append(f"{sum(actual.values())} items for a total of {run['total']}")
     # Of a run that is being planned or cancelled some items are open, and nobody works on them.
-    if run["state"] not in ("validating", "cancelling") and (run["state"] in OPEN_STATES) != (
-        actual["pending"] > 0
-    ):
+    untouched = run["state"] in ("validating", "cancelling")
+    if not untouched and (run["state"] in OPEN_STATES) != (actual["pending"] > 0):
         found.append(f"the run is {run['state']} with {actual['pending']} items open")
     return found
 

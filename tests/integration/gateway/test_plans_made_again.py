@@ -36,13 +36,13 @@ async def interface(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[t
     folder = tmp_path_factory.mktemp("again")
     async with fake_gateway(folder, ports=benchmark_services) as opened:
         await opened.upload("demo", PER_CLASS)
-        regroup(opened, "burst")
+        regroup(opened, "boat", "burst")
         yield opened, learn_interface(opened.ledger)
 
 
-def regroup(gateway: FakeGateway, group: str) -> None:
+def regroup(gateway: FakeGateway, label: str, group: str) -> None:
     """Put four images of a class into a group."""
-    known = [source for source in gateway.ledger.sources("demo") if source.label == "boat"][:4]
+    known = [source for source in gateway.ledger.sources("demo") if source.label == label][:4]
     gateway.ledger.add_sources("demo", [_again(source, group) for source in known])
 
 
@@ -80,7 +80,7 @@ async def test_a_plan_made_again_is_the_plan(
     assert len(whole) == run.request_counts.total > 3
     # What comes after the request changes nothing.
     before = gateway.ledger.dataset("demo").n_sources
-    gateway.ledger.add_sources("demo", [_again(gateway.ledger.sources("demo")[0], "late")])
+    regroup(gateway, "kite" if body.get("confirm") else "plate", "late")
     gateway.ledger.add_sources("demo", [late_image(before)])
     inputs = PlanInputs(dict.fromkeys(read, before), gateway.ledger, gateway.store)
     for first in (0, 1, len(whole) // 2, len(whole) - 1, len(whole)):
