@@ -18,14 +18,26 @@ TITLES = {
 }
 
 
+LATER = "later"
+
+
 def known(file: Path = FAULTS) -> Mapping[str, Mapping[str, str]]:
     """Return each section's ids with their sentences."""
+    return {section: ids for section, ids in _read(file).items() if section != LATER}
+
+
+def left_to(file: Path = FAULTS) -> Mapping[str, str]:
+    """Return what each id waits for that no test can cover yet, or only in part."""
+    return _read(file).get(LATER, {})
+
+
+def _read(file: Path) -> Mapping[str, Mapping[str, str]]:
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def page(covered: Covered) -> str:
     """Write the page."""
-    sections = known()
+    sections, later = known(), left_to()
     total = sum(len(ids) for ids in sections.values())
     tested = sum(name in covered for ids in sections.values() for name in ids)
     lines = [
@@ -36,7 +48,10 @@ def page(covered: Covered) -> str:
         f"{tested} of {total} faults, bad inputs and attacks have at least one test; the others have none.",
     ]
     for section, ids in sections.items():
-        rows = [(name, sentence, test_ids(covered.get(name, ()))) for name, sentence in ids.items()]
+        rows = [
+            (name, _with_reason(sentence, later.get(name)), test_ids(covered.get(name, ())))
+            for name, sentence in ids.items()
+        ]
         lines += ["", f"## {TITLES[section]}", "", *table(("id", "fault and what must hold", "tests"), rows)]
     lines += [
         "",
@@ -46,3 +61,7 @@ def page(covered: Covered) -> str:
         "`make evidence` collects them. An id may be covered only in part: the test's name says how far.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _with_reason(sentence: str, waits_for: str | None) -> str:
+    return sentence if waits_for is None else f"{sentence} Left to the issue of {waits_for}."
