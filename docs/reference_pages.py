@@ -67,7 +67,9 @@ def http_page() -> str:
     parts = [
         "# HTTP",
         GENERATED,
-        "The gateway serves this document as `/openapi.json`. Errors are problem+json ([errors](errors.md)).",
+        "The gateway serves this document as `/openapi.json`. Errors are problem+json ([errors](errors.md)); "
+        "the document lists the codes of each answer as `x-problem-codes`. openapi-python-client generates a "
+        "client from it with the configuration `tests/contract/openapi_python_client.yaml`.",
         "\n".join(["| endpoint | what it does |", "| --- | --- |", *_endpoints(document)]),
         "## Bodies",
         *(_schema(name, schema) for name, schema in document["components"]["schemas"].items()),

@@ -51,6 +51,13 @@ FIELD_RULES = (FieldRule(QuotaExceeded, _above_quota), FieldRule(UnknownEditType
 """Rejected fields whose error has a code of its own; only the gateway's bodies have quotas and edit types."""
 
 
+DESCRIPTION = (
+    "Counterfactual stress tests for image classifiers. Bodies are strict JSON: each key once, no value in "
+    "place of one of another type, and integers without a fraction (7, not 7.0). Errors are problem "
+    "documents; `x-problem-codes` lists the codes of an answer."
+)
+
+
 def create_app(
     settings: GatewaySettings,
     *,
@@ -90,7 +97,8 @@ def bare_app() -> FastAPI:
     # No documentation pages, because they load scripts from other hosts. No redirects for slashes, because
     # a client that follows one sends its body again, to an address that it did not choose.
     app = _Application(
-        title="Faultline", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False,
+        title="Faultline", description=DESCRIPTION, version=VERSION, docs_url=None, redoc_url=None,
+        redirect_slashes=False,
         generate_unique_id_function=operation_id, separate_input_output_schemas=False,
     )  # fmt: skip
     for router in ROUTERS:
