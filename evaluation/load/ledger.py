@@ -27,19 +27,21 @@ GROUP = 8
 RUNS = 4
 """Runs that the hands take turns on."""
 
-REPEATS = 3
+REPEATS, SECONDS, QUICK_SECONDS = 3, 10.0, 2.0
 
 
 def measure(load: Load) -> Iterator[LoadRow]:
     """Yield items a second by database, in one run and in several, and the bare commits around them."""
-    seconds = 2.0 if load.quick else 10.0
+    seconds = QUICK_SECONDS if load.quick else SECONDS
+    # Enough that a machine ten times as fast does not run out of them.
+    groups = round(1_000 * seconds)
     for database in DATABASES:
         for runs in (RUNS, 1):
             rates, commits = [], []
             with ledgers(load.folder, database) as [(ledger, url)]:
                 for _ in range(1 if load.quick else REPEATS):
                     for _ in range(runs):
-                        load_run(ledger, url, sources=40_000 // runs, per_source=GROUP)
+                        load_run(ledger, url, sources=groups // runs, per_source=GROUP)
                     # In the same minute: the disk's share of the figure, whatever else the machine does.
                     commits.append(_bare_commits(url, seconds / 2))
                     rates.append(_rate(lambda: _work(ledger), seconds, HANDS))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, RowMapping, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from faultline_core.blobs import cache_key
@@ -17,6 +17,12 @@ from faultline_gateway.ledger.database import LedgerPart
 
 _datasets = schema.datasets.c
 _sources = schema.sources.c
+# Made once: each request for a run reads them.
+_DATASET = select(schema.datasets).where(_datasets.name == bindparam("of_name"))
+_LOCKED_DATASET = _DATASET.with_for_update()
+_OF_DATASET = (
+    select(schema.sources).where(_sources.dataset == bindparam("of_name")).order_by(_sources.ordinal)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,12 +150,10 @@ class Datasets(LedgerPart):
 
     def sources(self, name: str, *, most: int | None = None) -> list[Source]:
         """Return the sources of a dataset in the order they were added: all, or the first ``most``."""
-        query = select(schema.sources).where(_sources.dataset == name).order_by(_sources.ordinal)
-        if most is not None:
-            query = query.where(_sources.ordinal < most)
+        query = _OF_DATASET if most is None else _OF_DATASET.where(_sources.ordinal < most)
         with self._database.reading() as connection:
             _dataset_row(connection, name)
-            return [rows.source(row) for row in connection.execute(query).mappings()]
+            return [rows.source(row) for row in connection.execute(query, {"of_name": name}).mappings()]
 
     def group_classes(self, name: str) -> dict[str, str]:
         """Return the class of each group of a dataset.
@@ -219,8 +223,7 @@ def _restate(connection: Connection, row: RowMapping, rejected: Sequence[Rejecte
 
 
 def _dataset_row(connection: Connection, name: str, *, lock: bool = False) -> RowMapping:
-    query = select(schema.datasets).where(_datasets.name == name)
-    row = rows.first(connection, query.with_for_update() if lock else query)
+    row = connection.execute(_LOCKED_DATASET if lock else _DATASET, {"of_name": name}).mappings().first()
     if row is None:
         raise UnknownDataset(f"no dataset is named {name!r}; create it, or list those that exist")
     return row

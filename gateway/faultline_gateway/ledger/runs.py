@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Update, and_, insert, select, update
+from sqlalchemy import Connection, RowMapping, Update, and_, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from faultline_core.contract.runs import AnyItem, Item, PageOfItems, Run, RunEvent, RunList
@@ -36,6 +36,8 @@ LOOKED_AT = 10_000
 _runs = schema.runs.c
 _items = schema.items.c
 _events = schema.events.c
+_RUN = select(schema.runs).where(_runs.id == bindparam("run"))
+_NEW_RUN = insert(schema.runs)
 
 
 class Runs(LedgerPart):
@@ -98,7 +100,7 @@ class Runs(LedgerPart):
                 if parent is not None:
                     continued = _run_row(connection, parent)
                     row["functions"] = row["functions"] or continued["functions"]
-                connection.execute(insert(schema.runs).values(row))
+                connection.execute(_NEW_RUN, row)
                 insert_items(connection, planned)
                 counts = {name: row[name] for name in ("total", *rows.COUNTED)}
                 record(connection, run_id, row["state"], counts, "created")
@@ -357,7 +359,7 @@ def _extent(connection: Connection, run_id: str) -> RowMapping:
 
 
 def _run_row(connection: Connection, run_id: str) -> RowMapping:
-    row = rows.first(connection, select(schema.runs).where(_runs.id == run_id))
+    row = connection.execute(_RUN, {"run": run_id}).mappings().first()
     if row is None:
         raise rows.absent(connection, run_id)
     return row

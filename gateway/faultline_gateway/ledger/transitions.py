@@ -16,6 +16,8 @@ from faultline_gateway.ledger import rows, schema, tallies
 OPEN_STATES: tuple[RunState, ...] = ("queued", "in_progress")
 """The states of runs whose open items are worked on."""
 
+_NEW_EVENT = insert(schema.events)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
@@ -54,7 +56,7 @@ def move_by(connection: Connection, run: RowMapping, steps: Sequence[Step], *, n
     if spent is not None:
         values["cost"] = (Cost.model_validate(run["cost"] or {}) + spent).model_dump()
     connection.execute(update(schema.runs).where(schema.runs.c.id == run["id"]).values(values))
-    connection.execute(insert(schema.events), events)
+    connection.execute(_NEW_EVENT, events)
     gone_on = tallies.change_of_state(run["state"], events[-1]["state"])
     tallies.add(connection, run["id"], active=gone_on, cost=spent)
 
@@ -100,7 +102,7 @@ def change(connection: Connection, run: RowMapping, values: Mapping[str, Any], m
 def record(connection: Connection, run_id: str, state: str, counts: Mapping[str, int], message: str) -> None:
     """Add an event; the run's row is locked, so event numbers of a run grow in the order of commits."""
     values = {"run_id": run_id, "state": state, "counts": dict(counts), "message": message}
-    connection.execute(insert(schema.events).values(values))
+    connection.execute(_NEW_EVENT, values)
 
 
 def _without_items(

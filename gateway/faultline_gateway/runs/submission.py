@@ -71,23 +71,28 @@ async def submit_planned(
     """
     # Looked up before planning: a repeated request must not depend on services that are down by now.
     seal = fingerprint(request)
-    run_id = None if key is None else await asyncio.to_thread(context.ledger.run_for_key, key, seal)
-    if run_id is None:
-        made = await plan()
-        staged = made.staged and isinstance(method, StagedMethod)
-        create = partial(
-            context.ledger.create_run,
-            kind=method.kind,
-            dataset=made.dataset,
-            config=made.config.model_dump(mode="json"),
-            fingerprint=seal,
-            idempotency_key=key,
-            staged=staged,
-            parent=made.parent,
-            functions=functions,
-        )
-        run_id = await asyncio.to_thread(_store, made, method.kind, create, context.ledger)
-    return await asyncio.to_thread(context.ledger.run, run_id)
+    known = None if key is None else await asyncio.to_thread(context.ledger.run_for_key, key, seal)
+    if known is not None:
+        return await asyncio.to_thread(context.ledger.run, known)
+    made = await plan()
+    staged = made.staged and isinstance(method, StagedMethod)
+    create = partial(
+        context.ledger.create_run,
+        kind=method.kind,
+        dataset=made.dataset,
+        config=made.config.model_dump(mode="json"),
+        fingerprint=seal,
+        idempotency_key=key,
+        staged=staged,
+        parent=made.parent,
+        functions=functions,
+    )
+    return await asyncio.to_thread(_stored, made, method.kind, create, context.ledger)
+
+
+def _stored(made: Plan, kind: RunKind, create: Callable[..., str], ledger: RunLedger) -> Run:
+    # One thread for both: callers that wait at once would wait for a second thread too.
+    return ledger.run(_store(made, kind, create, ledger))
 
 
 def _store(made: Plan, kind: RunKind, create: Callable[..., str], ledger: RunLedger) -> str:

@@ -27,6 +27,7 @@ from faultline_gateway.runs.classifiers import check_classifiers
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import Plan, PlannedItem
 from faultline_gateway.runs.large_plans import PlanInputs
+from faultline_gateway.runs.off_loop import off_loop
 from faultline_gateway.runs.submission import named_dataset, require_quota
 from faultline_gateway.services.ports import Services
 from faultline_gateway.version import VERSIONS
@@ -100,15 +101,15 @@ async def plan_stress_test(
     """
     check_interventions(create.interventions)
     require_several_classes(dataset)
-    # In threads: of 100,000 sources each step takes a second, and nobody else would be answered meanwhile.
-    left, excluded = await asyncio.to_thread(leave_out, sources, create.exclude)
-    chosen = await asyncio.to_thread(choose_sources, left, dataset.classes, create.limit)
+    # Of 100,000 sources each step takes a second, and nobody else would be answered meanwhile.
+    left, excluded = await off_loop(sources, leave_out, sources, create.exclude)
+    chosen = await off_loop(left, choose_sources, left, dataset.classes, create.limit)
     if not chosen:
         but = f" except the {len(excluded)} excluded" if excluded else ""
         raise DatasetEmpty(f"dataset {dataset.name!r} holds no image{but}")
     grouped, grouping = await group_sources(create, chosen, services)
     config = resolve(create, dataset=dataset, suite=suite)
-    division = await asyncio.to_thread(divide, create, grouped, redraws=config.redraw is not None)
+    division = await off_loop(grouped, divide, create, grouped, redraws=config.redraw is not None)
     known = {
         "excluded": excluded,
         "confirmation": division.plan,

@@ -1,0 +1,45 @@
+"""The load groups measure real ledgers and gateways: tried on SQLite with the smallest sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evaluation.load import leases, ledger, submissions
+from evaluation.load.measuring import Load
+from evaluation.load.report import Growth, LoadRow
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
+    for group in (leases, ledger, submissions):
+        monkeypatch.setattr(group, "DATABASES", ("SQLite",))
+    monkeypatch.setattr(leases, "REPEATS", 3)
+    monkeypatch.setattr(ledger, "QUICK_SECONDS", 0.1)
+    monkeypatch.setattr(submissions, "QUICK", (0.1, 5))
+    monkeypatch.setattr(submissions, "CALLERS", (1, 3))
+    return Load(tmp_path, quick=True)
+
+
+def test_leases_are_compared_over_sizes(load: Load) -> None:
+    found = list(leases.measure(load))
+    grown = [each for each in found if isinstance(each, Growth)]
+    assert [[size for size, _ in each.points] for each in grown] == [[1_000, 10_000], [1, 100]]
+    compared = [each for each in found if isinstance(each, LoadRow) and each.target is not None]
+    assert [(each.unit, each.target) for each in compared] == [("times", 2.0)] * 2
+    assert all(each.value > 0 for each in compared)
+
+
+def test_sixteen_hands_record_items_beside_bare_commits(load: Load) -> None:
+    found = list(ledger.measure(load))
+    assert [each.unit for each in found] == ["items/s", "commits/s"] * 2
+    assert [each.target for each in found if each.unit == "items/s"] == [300.0, 300.0]
+    assert all(each.value > 0 for each in found)
+
+
+def test_every_number_of_callers_submits_with_and_without_a_queue(load: Load) -> None:
+    found = list(submissions.measure(load))
+    assert [each.unit for each in found] == ["runs/s", "ms"] * 4
+    assert {each.n >= 1 for each in found} == {True}
+    assert "3 at once, 5 queued before" in found[-1].name
