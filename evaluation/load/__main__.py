@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from evaluation.load import leases, ledger, submissions
+from evaluation.load import leases, ledger, pipeline, submissions
 from evaluation.load.listeners import listeners, mixed
 from evaluation.load.measuring import SOAK_SECONDS, Load
 from evaluation.load.overload import overload
@@ -35,6 +35,7 @@ GROUPS: Mapping[str, Group] = {
     "leases": leases.measure,
     "ledger": ledger.measure,
     "submissions": submissions.measure,
+    "pipeline": pipeline.measure,
     "pages": pages,
     "listeners": listeners,
     "mixed": mixed,

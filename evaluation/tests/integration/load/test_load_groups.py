@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.load import leases, ledger, submissions
+from evaluation.load import leases, ledger, pipeline, submissions
 from evaluation.load.measuring import Load
 from evaluation.load.report import Growth, LoadRow
 
@@ -19,6 +19,9 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
     monkeypatch.setattr(ledger, "QUICK_SECONDS", 0.1)
     monkeypatch.setattr(submissions, "QUICK", (0.1, 5))
     monkeypatch.setattr(submissions, "CALLERS", (1, 3))
+    monkeypatch.setattr(submissions, "READS", 2)
+    monkeypatch.setattr(pipeline, "ITEM_SECONDS", 0.005)
+    monkeypatch.setattr(pipeline, "REPEATS", 1)
     return Load(tmp_path, quick=True)
 
 
@@ -39,7 +42,14 @@ def test_sixteen_hands_record_items_beside_bare_commits(load: Load) -> None:
 
 
 def test_every_number_of_callers_submits_with_and_without_a_queue(load: Load) -> None:
-    found = list(submissions.measure(load))
+    found = [each for each in submissions.measure(load) if each.meets == ("L2",)]
     assert [each.unit for each in found] == ["runs/s", "ms"] * 4
     assert {each.n >= 1 for each in found} == {True}
     assert "3 at once, 5 queued before" in found[-1].name
+
+
+def test_a_pipeline_is_measured_free_with_work_and_shared(load: Load) -> None:
+    found = list(pipeline.measure(load))
+    assert [each.meets for each in found] == [("L3",)] * 2 + [("L4",)] * 2 + [("L7",)]
+    assert [each.target for each in found] == [8.0, 60.0, 1.05, None, 3.0]
+    assert all(each.value > 0 for each in found)
