@@ -155,11 +155,11 @@ async def test_a_source_refused_along_with_a_good_one_is_reported_by_its_pointer
 async def test_a_full_store_refuses_the_upload_without_blaming_an_image(
     gateway: FakeGateway, dataset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def put(store: BlobStore, data: bytes) -> str:
+    def put(store: BlobStore, image: object) -> None:
         raise StorageFull("no room")
 
     with monkeypatch.context() as patched:
-        patched.setattr(BlobStore, "put", put)
+        patched.setattr(BlobStore, "put_packed", put)
         found = problem(await sent(gateway, dataset, upload(IMAGE)), 507, "storage-full")
     assert found.retryable
     assert gateway.ledger.sources(dataset) == []

@@ -27,7 +27,9 @@ async def made(caption: str, *interventions: dict[str, str], label: str = "sled"
     source = world.source(label, 0, caption=caption)
     services = fake_services(world)
     return chosen(
-        *await stress_test(world, [source], services, interventions=interventions, max_edits_per_image=0)
+        *await stress_test(
+            world, [source], services, interventions=list(interventions), max_edits_per_image=0
+        )
     )
 
 
