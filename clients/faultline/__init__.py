@@ -13,6 +13,7 @@ from faultline._lazy import lazily
 from faultline._version import __version__
 
 if TYPE_CHECKING:
+    from faultline._bug_hunt_run import AsyncBugHunt, BugHunt
     from faultline._client import AsyncClient, Client
     from faultline._dataset_interface_run import AsyncDatasetInterface, DatasetInterface
     from faultline._images import (
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from faultline._shift_benchmark_run import AsyncShiftBenchmark, ShiftBenchmark
     from faultline._stress_test_run import AsyncStressTest, StressTest
     from faultline_core import errors
+    from faultline_core.contract.bug_hunt_summary import BugHuntSummary
     from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
     from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
     from faultline_core.contract.stress_tests import StressTestSummary
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ArtifactCorrupt",
     "ArtifactMissing",
+    "AsyncBugHunt",
     "AsyncClient",
     "AsyncDatasetInterface",
     "AsyncGeneratedImage",
@@ -92,6 +95,8 @@ __all__ = [
     "BackendError",
     "BackendUnavailable",
     "BadBackendOutput",
+    "BugHunt",
+    "BugHuntSummary",
     "Cancelled",
     "ClassMapMismatch",
     "Classifier",
@@ -151,6 +156,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "faultline._bug_hunt_run": ("AsyncBugHunt", "BugHunt"),
     "faultline._client": ("AsyncClient", "Client"),
     "faultline._dataset_interface_run": ("AsyncDatasetInterface", "DatasetInterface"),
     "faultline._images": ("AsyncGeneratedImage", "AsyncGeneratedImages", "GeneratedImage", "GeneratedImages"),
@@ -158,6 +164,7 @@ _HOMES = {
     "faultline._retries": ("RetryPolicy",),
     "faultline._shift_benchmark_run": ("AsyncShiftBenchmark", "ShiftBenchmark"),
     "faultline._stress_test_run": ("AsyncStressTest", "StressTest"),
+    "faultline_core.contract.bug_hunt_summary": ("BugHuntSummary",),
     "faultline_core.contract.dataset_interfaces": ("DatasetInterfaceSummary",),
     "faultline_core.contract.shift_benchmark_summary": ("ShiftBenchmarkSummary",),
     "faultline_core.contract.stress_tests": ("StressTestSummary",),

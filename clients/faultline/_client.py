@@ -50,6 +50,11 @@ class Client(BaseClient[httpx.Client]):
         return resources.ShiftBenchmarks(self)
 
     @cached_property
+    def bug_hunts(self) -> resources.BugHunts:
+        """``/v1/bug-hunts``."""
+        return resources.BugHunts(self)
+
+    @cached_property
     def runs(self) -> resources.Runs:
         """Runs of every kind."""
         return resources.Runs(self)
@@ -133,6 +138,11 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
     def shift_benchmarks(self) -> resources.AsyncShiftBenchmarks:
         """``/v1/shift-benchmarks``."""
         return resources.AsyncShiftBenchmarks(self)
+
+    @cached_property
+    def bug_hunts(self) -> resources.AsyncBugHunts:
+        """``/v1/bug-hunts``."""
+        return resources.AsyncBugHunts(self)
 
     @cached_property
     def runs(self) -> resources.AsyncRuns:

@@ -29,7 +29,8 @@ def progress(run: Run) -> str:
     counts = run.request_counts
     ended = counts.total - counts.pending
     state = run.state.replace("_", " ")
-    said = f"{run.kind.replace('-', ' ')} of {run.dataset}: {state}, {ended} of {counts.total} items"
+    about = f" of {run.dataset}" if run.dataset else ""
+    said = f"{run.kind.replace('-', ' ')}{about}: {state}, {ended} of {counts.total} items"
     return (
         f'<div><b>{escape(said)}</b><br><progress value="{ended}" max="{max(counts.total, 1)}" '
         f'style="width:min(100%, 480px)"></progress><br><code>{escape(run.id)}</code></div>'

@@ -24,13 +24,15 @@ ItemKind = Literal[
     "confirmation",
     "token",
     "image",
+    "sample",
 ]
 """The kinds of items of a run.
 
 ``lance-r`` is an edit by LANCE's random baseline (section 4.1), ``intervention`` an edit that the user chose;
 ``caption`` is the caption of a source image that is kept for confirmation, ``confirmation`` an edit of it by
 a change of words that the run's screen chose;
-``token`` is a class that a dataset interface learns as a token, ``image`` an image of a shift benchmark.
+``token`` is a class that a dataset interface learns as a token, ``image`` an image of a shift benchmark,
+``sample`` an image of a bug hunt.
 """
 
 ItemState = Literal["pending", "leased", "done", "filtered", "failed", "cancelled"]
@@ -45,7 +47,7 @@ RunState = Literal[
     "cancelling",
     "cancelled",
 ]
-RunKind = Literal["stress-test", "dataset-interface", "shift-benchmark"]
+RunKind = Literal["stress-test", "dataset-interface", "shift-benchmark", "bug-hunt"]
 
 Inversion = Literal["null-text", "negative-prompt", "direct", "virtual"]
 Solver = Literal["ddim", "dpm-solver++", "consistent"]

@@ -9,6 +9,7 @@ import typer
 
 import faultline
 from faultline._cli import (
+    bug_hunt,
     classifiers,
     dataset_interface,
     datasets,
@@ -80,6 +81,7 @@ app.command("generate", rich_help_panel=METHODS, epilog=dataset_interface.GENERA
 app.command("shift-benchmark", rich_help_panel=METHODS, epilog=shift_benchmark.EXAMPLES)(
     shift_benchmark.shift_benchmark
 )
+app.command("bug-hunt", rich_help_panel=METHODS, epilog=bug_hunt.EXAMPLES)(bug_hunt.bug_hunt)
 app.command("compare-prompts", rich_help_panel=METHODS, epilog=shift_benchmark.PROMPT_EXAMPLES)(
     shift_benchmark.compare_prompts
 )

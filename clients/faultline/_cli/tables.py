@@ -12,6 +12,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from faultline_core.commands import SHORT_ID, next_command
+from faultline_core.contract.bug_hunt_summary import BugHuntSummary, FailureRate
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenResult
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary, ShiftSummary
@@ -125,6 +126,41 @@ def shift_benchmark_text(summary: ShiftBenchmarkSummary) -> str:
     return "\n".join([*blocks, *failed, counts, f"cost: {summary.cost}", *summary.notes])
 
 
+def bug_hunt_text(summary: BugHuntSummary) -> str:
+    """The verdict, the bugs on held-out images, each label's baseline, the descriptions, and the cost."""
+    bugs = [
+        (bug.state, bug.classifier, bug.description, bug.failure_rate, bug.discovery.rate, bug.taken_for)
+        for bug in summary.bugs
+    ]
+    baselines = [
+        (each.label, each.classifier, each.failure.rate, _left_out(each.failure))
+        for each in summary.baselines
+    ]
+    tried = [
+        (each.prompt, each.source, each.classifier, each.discovery.rate, each.state)
+        for each in summary.hypotheses
+    ]
+    failed = [f"failed items: {code}: {count}" for code, count in summary.failed_codes.items()]
+    return "\n".join(
+        [
+            summary.verdict,
+            "",
+            *_unless_empty(
+                ("state", "classifier", "bug", "held-out rate", "discovery rate", "taken for"), bugs
+            ),
+            *_unless_empty(("label", "classifier", "baseline rate", "left out"), baselines),
+            *_unless_empty(("description", "from", "classifier", "discovery rate", "outcome"), tried),
+            *failed,
+            f"images: {summary.images}; cost: {summary.cost}",
+            *summary.config.notes,
+        ]
+    )
+
+
+def _left_out(rate: FailureRate) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in rate.dropped.items())
+
+
 def prompts_text(summary: ShiftBenchmarkSummary) -> str:
     """Accuracy per classifier, image source and prompt, with the drop from the base and from the token."""
     header = ("classifier", "image source", "prompt", "accuracy", "drop from base", "drop from token")
@@ -153,9 +189,10 @@ def runs_text(runs: Iterable[Run]) -> str:
 
 def run_text(run: Run) -> str:
     """A run's id, kind, state and dataset, then its times and why it failed."""
+    about = f" of {run.dataset}" if run.dataset else ""
     lines = [
         *([] if run.name is None else [run.name]),
-        f"run {run.id}: {run.kind} of {run.dataset}, {run.state}, {_progress(run)} items",
+        f"run {run.id}: {run.kind}{about}, {run.state}, {_progress(run)} items",
         f"created {run.created_at:%Y-%m-%d %H:%M} UTC"
         + ("" if run.ended_at is None else f", ended {run.ended_at:%Y-%m-%d %H:%M} UTC"),
     ]

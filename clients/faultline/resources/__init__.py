@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from faultline._lazy import lazily
 
 if TYPE_CHECKING:
+    from faultline.resources.bug_hunts import AsyncBugHunts, BugHunts
     from faultline.resources.dataset_interfaces import AsyncDatasetInterfaces, DatasetInterfaces
     from faultline.resources.datasets import AsyncDatasets, Datasets
     from faultline.resources.listings import AsyncClassifiers, AsyncServices, Classifiers, Services
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from faultline.resources.stress_tests import AsyncStressTests, StressTests
 
 __all__ = [
+    "AsyncBugHunts",
     "AsyncClassifiers",
     "AsyncDatasetInterfaces",
     "AsyncDatasets",
@@ -20,6 +22,7 @@ __all__ = [
     "AsyncServices",
     "AsyncShiftBenchmarks",
     "AsyncStressTests",
+    "BugHunts",
     "Classifiers",
     "DatasetInterfaces",
     "Datasets",
@@ -32,6 +35,7 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
+        f"{__name__}.bug_hunts": ("AsyncBugHunts", "BugHunts"),
         f"{__name__}.dataset_interfaces": ("AsyncDatasetInterfaces", "DatasetInterfaces"),
         f"{__name__}.datasets": ("AsyncDatasets", "Datasets"),
         f"{__name__}.listings": ("AsyncClassifiers", "AsyncServices", "Classifiers", "Services"),

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from faultline._bug_hunt_run import AsyncBugHunt, BugHunt
 from faultline._calls import Call
 from faultline._dataset_interface_run import AsyncDatasetInterface, DatasetInterface
 from faultline._paging import pages, pages_async
@@ -28,18 +29,20 @@ A = TypeVar("A", bound=AsyncRunHandle[Any, Any])
 LAST = "@last"
 """Stands for the id of the run that was created last."""
 
-OneRun = StressTest | DatasetInterface | ShiftBenchmark
-OneAsyncRun = AsyncStressTest | AsyncDatasetInterface | AsyncShiftBenchmark
+OneRun = StressTest | DatasetInterface | ShiftBenchmark | BugHunt
+OneAsyncRun = AsyncStressTest | AsyncDatasetInterface | AsyncShiftBenchmark | AsyncBugHunt
 
 _HANDLES: dict[RunKind, type[OneRun]] = {
     "stress-test": StressTest,
     "dataset-interface": DatasetInterface,
     "shift-benchmark": ShiftBenchmark,
+    "bug-hunt": BugHunt,
 }
 _ASYNC_HANDLES: dict[RunKind, type[OneAsyncRun]] = {
     "stress-test": AsyncStressTest,
     "dataset-interface": AsyncDatasetInterface,
     "shift-benchmark": AsyncShiftBenchmark,
+    "bug-hunt": AsyncBugHunt,
 }
 # An id has 32 digits.
 _BEGINNING = re.compile(r"[0-9a-f]{1,31}")

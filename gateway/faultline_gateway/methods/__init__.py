@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from faultline_core.types import RunKind
+from faultline_gateway.methods.bug_hunt.method import BUG_HUNT
 from faultline_gateway.methods.dataset_interface.method import DATASET_INTERFACE
 from faultline_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
@@ -12,5 +13,6 @@ METHODS: dict[RunKind, AnyMethod] = {
     "stress-test": STRESS_TEST,
     "dataset-interface": DATASET_INTERFACE,
     "shift-benchmark": SHIFT_BENCHMARK,
+    "bug-hunt": BUG_HUNT,
 }
 """Every method by the kind of its runs: where routes and workers look it up."""

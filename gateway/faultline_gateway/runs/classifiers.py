@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from faultline_core.contract.classifiers import ClassifierDescription, ClassifyRequest, DescribeRequest
@@ -25,16 +25,26 @@ async def check_classifiers(
     # A user's folder may have the name of one of the suite's classifiers, so compare specs.
     known = {classifier.spec: classifier for classifier in listed}
     for index, spec in enumerate(specs):
-        if spec not in known and ":" not in spec:
-            there_are = ", ".join(sorted(known))
-            raise UnknownModel(
-                f"no classifier is named {spec!r}; there are {there_are}", pointer=f"/classifiers/{index}"
-            )
+        require_known(spec, index, known)
         # A known class map needs no call; any other model has to predict an example.
         if not _covers(known.get(spec), classes):
             with _placed(index):
                 await _probe(spec, classes, example, services)
     return {spec: known[spec] for spec in specs if spec in known}
+
+
+def require_known(spec: str, index: int, known: Iterable[str]) -> None:
+    """Check that a name without a prefix is one of those listed; ``index`` is its place in the request.
+
+    Raises:
+        UnknownModel: no classifier has this name.
+    """
+    listed = sorted(known)
+    if spec not in listed and ":" not in spec:
+        there_are = ", ".join(listed)
+        raise UnknownModel(
+            f"no classifier is named {spec!r}; there are {there_are}", pointer=f"/classifiers/{index}"
+        )
 
 
 async def describe_classifiers(

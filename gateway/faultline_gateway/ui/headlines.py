@@ -10,6 +10,7 @@ from threading import Lock
 
 from pydantic import BaseModel
 
+from faultline_core.contract.bug_hunt_summary import BugHuntSummary
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
@@ -52,6 +53,9 @@ def headline_of(summary: BaseModel) -> Headline | None:
             return Headline(interface_headline(summary))
         case ShiftBenchmarkSummary():
             return Headline(benchmark_headline(summary))
+        case BugHuntSummary():
+            state = summary.bugs[0].state if summary.bugs else ""
+            return Headline(summary.verdict, state, BADGES.get(state, ""))
         case _:
             return None
 

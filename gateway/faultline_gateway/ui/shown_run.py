@@ -14,6 +14,7 @@ KINDS: dict[RunKind, str] = {
     "stress-test": "Stress test",
     "dataset-interface": "Dataset interface",
     "shift-benchmark": "Shift benchmark",
+    "bug-hunt": "Bug hunt",
 }
 """The kinds of runs in words."""
 
@@ -63,7 +64,9 @@ class ShownRun:
     @property
     def title(self) -> str:
         """Its name, or what it is."""
-        return self.run.name or f"{self.kind} of {self.run.dataset}"
+        # A hunt is about labels, and no dataset.
+        subject = self.run.dataset or ", ".join(self.labels)
+        return self.run.name or f"{self.kind} of {subject}"
 
     @property
     def state(self) -> str:
@@ -85,6 +88,12 @@ class ShownRun:
         """The classifiers that it tests, if it tests any."""
         request: dict[str, Any] = self.run.resolved_config.get("request") or {}
         return [str(name) for name in request.get("classifiers", [])]
+
+    @property
+    def labels(self) -> list[str]:
+        """The first labels that it asks about, if it names some."""
+        request: dict[str, Any] = self.run.resolved_config.get("request") or {}
+        return [str(name) for name in request.get("labels", [])][:3]
 
     @property
     def ended_items(self) -> int:

@@ -1,62 +1,21 @@
-"""When an answer of a classifier counts as a failure: a named criterion, stored with every rate."""
+"""Which answers of a classifier a criterion counts as failures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
 
+from faultline_core.contract.failure_criteria import (
+    PAPER_TOP,
+    Criterion,
+    LowConfidence,
+    NoRelative,
+    NotInTop,
+    TakenFor,
+)
 from faultline_core.errors import InvalidRequest
-
-PAPER_TOP = 3
-"""How many of the first answers the paper looks at (section 3.1)."""
-
-
-class _Criterion(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class NoRelative(_Criterion):
-    """None of the first three answers has the label's parent: the paper's "problematic" failures.
-
-    The paper's words, "any of the top-3 not under the same parent", would call nearly every image a failure;
-    its check of crayfish, where lobsters and crabs count as right, is this rule.
-    """
-
-    name: Literal["no-relative"] = "no-relative"
-
-
-class TopOne(_Criterion):
-    """The first answer is not the label (the paper's table 1)."""
-
-    name: Literal["top-1"] = "top-1"
-
-
-class NotInTop(_Criterion):
-    """The label is none of the first ``k`` answers (the paper's figure 4 has k = 3)."""
-
-    name: Literal["not-in-top"] = "not-in-top"
-    k: int = Field(default=PAPER_TOP, ge=1, le=100)
-
-
-class LowConfidence(_Criterion):
-    """The label's probability is below a threshold."""
-
-    name: Literal["low-confidence"] = "low-confidence"
-    below: float = Field(gt=0.0, le=1.0)
-
-
-class TakenFor(_Criterion):
-    """The first answer is one wrong label (the paper's equation 2)."""
-
-    name: Literal["taken-for"] = "taken-for"
-    target: str = Field(min_length=1)
-
-
-Criterion = Annotated[NoRelative | TopOne | NotInTop | LowConfidence | TakenFor, Field(discriminator="name")]
 
 
 def failures(

@@ -93,9 +93,9 @@ JSON_OF = {
     "wait": (("runs", "wait", "run-1"), done),
     "cancel": (("runs", "cancel", "run-1"), lambda: [run_answer(), run_answer("cancelled")]),
     "resume": (("runs", "resume", "run-1"), lambda: [run_answer(), run_answer()]),
-    "runs": (("runs", "list"), lambda: [some_runs(), NO_RUNS, NO_RUNS]),
+    "runs": (("runs", "list"), lambda: [some_runs(), NO_RUNS, NO_RUNS, NO_RUNS]),
     "show": (("show", "run-1"), lambda: done()[1:]),
-    "runs show": (("runs", "show"), lambda: [some_runs(), NO_RUNS, NO_RUNS, done()[2]]),
+    "runs show": (("runs", "show"), lambda: [some_runs(), NO_RUNS, NO_RUNS, NO_RUNS, done()[2]]),
     "report": (("report", "run-1"), lambda: [run_answer(), httpx.Response(200, text="<html>")]),
     "dataset-interface": (("dataset-interface", "demo"), learned),
     "generate": (

@@ -26,7 +26,7 @@ NONE = ok({"runs": []})
 def listed(*ids: str) -> list[httpx.Response]:
     """The lists of all kinds of run: these stress tests and nothing else."""
     runs = [json.loads(a_run("completed", 3, run_id).model_dump_json()) for run_id in ids]
-    return [ok({"runs": runs}), NONE, NONE]
+    return [ok({"runs": runs}), NONE, NONE, NONE]
 
 
 def summed_up() -> httpx.Response:
@@ -109,7 +109,7 @@ def test_an_unknown_kind_of_run_is_named(play: Play) -> None:
 
 
 def test_an_absent_run_names_the_command_that_lists_them(play: Play) -> None:
-    play(*[problem(NotFound("absent"))] * 3)
+    play(*[problem(NotFound("absent"))] * 4)
     shown = run("show", "run-9")
     assert shown.exit_code == ExitCode.USAGE
     assert "`faultline runs list`" in shown.stderr
@@ -203,7 +203,7 @@ def test_a_deleted_run_is_named_by_its_id(play: Play) -> None:
 
 def test_the_list_shows_names_where_there_are_any(play: Play) -> None:
     body = json.loads(a_run("completed", 3, RUN_ID).model_dump_json())
-    play(ok({"runs": [body | {"name": "nightly"}]}), NONE, NONE)
+    play(ok({"runs": [body | {"name": "nightly"}]}), NONE, NONE, NONE)
     assert run("runs", "list").stdout.splitlines()[0].split()[-1] == "name"
-    play(ok({"runs": [body]}), NONE, NONE)
+    play(ok({"runs": [body]}), NONE, NONE, NONE)
     assert "name" not in run("runs", "list").stdout.splitlines()[0]

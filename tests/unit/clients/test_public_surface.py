@@ -16,12 +16,14 @@ from fakes.sdk import URL, Session, figure, ok, run_answer, stream_answer, summa
 from fakes.sdk import a_summary as some_figures
 from fakes.sdk import an_event as event
 from faultline import (
+    AsyncBugHunt,
     AsyncClient,
     AsyncDatasetInterface,
     AsyncGeneratedImage,
     AsyncGeneratedImages,
     AsyncShiftBenchmark,
     AsyncStressTest,
+    BugHunt,
     Client,
     DatasetInterface,
     GeneratedImage,
@@ -37,7 +39,8 @@ from faultline_core import errors as core_errors
 from faultline_core.errors import FaultlineError, InvalidRequest
 
 PUBLIC = [
-    "AsyncClient", "AsyncDatasetInterface", "AsyncGeneratedImage", "AsyncGeneratedImages",
+    "AsyncBugHunt", "AsyncClient", "AsyncDatasetInterface", "AsyncGeneratedImage", "AsyncGeneratedImages",
+    "BugHunt", "BugHuntSummary",
     "AsyncShiftBenchmark", "AsyncStressTest", "Classifier", "Client", "Cost", "DatasetInterface",
     "DatasetInterfaceSummary", "EditType", "Estimate", "GeneratedImage", "GeneratedImages",
     "RetryPolicy", "ShiftBenchmark", "ShiftBenchmarkSummary", "StressTest", "StressTestSummary",
@@ -57,12 +60,14 @@ ERRORS = [
 ]  # fmt: skip
 
 RESOURCES = (
-    "stress_tests", "dataset_interfaces", "shift_benchmarks", "runs", "datasets", "classifiers", "services",
+    "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "runs", "datasets", "classifiers",
+    "services",
 )  # fmt: skip
 HANDLES = [
     (StressTest, AsyncStressTest),
     (DatasetInterface, AsyncDatasetInterface),
     (ShiftBenchmark, AsyncShiftBenchmark),
+    (BugHunt, AsyncBugHunt),
     (GeneratedImage, AsyncGeneratedImage),
     (GeneratedImages, AsyncGeneratedImages),
 ]

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from fakes.hunt_requests import HUNTED, hunt
 from fakes.sdk import Session, a_run, a_summary, figure, ok, run_answer, summary_answer
 from faultline_core.contract.base import IDEMPOTENCY_HEADER
 from faultline_core.contract.datasets import SourceUpload
@@ -20,16 +21,13 @@ RUNS = "/v1/stress-tests"
 INTERFACES = "/v1/dataset-interfaces"
 BENCHMARKS = "/v1/shift-benchmarks"
 RESOURCES = (
-    "stress_tests", "dataset_interfaces", "shift_benchmarks", "datasets", "classifiers", "services",
+    "stress_tests", "dataset_interfaces", "shift_benchmarks", "bug_hunts", "datasets", "classifiers",
+    "services",
 )  # fmt: skip
 REF = "a" * 64
 DATASET = {
-    "name": "mine",
-    "classes": ["bus"],
-    "n_sources": 1,
-    "digest": "d",
-    "created_at": "2026-01-01T00:00:00Z",
-}
+    "name": "mine", "classes": ["bus"], "n_sources": 1, "digest": "d", "created_at": "2026-01-01T00:00:00Z",
+}  # fmt: skip
 ADDED = {"added": 1, "rejected": []}
 ITEM = {
     "id": "i1", "ordinal": 0, "kind": "edit", "item_group": "s", "source_image": REF, "label": "bus",
@@ -164,6 +162,12 @@ METHODS = (
     ),
     Method(
         "shift_benchmarks.list", lambda c: c.shift_benchmarks.list(), "GET", BENCHMARKS,
+        lambda: ok({"runs": [json.loads(a_run().model_dump_json())]}), query=[("limit", "100")],
+    ),
+    Method("bug_hunts.create", hunt, "POST", "/v1/bug-hunts", run_answer, body=HUNTED),
+    Method("bug_hunts.get", lambda c: c.bug_hunts.get("run-1"), "GET", "/v1/bug-hunts/run-1", run_answer),
+    Method(
+        "bug_hunts.list", lambda c: c.bug_hunts.list(), "GET", "/v1/bug-hunts",
         lambda: ok({"runs": [json.loads(a_run().model_dump_json())]}), query=[("limit", "100")],
     ),
     Method(

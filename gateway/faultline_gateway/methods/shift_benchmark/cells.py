@@ -14,6 +14,7 @@ from faultline_core.contract.shift_benchmarks import ImageSourceOrReal, ShiftBen
 from faultline_core.errors import DatasetEmpty
 from faultline_core.types import BlobRef
 from faultline_gateway.methods.shift_benchmark.datasets import InputDatasets
+from faultline_gateway.runs.generation import images_per_call
 from faultline_gateway.runs.items import PlannedItem
 
 GENERATED: tuple[ImageSourceOrReal, ...] = ("token", "class-name")
@@ -61,9 +62,6 @@ class Cell:
         return config.classes[self.class_index]
 
 
-_MOST_GENERATED = 16
-_MOST_EVALUATIONS = 1200
-"""Network evaluations in one call, about half a minute at 512 pixels: a call must not outlast a lease."""
 _MOST_FOUND = 32
 
 
@@ -128,7 +126,4 @@ def _cells(
 
 
 def _chunk(image_source: ImageSourceOrReal, generation: GenerationPreset) -> int:
-    if image_source not in GENERATED:
-        return _MOST_FOUND
-    # Guidance evaluates the network twice per step: with and without the prompt.
-    return min(_MOST_GENERATED, max(1, _MOST_EVALUATIONS // (2 * generation.steps)))
+    return images_per_call(generation) if image_source in GENERATED else _MOST_FOUND

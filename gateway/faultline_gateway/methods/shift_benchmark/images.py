@@ -11,11 +11,12 @@ from faultline_core.types import BlobRef, Cost
 from faultline_gateway.methods.shift_benchmark.cells import GENERATED, Cell
 from faultline_gateway.methods.shift_benchmark.retrieval import Search, search_images
 from faultline_gateway.methods.shift_benchmark.unreadable_images import store_unreadable
-from faultline_gateway.runs.attempt import OpenItems, own_cost
+from faultline_gateway.runs.attempt import OpenItems
+from faultline_gateway.runs.generation import generate_images
 from faultline_gateway.runs.items import LeasedItem
 from faultline_gateway.runs.prompts import class_prompt
 from faultline_gateway.runs.seeds import image_seed
-from faultline_gateway.runs.stores import IndexStore, check_image
+from faultline_gateway.runs.stores import IndexStore
 from faultline_gateway.services.ports import Services
 
 NOT_FOUND = "not-found"
@@ -72,23 +73,14 @@ async def _generate(
     prompt = class_prompt(config.shifts[cell.condition].prompt, name, token)
     # Derived from class and place alone: base and shifts, token and name start from the same noise.
     seeds = [image_seed(config.request.seed, name, item.slot) for item in items]
-    request = config.generation.request(
-        [GenerateItem(prompt=prompt, seed=seed, token=token) for seed in seeds]
-    )
-    response = await attempt.call("editor", services.editor.generate, request)
-    outcomes = attempt.outcomes("editor", response)
-    attempt.add_shared_cost(
-        response.cost, [outcome.value.cost for outcome in outcomes if outcome.value is not None]
-    )
-    obtained: list[Obtained] = []
-    for item, seed, outcome in zip(items, seeds, outcomes, strict=True):
-        async with attempt.fail_items_on_error([item]):
-            generated = outcome.unwrap()
-            await check_image(generated.image, attempt.store)
-            obtained.append(
-                Obtained(item, generated.image, prompt, seed=seed, token=token, cost=own_cost(generated.cost))
-            )
-    return obtained
+    asked = [
+        (item, GenerateItem(prompt=prompt, seed=seed, token=token))
+        for item, seed in zip(items, seeds, strict=True)
+    ]
+    return [
+        Obtained(made.item, made.image, prompt, seed=made.asked.seed, token=token, cost=made.cost)
+        for made in await generate_images(attempt, config.generation, asked, services)
+    ]
 
 
 async def _search(

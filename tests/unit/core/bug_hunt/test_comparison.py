@@ -16,6 +16,7 @@ from faultline_core.bug_hunt.comparison import (
 N = 40
 
 
+@pytest.mark.paper("BUGS-S4.1-significance")
 def test_the_p_is_fisher_s() -> None:
     table = [[9, 21], [1, 29]]
     expected = stats.fisher_exact(table, alternative="greater").pvalue

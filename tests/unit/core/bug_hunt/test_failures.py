@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faultline_core.bug_hunt.failures import (
+from faultline_core.bug_hunt.failures import failures
+from faultline_core.contract.failure_criteria import (
     Criterion,
     LowConfidence,
     NoRelative,
     NotInTop,
     TakenFor,
     TopOne,
-    failures,
 )
 from faultline_core.errors import InvalidRequest
 
@@ -28,6 +28,8 @@ ANSWERS = np.array(
 )
 
 
+@pytest.mark.paper("BUGS-EQ2-target")
+@pytest.mark.paper("BUGS-S3-criteria")
 @pytest.mark.parametrize(
     ("criterion", "failed"),
     [

@@ -1,0 +1,91 @@
+"""``client.bug_hunts``: find failures of classifiers that nobody asked about, described in words."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
+
+from faultline._bug_hunt_run import BUG_HUNTS, AsyncBugHunt, BugHunt
+from faultline._python_function.model import AnyClassifier
+from faultline.resources.runs import AsyncRunResource, H, RunResource, RunVerbs
+from faultline_core.contract.bug_hunts import BugHuntCreate
+from faultline_core.contract.failure_criteria import Criterion
+
+
+class _Creating(RunVerbs[H]):
+    """How a bug hunt is requested."""
+
+    _calls = BUG_HUNTS
+
+    def create(
+        self,
+        *,
+        classifiers: Sequence[AnyClassifier],
+        labels: Sequence[str],
+        budget: Mapping[str, float] | None = None,
+        classes: Sequence[str] | None = None,
+        parents: Mapping[str, str] | None = None,
+        criterion: Criterion | Mapping[str, Any] | None = None,
+        hypotheses: int = 8,
+        winners: int = 2,
+        held_out: int = 96,
+        captions: int = 32,
+        prompt: str | None = None,
+        steps: int | None = None,
+        guidance: float | None = None,
+        scheduler: str | None = None,
+        seed: int = 0,
+        idempotency_key: str | None = None,
+    ) -> H:
+        """Start a hunt; it needs no image, and continues whether or not you wait for it.
+
+        Args:
+            classifiers: what to test; callables are served while this client is open.
+            labels: what the images show; classes of all the classifiers.
+            budget: most ``images`` (default: 3,000) and, if set, ``minutes`` of the services.
+            classes: among which the classifiers choose; default: those that all of them have.
+            parents: the parent of a class, such as "insect" for "fly", for the prompt and ``no-relative``.
+            criterion: what counts as a failure, such as ``{"name": "not-in-top", "k": 3}``; default: the
+                first answer is not the label.
+            hypotheses: most descriptions that are measured for each label.
+            winners: most of them that held-out images measure again.
+            held_out: images of each of these, and of the label alone.
+            captions: most failures, and as many successes, to caption for each label and classifier.
+            prompt: the prompt of the label alone, with ``<class>``; default: the suite's.
+            steps: denoising steps; default: the suite's.
+            guidance: guidance scale; default: the suite's.
+            scheduler: diffusion scheduler; default: the suite's.
+            seed: equal seeds give equal results.
+            idempotency_key: makes a repeated call return the first run.
+        """
+        optional = {"budget": budget, "criterion": criterion, "parents": parents}
+        body = BugHuntCreate.model_validate(
+            {
+                **self._named(classifiers),
+                **{name: value for name, value in optional.items() if value is not None},
+                "labels": list(labels),
+                "classes": None if classes is None else list(classes),
+                "hypotheses": hypotheses,
+                "winners": winners,
+                "held_out": held_out,
+                "captions": captions,
+                "prompt": prompt,
+                "steps": steps,
+                "guidance": guidance,
+                "scheduler": scheduler,
+                "seed": seed,
+            }
+        )
+        return self._take(BUG_HUNTS.create(body, idempotency_key))
+
+
+class BugHunts(_Creating[BugHunt], RunResource[BugHunt]):
+    """``/v1/bug-hunts``."""
+
+    _handle = BugHunt
+
+
+class AsyncBugHunts(_Creating[Coroutine[Any, Any, AsyncBugHunt]], AsyncRunResource[AsyncBugHunt]):
+    """``/v1/bug-hunts``."""
+
+    _handle = AsyncBugHunt

@@ -1,0 +1,1 @@
+"""The bug hunt: failures that nobody asked about, described in words (Wiles et al., 2022)."""

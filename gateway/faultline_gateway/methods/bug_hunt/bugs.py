@@ -1,0 +1,159 @@
+"""The bugs of a hunt: its winners on held-out images, with their states and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from faultline_core.bug_hunt.comparison import LEVEL, above_baseline
+from faultline_core.contract.bug_hunt_summary import (
+    Bug,
+    BugImage,
+    FailureRate,
+    HypothesisResult,
+    LabelObject,
+)
+from faultline_core.contract.bug_hunts import BugHuntConfig
+from faultline_core.contract.findings import FindingState
+from faultline_core.contract.runs import Run
+from faultline_core.statistics.p_values import holm
+from faultline_core.types import FINAL_RUN_STATES
+from faultline_gateway.methods.bug_hunt.counting import Counted, RecordedHunt, count_failures
+from faultline_gateway.methods.bug_hunt.rates import failure_rate, ratio_of, taken_for
+
+SHOWN_IMAGES = 6
+_ORDER: tuple[FindingState, ...] = ("breaks", "suspected", "cannot-tell", "test-unfit", "holds")
+
+
+@dataclass(frozen=True)
+class _Tested:
+    hypothesis: HypothesisResult
+    described: Counted
+    baseline: Counted
+
+    @property
+    def p(self) -> float:
+        return above_baseline(self.described.counts, self.baseline.counts)
+
+
+def bugs_of(
+    config: BugHuntConfig,
+    hunt: RecordedHunt,
+    objects: Mapping[str, LabelObject],
+    hypotheses: Sequence[HypothesisResult],
+) -> list[Bug]:
+    """Return the winners as bugs, each tested on held-out images and corrected over all of them (Holm)."""
+    won = [each for each in hypotheses if each.state == "winner"]
+    tested = [_tested(each, hunt, objects) for each in won]
+    adjusted = holm([each.p for each in tested])
+    found = [
+        _bug(config, hunt, objects, each, p if each.described.counts.images else None)
+        for each, p in zip(tested, adjusted, strict=True)
+    ]
+    found.sort(key=lambda bug: (_ORDER.index(bug.state), bug.p_adjusted or 0.0, bug.hypothesis))
+    return [bug.model_copy(update={"number": number}) for number, bug in enumerate(found, start=1)]
+
+
+def _tested(hypothesis: HypothesisResult, hunt: RecordedHunt, objects: Mapping[str, LabelObject]) -> _Tested:
+    label, shown_from = hypothesis.label, objects[hypothesis.label].threshold
+    return _Tested(
+        hypothesis,
+        count_failures(
+            hunt.of_label("held-out", label, hypothesis.number), hypothesis.classifier, shown_from
+        ),
+        count_failures(hunt.of_label("held-out", label), hypothesis.classifier, shown_from),
+    )
+
+
+def _bug(
+    config: BugHuntConfig,
+    hunt: RecordedHunt,
+    objects: Mapping[str, LabelObject],
+    tested: _Tested,
+    p_adjusted: float | None,
+) -> Bug:
+    hypothesis, criterion = tested.hypothesis, config.request.criterion
+    label, classifier = hypothesis.label, hypothesis.classifier
+    held_out = failure_rate(tested.described, criterion)
+    answers = taken_for(tested.described, classifier, label)
+    items = hunt.of_label("held-out", label, hypothesis.number)
+    others = {
+        name: failure_rate(count_failures(items, name, objects[label].threshold), criterion)
+        for name in config.request.classifiers
+        if name != classifier and items
+    }
+    bug = Bug(
+        number=1,
+        state=state_of(tested.described, tested.baseline, p_adjusted),
+        description=hypothesis.prompt,
+        words=hypothesis.words,
+        label=label,
+        classifier=classifier,
+        hypothesis=hypothesis.number,
+        failure_rate=held_out.rate,
+        ratio=ratio_of(tested.described.counts, tested.baseline.counts),
+        held_out=held_out,
+        baseline=failure_rate(tested.baseline, criterion),
+        discovery=hypothesis.discovery,
+        p_adjusted=p_adjusted,
+        taken_for=next(iter(answers), None),
+        others=others,
+        images=_images(tested.described, classifier),
+        sentence="",
+    )
+    return bug.model_copy(update={"sentence": sentence(bug)})
+
+
+def state_of(described: Counted, baseline: Counted, p_adjusted: float | None) -> FindingState:
+    """Return what held-out images say of a description, in the words of a stress test's findings."""
+    if p_adjusted is None:
+        return "suspected"
+    ours, theirs = described.counts, baseline.counts
+    if described.hidden > ours.images:
+        return "test-unfit"
+    if p_adjusted <= LEVEL:
+        return "breaks"
+    is_above = ours.failures * theirs.images > theirs.failures * ours.images
+    return "cannot-tell" if is_above else "holds"
+
+
+def sentence(bug: Bug) -> str:
+    """Say a bug in one sentence: the description, what it is taken for, k of n, and the ratio."""
+    taken = f"is called {bug.taken_for}" if bug.taken_for else "is not recognised"
+    counts = bug.held_out
+    if bug.p_adjusted is None:
+        seen = bug.discovery
+        return (
+            f"{bug.classifier}: “{bug.description}” failed on {seen.failures} of {seen.rate.n} images by "
+            "which it was chosen; no held-out image was made"
+        )
+    said = (
+        f"{bug.classifier}: “{bug.description}” {taken}: {counts.failures} of {counts.rate.n} held-out images"
+    )
+    return f"{said} fail, {_against(bug.baseline, bug.ratio.ratio)}"
+
+
+def _against(baseline: FailureRate, ratio: float | None) -> str:
+    counts = f"{baseline.failures} of {baseline.rate.n} of the label alone"
+    return counts if ratio is None else f"{ratio:.1f} times the baseline ({counts})"
+
+
+def _images(counted: Counted, classifier: str) -> list[BugImage]:
+    return [
+        BugImage(item=item.id, image=item.result.image, answer=item.result.predictions[classifier].top[0][0])
+        for item in counted.failures[:SHOWN_IMAGES]
+        if item.result is not None
+    ]
+
+
+def verdict(run: Run, config: BugHuntConfig, bugs: Sequence[Bug], tried: int) -> str:
+    """Return the hunt in one sentence."""
+    proven = [bug for bug in bugs if bug.state == "breaks"]
+    ended = run.state in FINAL_RUN_STATES
+    if proven:
+        more = f" and {len(proven) - 1} more" if len(proven) > 1 else ""
+        return f"{proven[0].sentence}{more}"
+    labels = ", ".join(config.request.labels[:3]) + (" …" if len(config.request.labels) > 3 else "")
+    if not ended:
+        return f"No bug of {labels} is proven so far; {tried} descriptions were tried."
+    return f"No bug of {labels} was proven; {tried} descriptions were tried, which proves none absent."

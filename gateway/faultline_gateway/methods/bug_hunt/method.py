@@ -1,0 +1,52 @@
+"""The bug hunt (Wiles et al.) as a method of the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from faultline_core.contract.bug_hunt_summary import BugHuntSummary
+from faultline_core.contract.bug_hunts import HuntItem
+from faultline_core.contract.runs import Run, RunItem
+from faultline_core.types import RunKind
+from faultline_gateway.methods.bug_hunt.plan import plan
+from faultline_gateway.methods.bug_hunt.process import process
+from faultline_gateway.methods.bug_hunt.report import render
+from faultline_gateway.methods.bug_hunt.stages import next_stage
+from faultline_gateway.methods.bug_hunt.summary import summarize
+from faultline_gateway.runs.context import RecordedRuns
+from faultline_gateway.runs.method import FiguresOfEvents
+from faultline_gateway.runs.stages import StagePlan
+
+
+class BugHunt(FiguresOfEvents):
+    """The method of bug hunts; `faultline_gateway.runs.method.Method` says what each function does."""
+
+    kind: RunKind = "bug-hunt"
+    item = HuntItem
+
+    plan = staticmethod(plan)
+    process = staticmethod(process)
+
+    def next_stage(self, run: Run, results: Iterator[RunItem[Any]]) -> StagePlan | None:
+        """Plan captions, rounds of descriptions, and held-out images of the winners."""
+        return next_stage(run, (item for item in results if isinstance(item, HuntItem)))
+
+    def summarize(
+        self, run: Run, items: Iterable[HuntItem], view: None, context: RecordedRuns
+    ) -> BugHuntSummary:
+        """Sum up baseline rates, descriptions and bugs."""
+        return summarize(run, items)
+
+    def report(
+        self,
+        summary: BugHuntSummary,
+        run: Run,
+        items: Iterable[HuntItem],
+        read_image: Callable[[str], bytes],
+    ) -> str:
+        """Write the report: the bugs first, with images, then every rate."""
+        return render(summary, run, read_image)
+
+
+BUG_HUNT = BugHunt()

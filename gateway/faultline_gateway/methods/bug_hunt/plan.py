@@ -1,0 +1,195 @@
+"""Plan a bug hunt: check what it names, draw one image of each label, plan the first baseline samples."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from faultline_core.bug_hunt.budget import share
+from faultline_core.bug_hunt.comparison import detectable_rate
+from faultline_core.bug_hunt.descriptions import baseline_template
+from faultline_core.contract.bug_hunts import BugHuntConfig, BugHuntCreate, HuntInstruction, HuntShares
+from faultline_core.contract.classifiers import DescribeRequest
+from faultline_core.contract.editor import GenerateItem, GenerationPreset
+from faultline_core.contract.failure_criteria import NoRelative, TakenFor
+from faultline_core.errors import InvalidRequest, RequestError
+from faultline_core.text.class_prompts import check_prompt, fill
+from faultline_core.types import BlobRef
+from faultline_gateway.methods.bug_hunt.samples import numbered, plan_samples
+from faultline_gateway.runs.classifiers import check_classifiers, require_known
+from faultline_gateway.runs.context import RunContext
+from faultline_gateway.runs.generation import images_per_call
+from faultline_gateway.runs.items import Plan
+from faultline_gateway.runs.seeds import image_seed
+from faultline_gateway.runs.stores import check_image
+from faultline_gateway.runs.submission import require_quota
+from faultline_gateway.services.ports import Services
+from faultline_gateway.version import VERSIONS
+
+FIRST_BASELINE = 64
+"""Baseline images of a label that are planned before the time of an image is known."""
+
+NO_DATASET = ""
+"""A hunt is about no dataset."""
+
+
+async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
+    """Resolve the request and plan the first baseline samples of each label.
+
+    Raises:
+        InvalidRequest: the budget is too small; no classifier has a label or a target, or they are equal; the
+            generator does not know a label's words; the classes of a classifier are unknown.
+        QuotaExceeded: it might have more items than a run may.
+        UnknownModel, ClassMapMismatch, PromptTooLong: as of other runs.
+    """
+    request, suite = create, context.suite
+    shares = share(
+        request.budget.images,
+        len(request.labels),
+        hypotheses=request.hypotheses,
+        winners=request.winners,
+        held_out=request.held_out,
+    )
+    captions = 2 * request.captions * len(request.labels) * len(request.classifiers)
+    require_quota(request.budget.images + captions, context, "/budget/images")
+    classes = await _classes(request, context.services)
+    _check_labels(request, classes)
+    templates = _templates(request, suite.editor.photo_prompt)
+    prompts = {label: fill(template, label) for label, template in templates.items()}
+    generation = suite.editor.generation.changed_by(request)
+    examples = await _examples(request, prompts, generation, context)
+    await check_classifiers(request.classifiers, classes, examples[request.labels[0]], context.services)
+    tests = min(request.winners, request.hypotheses) * len(request.labels)
+    detectable = await asyncio.to_thread(detectable_rate, 0.0, request.held_out, tests)
+    config = BugHuntConfig(
+        request=request,
+        suite=suite.name,
+        generation=generation,
+        models={
+            "editor": suite.editor.model,
+            "scorer": suite.scorer.clip,
+            "captioner": suite.captioner.model,
+        },
+        versions=VERSIONS,
+        classes=classes,
+        templates=templates,
+        prompts=prompts,
+        examples=examples,
+        shares=HuntShares.model_validate(vars(shares)),
+        detectable=detectable,
+        clip=suite.scorer.checkpoint or suite.scorer.clip,
+        objectionable=suite.scorer.objectionable,
+        notes=_notes(request, detectable),
+    )
+    first = range(min(FIRST_BASELINE, shares.baseline))
+    planned = (
+        item
+        for label in request.labels
+        for item in plan_samples(
+            config, label, HuntInstruction(phase="baseline", prompt=prompts[label]), first
+        )
+    )
+    return Plan(NO_DATASET, config, list(numbered(planned)))
+
+
+async def _classes(create: BugHuntCreate, services: Services) -> list[str]:
+    """The classes among which the classifiers choose: the request's, or those that all of them have."""
+    if create.classes is not None:
+        return list(create.classes)
+    listed = {each.spec: each.classes for each in (await services.classifiers.list_classifiers()).classifiers}
+    common: list[str] | None = None
+    for index, spec in enumerate(create.classifiers):
+        require_known(spec, index, listed)
+        known = listed.get(spec)
+        if known is None:
+            known = await _described_classes(spec, index, services)
+        if known is None:
+            raise InvalidRequest(
+                f"the classes of the classifier {spec!r} are not known; name them in `classes`",
+                pointer="/classes",
+            )
+        common = known if common is None else [name for name in common if name in set(known)]
+    return list(common or [])
+
+
+async def _described_classes(spec: str, index: int, services: Services) -> list[str] | None:
+    try:
+        return (await services.classifiers.describe(DescribeRequest(classifier=spec))).classes
+    except RequestError as error:
+        # The service's pointer is for its own request, which our caller never saw.
+        error.pointer = f"/classifiers/{index}"
+        raise
+
+
+def _check_labels(create: BugHuntCreate, classes: Sequence[str]) -> None:
+    shown = ", ".join(classes[:8]) + (" …" if len(classes) > 8 else "")
+    for index, label in enumerate(create.labels):
+        if label not in classes:
+            raise InvalidRequest(
+                f"the classifiers have no common class {label!r}; they have {shown or 'none'}",
+                pointer=f"/labels/{index}",
+            )
+    if len(classes) < 2:
+        raise InvalidRequest("the classifiers share fewer than two classes; nothing can be mistaken")
+    if isinstance(create.criterion, TakenFor):
+        target = create.criterion.target
+        if target in create.labels:
+            raise InvalidRequest(
+                f"the target {target!r} is a label itself; name what it is wrongly taken for",
+                pointer="/criterion/target",
+            )
+        if target not in classes:
+            raise InvalidRequest(
+                f"the classifiers have no common class {target!r}; they have {shown}",
+                pointer="/criterion/target",
+            )
+
+
+def _templates(create: BugHuntCreate, default: str) -> dict[str, str]:
+    """The baseline prompt of each label, with the slot for the class."""
+    templates = {}
+    for label in create.labels:
+        templates[label] = baseline_template(create.prompt or default, create.parents.get(label))
+        check_prompt(templates[label])
+    return templates
+
+
+async def _examples(
+    create: BugHuntCreate, prompts: dict[str, str], generation: GenerationPreset, context: RunContext
+) -> dict[str, BlobRef]:
+    """Draw one image of each label, with the seed of its first sample.
+
+    Raises:
+        InvalidRequest: the generator does not know a label's words.
+    """
+    examples: dict[str, BlobRef] = {}
+    size = images_per_call(generation)
+    for start in range(0, len(create.labels), size):
+        labels = create.labels[start : start + size]
+        asked = [
+            GenerateItem(prompt=prompts[label], seed=image_seed(create.seed, label, 0)) for label in labels
+        ]
+        response = await context.services.editor.generate(generation.request(asked))
+        for place, (label, outcome) in enumerate(zip(labels, response.outcomes, strict=True), start=start):
+            try:
+                examples[label] = outcome.unwrap().image
+            except RequestError as error:
+                raise InvalidRequest(
+                    f"the generator of suite {context.suite.name!r} cannot draw {label!r}: {error.detail}",
+                    pointer=f"/labels/{place}",
+                ) from error
+            await check_image(examples[label], context.store)
+    return examples
+
+
+def _notes(create: BugHuntCreate, detectable: float | None) -> list[str]:
+    notes = [
+        "no failure found is no proof that there is none: rare scenes are hardly ever drawn",
+        f"{create.held_out} held-out images prove no failure rate"
+        if detectable is None
+        else f"{create.held_out} held-out images prove failure rates from {100 * detectable:.0f} % on, where "
+        "the label alone never fails",
+    ]
+    if isinstance(create.criterion, NoRelative) and not create.parents:
+        notes.append("no parents are given: `no-relative` means that the label is none of the first three")
+    return notes

@@ -1,0 +1,72 @@
+"""The descriptions of a label's failures that are worth images, from the captions of its baseline samples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from faultline_core.bug_hunt.descriptions import Description, Proposed, describe
+from faultline_core.contract.bug_hunts import BugHuntConfig
+from faultline_gateway.methods.bug_hunt.counting import RecordedHunt, count_failures
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A description, and the classifiers whose failures proposed it."""
+
+    description: Description
+    classifiers: tuple[str, ...]
+
+
+def proposals(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[Proposal]:
+    """Return at most the request's number of descriptions of a label, in turns over the classifiers."""
+    by_classifier = {
+        classifier: proposed(config, hunt, label, classifier).descriptions
+        for classifier in config.request.classifiers
+    }
+    found: dict[str, tuple[Description, list[str]]] = {}
+    base = config.prompts[label].casefold()
+    for turn in zip_longest(*by_classifier.values()):
+        for classifier, description in zip(by_classifier, turn, strict=True):
+            if description is not None and description.prompt.casefold() != base:
+                found.setdefault(description.prompt.casefold(), (description, []))[1].append(classifier)
+    likeliest = list(found.values())[: config.request.hypotheses]
+    return [Proposal(description, tuple(classifiers)) for description, classifiers in likeliest]
+
+
+def proposed(config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: str) -> Proposed:
+    """Return the descriptions of one classifier's failures, and the captions that were left out."""
+    counted = count_failures(hunt.of_label("baseline", label), classifier, hunt.threshold(label).threshold)
+    if not counted.failures or not counted.successes:
+        return Proposed([])
+    captions = caption_by_sample(hunt)
+    return describe(
+        _found(captions, [item.id for item in counted.failures]),
+        _found(captions, [item.id for item in counted.successes]),
+        template=config.templates[label],
+        label=label,
+        classes=config.classes,
+    )
+
+
+def caption_by_sample(hunt: RecordedHunt) -> dict[str, str]:
+    """Return the captions by the id of the item whose image they tell."""
+    return {
+        item.instruction.sample: item.result.caption
+        for item in hunt.captions
+        if item.state == "done" and item.result is not None and item.result.caption
+        and item.instruction is not None and item.instruction.sample is not None
+    }  # fmt: skip
+
+
+def count_captions(hunt: RecordedHunt, dropped: Counter[str]) -> dict[str, int]:
+    """Return how many captions were written, and how many were left out or missing, by reason."""
+    used = len(caption_by_sample(hunt))
+    missing = Counter(item.code or item.state for item in hunt.captions if item.state != "done")
+    return {"written": used, **dropped, **missing}
+
+
+def _found(captions: dict[str, str], samples: Sequence[str]) -> list[str]:
+    return [captions[sample] for sample in samples if sample in captions]

@@ -1,0 +1,69 @@
+"""The planned images and captions of a hunt: their prompts, seeds and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from faultline_core.blobs import cache_key
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem
+from faultline_gateway.runs.generation import images_per_call
+from faultline_gateway.runs.items import LeasedItem, PlannedItem
+from faultline_gateway.runs.seeds import derive_seed, image_seed
+
+_CAPTIONS_PER_CALL = 16
+
+
+def sample_seed(config: BugHuntConfig, item: LeasedItem, instruction: HuntInstruction) -> int:
+    """Return the seed of a sample, of the run's seed, its phase, label and place alone.
+
+    All descriptions of a label start from the same noise; held-out ones from noise that no choice saw.
+    """
+    seed = config.request.seed
+    if instruction.phase == "baseline":
+        return image_seed(seed, item.label, item.slot)
+    return derive_seed(seed, instruction.phase, item.label, item.slot)
+
+
+def plan_samples(
+    config: BugHuntConfig, label: str, instruction: HuntInstruction, places: range
+) -> Iterator[PlannedItem]:
+    """Plan the images of one prompt at these places; `numbered` gives them their ordinals."""
+    size = images_per_call(config.generation)
+    number = 0 if instruction.hypothesis is None else instruction.hypothesis
+    told = instruction.model_dump(mode="json", exclude_defaults=True)
+    for place in places:
+        group = cache_key(phase=instruction.phase, label=label, hypothesis=number, chunk=place // size)
+        yield PlannedItem(
+            item_key=cache_key(phase=instruction.phase, label=label, hypothesis=number, place=place),
+            ordinal=0,
+            kind="sample",
+            item_group=group,
+            source_image=config.examples[label],
+            label=label,
+            slot=place,
+            instruction=told,
+        )
+
+
+def plan_captions(label: str, samples: Iterable[HuntItem]) -> Iterator[PlannedItem]:
+    """Plan the caption of each sample's image."""
+    for slot, item in enumerate(samples):
+        if item.result is not None:
+            told = HuntInstruction(phase="captions", sample=item.id)
+            yield PlannedItem(
+                item_key=cache_key(caption=item.id),
+                ordinal=0,
+                kind="caption",
+                item_group=cache_key(captions=label, chunk=slot // _CAPTIONS_PER_CALL),
+                source_image=item.result.image,
+                label=label,
+                slot=slot,
+                instruction=told.model_dump(mode="json", exclude_defaults=True),
+            )
+
+
+def numbered(items: Iterable[PlannedItem]) -> Iterator[PlannedItem]:
+    """Give planned items the ordinals of one stage."""
+    for ordinal, item in enumerate(items):
+        yield replace(item, ordinal=ordinal)

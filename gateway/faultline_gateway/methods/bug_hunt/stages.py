@@ -1,0 +1,195 @@
+"""The stages of a hunt: baseline, captions, rounds of descriptions, held-out images of the winners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from faultline_core.bug_hunt.budget import LEAST_ROUND, ROUNDS, Standing, promising, round_size
+from faultline_core.bug_hunt.comparison import LEVEL
+from faultline_core.bug_hunt.descriptions import content_words
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem
+from faultline_core.contract.runs import Run
+from faultline_gateway.methods.bug_hunt.counting import RecordedHunt, count_failures
+from faultline_gateway.methods.bug_hunt.proposals import Proposal, proposals
+from faultline_gateway.methods.bug_hunt.samples import numbered, plan_captions, plan_samples
+from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.runs.stages import StagePlan
+
+
+def next_stage(run: Run, results: Iterable[HuntItem]) -> StagePlan | None:
+    """Plan the stage that follows, from what is recorded; None where nothing is left to find or to prove."""
+    config = BugHuntConfig.model_validate(run.resolved_config)
+    hunt = RecordedHunt.of(results)
+    match hunt.last:
+        case "baseline":
+            planned = _rest_of_baseline(config, hunt) if run.stage == 1 else []
+            planned = planned or _captions(config, hunt)
+        case "captions":
+            planned = _first_round(config, hunt)
+        case "hypothesis":
+            planned = _next_round(config, hunt) or _held_out(config, hunt)
+        case _:
+            planned = []
+    return StagePlan(numbered(planned)) if planned else None
+
+
+def standings(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> dict[int, tuple[Standing, str]]:
+    """Return how each description of a label stands, by number, with the classifier that it is worst for."""
+    shown_from = hunt.threshold(label).threshold
+    baseline = hunt.of_label("baseline", label)
+    found: dict[int, tuple[Standing, str]] = {}
+    for number, (of, told) in hunt.described.items():
+        if of != label:
+            continue
+        items = hunt.of_label("hypothesis", label, number)
+        each = [
+            (
+                Standing(
+                    number,
+                    count_failures(items, classifier, shown_from).counts,
+                    count_failures(baseline, classifier, shown_from).counts,
+                    content_words(told.words, label),
+                ),
+                classifier,
+            )
+            for classifier in told.classifiers
+        ]
+        if each:
+            found[number] = min(each, key=lambda pair: pair[0].p)
+    return found
+
+
+def winners(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[int]:
+    """Return the descriptions of a label to measure on held-out images, the best first.
+
+    Only those that fail more often than the baseline by an uncorrected test: held-out images correct for it.
+    """
+    significant = [standing for standing, _ in standings(config, hunt, label).values() if standing.p <= LEVEL]
+    return promising(significant, config.request.winners)
+
+
+@dataclass(frozen=True)
+class _Time:
+    """How many images the budget of minutes still allows; None is no limit."""
+
+    images: int | None
+
+    @classmethod
+    def left(cls, config: BugHuntConfig, hunt: RecordedHunt) -> _Time:
+        minutes = config.request.budget.minutes
+        if minutes is None or hunt.made == 0 or hunt.seconds == 0.0:
+            return cls(None)
+        return cls(max(0, int((60.0 * minutes - hunt.seconds) / (hunt.seconds / hunt.made))))
+
+    def cap(self, images: int, prompts: int, *, reserved: int = 0) -> int:
+        """Return the images of each of ``prompts`` that there is time for, leaving ``reserved`` in all."""
+        if self.images is None or prompts == 0:
+            return images
+        return min(images, max(0, self.images - reserved) // prompts)
+
+
+def _reserved(config: BugHuntConfig) -> int:
+    prompts = 1 + min(config.request.winners, config.request.hypotheses)
+    return len(config.request.labels) * prompts * config.shares.held_out
+
+
+def _rest_of_baseline(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
+    planned: list[PlannedItem] = []
+    time, labels = _Time.left(config, hunt), config.request.labels
+    for label in labels:
+        made = len(hunt.of_label("baseline", label))
+        more = time.cap(config.shares.baseline - made, len(labels), reserved=_reserved(config))
+        told = HuntInstruction(phase="baseline", prompt=config.prompts[label])
+        planned += plan_samples(config, label, told, range(made, made + more))
+    return planned
+
+
+def _captions(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
+    """As many failures as successes of each classifier; an image that several need is captioned once."""
+    most, planned = config.request.captions, list[PlannedItem]()
+    for label in config.request.labels:
+        shown_from, wanted = hunt.threshold(label).threshold, dict[str, HuntItem]()
+        for classifier in config.request.classifiers:
+            counted = count_failures(hunt.of_label("baseline", label), classifier, shown_from)
+            # A label that always fails has nothing to be worse than.
+            if counted.failures and counted.successes:
+                for item in (*counted.failures[:most], *counted.successes[:most]):
+                    wanted[item.id] = item
+        planned += plan_captions(label, wanted.values())
+    return planned
+
+
+def _first_round(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
+    planned: list[PlannedItem] = []
+    number, time = 0, _Time.left(config, hunt)
+    by_label = {label: proposals(config, hunt, label) for label in config.request.labels}
+    total = sum(map(len, by_label.values()))
+    for label, proposed in by_label.items():
+        size = round_size(config.shares.hypotheses, len(proposed), ROUNDS)
+        size = time.cap(size, total, reserved=_reserved(config))
+        if size < LEAST_ROUND:
+            continue
+        for proposal in proposed:
+            number += 1
+            planned += plan_samples(config, label, _asked(proposal, number), range(size))
+    return planned
+
+
+def _asked(proposal: Proposal, number: int) -> HuntInstruction:
+    return HuntInstruction(
+        phase="hypothesis",
+        prompt=proposal.description.prompt,
+        hypothesis=number,
+        source=proposal.description.source,
+        words=proposal.description.words,
+        classifiers=list(proposal.classifiers),
+    )
+
+
+def _next_round(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
+    """More images of the better half of each label's descriptions that are left."""
+    if hunt.rounds >= ROUNDS:
+        return []
+    planned: list[PlannedItem] = []
+    time, labels = _Time.left(config, hunt), config.request.labels
+    for label in labels:
+        numbers = _of_label(hunt, label)
+        if not numbers:
+            continue
+        spent = {number: len(hunt.of_label("hypothesis", label, number)) for number in numbers}
+        # Those that were stopped in an earlier round have fewer images.
+        last = [number for number in numbers if spent[number] == max(spent.values())]
+        standing = standings(config, hunt, label)
+        better = promising([standing[number][0] for number in last], max(1, len(last) // 2))
+        left = config.shares.hypotheses - sum(spent.values())
+        size = round_size(left, len(better), ROUNDS - hunt.rounds)
+        size = time.cap(size, len(better) * len(labels), reserved=_reserved(config))
+        if size >= LEAST_ROUND:
+            for number in better:
+                places = range(spent[number], spent[number] + size)
+                planned += plan_samples(config, label, hunt.described[number][1], places)
+    return planned
+
+
+def _held_out(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
+    """Fresh images of each winner and of its baseline, from the same fresh noise."""
+    won = {label: numbers for label in config.request.labels if (numbers := winners(config, hunt, label))}
+    prompts = sum(1 + len(numbers) for numbers in won.values())
+    size = _Time.left(config, hunt).cap(config.shares.held_out, prompts)
+    return list(_held_out_samples(config, hunt, won, size)) if size >= LEAST_ROUND else []
+
+
+def _held_out_samples(
+    config: BugHuntConfig, hunt: RecordedHunt, won: dict[str, list[int]], size: int
+) -> Iterator[PlannedItem]:
+    for label, numbers in won.items():
+        base = HuntInstruction(phase="held-out", prompt=config.prompts[label])
+        yield from plan_samples(config, label, base, range(size))
+        for number in numbers:
+            told = hunt.described[number][1].model_copy(update={"phase": "held-out"})
+            yield from plan_samples(config, label, told, range(size))
+
+
+def _of_label(hunt: RecordedHunt, label: str) -> list[int]:
+    return [number for number, (of, _) in hunt.described.items() if of == label]

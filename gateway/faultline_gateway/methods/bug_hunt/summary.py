@@ -1,0 +1,106 @@
+"""Sum up a hunt: baseline rates, descriptions, and the bugs on held-out images."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from faultline_core.contract.bug_hunt_summary import (
+    BugHuntSummary,
+    HypothesisResult,
+    HypothesisState,
+    LabelBaseline,
+    LabelObject,
+)
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntItem
+from faultline_core.contract.runs import Run
+from faultline_gateway.methods.bug_hunt.bugs import bugs_of, verdict
+from faultline_gateway.methods.bug_hunt.counting import RecordedHunt, count_failures
+from faultline_gateway.methods.bug_hunt.proposals import count_captions, proposed
+from faultline_gateway.methods.bug_hunt.rates import failure_rate, ratio_of, taken_for
+from faultline_gateway.methods.bug_hunt.stages import standings, winners
+from faultline_gateway.runs.accounting import count_reasons
+from faultline_gateway.runs.recorded import recorded_config
+
+
+def summarize(run: Run, items: Iterable[HuntItem]) -> BugHuntSummary:
+    """Sum up the run so far: a part of an answer is an answer."""
+    listed = list(items)
+    config = recorded_config(BugHuntConfig, run)
+    hunt = RecordedHunt.of(listed)
+    objects = {label: hunt.threshold(label) for label in config.request.labels}
+    hypotheses = _hypotheses(config, hunt, objects)
+    bugs = bugs_of(config, hunt, objects, hypotheses)
+    return BugHuntSummary(
+        run_id=run.id,
+        config=config,
+        request_counts=run.request_counts,
+        images=hunt.made,
+        seconds=hunt.seconds,
+        baselines=_baselines(config, hunt, objects),
+        objects=objects,
+        captions=count_captions(hunt, _left_out(config, hunt)),
+        hypotheses=hypotheses,
+        bugs=bugs,
+        failed_codes=count_reasons(item.code for item in listed if item.state == "failed"),
+        cost=hunt.cost,
+        verdict=verdict(run, config, bugs, len(hypotheses)),
+    )
+
+
+def _baselines(
+    config: BugHuntConfig, hunt: RecordedHunt, objects: Mapping[str, LabelObject]
+) -> list[LabelBaseline]:
+    found: list[LabelBaseline] = []
+    for label in config.request.labels:
+        items = hunt.of_label("baseline", label)
+        for classifier in config.request.classifiers:
+            counted = count_failures(items, classifier, objects[label].threshold)
+            found.append(
+                LabelBaseline(
+                    label=label,
+                    classifier=classifier,
+                    prompt=config.prompts[label],
+                    failure=failure_rate(counted, config.request.criterion),
+                    taken_for=taken_for(counted, classifier, label),
+                )
+            )
+    return found
+
+
+def _hypotheses(
+    config: BugHuntConfig, hunt: RecordedHunt, objects: Mapping[str, LabelObject]
+) -> list[HypothesisResult]:
+    """The descriptions, each with the classifier that it is worst for."""
+    found: list[HypothesisResult] = []
+    for label in config.request.labels:
+        won = set(winners(config, hunt, label)) if hunt.last in ("hypothesis", "held-out") else set[int]()
+        most = max((len(hunt.of_label("hypothesis", label, number)) for number in hunt.described), default=0)
+        for number, (standing, classifier) in standings(config, hunt, label).items():
+            items = hunt.of_label("hypothesis", label, number)
+            counted = count_failures(items, classifier, objects[label].threshold)
+            told = hunt.described[number][1]
+            state: HypothesisState = "stopped" if len(items) < most else "not-above"
+            found.append(
+                HypothesisResult(
+                    number=number,
+                    label=label,
+                    classifier=classifier,
+                    prompt=told.prompt or "",
+                    words=told.words,
+                    source=told.source or "caption",
+                    discovery=failure_rate(counted, config.request.criterion),
+                    ratio=ratio_of(standing.described, standing.baseline),
+                    state="winner" if number in won else state,
+                )
+            )
+    return found
+
+
+def _left_out(config: BugHuntConfig, hunt: RecordedHunt) -> Counter[str]:
+    """Captions of failures that make no description, by reason."""
+    left = Counter[str]()
+    for label in config.request.labels:
+        for classifier in config.request.classifiers:
+            left += proposed(config, hunt, label, classifier).dropped
+    return left

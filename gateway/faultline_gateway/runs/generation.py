@@ -1,0 +1,59 @@
+"""Images that an attempt generates: how many in a call, and the call itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from faultline_core.contract.editor import GenerateItem, GenerationPreset
+from faultline_core.types import BlobRef, Cost
+from faultline_gateway.runs.attempt import OpenItems, own_cost
+from faultline_gateway.runs.items import LeasedItem
+from faultline_gateway.runs.stores import check_image
+from faultline_gateway.services.ports import Services
+
+_MOST_IMAGES = 16
+_MOST_EVALUATIONS = 1200
+"""Network evaluations in one call, about half a minute at 512 pixels: a call must not outlast a lease."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """An item's image, what it was generated from, and its cost."""
+
+    item: LeasedItem
+    image: BlobRef
+    asked: GenerateItem
+    cost: Cost
+
+
+def images_per_call(generation: GenerationPreset) -> int:
+    """Return how many images one call may generate with these settings."""
+    # Guidance evaluates the network twice per step: with and without the prompt.
+    return min(_MOST_IMAGES, max(1, _MOST_EVALUATIONS // (2 * generation.steps)))
+
+
+async def generate_images(
+    attempt: OpenItems,
+    generation: GenerationPreset,
+    asked: Sequence[tuple[LeasedItem, GenerateItem]],
+    services: Services,
+) -> list[Generated]:
+    """Generate the image of each item; items that fail, or whose image is blank, are recorded and left out.
+
+    Raises:
+        BackendError: the editor failed as a whole.
+    """
+    request = generation.request([wanted for _, wanted in asked])
+    response = await attempt.call("editor", services.editor.generate, request)
+    outcomes = attempt.outcomes("editor", response)
+    attempt.add_shared_cost(
+        response.cost, [outcome.value.cost for outcome in outcomes if outcome.value is not None]
+    )
+    generated: list[Generated] = []
+    for (item, wanted), outcome in zip(asked, outcomes, strict=True):
+        async with attempt.fail_items_on_error([item]):
+            made = outcome.unwrap()
+            await check_image(made.image, attempt.store)
+            generated.append(Generated(item, made.image, wanted, own_cost(made.cost)))
+    return generated

@@ -1,0 +1,92 @@
+"""How a label's part of a budget is spent, and how many images of each description come next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from faultline_core.bug_hunt.comparison import LEVEL, FailureCounts, above_baseline
+from faultline_core.errors import InvalidRequest
+
+LEAST_BASELINE = 32
+"""Images of a baseline; with fewer, a failure rate of one in ten would often show no failure at all."""
+LEAST_ROUND = 8
+"""Images by which a description is judged at least."""
+ROUNDS = 3
+"""Rounds of images of descriptions: after each, the worse half gets no more (sequential halving)."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Images of a label's baseline, of all its descriptions together, and held-out ones of a prompt."""
+
+    baseline: int
+    hypotheses: int
+    held_out: int
+
+
+def share(images: int, labels: int, *, hypotheses: int, winners: int, held_out: int) -> Shares:
+    """Divide a budget: held-out images first, and the rest evenly between baseline and descriptions.
+
+    Raises:
+        InvalidRequest: the budget is too small; the least that would do is named, the pointer is
+            ``/budget/images``.
+    """
+    reserved = held_out * (1 + min(winners, hypotheses))
+    least = reserved + LEAST_BASELINE + LEAST_ROUND * hypotheses
+    each = images // labels
+    if each < least:
+        raise InvalidRequest(
+            f"a budget of {images} images is too small for {labels} labels: each needs {least}, of which "
+            f"{reserved} are held out; allow {least * labels}, or lower held_out, winners or hypotheses",
+            pointer="/budget/images",
+        )
+    left = each - reserved
+    described = min(max(left // 2, LEAST_ROUND * hypotheses), left - LEAST_BASELINE)
+    return Shares(left - described, described, held_out)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What was seen of one description so far, and the words that it adds to the label."""
+
+    number: int
+    described: FailureCounts
+    baseline: FailureCounts
+    words: frozenset[str] = frozenset()
+
+    @property
+    def p(self) -> float:
+        """One-sided p of "it fails no more often than the baseline"."""
+        return above_baseline(self.described, self.baseline)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether it fails no more often than the baseline so far."""
+        ours, theirs = self.described, self.baseline
+        return ours.failures * theirs.images <= theirs.failures * ours.images
+
+
+def promising(standings: Sequence[Standing], most: int) -> list[int]:
+    """Return the numbers of at most ``most`` descriptions that are not hopeless, the best first.
+
+    One that only adds words to another, without failing more often, is left out.
+    """
+    hopeful = [each for each in standings if not each.is_hopeless]
+    left = [each for each in hopeful if not any(_says_enough(other, each) for other in hopeful)]
+    return [each.number for each in sorted(left, key=lambda each: (each.p, each.number))[:most]]
+
+
+def _says_enough(general: Standing, narrow: Standing) -> bool:
+    """Whether a description with fewer words fails as often, as far as can be told: the rest says nothing."""
+    if not general.words < narrow.words or general.p > LEVEL:
+        return False
+    return above_baseline(narrow.described, general.described) > LEVEL
+
+
+def round_size(left: int, descriptions: int, rounds_left: int) -> int:
+    """Return the images of each description in the next round, or 0 where too few are left."""
+    if descriptions == 0 or rounds_left == 0:
+        return 0
+    size = left // (rounds_left * descriptions)
+    return size if size >= LEAST_ROUND else LEAST_ROUND if left >= LEAST_ROUND * descriptions else 0

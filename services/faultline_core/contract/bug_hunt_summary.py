@@ -1,0 +1,144 @@
+"""What a bug hunt found: baseline rates, descriptions, and the bugs that held-out images prove."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from faultline_core.contract.base import ResponseBody
+from faultline_core.contract.bug_hunts import BugHuntConfig, HypothesisSource
+from faultline_core.contract.failure_criteria import Criterion
+from faultline_core.contract.findings import FindingState
+from faultline_core.contract.runs import RequestCounts
+from faultline_core.types import BlobRef, Cost, Estimate
+
+HypothesisState = Literal["winner", "stopped", "not-above"]
+"""``winner``: measured again on held-out images. ``stopped``: no more images were spent on it. ``not-above``:
+it is not shown to fail more often than the baseline."""
+
+
+class FailureRate(ResponseBody):
+    """How often a classifier fails on the images of one prompt."""
+
+    failures: int = Field(description="Images on which the classifier fails.")
+    rate: Estimate = Field(description="Failure rate with its 95 % interval; n counts images.")
+    criterion: Criterion = Field(description="When an answer counts as a failure.")
+    made: int = Field(description="Images that were planned.")
+    dropped: dict[str, int] = Field(
+        default={}, description="Planned images that count neither as failure nor as success, by reason."
+    )
+
+
+class RatioOfRates(ResponseBody):
+    """How many times the baseline's failure rate."""
+
+    ratio: float | None = Field(description="The ratio, or null if no image of the baseline failed.")
+    low: float = Field(description="Lower end of the 95 % interval.")
+    high: float | None = Field(description="Upper end of the 95 % interval, or null if it is unbounded.")
+
+
+class LabelBaseline(ResponseBody):
+    """How often one classifier fails on images of one label without a description."""
+
+    label: str = Field(description="The label.")
+    classifier: str = Field(description="Name of the classifier.")
+    prompt: str = Field(description="Prompt of the images.")
+    failure: FailureRate = Field(description="The failure rate.")
+    taken_for: dict[str, int] = Field(
+        description="Number of failures by the class that is predicted first, the most frequent first."
+    )
+
+
+class HypothesisResult(ResponseBody):
+    """One description and what was seen of it before held-out images."""
+
+    number: int = Field(description="Number of the description in the hunt, from 1.")
+    label: str = Field(description="The label.")
+    classifier: str = Field(description="The classifier whose failures proposed it.")
+    prompt: str = Field(description="Prompt of its images.")
+    words: str = Field(description="The words of the description beside the label.")
+    source: HypothesisSource = Field(description="Where the description comes from.")
+    discovery: FailureRate = Field(
+        description="Failure rate on the images that it was chosen by, which overstates the true rate of a "
+        "winner."
+    )
+    ratio: RatioOfRates = Field(description="The same against the baseline.")
+    state: HypothesisState = Field(description="What became of it.")
+
+
+class BugImage(ResponseBody):
+    """A held-out image on which the classifier fails."""
+
+    item: str = Field(description="Id of its item.")
+    image: BlobRef = Field(description="SHA-256 of the image in the store.")
+    answer: str = Field(description="Class that the classifier predicts first.")
+
+
+class Bug(ResponseBody):
+    """A description of a label's images on which one classifier fails, measured on held-out images."""
+
+    number: int = Field(description="Place in the list, from 1.")
+    state: FindingState = Field(
+        description="`breaks` if held-out images prove that it fails more often than the baseline; "
+        "`suspected` if they were not made; `holds` if it fails no more often there; `test-unfit` if most "
+        "of them do not show the label; else `cannot-tell`."
+    )
+    description: str = Field(description="The prompt of the images, which names the label.")
+    words: str = Field(description="The words of the description beside the label.")
+    label: str = Field(description="The label.")
+    classifier: str = Field(description="Name of the classifier.")
+    hypothesis: int = Field(description="Number of the description in the hunt.")
+    failure_rate: Estimate = Field(description="Failure rate on held-out images, with its 95 % interval.")
+    ratio: RatioOfRates = Field(description="The same against held-out images of the baseline.")
+    held_out: FailureRate = Field(description="The counts behind the failure rate.")
+    baseline: FailureRate = Field(description="Held-out images of the label alone.")
+    discovery: FailureRate = Field(description="What the hunt saw when it chose the description.")
+    p_adjusted: float | None = Field(
+        description="One-sided p by Fisher's exact test after Holm's correction over all bugs of the hunt, "
+        "or null without held-out images."
+    )
+    taken_for: str | None = Field(
+        description="Class that failures are most often taken for, or null without one."
+    )
+    others: dict[str, FailureRate] = Field(
+        default={}, description="Failure rates of the hunt's other classifiers on the same held-out images."
+    )
+    images: list[BugImage] = Field(default=[], description="Some held-out images on which it fails.")
+    sentence: str = Field(description="The bug in one sentence.")
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.state.replace('-', ' ')}: {self.sentence}"
+
+
+class LabelObject(ResponseBody):
+    """Below which similarity an image does not show its label."""
+
+    threshold: float | None = Field(
+        description="CLIP's cosine: a percentile of the baseline images that every classifier answers "
+        "rightly; null where there are too few."
+    )
+    n: int = Field(description="Number of these images.")
+
+
+class BugHuntSummary(ResponseBody):
+    """``GET /v1/bug-hunts/{id}/summary``."""
+
+    run_id: str = Field(description="Id of the run.")
+    config: BugHuntConfig = Field(description="The run's resolved configuration.")
+    request_counts: RequestCounts = Field(description="Number of items in each state.")
+    images: int = Field(description="Images that were made.")
+    seconds: float = Field(description="Seconds that the services spent.")
+    baselines: list[LabelBaseline] = Field(description="Failure rates of the labels alone.")
+    objects: dict[str, LabelObject] = Field(description="Object thresholds, by label.")
+    captions: dict[str, int] = Field(
+        description="Captions that were used, and those left out, by reason, such as `lost-label`."
+    )
+    hypotheses: list[HypothesisResult] = Field(description="The descriptions that were measured.")
+    bugs: list[Bug] = Field(description="The winners on held-out images, those that are proven first.")
+    failed_codes: dict[str, int] = Field(default={}, description="Number of failed items, by error code.")
+    cost: Cost = Field(description="Cost of the run.")
+    verdict: str = Field(description="The hunt in one sentence.")
+
+    def __str__(self) -> str:
+        return "\n".join([self.verdict, *map(str, self.bugs)])

@@ -1,0 +1,206 @@
+"""Bodies of ``/v1/bug-hunts``: failures that nobody asked about, described in words (Wiles et al., 2022)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from faultline_core.contract.base import DISTINCT, RequestBody, ResponseBody, require_distinct
+from faultline_core.contract.classifiers import ClassifiersUnderTest
+from faultline_core.contract.dataset_interfaces import ClassName
+from faultline_core.contract.editor import (
+    GenerationPreset,
+    GuidanceOverride,
+    SchedulerOverride,
+    StepsOverride,
+)
+from faultline_core.contract.failure_criteria import Criterion, TopOne
+from faultline_core.contract.runs import PredictionPair, Provenance, RunItem
+from faultline_core.contract.shift_benchmarks import ShiftText
+from faultline_core.types import BlobRef, ClassifierSpec, Seed
+
+HuntPhase = Literal["baseline", "captions", "hypothesis", "held-out"]
+"""What an item of a hunt is for: ``baseline`` samples of a label, ``captions`` of failures and successes,
+samples of a ``hypothesis``, and the ``held-out`` samples that a finding is measured on."""
+
+HypothesisSource = Literal["words", "caption", "sentence"]
+"""Where a description comes from: words that captions of failures have more often than those of successes,
+the whole caption of one failure, or one of its sentences."""
+
+
+class HuntBudget(RequestBody):
+    """How much a hunt may spend."""
+
+    images: int = Field(
+        default=3000,
+        ge=1,
+        le=10_000_000,
+        description="Most images that the hunt generates, held-out ones too.",
+    )
+    minutes: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=100_000.0,
+        description="Minutes after which no further images are planned, counted as the seconds that the "
+        "services spend; null for no limit. Images that are planned by then are made.",
+    )
+
+
+class BugHuntCreate(ClassifiersUnderTest):
+    """``POST /v1/bug-hunts``: find descriptions of a label's images on which classifiers fail."""
+
+    classifiers: list[ClassifierSpec] = Field(
+        min_length=1,
+        max_length=128,
+        json_schema_extra=DISTINCT,
+        description="The classifiers to test; all see the same images.",
+    )
+    labels: list[ClassName] = Field(
+        min_length=1,
+        max_length=1000,
+        json_schema_extra=DISTINCT,
+        description="What the images show; classes of all the classifiers.",
+    )
+    classes: list[ClassName] | None = Field(
+        default=None,
+        min_length=2,
+        max_length=10_000,
+        json_schema_extra=DISTINCT,
+        description="Classes among which the classifiers choose, or null for those that all of them have.",
+    )
+    parents: dict[ClassName, ClassName] = Field(
+        default={},
+        max_length=10_000,
+        description="The parent of a class, such as `insect` for `fly`: the prompt names it, and the "
+        "criterion `no-relative` compares it. A class without one is its own.",
+    )
+    budget: HuntBudget = Field(default=HuntBudget(), description="How much the hunt may spend.")
+    criterion: Criterion = Field(
+        default=TopOne(), description="When an answer counts as a failure; stored with every rate."
+    )
+    hypotheses: int = Field(
+        default=8, ge=1, le=1000, description="Most descriptions that are measured for each label."
+    )
+    winners: int = Field(
+        default=2,
+        ge=1,
+        le=100,
+        description="Most descriptions of a label to measure again on held-out images.",
+    )
+    held_out: int = Field(
+        default=96,
+        ge=8,
+        le=10_000,
+        description="Number of held-out images of each of these descriptions, and of each label's baseline.",
+    )
+    captions: int = Field(
+        default=32,
+        ge=2,
+        le=10_000,
+        description="Most failures, and as many successes, that are captioned for each label and classifier.",
+    )
+    prompt: ShiftText | None = Field(
+        default=None,
+        description="Prompt of the baseline with the slot `<class>`, and `<parent>` where it names the "
+        "parent; null for the suite's.",
+    )
+    steps: StepsOverride = None
+    guidance: GuidanceOverride = None
+    scheduler: SchedulerOverride = None
+    seed: Seed = Field(description="Seed of every random draw.")
+
+    @field_validator("classifiers", "labels", "classes")
+    @classmethod
+    def _distinct(cls, values: list[str] | None) -> list[str] | None:
+        require_distinct(values or ())
+        return values
+
+
+class HuntShares(ResponseBody):
+    """How a label's part of the budget is spent."""
+
+    baseline: int = Field(description="Images of the label alone.")
+    hypotheses: int = Field(description="Images of all descriptions together.")
+    held_out: int = Field(description="Held-out images of the baseline and of each winner.")
+
+
+class BugHuntConfig(ResponseBody):
+    """Everything a hunt depends on, fixed when its run is created."""
+
+    request: BugHuntCreate = Field(description="The request that created the run.")
+    suite: str = Field(description="Name of the model suite.")
+    generation: GenerationPreset = Field(description="How images are generated.")
+    models: dict[str, str] = Field(description="Name of each service's model.")
+    versions: dict[str, str] = Field(description="Versions of the software that planned the run, by package.")
+    classes: list[str] = Field(description="The classes among which the classifiers choose.")
+    templates: dict[str, str] = Field(
+        description="The baseline prompt of each label with the slot `<class>`; descriptions add words to it."
+    )
+    prompts: dict[str, str] = Field(description="The baseline prompt of each label.")
+    examples: dict[str, BlobRef] = Field(
+        description="SHA-256 of one image of each label, which was made to see that the generator knows it."
+    )
+    shares: HuntShares = Field(description="How each label's part of the budget is spent.")
+    detectable: float | None = Field(
+        description="Smallest failure rate that the held-out images prove with 80 % probability where the "
+        "baseline never fails, or null if they prove none."
+    )
+    clip: str = Field(description="The CLIP that says whether an image shows its label.")
+    objectionable: float | None = Field(
+        default=None,
+        description="CLIP cosine from which a generated image is dropped as objectionable, or null where "
+        "nothing is checked.",
+    )
+    notes: list[str] = Field(default=[], description="What the hunt cannot show, however it comes out.")
+
+
+class HuntInstruction(ResponseBody):
+    """What a stage asks of an item."""
+
+    phase: HuntPhase = Field(description="What the item is for.")
+    prompt: str | None = Field(default=None, description="Prompt of the image, or null for a caption.")
+    hypothesis: int | None = Field(
+        default=None, description="Number of the description in the hunt, from 1, or null for none."
+    )
+    source: HypothesisSource | None = Field(
+        default=None, description="Where the description comes from, or null for none."
+    )
+    words: str = Field(default="", description="The words of the description beside the label.")
+    classifiers: list[str] = Field(
+        default=[], description="The classifiers whose failures proposed the description."
+    )
+    sample: str | None = Field(
+        default=None, description="Id of the item whose image is captioned, or null for an image."
+    )
+
+
+class HuntResult(Provenance):
+    """An image of a hunt with every classifier's answer, or the caption of one."""
+
+    image: BlobRef = Field(description="SHA-256 of the image in the store.")
+    prompt: str | None = Field(default=None, description="Its prompt, or null for a caption.")
+    seed: int | None = Field(default=None, description="Seed of its starting noise, or null for a caption.")
+    caption: str | None = Field(default=None, description="Its caption, or null for a sample.")
+    object_similarity: float | None = Field(
+        default=None,
+        description="CLIP's cosine with the caption of the label, or null if it was not measured.",
+    )
+    predictions: dict[str, PredictionPair] = Field(
+        default={}, description="Predictions for the image, by classifier."
+    )
+    failed: dict[str, bool] = Field(
+        default={}, description="Whether each classifier that answered fails by the hunt's criterion."
+    )
+    unanswered: dict[str, str] = Field(
+        default={},
+        description="Why a classifier has no prediction for the image, by classifier; it is no failure.",
+    )
+
+
+class HuntItem(RunItem[HuntResult]):
+    """One image or caption of a bug hunt."""
+
+    instruction: HuntInstruction | None = Field(
+        default=None, description="What the stage asks of the item; null only in damaged runs."
+    )
