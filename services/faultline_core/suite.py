@@ -72,7 +72,8 @@ class EditorSuite(_SuitePart):
     ``AutoencoderTiny``, such as TAESD); presets with ``preview`` choose by its images. Class tokens are
     learned with the settings ``textual_inversion`` and the prompts ``token_prompts``, in calls of
     ``token_link_steps`` steps (some seconds each), and images are generated with ``generation``.
-    Bug hunts draw a class from ``photo_prompt``; its brackets are left out where the parent is not known.
+    Bug hunts draw a class from ``photo_prompt``, whose brackets are left out where the parent is not known,
+    with ``hunt_generation`` if it is set: guidance narrows what is drawn where the prompt leaves it open.
     """
 
     model: str
@@ -87,6 +88,7 @@ class EditorSuite(_SuitePart):
     token_prompts: LearningPrompts = "templates"
     token_link_steps: int = Field(default=50, ge=1, le=20_000)
     generation: GenerationPreset = GenerationPreset()
+    hunt_generation: GenerationPreset | None = None
     photo_prompt: str = "a realistic photograph of a <class> (<parent>)."
 
     @model_validator(mode="after")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from faultline_core.bug_hunt.comparison import LEVEL
 from faultline_core.bug_hunt.words import words_of_failures
 from faultline_core.text.class_prompts import fill
 from faultline_core.text.stop_words import STOP_WORDS
@@ -19,6 +20,8 @@ LOST_LABEL = "lost-label"
 ANOTHER_CLASS = "names-another-class"
 """The caption names another class, whose images would be no failures of this one."""
 
+_SEEMING = 2
+"""Words that are tried though captions do not prove that failures have them more often."""
 _COMMON = 0.8
 """A neighbour belongs to the phrase of a word if this share of the captions has it there."""
 _LONGEST = 8
@@ -59,8 +62,8 @@ def describe(
     """Propose descriptions of failures, from captions of images alone.
 
     First the words that captions of failures have more often than captions of successes, in their phrase, the
-    surest first; then the captions of failures themselves, the most frequent first, and their sentences
-    (Wiles et al., section 3: without clusters, each caption is a hypothesis).
+    surest first, and a few that are not sure; then the captions of failures themselves, the most frequent
+    first, and their sentences (Wiles et al., section 3: without clusters, each caption is a hypothesis).
 
     Args:
         failures: captions of images on which the classifier fails.
@@ -72,15 +75,32 @@ def describe(
     proposed = Proposed([])
     failed = _usable(failures, label, classes, proposed.dropped)
     passed = _usable(successes, label, classes, Counter())
-    for found in words_of_failures(
-        [content_words(each, label) for each in failed], [content_words(each, label) for each in passed]
-    ):
-        proposed.descriptions.append(_of_word(found.word, failed, template, label))
+    for word in _telling_words(failed, passed, label):
+        proposed.descriptions.append(_of_word(word, failed, template, label))
     for caption, _ in Counter(failed).most_common():
         proposed.descriptions += _of_caption(caption, template, label)
     unique = {each.prompt.casefold(): each for each in reversed(proposed.descriptions)}
     proposed.descriptions = list(reversed(unique.values()))
     return proposed
+
+
+def _telling_words(failed: Sequence[str], passed: Sequence[str], label: str) -> list[str]:
+    """The words of failures that are surely more frequent among them, and a few that only seem to be.
+
+    Few failures prove nothing of a word; but it is tried on new images, where a whole caption is too narrow.
+    """
+    ours, theirs = ([content_words(each, label) for each in captions] for captions in (failed, passed))
+    found = [
+        each
+        for each in words_of_failures(ours, theirs, level=1.0)
+        if each.failures * max(len(theirs), 1) > each.successes * len(ours)
+    ]
+    sure = [each.word for each in found if each.p_adjusted <= LEVEL]
+    seeming = [each for each in found if each.p_adjusted > LEVEL and each.failures > 1]
+    seeming.sort(
+        key=lambda each: (-(each.failures / len(ours) - each.successes / max(len(theirs), 1)), each.word)
+    )
+    return sure + [each.word for each in seeming[:_SEEMING]]
 
 
 def content_words(caption: str, label: str) -> frozenset[str]:
@@ -114,11 +134,11 @@ def _usable(captions: Iterable[str], label: str, classes: Sequence[str], dropped
 
 
 def _of_caption(caption: str, template: str, label: str) -> Iterator[Description]:
-    yield Description(caption, _beside(caption, label), "caption")
+    yield Description(caption, _beside(caption, template, label), "caption")
     sentences = [each.strip() for each in _SENTENCE.findall(caption) if each.strip()]
     for sentence in sentences if len(sentences) > 1 else ():
         whole = sentence if names(sentence, label) else f"{_ended(fill(template, label))} {sentence}"
-        yield Description(whole, _beside(sentence, label), "sentence")
+        yield Description(whole, _beside(sentence, template, label), "sentence")
 
 
 def _of_word(word: str, captions: Sequence[str], template: str, label: str) -> Description:
@@ -191,9 +211,9 @@ def _phrase(found: Sequence[tuple[list[str], int]]) -> str:
     return " ".join(phrase)
 
 
-def _beside(text: str, label: str) -> str:
-    """What a text says beside the label, in its order, without words that say nothing."""
-    own = set(tokens(label))
+def _beside(text: str, template: str, label: str) -> str:
+    """What a text says beside the label alone, in its order, without words that say nothing."""
+    own = {*tokens(template), *tokens(label)}
     return " ".join(word for word in tokens(text) if word not in own and word not in STOP_WORDS)
 
 

@@ -115,7 +115,7 @@ class LabelObject(ResponseBody):
     """Below which similarity an image does not show its label."""
 
     threshold: float | None = Field(
-        description="CLIP's cosine: a percentile of the baseline images that every classifier answers "
+        description="CLIP's cosine: a percentile of the baseline images that some classifier answers "
         "rightly; null where there are too few."
     )
     n: int = Field(description="Number of these images.")

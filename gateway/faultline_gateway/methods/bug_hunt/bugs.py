@@ -11,6 +11,7 @@ from faultline_core.contract.bug_hunt_summary import (
     BugImage,
     FailureRate,
     HypothesisResult,
+    LabelBaseline,
     LabelObject,
 )
 from faultline_core.contract.bug_hunts import BugHuntConfig
@@ -146,14 +147,32 @@ def _images(counted: Counted, classifier: str) -> list[BugImage]:
     ]
 
 
-def verdict(run: Run, config: BugHuntConfig, bugs: Sequence[Bug], tried: int) -> str:
-    """Return the hunt in one sentence."""
+def verdict(
+    run: Run,
+    config: BugHuntConfig,
+    bugs: Sequence[Bug],
+    baselines: Sequence[LabelBaseline],
+    tried: int,
+) -> str:
+    """Return the hunt in one sentence, or two: a label that mostly fails needs no description."""
     proven = [bug for bug in bugs if bug.state == "breaks"]
     ended = run.state in FINAL_RUN_STATES
     if proven:
         more = f" and {len(proven) - 1} more" if len(proven) > 1 else ""
         return f"{proven[0].sentence}{more}"
     labels = ", ".join(config.request.labels[:3]) + (" …" if len(config.request.labels) > 3 else "")
+    alone = _mostly_failing(baselines)
     if not ended:
-        return f"No bug of {labels} is proven so far; {tried} descriptions were tried."
-    return f"No bug of {labels} was proven; {tried} descriptions were tried, which proves none absent."
+        return f"{alone}No bug of {labels} is proven so far; {tried} descriptions were tried."
+    return f"{alone}No bug of {labels} was proven; {tried} descriptions were tried, which proves none absent."
+
+
+def _mostly_failing(baselines: Sequence[LabelBaseline]) -> str:
+    """Name the label alone that fails most, if more than half of its images do."""
+    known = [each for each in baselines if each.failure.rate.low is not None and each.failure.rate.low > 0.5]
+    if not known:
+        return ""
+    worst = max(known, key=lambda each: each.failure.rate.estimate or 0.0)
+    called = f", mostly called {next(iter(worst.taken_for))}" if worst.taken_for else ""
+    counts = f"{worst.failure.failures} of {worst.failure.rate.n}"
+    return f"{worst.classifier} fails on {worst.label} itself: {counts} images of “{worst.prompt}”{called}. "

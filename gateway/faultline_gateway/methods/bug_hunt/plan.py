@@ -56,7 +56,7 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
     _check_labels(request, classes)
     templates = _templates(request, suite.editor.photo_prompt)
     prompts = {label: fill(template, label) for label, template in templates.items()}
-    generation = suite.editor.generation.changed_by(request)
+    generation = (suite.editor.hunt_generation or suite.editor.generation).changed_by(request)
     examples = await _examples(request, prompts, generation, context)
     await check_classifiers(request.classifiers, classes, examples[request.labels[0]], context.services)
     tests = min(request.winners, request.hypotheses) * len(request.labels)

@@ -30,6 +30,7 @@ def summarize(run: Run, items: Iterable[HuntItem]) -> BugHuntSummary:
     hunt = RecordedHunt.of(listed)
     objects = {label: hunt.threshold(label) for label in config.request.labels}
     hypotheses = _hypotheses(config, hunt, objects)
+    baselines = _baselines(config, hunt, objects)
     bugs = bugs_of(config, hunt, objects, hypotheses)
     return BugHuntSummary(
         run_id=run.id,
@@ -37,14 +38,14 @@ def summarize(run: Run, items: Iterable[HuntItem]) -> BugHuntSummary:
         request_counts=run.request_counts,
         images=hunt.made,
         seconds=hunt.seconds,
-        baselines=_baselines(config, hunt, objects),
+        baselines=baselines,
         objects=objects,
         captions=count_captions(hunt, _left_out(config, hunt)),
         hypotheses=hypotheses,
         bugs=bugs,
         failed_codes=count_reasons(item.code for item in listed if item.state == "failed"),
         cost=hunt.cost,
-        verdict=verdict(run, config, bugs, len(hypotheses)),
+        verdict=verdict(run, config, bugs, baselines, len(hypotheses)),
     )
 
 

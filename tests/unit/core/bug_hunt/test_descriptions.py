@@ -116,5 +116,20 @@ def test_no_description_comes_twice() -> None:
     assert found[0].source == "words"
 
 
+def test_few_failures_prove_no_word_yet_it_is_tried_before_whole_captions() -> None:
+    failures = [f"a photo of a {colour} sled among the flowers" for colour in ("red", "blue", "grey")]
+    successes = [f"a photo of a sled {place}" for place in (*PLACES, "among the flowers")]
+    found = proposals(failures, successes).descriptions
+    assert [(each.words, each.source) for each in found[:2]] == [
+        ("among the flowers", "words"),
+        ("red flowers", "caption"),
+    ]
+
+
+def test_a_word_that_successes_have_as_often_is_not_tried() -> None:
+    captions = ["a photo of a sled in the snow", "a photo of a sled at night"] * 3
+    assert {each.source for each in proposals(captions, captions).descriptions} == {"caption"}
+
+
 def test_no_failures_give_no_description() -> None:
     assert proposals([], elsewhere()).descriptions == []

@@ -1,0 +1,97 @@
+"""Recorded items of a hunt, without a ledger: samples with answers, and a configuration for them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Mapping
+
+from faultline_core.contract.bug_hunts import (
+    BugHuntConfig,
+    BugHuntCreate,
+    HuntBudget,
+    HuntInstruction,
+    HuntItem,
+    HuntResult,
+    HuntShares,
+)
+from faultline_core.contract.editor import GenerationPreset
+from faultline_core.contract.runs import PredictionPair, RequestCounts, Run
+
+CLASSES = ["fly", "bee", "bus", "tram"]
+EXAMPLE = "e" * 64
+
+
+def hunt_config(*, minutes: float | None = None, shares: HuntShares | None = None) -> BugHuntConfig:
+    """A hunt of flies by one classifier."""
+    request = BugHuntCreate(
+        classifiers=["model"], labels=["fly"], budget=HuntBudget(images=600, minutes=minutes), held_out=64,
+        seed=1,
+    )  # fmt: skip
+    return BugHuntConfig(
+        request=request,
+        suite="miniature",
+        generation=GenerationPreset(),
+        models={},
+        versions={},
+        classes=CLASSES,
+        templates={"fly": "a photo of a <class>"},
+        prompts={"fly": "a photo of a fly"},
+        examples={"fly": EXAMPLE},
+        shares=shares or HuntShares(baseline=200, hypotheses=200, held_out=64),
+        detectable=0.1,
+        clip="clip",
+    )
+
+
+def hunt_run(config: BugHuntConfig, stage: int) -> Run:
+    """The run of this configuration, at the end of a stage."""
+    counts = RequestCounts(total=0, pending=0, done=0, filtered=0, failed=0, cancelled=0)
+    return Run(
+        id="run-1", kind="bug-hunt", state="finalizing", dataset="", request_counts=counts, stage=stage,
+        created_at=dt.datetime(2026, 1, 1, tzinfo=dt.UTC), resolved_config=config.model_dump(mode="json"),
+    )  # fmt: skip
+
+
+def sample(
+    number: int,
+    answer: str = "fly",
+    *,
+    told: HuntInstruction | None = None,
+    image: str | None = None,
+    similarity: float | None = 0.3,
+    others: Mapping[str, str] | None = None,
+    seconds: float = 0.0,
+    stage: int = 1,
+) -> HuntItem:
+    """An image of a fly with the answer of the classifier, and of ``others``."""
+    answers = {"model": answer} | dict(others or {})
+    result = HuntResult(
+        image=image or hashlib.sha256(str(number).encode()).hexdigest(),
+        prompt="a photo of a fly",
+        seed=number,
+        object_similarity=similarity,
+        predictions={name: _pair(said) for name, said in answers.items()},
+        failed={name: said != "fly" for name, said in answers.items()},
+        service_seconds={"editor": seconds},
+    )
+    return HuntItem(
+        id=f"run-1.{number}", ordinal=number, kind="sample", item_group="g", source_image=EXAMPLE,
+        label="fly", slot=number, stage=stage, state="done", result=result,
+        instruction=told or HuntInstruction(phase="baseline", prompt="a photo of a fly"),
+    )  # fmt: skip
+
+
+def caption(of: HuntItem, text: str) -> HuntItem:
+    """The caption of a sample's image."""
+    number = 10_000 + of.ordinal
+    return HuntItem(
+        id=f"run-1.{number}", ordinal=number, kind="caption", item_group="c", source_image=EXAMPLE,
+        label="fly", stage=2, state="done", result=HuntResult(image=EXAMPLE, caption=text),
+        instruction=HuntInstruction(phase="captions", sample=of.id),
+    )  # fmt: skip
+
+
+def _pair(said: str) -> PredictionPair:
+    rank = 1 if said == "fly" else 2
+    return PredictionPair(p_true=0.9 if rank == 1 else 0.1, rank_true=rank, top=[(said, 0.9), ("bus", 0.1)])

@@ -1,0 +1,113 @@
+"""The stages of a hunt, planned from recorded items alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from fakes.hunted_items import caption, hunt_config, hunt_run, sample
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem
+from faultline_gateway.methods.bug_hunt.stages import next_stage
+from faultline_gateway.runs.items import PlannedItem
+
+FLOWERS = HuntInstruction(
+    phase="hypothesis", prompt="a photo of a fly among the flowers", hypothesis=1, source="words",
+    words="among the flowers", classifiers=["model"],
+)  # fmt: skip
+
+
+def planned(config: BugHuntConfig, items: Sequence[HuntItem], stage: int) -> list[PlannedItem]:
+    plan = next_stage(hunt_run(config, stage), items)
+    found = [] if plan is None else list(plan.items)
+    assert [item.ordinal for item in found] == list(range(len(found)))
+    assert len({item.item_key for item in found}) == len(found)
+    return found
+
+
+def phases(items: Sequence[PlannedItem]) -> Counter[tuple[str, int | None]]:
+    told = [HuntInstruction.model_validate(item.instruction) for item in items]
+    return Counter((each.phase, each.hypothesis) for each in told)
+
+
+def baseline(failures: int, images: int = 200, seconds: float = 0.0) -> list[HuntItem]:
+    return [sample(n, "bee" if n < failures else "fly", seconds=seconds) for n in range(images)]
+
+
+def described(
+    failures: int, images: int, *, stage: int = 3, told: HuntInstruction = FLOWERS
+) -> list[HuntItem]:
+    first = 20_000 * (told.hypothesis or 1) + 1_000 * stage
+    return [
+        sample(first + n, "bee" if n < failures else "fly", told=told, stage=stage) for n in range(images)
+    ]
+
+
+def test_the_rest_of_the_baseline_follows_its_first_images() -> None:
+    found = planned(hunt_config(), baseline(0, 64), 1)
+    assert phases(found) == {("baseline", None): 136}
+    assert [item.slot for item in found] == list(range(64, 200))
+
+
+def test_a_budget_of_minutes_leaves_time_for_held_out_images() -> None:
+    # A second an image: 64 of 300 are spent, and 192 are held back.
+    found = planned(hunt_config(minutes=5), baseline(0, 64, seconds=1.0), 1)
+    assert phases(found) == {("baseline", None): 300 - 64 - 192}
+    # Where no time is left, what there is gets captions.
+    assert phases(planned(hunt_config(minutes=1), baseline(3, 64, seconds=1.0), 1)) == {
+        ("captions", None): 35
+    }
+
+
+def test_as_many_successes_as_failures_are_captioned_up_to_the_most() -> None:
+    assert phases(planned(hunt_config(), baseline(5), 2)) == {("captions", None): 5 + 32}
+    assert phases(planned(hunt_config(), baseline(150), 2)) == {("captions", None): 32 + 32}
+
+
+def test_a_label_that_never_fails_or_always_does_ends_the_hunt() -> None:
+    assert planned(hunt_config(), baseline(0), 2) == []
+    assert planned(hunt_config(), baseline(200), 2) == []
+
+
+def test_captions_that_name_no_label_end_the_hunt() -> None:
+    items = baseline(5)
+    captions = [caption(item, "a dog in the snow") for item in items[:37]]
+    assert planned(hunt_config(), [*items, *captions], 3) == []
+
+
+def test_words_of_failures_are_tried_first_on_new_images() -> None:
+    items = baseline(12)
+    told = [caption(each, "a photo of a fly among the flowers") for each in items[:12]]
+    told += [
+        caption(each, f"a photo of a fly on the {'grass' if each.slot % 2 else 'sand'}")
+        for each in items[12:44]
+    ]
+    found = planned(hunt_config(), [*items, *told], 3)
+    first = HuntInstruction.model_validate(found[0].instruction)
+    assert (first.prompt, first.source, first.classifiers) == (FLOWERS.prompt, "words", ["model"])
+
+
+def test_a_hopeless_description_gets_no_more_images_and_nothing_is_held_out() -> None:
+    assert planned(hunt_config(), [*baseline(20), *described(1, 20)], 4) == []
+
+
+def test_a_promising_description_gets_more_images_then_held_out_ones_beside_the_baseline() -> None:
+    items = [*baseline(10), *described(15, 60)]
+    more = planned(hunt_config(), items, 4)
+    assert phases(more) == {("hypothesis", 1): 70}
+    assert more[0].slot == 60
+    items += described(15, 70, stage=4)
+    assert phases(planned(hunt_config(), items, 5)) == {("hypothesis", 1): 70}
+    items += described(15, 70, stage=5)
+    held_out = planned(hunt_config(), items, 6)
+    assert phases(held_out) == {("held-out", None): 64, ("held-out", 1): 64}
+
+
+def test_held_out_images_end_the_hunt() -> None:
+    told = FLOWERS.model_copy(update={"phase": "held-out"})
+    items = [*baseline(10), *described(50, 60), *described(50, 64, stage=4, told=told)]
+    assert planned(hunt_config(), items, 7) == []
+
+
+def test_a_killed_planner_s_stage_is_planned_the_same_again() -> None:
+    items = [*baseline(10), *described(15, 60)]
+    assert planned(hunt_config(), items, 4) == planned(hunt_config(), items, 4)
