@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import scipy
@@ -17,7 +18,6 @@ _WIDEST = 40.0
 """The logarithm of a ratio that no two counts of a hunt can have."""
 
 _NEGLIGIBLE = 1e-12
-_CHI_SQUARED = float(scipy.special.chdtri(1, 1.0 - CONFIDENCE))
 
 
 @dataclass(frozen=True)
@@ -126,11 +126,17 @@ def _score_end(described: FailureCounts, baseline: FailureCounts, side: int) -> 
         inside = _WIDEST
     for _ in range(_BISECTIONS):
         middle = (inside + outside) / 2.0
-        if _score(math.exp(middle), described, baseline) > _CHI_SQUARED:
+        if _score(math.exp(middle), described, baseline) > _chi_squared():
             outside = middle
         else:
             inside = middle
     return math.exp(outside)
+
+
+@cache
+def _chi_squared() -> float:
+    # Not a constant: the gateway would load scipy's special functions when it starts.
+    return float(scipy.special.chdtri(1, 1.0 - CONFIDENCE))
 
 
 def _score(ratio: float, described: FailureCounts, baseline: FailureCounts) -> float:
