@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, get_args
 
 import typer
@@ -107,7 +108,17 @@ def criterion_named(text: str) -> dict[str, Any]:
         raise InvalidRequest(f"the criterion {name!r} takes no value: write {name!r} alone")
     if not value and any(CRITERIA[name].model_fields[field].is_required() for field in fields):
         raise InvalidRequest(f"the criterion {name!r} needs its {fields[0]}: write {name}=…")
-    return {"name": name} | ({fields[0]: value} if value else {})
+    return {"name": name} | ({fields[0]: _value(name, fields[0], value)} if value else {})
+
+
+def _value(criterion: str, field: str, text: str) -> str | int | float:
+    readers: dict[str, Callable[[str], int | float]] = {"k": int, "below": float}
+    try:
+        return readers[field](text) if field in readers else text
+    except ValueError as error:
+        raise InvalidRequest(
+            f"{text!r} is no {field} of the criterion {criterion!r}: give a number"
+        ) from error
 
 
 def parents_of(texts: list[str] | tuple[str, ...]) -> dict[str, str]:

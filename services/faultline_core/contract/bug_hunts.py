@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from faultline_core.contract.base import DISTINCT, RequestBody, ResponseBody, require_distinct
+from faultline_core.contract.base import DISTINCT, ClientBody, ResponseBody, require_distinct
 from faultline_core.contract.classifiers import ClassifiersUnderTest
 from faultline_core.contract.dataset_interfaces import ClassName
 from faultline_core.contract.editor import (
@@ -29,7 +29,7 @@ HypothesisSource = Literal["words", "caption", "sentence"]
 the whole caption of one failure, or one of its sentences."""
 
 
-class HuntBudget(RequestBody):
+class HuntBudget(ClientBody):
     """How much a hunt may spend."""
 
     images: int = Field(

@@ -11,7 +11,7 @@ PAPER_TOP = 3
 
 
 class _Criterion(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class NoRelative(_Criterion):

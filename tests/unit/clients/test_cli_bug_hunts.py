@@ -1,0 +1,49 @@
+"""``faultline bug-hunt``: how criteria and parents are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from faultline._cli.bug_hunt import criterion_named, parents_of
+from faultline_core.contract.failure_criteria import Criterion
+from faultline_core.errors import InvalidRequest
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("top-1", {"name": "top-1"}),
+        ("no-relative", {"name": "no-relative"}),
+        ("not-in-top", {"name": "not-in-top"}),
+        ("not-in-top=5", {"name": "not-in-top", "k": 5}),
+        ("low-confidence=0.2", {"name": "low-confidence", "below": 0.2}),
+        ("taken-for=honey bee", {"name": "taken-for", "target": "honey bee"}),
+    ],
+)
+def test_a_criterion_is_a_name_with_its_value(text: str, read: dict[str, Any]) -> None:
+    assert criterion_named(text) == read
+    TypeAdapter[Any](Criterion).validate_python(read)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("worst", "unknown criterion 'worst': choose from top-1"),
+        ("top-1=3", "takes no value"),
+        ("low-confidence", "needs its below"),
+        ("taken-for", "needs its target"),
+        ("not-in-top=few", "'few' is no k of the criterion 'not-in-top'"),
+    ],
+)
+def test_a_criterion_that_cannot_be_read_is_named(text: str, said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said):
+        criterion_named(text)
+
+
+def test_parents_are_pairs() -> None:
+    assert parents_of(["fly=insect", "bus=motor vehicle"]) == {"fly": "insect", "bus": "motor vehicle"}
+    with pytest.raises(InvalidRequest, match="'fly' names no parent"):
+        parents_of(["fly"])
