@@ -112,16 +112,22 @@ async def ask_in_turn(port: int, sent: bytes, *, connections: int, seconds: floa
 
 
 async def ask_at_rate(
-    port: int, make: Callable[[int], bytes], *, rate: float, seconds: float
+    port: int, make: Callable[[int], bytes], *, rate: float, seconds: float, connections: int
 ) -> list[Answer]:
     """Send requests at a rate whatever becomes of them, each on a free connection or a new one.
 
-    Times count from when a request was due, so that a late client makes no answer look quick.
+    Times count from when a request was due, even if it waited for one of so many ``connections``: neither a
+    late client nor a full one makes an answer look quick.
     """
     free: list[tuple[Connection, float]] = []
+    places = asyncio.Semaphore(connections)
     begun = time.perf_counter()
 
     async def one(number: int, due: float) -> Answer:
+        async with places:
+            return await asked_for(number, due)
+
+    async def asked_for(number: int, due: float) -> Answer:
         connection, used_at = free.pop() if free else (None, 0.0)
         # A server closes an idle connection, perhaps while a request is on its way.
         if connection is None or not connection.is_open or time.perf_counter() - used_at > IDLE_SECONDS:

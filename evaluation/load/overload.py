@@ -18,6 +18,8 @@ from faultline_gateway.ledger import Ledger
 
 REFUSED = (429, 503)
 TIMES = 10
+CONNECTIONS = 500
+"""More than the gateway serves at once, so that the clients' own limit hides nothing."""
 
 
 def overload(load: Load) -> Iterator[LoadRow | Growth]:
@@ -29,7 +31,10 @@ def overload(load: Load) -> Iterator[LoadRow | Growth]:
         served = sum(each.status == 202 for each in in_turn) / 3.0
         before = gateway.resident_mb()
         rate = TIMES * served
-        answers = asyncio.run(ask_at_rate(gateway.port, _submission, rate=rate, seconds=seconds))
+        submitting = ask_at_rate(
+            gateway.port, _submission, rate=rate, seconds=seconds, connections=CONNECTIONS
+        )
+        answers = asyncio.run(submitting)
         grown = gateway.resident_mb() - before
         lost = _lost(gateway, answers)
     n, of = len(answers), f"{TIMES} times the submissions that are served, for {seconds:g} s"

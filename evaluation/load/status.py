@@ -15,7 +15,7 @@ from fakes.ledgers import create_run
 from faultline_gateway.ledger import Ledger
 
 IN_FLIGHT = 8
-RATE = 500
+RATE, CONNECTIONS = 500, 64
 
 
 def status(load: Load) -> Iterator[LoadRow | Growth]:
@@ -35,7 +35,10 @@ def status(load: Load) -> Iterator[LoadRow | Growth]:
                 answers = asyncio.run(asked)
                 rates[name].append(sum(each.status == 200 for each in answers) / slice_seconds)
         poll = request("GET", paths["poll"])
-        at_rate = asyncio.run(ask_at_rate(gateway.port, lambda number: poll, rate=RATE, seconds=seconds))
+        polling = ask_at_rate(
+            gateway.port, lambda number: poll, rate=RATE, seconds=seconds, connections=CONNECTIONS
+        )
+        at_rate = asyncio.run(polling)
     yield _rate("status reads a second, 8 in flight", rates["poll"])
     yield _rate("/healthz a second, 8 in flight", rates["health"])
     ratios = [poll / health for poll, health in zip(rates["poll"], rates["health"], strict=True)]

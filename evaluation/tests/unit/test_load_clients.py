@@ -29,9 +29,10 @@ def test_clients_report_every_answer_and_the_time_from_when_it_was_due(tmp_path:
         in_turn = asyncio.run(ask_in_turn(served.port, run, connections=2, seconds=0.2))
         polled = asyncio.run(poll_regularly(served.port, run, pollers=2, pause=0.05, seconds=0.2))
         paths = ["/healthz", "/nowhere"]
-        at_rate = asyncio.run(
-            ask_at_rate(served.port, lambda number: request("GET", paths[number % 2]), rate=50, seconds=0.4)
+        asking = ask_at_rate(
+            served.port, lambda number: request("GET", paths[number % 2]), rate=50, seconds=0.4, connections=2
         )
+        at_rate = asyncio.run(asking)
     assert {each.status for each in in_turn + polled} == {200}
     assert json.loads(in_turn[0].body)["state"] == "queued"
     assert [each.status for each in at_rate] == [200, 404] * 10
