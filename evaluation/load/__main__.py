@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from evaluation.load import leases, ledger, pipeline, submissions
+from evaluation.load import leases, ledger, pipeline, submissions, summaries
 from evaluation.load.listeners import listeners, mixed
 from evaluation.load.measuring import SOAK_SECONDS, Load
 from evaluation.load.overload import overload
@@ -43,6 +43,7 @@ GROUPS: Mapping[str, Group] = {
     "overload": overload,
     "planning": planning,
     "startup": startup,
+    "summaries": summaries.measure,
     "soak": soak,
 }
 """By name: each yields rows and growth as they are measured."""

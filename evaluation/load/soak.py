@@ -21,7 +21,7 @@ OPEN_RUNS = 4
 """So many that the worker has work whatever the pauses between stages and polls."""
 
 SAMPLE_SECONDS = 5.0
-WARM_SHARE = 0.4
+WARM_SHARE = 0.3
 """The first part of the samples, in which caches and pools fill; growth is that of the others."""
 
 GROUP = "soak"

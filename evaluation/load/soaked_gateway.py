@@ -23,9 +23,7 @@ from evaluation.load.gateway_programs import (
 from fakes.store import image
 from fakes.world import CAPTION, CLASSES, Shown
 
-PER_CLASS = 16
-"""A run has some hundred items then; the kept texts of many small ones would look like a leak."""
-
+PER_CLASS = 4
 OPEN = ("validating", "queued", "in_progress", "finalizing")
 IDLE_SECONDS = 300.0
 LOOK_SECONDS = 0.5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -91,6 +91,10 @@ class RunLedger(Protocol):
         """Yield the items of a run in planned order, as documents."""
         ...
 
+    def items_named(self, run_id: str, shape: type[AnyItem], ids: Sequence[str]) -> list[AnyItem]:
+        """Return the items of a run that have these ids, in planned order."""
+        ...
+
     def last_event(self, run_id: str) -> RunEvent:
         """Return the newest event of a run; raises `NotFound`."""
         ...
@@ -106,6 +110,18 @@ class RunLedger(Protocol):
     def now(self) -> dt.datetime:
         """Return the ledger's time."""
         ...
+
+
+@dataclass(frozen=True)
+class ItemsOfRun(Iterable[AnyItem]):
+    """The items of a run, read as they are asked for; a method may ask the ledger for fewer."""
+
+    ledger: RunLedger
+    run_id: str
+    shape: type[AnyItem]
+
+    def __iter__(self) -> Iterator[AnyItem]:
+        return self.ledger.items_of(self.run_id, self.shape)
 
 
 @dataclass(frozen=True, kw_only=True)

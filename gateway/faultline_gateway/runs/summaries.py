@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from faultline_core.contract.runs import RunItem
 from faultline_core.errors import InternalError
-from faultline_gateway.runs.context import RecordedRuns, RunContext
+from faultline_gateway.runs.context import ItemsOfRun, RecordedRuns, RunContext
 from faultline_gateway.runs.method import Method
 from faultline_gateway.runs.processes import Task
 
@@ -59,7 +59,7 @@ class Report(Generic[ItemT, SummaryT, ViewT]):
 
     def __call__(self, runs: RecordedRuns) -> str:
         """Write the report."""
-        items = runs.ledger.items_of(self.run_id, self.method.item)
+        items = ItemsOfRun(runs.ledger, self.run_id, self.method.item)
         return self.method.report(self.summary, runs.ledger.run(self.run_id), items, runs.store.get)
 
 

@@ -30,7 +30,7 @@ LEAST_TRIALS_FOR_WILSON = 40
 _TAILS = ((1.0 - CONFIDENCE) / 2.0, (1.0 + CONFIDENCE) / 2.0)
 # A literal: to compute it, each process would load scipy.stats at its start.
 _NORMAL = 1.959963984540054
-_BLOCK = 4_000_000
+_BLOCK = 500_000
 _WIDTH_OF_NOTHING = 1e-12
 _LEAST_STRETCH = 1e-3
 """Keeps wide tails of very skewed values before the pole of BCa's formula: they end at the extreme draw."""

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from faultline_core.statistics.bootstrap import DRAWS, Floats
 from faultline_core.statistics.bounded_mean import bounded_mean
+from faultline_core.statistics.coded import Ints
 from faultline_core.statistics.p_values import FLIPS, sign_flip_p
 from faultline_core.types import Estimate
 
@@ -35,7 +36,7 @@ class Contrast:
     """
 
     tables: tuple[Floats, ...]
-    units: tuple[NDArray[np.intp], ...]
+    units: tuple[Ints, ...]
 
     @classmethod
     def of(cls, differences: Sequence[Floats]) -> Contrast:
@@ -186,7 +187,7 @@ def _of_single_sources(
         others = ordered[starts[chosen][:, None] + np.arange(size)]
         images = np.concatenate([own[sources[chosen]][:, None], others], axis=1)
         tables.append((images.sum(axis=1, keepdims=True) - images) / size - images)
-        units.append(at)
+        units.append(at.astype(np.int32))
     return Contrast(tuple(tables), tuple(units)) if tables else None
 
 

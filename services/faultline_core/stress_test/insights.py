@@ -86,7 +86,7 @@ class Group:
     pattern: Pattern
     effects: Effects
 
-    @cached_property
+    @property
     def means(self) -> list[float]:
         """The mean effect on each source (n,)."""
         means: list[float] = means_by(self.effects.source, self.effects.delta_p).tolist()

@@ -12,8 +12,11 @@ from fakes.gateway import FakeGateway, fake_gateway
 from faultline_core.contract.runs import Item
 from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.methods.stress_test.columns import columns_of, read_columns
+from faultline_gateway.methods.stress_test.method import STRESS_TEST
 from faultline_gateway.methods.stress_test.summary.summary import summarize
+from faultline_gateway.runs.context import RecordedRuns
 from faultline_gateway.runs.recorded_items import RecordedItem
+from faultline_gateway.runs.summaries import Report, Summary
 
 # Made once by the code that read a document of each item, before there were columns.
 GOLDEN = Path(__file__).parent / "summary_of_documents.json"
@@ -43,6 +46,19 @@ async def test_summaries_from_columns_are_those_of_documents(tmp_path: Path) -> 
         found = summarize(run, read_columns(run, ledger))
         assert found == summarize(run, columns_of(items))
     near(json.loads(found.model_dump_json(by_alias=True)), json.loads(GOLDEN.read_text("utf-8")), run_id)
+
+
+async def test_the_report_of_a_large_run_shows_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with fake_gateway(tmp_path) as gateway:
+        run_id = await recorded_run(gateway)
+        runs = RecordedRuns(ledger=gateway.ledger, store=gateway.store)
+        summary = Summary(STRESS_TEST, run_id, None)(runs)
+        whole = Report(STRESS_TEST, run_id, summary)(runs)
+        monkeypatch.setattr("faultline_gateway.methods.stress_test.method.MOST_READ", 10)
+        monkeypatch.setattr(gateway.ledger, "items_of", None)
+        assert Report(STRESS_TEST, run_id, summary)(runs) == whole
 
 
 def near(found: Any, known: Any, run_id: str, path: str = "") -> None:

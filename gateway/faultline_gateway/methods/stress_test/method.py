@@ -16,10 +16,11 @@ from faultline_gateway.methods.stress_test.export import counterfactual_card, co
 from faultline_gateway.methods.stress_test.plan import plan, rest_of_plan
 from faultline_gateway.methods.stress_test.process import process
 from faultline_gateway.methods.stress_test.report.report import render
+from faultline_gateway.methods.stress_test.report.shown_items import MOST_READ, shown_items
 from faultline_gateway.methods.stress_test.stages import next_stage
 from faultline_gateway.methods.stress_test.summary.proof_summary import revision_of_proof, with_proof
 from faultline_gateway.methods.stress_test.summary.summary import summarize
-from faultline_gateway.runs.context import RecordedRuns, RunContext
+from faultline_gateway.runs.context import ItemsOfRun, RecordedRuns, RunContext
 from faultline_gateway.runs.items import LeasedGroup, Plan, PlannedItem, Recorder
 from faultline_gateway.runs.large_plans import PlanInputs
 from faultline_gateway.runs.stages import StagePlan
@@ -74,6 +75,8 @@ class StressTest:
         read_image: Callable[[str], bytes],
     ) -> str:
         """Write the report with the pairs that show each insight best."""
+        if isinstance(items, ItemsOfRun) and run.request_counts.total > MOST_READ:
+            return render(summary, run, shown_items(summary, run, items.ledger), read_image)
         return render(summary, run, list(items), read_image)
 
     def export(

@@ -28,6 +28,9 @@ _INTEGERS = (
     "kind", "state", "stage", "slot", "source", "unit", "label", "edit_type", "reason", "code", "removed",
     "added", "modes", "tokens", "language_model", "clip", "tried", "instruction",
 )  # fmt: skip
+_SHORT = frozenset(("kind", "state", "stage", "edit_type", "modes", "clip", "language_model", "tried"))
+"""Numbers of few values take two bytes."""
+
 _NAMED = (
     "kind", "state", "source", "unit", "label", "edit_type", "reason", "code", "words", "language_model",
     "clip", "instruction", "best",
@@ -105,12 +108,15 @@ class _Reading:
     def __init__(self, groups: Mapping[str, str]) -> None:
         self._groups = groups
         self._ids = Ids()
-        self._numbers = {name: array("i") for name in _INTEGERS}
+        self._numbers = {name: array("h" if name in _SHORT else "i") for name in _INTEGERS}
         self._names = {name: Codes() for name in _NAMED}
+        if not groups:
+            # Every source is a unit of its own, of the same number.
+            self._names["unit"] = self._names["source"]
         self._fit, self._nats = array("d"), array("d")
         self._with_result = array("b")
         self._answered: dict[str, _Answered] = {}
-        self._vectors = {name: (array("i"), array("i")) for name in _VECTORS}
+        self._vectors = {name: (array("h"), array("i")) for name in _VECTORS}
         self._features = FeatureRows()
         self._costs: Counter[str] = Counter()
         self._seconds: dict[str, float] = {}
@@ -222,7 +228,7 @@ class _Reading:
         words = self._names["words"]
         return ItemColumns(
             ids=self._ids,
-            **{name: np.frombuffer(numbers, dtype=np.int32) for name, numbers in self._numbers.items()},
+            **{name: np.frombuffer(numbers, numbers.typecode) for name, numbers in self._numbers.items()},
             fit=np.frombuffer(self._fit),
             nats=np.frombuffer(self._nats),
             with_result=np.frombuffer(self._with_result, dtype=np.bool_),
@@ -235,7 +241,7 @@ class _Reading:
                 for name, each in self._answered.items()
             },
             vectors={
-                name: Vectors(np.frombuffer(widths, np.int32), np.frombuffer(rows, np.int32))
+                name: Vectors(np.frombuffer(widths, np.int16), np.frombuffer(rows, np.int32))
                 for name, (widths, rows) in self._vectors.items()
             },
             features=self._features,

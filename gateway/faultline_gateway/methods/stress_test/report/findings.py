@@ -11,7 +11,7 @@ from faultline_core.contract.findings import Confirmed, Finding, FindingPair
 from faultline_core.contract.groups import Grouping
 from faultline_core.contract.runs import Item, ItemResult, PredictionPair
 from faultline_core.contract.stress_tests import Insight, StressTestSummary
-from faultline_gateway.methods.stress_test.columns import columns_of
+from faultline_gateway.methods.stress_test.columns import ItemColumns, columns_of
 from faultline_gateway.methods.stress_test.observations import answer
 from faultline_gateway.methods.stress_test.report.captions import Segment, mark
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
@@ -103,13 +103,13 @@ Made = Mapping[str, tuple[Item, ItemResult]]
 """Items with results, by id."""
 
 
-def findings_of(summary: StressTestSummary, items: Sequence[Item]) -> list[Finding]:
+def findings_of(summary: StressTestSummary, items: ItemColumns | Sequence[Item]) -> list[Finding]:
     """The findings of the run; one of a single stage has none, so its insights take their place as hints."""
     if summary.findings:
         return summary.findings
     grouping = summary.config.get("grouping")
     groups = {} if grouping is None else Grouping.model_validate(grouping).groups
-    columns = columns_of(items, groups)
+    columns = items if isinstance(items, ItemColumns) else columns_of(items, groups)
     seen = [Evidence.of(columns, classifier) for classifier in summary.models]
     found = as_findings(summary.insights, seen, LanceEstimator(summary.seed))
     return [finding.model_copy(update={"number": number}) for number, finding in enumerate(found, start=1)]

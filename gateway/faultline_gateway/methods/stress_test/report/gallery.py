@@ -94,29 +94,30 @@ def build_gallery(
     seed: int,
     named: Sequence[str] = (),
     without: Collection[str] = (),
+    kept: int | None = None,
 ) -> Gallery:
     """Choose the pairs: the hardest are exceptional, so a random sample accompanies them.
 
     ``named`` are the items that tables mention, the most important first; those ``without`` are shown
-    elsewhere, so they are left out.
+    elsewhere, so they are left out. ``kept`` is the number of kept edits, if ``items`` are not all.
     """
     edits = [(item, item.result) for item in items if item.kind == "edit" and item.result is not None]
-    kept = [made for made in edits if made[0].state == "done"]
+    done = [made for made in edits if made[0].state == "done"]
     # Objectionable images are not shown.
     stopped = [made for made in edits if made[0].state == "filtered" and made[0].reason != OBJECTIONABLE]
     ranked = sorted(
-        (made for made in kept if made[0].id not in without),
+        (made for made in done if made[0].id not in without),
         key=lambda made: min((change for _, change in _changes(made[1])), default=0.0),
     )
     generator = np.random.default_rng(seed)
     hardest, sampled = ranked[:HARDEST], _draw(ranked[HARDEST:], SAMPLED, generator)
-    examples = _further(kept, named, {*without, *(item.id for item, _ in (*hardest, *sampled))})
+    examples = _further(done, named, {*without, *(item.id for item, _ in (*hardest, *sampled))})
     return Gallery(
         hardest=[pair(made, album, run) for made in hardest],
         sampled=[pair(made, album, run) for made in sampled],
         examples=[pair(made, album, run) for made in examples],
         filtered=[pair(made, album, run) for made in _draw(stopped, FILTERED, generator)],
-        kept=len(kept),
+        kept=len(done) if kept is None else kept,
     )
 
 

@@ -31,20 +31,30 @@ from faultline_gateway.methods.stress_test.report.findings import (
 )
 from faultline_gateway.methods.stress_test.report.gallery import build_gallery, item_links, named_items
 from faultline_gateway.methods.stress_test.report.interventions import first_example, shown_interventions
+from faultline_gateway.methods.stress_test.report.shown_items import ShownItems
 from faultline_gateway.methods.stress_test.report.tables import class_rows, kind_rows, model_rows
 from faultline_gateway.methods.stress_test.report.trust import trust
 from faultline_gateway.reports.environment import TEMPLATES
 from faultline_gateway.reports.images import Album
 
 
-def render(summary: StressTestSummary, run: Run, items: Sequence[Item], image: Callable[[str], bytes]) -> str:
-    """Write the report; ``image`` returns the bytes of an image by its reference.
+def render(
+    summary: StressTestSummary,
+    run: Run,
+    items: Sequence[Item] | ShownItems,
+    image: Callable[[str], bytes],
+) -> str:
+    """Write the report of all items, or of those shown of a large run.
+
+    ``image`` returns the bytes of an image by its reference.
 
     The opened report makes no request, and a missing image leaves a gap instead of an error.
     """
     album = Album(image)
+    if not isinstance(items, ShownItems):
+        items = ShownItems(items, findings_of(summary, items), _kept(items))
     found = _findings(summary, items, album)
-    interventions = shown_interventions(summary, items, album, plotted(summary))
+    interventions = shown_interventions(summary, items.items, album, plotted(summary))
     context = {
         "summary": summary,
         "run": run,
@@ -57,7 +67,7 @@ def render(summary: StressTestSummary, run: Run, items: Sequence[Item], image: C
         "interventions": interventions,
         "own_example": first_example(summary, interventions),
         **_figures(summary),
-        "weights": _weights(items),
+        "weights": _weights(items.items),
         "command": reproduce(summary),
         "config": json.dumps(summary.config, indent=2, sort_keys=True, ensure_ascii=False),
     }
@@ -65,10 +75,10 @@ def render(summary: StressTestSummary, run: Run, items: Sequence[Item], image: C
     return TEMPLATES.get_template("stress_test/report.html.j2").render(context, images=album.images)
 
 
-def _findings(summary: StressTestSummary, items: Sequence[Item], album: Album) -> dict[str, Any]:
+def _findings(summary: StressTestSummary, seen: ShownItems, album: Album) -> dict[str, Any]:
     """The findings, the gallery without their images, and links to both."""
+    items, findings = seen.items, seen.findings
     made = {item.id: (item, item.result) for item in items if item.result is not None}
-    findings = findings_of(summary, items)
     shown = shown_findings(summary, findings, made, album)
     hero = next((one for one in shown if one.pairs and one.state in ("breaks", "suspected")), None)
     in_cards = {pair.item for found in shown for pair in found.pairs}
@@ -80,6 +90,7 @@ def _findings(summary: StressTestSummary, items: Sequence[Item], album: Album) -
         named=named_items(summary),
         # Without a finding worth the first place, the hardest of all edits takes it, even if a hint has it.
         without=in_cards if hero else (),
+        kept=seen.kept,
     )
     return {
         "hero": hero,
@@ -91,6 +102,11 @@ def _findings(summary: StressTestSummary, items: Sequence[Item], album: Album) -
         "gallery": gallery,
         "links": item_links(items, in_cards | gallery.shown),
     }
+
+
+def _kept(items: Sequence[Item]) -> int:
+    """The number of edits that were kept."""
+    return sum(item.kind == "edit" and item.state == "done" and item.result is not None for item in items)
 
 
 def _first_places(shown: Sequence[ShownFinding], in_gallery: Collection[str]) -> set[tuple[str, str]]:

@@ -108,7 +108,7 @@ def shots(columns: ItemColumns, classifier: str, kind: ItemKind) -> Shots:
     answers = columns.answers.get(classifier) or _unanswered(len(columns))
     # The images of later stages were chosen by the outcomes of the screen: they enter no other figure.
     taken = columns.screened & columns.done & columns.of("kind", kind) & answers.known
-    return Shots(columns, answers, np.flatnonzero(taken))
+    return Shots(columns, answers, np.flatnonzero(taken).astype(np.int32))
 
 
 def _unanswered(length: int) -> Answers:
@@ -215,7 +215,7 @@ class Evidence:
         change, changes = _changes(edits)
         return Effects(
             columns.ids, columns.names["unit"].names, changes, edits.at, edits.unit, change, edits.delta_p,
-            self._reconstructed[edits.source] - edits.after, np.arange(len(edits)),
+            self._reconstructed[edits.source] - edits.after, np.arange(len(edits), dtype=np.int32),
         )  # fmt: skip
 
     @cached_property
@@ -241,7 +241,7 @@ def _changes(edits: Shots) -> tuple[Ints, list[Change]]:
         )
         for label, edit_type, removed, added in rows.tolist()
     ]
-    return numbers.reshape(-1), changes
+    return numbers.reshape(-1).astype(np.int32), changes
 
 
 def _distinct(places: Ints, sources: Ints) -> Ints:

@@ -19,6 +19,9 @@ from faultline_core.contract.findings import (
 from faultline_gateway.methods.stress_test.observations import Observation, answer
 from faultline_gateway.methods.stress_test.summary.finding_sentences import finding_sentence
 
+MOST_PAIRS = 1000
+"""Pairs that a finding lists, those nearest to the median first; its counts are of all."""
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -77,7 +80,7 @@ class Draft:
             of=len(pairs),
             screened=self.screened,
             confirmed=self.confirmed,
-            pairs=[self._listed(pair) for pair in pairs],
+            pairs=[self._listed(pair) for pair in pairs[:MOST_PAIRS]],
             sentence=finding_sentence(
                 self.state,
                 classifier=self.classifier,

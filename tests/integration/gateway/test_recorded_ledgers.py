@@ -1,0 +1,68 @@
+"""Recorded runs of load measurements have the form that a worker writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from evaluation.load.recorded import load_recorded
+from fakes.gateway import fake_gateway
+from fakes.ledgers import new_ledger
+from faultline_core.contract.runs import Item
+from faultline_gateway.ledger import Ledger
+from faultline_gateway.methods.stress_test.method import STRESS_TEST
+from faultline_gateway.runs.context import RecordedRuns
+from faultline_gateway.runs.summaries import Summary
+
+ITEMS = 1000
+BODY = {"dataset": "demo", "classifiers": ["steady", "leaning"], "lance_r_edits_per_image": 0, "seed": 3}
+
+
+def form(value: Any) -> Any:
+    """The names and types of a document; of a list, those of its first entry."""
+    if isinstance(value, dict):
+        return {name: form(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [form(each) for each in value[:1]]
+    return type(value).__name__
+
+
+def forms(ledger: Ledger, run_id: str) -> dict[tuple[str, str | None], list[Any]]:
+    """Kind and edit type → the forms of such items."""
+    found: dict[tuple[str, str | None], list[Any]] = {}
+    for item in ledger.items_of(run_id, Item):
+        of_item = form(item.model_dump(mode="json"))
+        known = found.setdefault((item.kind, item.edit_type), [])
+        if of_item not in known:
+            known.append(of_item)
+    return found
+
+
+async def test_a_thousand_recorded_items_have_the_form_that_a_worker_writes(tmp_path: Path) -> None:
+    ledger = new_ledger(tmp_path)
+    run_id = await load_recorded(ledger, f"sqlite:///{tmp_path}/ledger.db", ITEMS)
+    (tmp_path / "written").mkdir()
+    async with fake_gateway(tmp_path / "written") as gateway:
+        await gateway.upload("demo", 6)
+        written = (await gateway.http.post("/v1/stress-tests", json=BODY)).json()["id"]
+        await gateway.worker().work_off()
+        known = forms(gateway.ledger, written)
+        state = gateway.ledger.run(written).state
+    found = forms(ledger, run_id)
+    assert found.keys() == known.keys()
+    assert all(each in known[kind] for kind, several in found.items() for each in several)
+    assert (ledger.run(run_id).state, ledger.run(run_id).request_counts.done) == (state, ITEMS)
+    runs = RecordedRuns(ledger=ledger, store=gateway.store)
+    assert Summary(STRESS_TEST, run_id, None)(runs).counts["done"] == ITEMS
+    ledger.close()
+
+
+async def test_copies_have_sources_of_their_own(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("evaluation.load.recorded.VARIED", 70)
+    ledger = new_ledger(tmp_path)
+    run_id = await load_recorded(ledger, f"sqlite:///{tmp_path}/ledger.db", 150)
+    items = list(ledger.items_of(run_id, Item))
+    assert [item.ordinal for item in items] == list(range(150))
+    assert len({item.id for item in items}) == 150
+    assert max(sum(other.item_group == item.item_group for other in items) for item in items) <= 7
+    ledger.close()
