@@ -206,12 +206,12 @@ def _content(changed: str) -> str:
 
 def _without_repetition(ranked: Sequence[Group]) -> list[Group]:
     listed: list[Group] = []
-    told: set[int] = set()
+    told = np.zeros(max((int(group.effects.at.max()) for group in ranked), default=0) + 1, dtype=np.bool_)
     for group in ranked:
-        items = set(group.effects.at.tolist())
-        if len(items & told) < _COVERED * len(items):
+        items = group.effects.at
+        if np.count_nonzero(told[items]) < _COVERED * len(items):
             listed.append(group)
-            told |= items
+            told[items] = True
     return listed
 
 

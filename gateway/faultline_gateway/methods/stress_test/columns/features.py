@@ -13,6 +13,9 @@ import numpy as np
 from faultline_core.statistics.coded import Floats, Ints
 from faultline_gateway.methods.stress_test.columns.codes import NONE
 
+_AT_ONCE = 4096
+"""Rows that are in memory together."""
+
 
 class FeatureRows:
     """Vectors in half precision, by width; the files have no name, so that a killed process leaves none."""
@@ -41,10 +44,18 @@ class FeatureRows:
         if width in self._files and len(rows):
             file = self._files[width]
             file.flush()
-            stored = np.memmap(file, dtype="<f2", mode="r", shape=(self._counts[width], width))
-            there = rows != NONE
-            found[there] = stored[rows[there]]
+            # Mapped again for each part: the pages that were looked at count as memory until then.
+            for start in range(0, len(rows), _AT_ONCE):
+                part = rows[start : start + _AT_ONCE]
+                stored = np.memmap(file, dtype="<f2", mode="r", shape=(self._counts[width], width))
+                found[start : start + _AT_ONCE][part != NONE] = stored[part[part != NONE]]
         return found
+
+    def mean(self, width: int, rows: Ints) -> Floats:
+        """Return the mean vector of these rows (width,), of which there may be very many."""
+        parts = range(0, len(rows), _AT_ONCE)
+        sums = [self.read(width, rows[start : start + _AT_ONCE]).sum(axis=0) for start in parts]
+        return np.asarray(np.sum(sums, axis=0) / len(rows))
 
 
 def _close(files: Mapping[int, IO[bytes]]) -> None:

@@ -17,6 +17,7 @@ from faultline_core.stress_test.naming import words_behind
 from faultline_core.stress_test.screening import Change
 from faultline_core.types import EditType
 from faultline_gateway.methods.stress_test.columns.codes import NONE
+from faultline_gateway.methods.stress_test.columns.columns import total
 from faultline_gateway.methods.stress_test.observed_items import SourceControls, group_of
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence
@@ -37,19 +38,21 @@ def as_findings(
     out: "yellow becomes blue" is a part of "yellow is gone". So is one without any image that has a control.
     """
     screens = {evidence.classifier: _Screen(evidence) for evidence in seen}
-    drafts = [
+    # One by one: a draft has all its pairs, a finding lists some.
+    drafts = (
         screens[insight.classifier].draft(insight, estimator)
         for insight in insights
         if insight.classifier in screens
-    ]
+    )
     found = [(draft.finding(0), edits) for draft, edits in filter(None, drafts)]
     found.sort(key=lambda one: (_SUREST.index(one[0].state), -one[0].flipped, -one[0].screened.loss))
-    told: dict[str, set[int]] = {name: set() for name in screens}
+    told = {evidence.classifier: np.zeros(len(evidence.edits.columns), dtype=np.bool_) for evidence in seen}
     listed = []
-    for finding, items in found:
-        if len(items & told[finding.classifier]) < _COVERED * len(items):
+    for finding, at in found:
+        known = told[finding.classifier]
+        if total(known[at]) < _COVERED * len(at):
             listed.append(finding)
-            told[finding.classifier] |= items
+            known[at] = True
     return listed
 
 
@@ -77,7 +80,7 @@ class _Screen:
         groups = group_by_words(self.evidence.effects, least_sources=1)
         return {_words(group.spoken): group for group in groups}
 
-    def draft(self, insight: Insight, estimator: LanceEstimator) -> tuple[Draft, set[int]] | None:
+    def draft(self, insight: Insight, estimator: LanceEstimator) -> tuple[Draft, Ints] | None:
         """The finding of an insight with the places of its edits; None where no edit of it has a control.
 
         An insight without words gets those that are behind its harm. A test of all edits of a type says
@@ -99,10 +102,8 @@ class _Screen:
         change = Change(insight.object_class, edit_type, *words)
         group = group_of(insight.classifier, change, words, columns, at, self._controls)
         if insight.significant:
-            return untested(group, "breaks", mostly), set(at.tolist())
-        return untested(group, "suspected" if is_suspect(group, estimator) else "cannot-tell"), set(
-            at.tolist()
-        )
+            return untested(group, "breaks", mostly), at
+        return untested(group, "suspected" if is_suspect(group, estimator) else "cannot-tell"), at
 
     def _places(self, insight: Insight, whole: Group | None) -> Ints:
         """The places of an insight's edits in the columns."""

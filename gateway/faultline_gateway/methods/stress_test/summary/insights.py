@@ -192,4 +192,4 @@ def _mean_features(columns: ItemColumns, at: Ints, width: int) -> Floats:
     Changes at several positions may have equal words and differ in the words between; they count as one.
     """
     sides = (columns.vectors["removed"].row[at], columns.vectors["added"].row[at])
-    return np.stack([columns.features.read(width, rows).mean(axis=0) for rows in sides])
+    return np.stack([columns.features.mean(width, rows) for rows in sides])
