@@ -68,6 +68,12 @@ class GatewaySettings(BaseModel):
         ge=1024,
         description="Most bytes of all request bodies that are held at once.",
     )
+    concurrent_uploads: int = Field(
+        default=2,
+        ge=1,
+        le=64,
+        description="Requests with large bodies, of images, that are answered at once; the others wait.",
+    )
     max_png_chunks: int = Field(
         default=MAX_CHUNKS, ge=100, description="Most chunks of a PNG file that is uploaded."
     )

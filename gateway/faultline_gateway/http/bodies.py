@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
@@ -14,6 +14,9 @@ from faultline_core.errors import Cancelled, PayloadTooLarge, RateLimited, Reque
 
 BODY_SECONDS = 120.0
 """Enough for 32 MB at 270 kB/s; a slower client would only occupy a connection."""
+
+LARGE = 256_000
+"""Bytes from which on a body waits for its turn: those of images do, and hardly any others."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,15 @@ class Limit:
 class Bodies:
     """Counts the bytes of all bodies from their arrival until their request is answered.
 
-    Each is bounded, but not their number: twenty clients with 24 MB each would take half a gigabyte.
+    Each is bounded, but not their number: twenty clients with 24 MB each would take half a gigabyte. Of the
+    requests with large bodies, ``at_once`` are answered at a time, and the others wait for their turn: what
+    an application makes of an image takes ten times its bytes.
     """
 
-    def __init__(self, most_together: int) -> None:
+    def __init__(self, most_together: int, at_once: int = 2) -> None:
         self._most_together = most_together
         self._held = 0
+        self._turns = asyncio.Semaphore(at_once)
 
     @asynccontextmanager
     async def reading(self, headers: Headers, receive: Receive, limit: Limit) -> AsyncIterator[Body]:
@@ -57,9 +63,11 @@ class Bodies:
         body = Body(receive, limit, self)
         try:
             await body.gather()
-            yield body
+            async with self._turns if body.size > LARGE else nullcontext():
+                yield body
         finally:
             self._held -= body.size
+            body.forget()
 
     def take(self, size: int) -> None:
         """Count ``size`` more bytes.
@@ -109,6 +117,11 @@ class Body:
             self.size += len(chunk)
             chunks.append(chunk)
             more = message.get("more_body", False)
+
+    def forget(self) -> None:
+        """Let the bytes go now: an error's traceback would hold them until the garbage is collected."""
+        if self._chunks is not None:
+            self._chunks.clear()
 
     async def replay(self) -> Message:
         """Pass the body to the application, and then the connection's messages."""

@@ -40,7 +40,7 @@ class Edge:
         self._app = app
         self._keys = [key.get_secret_value().encode() for key in settings.api_keys]
         self._sessions = sessions or Sessions(self._keys)
-        self._bodies = Bodies(settings.max_bodies_bytes)
+        self._bodies = Bodies(settings.max_bodies_bytes, settings.concurrent_uploads)
         self._any_body = Limit(settings.max_body_bytes, "FAULTLINE_MAX_BODY_BYTES")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import threading
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,8 +47,6 @@ LONGEST_FILENAME, LONGEST_LABEL, LONGEST_CAPTION, LONGEST_GROUP = 255, 200, 2000
 """Characters, as for uploads: a folder's files reach the ledger without passing the contract."""
 CLASSES = "classes.json"
 _BATCH = 1000
-# An image of the largest size takes 200 MB while it is decoded and packed.
-_decoding = threading.BoundedSemaphore(2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,15 +302,12 @@ def _admit(
     if len(source.content) > LARGEST_FILE:
         raise ImageTooLarge(f"{source.filename!r} has more than {LARGEST_FILE} bytes; scale it down")
     # Only pixels are stored: metadata such as place and owner are removed, and equal images get equal names.
-    with _decoding:
-        most_chunks = MAX_CHUNKS if room is None else room.quotas.png_chunks
-        pixels = decode_image(source.content, max_chunks=most_chunks)
-        height, width, _ = pixels.shape
-        if min(height, width) < SMALLEST_SIDE:
-            raise InvalidRequest(
-                f"{source.filename!r} has {width} x {height} pixels, too few to show anything"
-            )
-        packed = pack(pixels)
+    most_chunks = MAX_CHUNKS if room is None else room.quotas.png_chunks
+    pixels = decode_image(source.content, max_chunks=most_chunks)
+    height, width, _ = pixels.shape
+    if min(height, width) < SMALLEST_SIDE:
+        raise InvalidRequest(f"{source.filename!r} has {width} x {height} pixels, too few to show anything")
+    packed = pack(pixels)
     new = NewSource(
         image=packed.ref, label=source.label, filename=source.filename,
         caption=_composed(source.caption), width=width, height=height, group=source.group,

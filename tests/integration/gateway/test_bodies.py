@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import TracebackType
 
 import pytest
 from pydantic import ValidationError
@@ -14,7 +15,7 @@ from starlette.types import Message
 from fakes.gateway import fake_gateway
 from fakes.problems import problem
 from faultline_core.errors import Cancelled, FaultlineError, PayloadTooLarge, RateLimited
-from faultline_gateway.http.bodies import Bodies, Limit
+from faultline_gateway.http.bodies import LARGE, Bodies, Limit
 from faultline_gateway.settings import GatewaySettings
 
 NONE = Headers({})
@@ -74,6 +75,42 @@ async def test_the_room_of_a_body_that_was_not_read_whole_returns(
     fast = Client(b"c" * 100)
     fast.goes_on.set()
     await hold(bodies, fast)
+
+
+async def test_requests_with_large_bodies_take_turns_and_small_ones_do_not_wait() -> None:
+    bodies, limit = Bodies(10 * LARGE, at_once=2), Limit(2 * LARGE, "FAULTLINE_MAX_BODY_BYTES")
+    answering, most, ends = 0, 0, asyncio.Event()
+
+    async def answer(size: int) -> None:
+        nonlocal answering, most
+        client = Client(b"a" * size)
+        client.goes_on.set()
+        async with bodies.reading(NONE, client.receive, limit):
+            if size > LARGE:
+                answering += 1
+                most = max(most, answering)
+                await ends.wait()
+                answering -= 1
+
+    large = [asyncio.create_task(answer(LARGE + 1)) for _ in range(5)]
+    await asyncio.sleep(0.01)
+    assert answering == 2
+    await answer(LARGE)
+    ends.set()
+    await asyncio.gather(*large)
+    assert most == 2
+
+
+async def test_a_refused_body_is_let_go_though_its_error_is_kept() -> None:
+    client = Client(b"a" * 60, b"a" * 60)
+    with pytest.raises(PayloadTooLarge) as refused:
+        await hold(Bodies(100), client)
+    frames: TracebackType | None = refused.tb
+    held = 0
+    while frames is not None:
+        held += sum(len(one) for one in frames.tb_frame.f_locals.get("chunks") or ())
+        frames = frames.tb_next
+    assert held == 0
 
 
 async def test_a_body_is_passed_on_whole_once_and_then_forgotten() -> None:
