@@ -16,6 +16,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from evaluation.load import leases, ledger, pipeline, submissions, summaries
+from evaluation.load.headers import headers
 from evaluation.load.listeners import listeners, mixed
 from evaluation.load.measuring import SOAK_SECONDS, Load
 from evaluation.load.overload import overload
@@ -25,6 +26,7 @@ from evaluation.load.report import Growth, LoadMachine, LoadReport, LoadRow
 from evaluation.load.soak import soak
 from evaluation.load.startup import startup
 from evaluation.load.status import status
+from evaluation.load.uploads import uploads
 from evaluation.paths import RESULTS
 
 LOAD = RESULTS / "load.json"
@@ -44,6 +46,8 @@ GROUPS: Mapping[str, Group] = {
     "planning": planning,
     "startup": startup,
     "summaries": summaries.measure,
+    "headers": headers,
+    "uploads": uploads,
     "soak": soak,
 }
 """By name: each yields rows and growth as they are measured."""
