@@ -53,6 +53,12 @@ class Live:
     """An image in base64 that may be uploaded."""
 
 
+BUG_HUNT: dict[str, Any] = {
+    "classifiers": ["steady"], "labels": ["sled"], "budget": {"images": 70}, "held_out": 8, "winners": 1,
+    "hypotheses": 2, "captions": 4,
+}  # fmt: skip
+
+
 class AnyTokenEditor(TokenEditor):
     """Draws with tokens that a run learned, too, as a sled."""
 
@@ -84,6 +90,7 @@ async def _known(gateway: FakeGateway) -> Known:
         await _created(gateway, "/v1/stress-tests", STRESS_TEST | {"seed": seed})
         body = benchmark_body(interface, n=1, real=2, steps=20, seed=seed)
         await _created(gateway, "/v1/shift-benchmarks", body)
+        await _created(gateway, "/v1/bug-hunts", BUG_HUNT | {"seed": seed})
     await gateway.worker().work_off()
     runs: dict[str, list[str]] = {}
     for run in gateway.ledger.run_list(state="completed").runs:

@@ -160,4 +160,17 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "ShiftThresholdSet.percentile": {"enum": [0, 5, 90]},
         "ShiftThresholdSet.image_source": {"enum": ["token", "class-name"]},
         "RunRename.name": WORDS,
+        "BugHuntCreate.classifiers": CLASSIFIER,
+        "BugHuntCreate.labels": {"enum": ["sled", "plate"]},
+        "BugHuntCreate.classes": None,
+        "BugHuntCreate.parents": None,
+        "BugHuntCreate.criterion": None,
+        "BugHuntCreate.functions": None,
+        "BugHuntCreate.prompt": {"enum": ["a photo of a <class>"]},
+        # A budget that is too small for these is refused.
+        "BugHuntCreate.held_out": {"enum": [8]},
+        "BugHuntCreate.hypotheses": {"enum": [1]},
+        "BugHuntCreate.winners": {"enum": [1]},
+        "BugHuntCreate.captions": {"enum": [2, 4]},
+        "HuntBudget.images": {"enum": [150]},
     }
