@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections import Counter
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -53,6 +54,7 @@ class Edge:
             await _to_login(request)(scope, receive, send)
             return
         self._check_caller(request, host)
+        _require_each_once(request)
         require_own_origin(request.method, request.headers, must_tell=COOKIE in request.cookies)
         limit = FORM if is_page(request.url.path) else self._any_body
         # Read completely before the application sees it, so that the limit holds whatever the headers say.
@@ -101,6 +103,14 @@ def _to_login(request: Request) -> Response:
         return Response(status_code=401, headers={"hx-redirect": f"{PAGES}/login"})
     query = urlencode({"next": request.url.path})
     return RedirectResponse(f"{PAGES}/login?{query}", 303, {"cache-control": "no-store"})
+
+
+def _require_each_once(request: Request) -> None:
+    """Refuse a parameter that is given twice, of which a route would read the last one alone."""
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    for name, times in given.most_common(1):
+        if times > 1:
+            raise InvalidRequest(f"the parameter {name[:40]!r} is given {times} times; give it once")
 
 
 def _check_host(host: str) -> None:

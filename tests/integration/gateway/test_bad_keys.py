@@ -254,3 +254,11 @@ async def test_only_a_run_of_this_kind_is_cancelled_and_only_from_here(
     foreign = {"origin": "https://evil.example"}
     problem(await gateway.http.post(f"{ROOT}/{run_id}{verb}", headers=foreign), 403, "foreign-origin")
     assert gateway.ledger.run(run_id) == before
+
+
+@pytest.mark.fault("B49")
+@pytest.mark.parametrize("query", ["from=1&from=2", "from=0&from=0", "x=1&x=2", "from=é&from=0.0"])
+async def test_a_parameter_that_is_given_twice_is_refused_by_name(gateway: FakeGateway, query: str) -> None:
+    answer = await gateway.http.get(f"{ROOT}/{await ended(gateway)}/results?{query}")
+    found = problem(answer, 422, "invalid-request")
+    assert f"{query[: query.index('=')]!r} is given 2 times" in found.detail
