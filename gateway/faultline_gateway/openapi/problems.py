@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from faultline_core.contract.base import IDEMPOTENCY_HEADER
 from faultline_core.errors import (
@@ -47,6 +47,7 @@ from faultline_core.errors import (
     UnknownModel,
     UnsupportedMedia,
 )
+from faultline_core.types import RunKind
 
 Errors = tuple[type[FaultlineError], ...]
 
@@ -153,4 +154,5 @@ def by_status(errors: Iterable[type[FaultlineError]]) -> dict[str, list[str]]:
     return found
 
 
-_OF_A_KIND = r"^/v1/(stress-test|dataset-interface|shift-benchmark)s(?=$|/|:)"
+# Of the closed list: a kind that is missing here would document none of its conflicts.
+_OF_A_KIND = rf"^/v1/({'|'.join(get_args(RunKind))})s(?=$|/|:)"
