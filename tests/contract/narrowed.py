@@ -167,10 +167,10 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "BugHuntCreate.criterion": None,
         "BugHuntCreate.functions": None,
         "BugHuntCreate.prompt": {"enum": ["a photo of a <class>"]},
-        # A budget that is too small for these is refused.
+        # A budget that is too small is refused: enough for two labels by the defaults, too many items here.
         "BugHuntCreate.held_out": {"enum": [8]},
         "BugHuntCreate.hypotheses": {"enum": [1]},
         "BugHuntCreate.winners": {"enum": [1]},
         "BugHuntCreate.captions": {"enum": [2, 4]},
-        "HuntBudget.images": {"enum": [150]},
+        "HuntBudget.images": {"enum": [800]},
     }
