@@ -41,7 +41,9 @@ class ShiftBenchmarkCreate(ClassifiersUnderTest):
 
     interface: Name = Field(description="Run id of the dataset interface.")
     shifts: list[ShiftText] | Literal["catalogue"] = Field(
-        default="catalogue", description="The shifts, or `catalogue` for the 23 of the paper's Table 1."
+        default="catalogue",
+        json_schema_extra=DISTINCT,
+        description="The shifts, or `catalogue` for the 23 of the paper's Table 1.",
     )
     classes: list[ClassName] | None = Field(
         default=None,
