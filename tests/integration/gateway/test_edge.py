@@ -59,7 +59,7 @@ async def test_the_application_receives_the_whole_body_then_the_disconnect() -> 
     async def send(message: Message) -> None:
         raise AssertionError("nothing is to be sent")
 
-    scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
     await edge_before(application)(scope, receive, send)
     assert heard == [
         {"type": "http.request", "body": b"abcd", "more_body": False},
