@@ -8,6 +8,7 @@ from pathlib import Path
 from evaluation.evidence import faults, papers
 from evaluation.evidence.dataset_interfaces import interfaces_page
 from evaluation.evidence.findings import findings_page
+from evaluation.evidence.load import load_drawings, load_page, read_load
 from evaluation.evidence.markdown import GENERATED
 from evaluation.evidence.markers import markers
 from evaluation.evidence.quality import quality_page
@@ -21,7 +22,7 @@ EVIDENCE = ROOT / "docs/evidence"
 
 def pages() -> Mapping[Path, str]:
     """Return the text that each page should have."""
-    covered = markers()
+    covered, load = markers(), read_load()
     evidence = {
         EVIDENCE / "validity.md": validity_page(),
         EVIDENCE / "findings.md": findings_page(),
@@ -29,10 +30,12 @@ def pages() -> Mapping[Path, str]:
         EVIDENCE / "quality.md": quality_page(),
         EVIDENCE / "statistics.md": statistics_page(),
         EVIDENCE / "speed.md": speed_page(),
+        EVIDENCE / "load.md": load_page(load),
         EVIDENCE / "faults.md": faults.page(covered.fault),
     }
     table = papers.page(papers.PAGE.read_text(encoding="utf-8"), covered.paper)
-    return {papers.PAGE: table, EVIDENCE / "index.md": index_page(evidence), **evidence}
+    drawn = {EVIDENCE / name: text for name, text in load_drawings(load).items()}
+    return {papers.PAGE: table, EVIDENCE / "index.md": index_page(evidence), **evidence, **drawn}
 
 
 def index_page(evidence: Mapping[Path, str]) -> str:

@@ -10,7 +10,9 @@ from evaluation.evidence.pages import EVIDENCE, pages
 from evaluation.evidence.speed import finding, speed_page
 from faultline_core.types import Estimate
 
-PAGES = {path.name: text for path, text in pages().items() if path.parent == EVIDENCE}
+PAGES = {
+    path.name: text for path, text in pages().items() if path.parent == EVIDENCE and path.suffix == ".md"
+}
 MACHINE = Machine(
     processor="Some CPU", cores=2, threads=1, device=None, python="3.11", torch="2.13", diffusers="0.42"
 )
