@@ -61,15 +61,13 @@ class Runs(LedgerPart):
     ) -> str:
         """Make the run and these items durable together and return the run's id.
 
-        A key that made a run before always returns that run.
-
         Args:
             kind: the method.
             dataset: the name of the dataset it is about.
             config: the resolved configuration, as JSON.
             items: the items of its first stage, their ordinals counted from 0.
             fingerprint: the digest of the request.
-            idempotency_key: the caller's key, if any.
+            idempotency_key: the caller's key, if any; one that made a run before returns that run.
             staged: whether the method plans later stages from results; the run ends with its items if not.
             parent: the ended run that this one continues, if any.
             functions: the addresses of classifiers that the caller's program serves, by name; default: those
@@ -88,18 +86,13 @@ class Runs(LedgerPart):
             "idempotency_key": idempotency_key, "parent": parent,
         }  # fmt: skip
         if plan_sources is not None:
-            row |= {
-                "state": "validating", "plan_sources": dict(plan_sources), "planning_fence": 1,
-                "planning_due_at": self._lease_time() + CREATOR_SECONDS,
-            }  # fmt: skip
+            row |= self._more_to_plan(plan_sources)
         # Made before the transaction: the lock is held for the writing alone.
         planned = new_items(run_id, items)
         try:
             with self._database.writing() as connection:
-                row["functions"] = dict(functions or {}) or None
-                if parent is not None:
-                    continued = _run_row(connection, parent)
-                    row["functions"] = row["functions"] or continued["functions"]
+                continued = {} if parent is None else _run_row(connection, parent)
+                row["functions"] = dict(functions or {}) or continued.get("functions")
                 connection.execute(_NEW_RUN, row)
                 insert_items(connection, planned)
                 counts = {name: row[name] for name in ("total", *rows.COUNTED)}
@@ -110,8 +103,16 @@ class Runs(LedgerPart):
             known = None if idempotency_key is None else self.run_for_key(idempotency_key, fingerprint)
             if known is None:
                 raise
-            return known
+            run_id = known
         return run_id
+
+    def _more_to_plan(self, plan_sources: Mapping[str, int]) -> dict[str, Any]:
+        return {
+            "state": "validating",
+            "plan_sources": dict(plan_sources),
+            "planning_fence": 1,
+            "planning_due_at": self._lease_time() + CREATOR_SECONDS,
+        }
 
     def functions(self, run_id: str) -> dict[str, str]:
         """Return the addresses of the classifiers that the caller's program serves, by name.
