@@ -43,8 +43,6 @@ from faultline_gateway.runs.recorded import recorded_config
 def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummary:
     """Sum up a run from the columns of its items, or from the items, as far as they are done.
 
-    Counts give their number.
-
     What follows the screen was chosen by its outcomes, so it enters the findings and the accounts alone.
     """
     config = recorded_config(StressTestConfig, run)
@@ -72,13 +70,7 @@ def summarize(run: Run, items: ItemColumns | Iterable[Item]) -> StressTestSummar
         dataset=run.dataset,
         seed=config.request.seed,
         verdict=verdict_text(
-            verdicts,
-            judged,
-            insights,
-            counts,
-            interventions,
-            proposed=proposed,
-            dropped=dropped,
+            verdicts, judged, insights, counts, interventions, proposed=proposed, dropped=dropped
         ),
         verdicts=verdicts,
         findings=findings,
