@@ -12,6 +12,7 @@ from sqlalchemy.exc import OperationalError
 from faultline_gateway.ledger.database_errors import damaged
 
 CHECK_SECONDS = 1.0
+INTERRUPTION_SECONDS = 0.01
 
 _logger = logging.getLogger(__name__)
 
@@ -24,8 +25,9 @@ def check_file(connection: Connection, seconds: float) -> None:
     """
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
+    ended = threading.Event()
     # From another thread: SQLite before 3.41 calls no progress handler while it goes through a table.
-    end = threading.Timer(seconds, driver.interrupt)
+    end = threading.Thread(target=_interrupt_after, args=(driver, seconds, ended), daemon=True)
     end.start()
     try:
         found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
@@ -39,7 +41,14 @@ def check_file(connection: Connection, seconds: float) -> None:
         )
         return
     finally:
-        end.cancel()
+        ended.set()
         end.join()
     if found != "ok":
         raise damaged(str(found).strip().splitlines()[-1])
+
+
+def _interrupt_after(driver: sqlite3.Connection, seconds: float, ended: threading.Event) -> None:
+    """Interrupt again and again: SQLite forgets an interruption that comes before its statement has begun."""
+    while not ended.wait(seconds):
+        driver.interrupt()
+        seconds = INTERRUPTION_SECONDS

@@ -90,8 +90,9 @@ def test_a_backup_made_as_the_page_says_can_be_restored(state: Path) -> None:
     restored.close()
 
 
+@pytest.mark.parametrize("seconds", [1e-9, 0.001])
 def test_the_check_ends_in_its_time_and_says_that_it_saw_only_a_part(
-    state: Path, monkeypatch: pytest.MonkeyPatch
+    seconds: float, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(file_check._logger, "warning", lambda message, *values: told.append(message % values))
@@ -100,7 +101,7 @@ def test_the_check_ends_in_its_time_and_says_that_it_saw_only_a_part(
         database.execute("CREATE TABLE filler (data BLOB)")
         database.execute(FORTY_MEGABYTES)
     begin = time.monotonic()
-    Ledger(f"sqlite:///{state / 'ledger.db'}", check_seconds=0.001).close()
+    Ledger(f"sqlite:///{state / 'ledger.db'}", check_seconds=seconds).close()
     assert time.monotonic() - begin < 5
     (warning,) = told
     assert "only a part of the ledger was checked" in warning
