@@ -12,8 +12,8 @@ from faultline_core.contract.runs import Item, PredictionPair
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.stress_test.insights import phrase
 from faultline_core.types import EditType, ItemKind, ItemState
+from faultline_gateway.columns import NONE
 from faultline_gateway.methods.stress_test.columns import ItemColumns
-from faultline_gateway.methods.stress_test.columns.codes import NONE
 from faultline_gateway.methods.stress_test.columns.columns import Predictions, words_of
 
 _NO_PREDICTIONS: Mapping[str, PredictionPair] = {}

@@ -12,8 +12,8 @@ import numpy as np
 from faultline_core.contract.findings import Screened
 from faultline_core.statistics.coded import Floats, Ints, in_order, means_by
 from faultline_core.stress_test.screening import Candidate, Change
+from faultline_gateway.columns import NONE
 from faultline_gateway.methods.stress_test.columns import ItemColumns
-from faultline_gateway.methods.stress_test.columns.codes import NONE
 from faultline_gateway.methods.stress_test.observations import Observation, observed
 from faultline_gateway.methods.stress_test.screen import ScreenedGroup
 

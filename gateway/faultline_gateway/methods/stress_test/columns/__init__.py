@@ -1,6 +1,6 @@
 """What a stress test's summary needs of its items, as columns of numbers: some hundred bytes an item."""
 
-from faultline_gateway.methods.stress_test.columns.columns import Answers, ItemColumns
+from faultline_gateway.methods.stress_test.columns.columns import ItemColumns
 from faultline_gateway.methods.stress_test.columns.reading import columns_of, read_columns
 
-__all__ = ["Answers", "ItemColumns", "columns_of", "read_columns"]
+__all__ = ["ItemColumns", "columns_of", "read_columns"]

@@ -13,38 +13,7 @@ from faultline_core.contract.confirmation import Instruction
 from faultline_core.contract.runs import PredictionPair
 from faultline_core.statistics.coded import Flags, Floats, Ints
 from faultline_core.types import Cost, ItemState
-from faultline_gateway.methods.stress_test.columns.codes import NONE, Codes, Ids
-from faultline_gateway.methods.stress_test.columns.features import FeatureRows
-
-
-@dataclass(frozen=True)
-class Answers:
-    """What one classifier answered on each item's source (before) and image (after); ranks are 0 without."""
-
-    p_before: Floats
-    p_after: Floats
-    rank_before: Ints
-    rank_after: Ints
-    best_before: Ints
-    best_after: Ints
-
-    @property
-    def known(self) -> Flags:
-        """Which items have both answers."""
-        return (self.rank_before > 0) & (self.rank_after > 0)
-
-
-@dataclass(frozen=True)
-class Vectors:
-    """Width and row of a vector of each item, `NONE` without one."""
-
-    width: Ints
-    row: Ints
-
-    @property
-    def known(self) -> Flags:
-        """Which items have one."""
-        return np.asarray(self.row != NONE)
+from faultline_gateway.columns import NONE, Answers, Codes, FeatureRows, Ids, Vectors
 
 
 @dataclass(frozen=True)

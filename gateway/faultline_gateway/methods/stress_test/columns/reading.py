@@ -16,9 +16,9 @@ from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.stress_test.failure_modes import Answer, KeptEdit, modes_of
 from faultline_core.stress_test.insights import phrase
 from faultline_core.types import Cost
-from faultline_gateway.methods.stress_test.columns.codes import NONE, Codes, Ids
-from faultline_gateway.methods.stress_test.columns.columns import Answers, ItemColumns, Sums, Vectors
-from faultline_gateway.methods.stress_test.columns.features import FeatureRows
+from faultline_gateway.columns import Codes, FeatureRows, GrowingAnswers, Ids, Vectors
+from faultline_gateway.columns.answers import best_class
+from faultline_gateway.methods.stress_test.columns.columns import ItemColumns, Sums
 from faultline_gateway.methods.stress_test.features import CLIP, LANGUAGE_MODEL
 from faultline_gateway.runs.context import RunLedger
 from faultline_gateway.runs.recorded import recorded_config
@@ -62,48 +62,6 @@ def columns_of(items: Iterable[Item], groups: Mapping[str, str] | None = None) -
     return reading.columns()
 
 
-class _Answered:
-    """The growing columns of one classifier; those of items before its first answer are empty."""
-
-    def __init__(self) -> None:
-        self.numbers = array("d"), array("d")
-        self.codes = array("i"), array("i"), array("i"), array("i")
-
-    def fill(self, length: int) -> None:
-        """Add items without answers."""
-        missing = length - len(self.numbers[0])
-        if missing > 0:
-            for numbers in self.numbers:
-                numbers.extend([_NAN] * missing)
-            for number, codes in enumerate(self.codes):
-                codes.extend([0 if number < 2 else NONE] * missing)
-
-    def add(self, before: Mapping[str, Any], after: Mapping[str, Any], best: Codes) -> None:
-        """Add an item."""
-        self.numbers[0].append(before["p_true"])
-        self.numbers[1].append(after["p_true"])
-        self.codes[0].append(before["rank_true"])
-        self.codes[1].append(after["rank_true"])
-        self.codes[2].append(best.add(_best(before)))
-        self.codes[3].append(best.add(_best(after)))
-
-    def columns(self) -> Answers:
-        """Return them, as many as were filled."""
-        before, after = (np.frombuffer(each) for each in self.numbers)
-        rank_before, rank_after, best_before, best_after = (
-            np.frombuffer(each, dtype=np.int32) for each in self.codes
-        )
-        return Answers(before, after, rank_before, rank_after, best_before, best_after)
-
-
-def _best(prediction: Mapping[str, Any]) -> str:
-    top = prediction["top"]
-    return str(top[0][0]) if top else ""
-
-
-_NO_ANSWER: Mapping[str, Any] = {"p_true": _NAN, "rank_true": 0, "top": ()}
-
-
 class _Reading:
     def __init__(self, groups: Mapping[str, str]) -> None:
         self._groups = groups
@@ -115,7 +73,7 @@ class _Reading:
             self._names["unit"] = self._names["source"]
         self._fit, self._nats = array("d"), array("d")
         self._with_result = array("b")
-        self._answered: dict[str, _Answered] = {}
+        self._answered: dict[str, GrowingAnswers] = {}
         self._vectors = {name: (array("h"), array("i")) for name in _VECTORS}
         self._features = FeatureRows()
         self._costs: Counter[str] = Counter()
@@ -173,10 +131,10 @@ class _Reading:
         for name in dict.fromkeys((*after, *before)):
             answered = self._answered.get(name)
             if answered is None:
-                answered = self._answered[name] = _Answered()
+                answered = self._answered[name] = GrowingAnswers()
             answered.fill(len(self._ids))
             best = self._names["best"]
-            answered.add(before.get(name, _NO_ANSWER), after.get(name, _NO_ANSWER), best)
+            answered.add(before.get(name), after.get(name), best)
 
     def _modes(self, item: RecordedItem, result: Mapping[str, Any]) -> int:
         if item.kind != "edit" or item.edit_type is None:
@@ -192,7 +150,9 @@ class _Reading:
             added=_indices(result.get("added", ())),
             fit=None,
             answers={
-                name: Answer(before[name]["p_true"], after["p_true"], _best(before[name]), _best(after))
+                name: Answer(
+                    before[name]["p_true"], after["p_true"], best_class(before[name]), best_class(after)
+                )
                 for name, after in result.get("predictions", _NOTHING).items()
                 if name in before
             },
@@ -250,6 +210,10 @@ class _Reading:
                 self._predicted,
             ),
         )  # fmt: skip
+
+
+def _answer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Answer:
+    return Answer(before["p_true"], after["p_true"], best_class(before), best_class(after))
 
 
 def _json(document: Mapping[str, Any] | None) -> str | None:

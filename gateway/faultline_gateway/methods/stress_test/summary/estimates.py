@@ -11,8 +11,8 @@ from faultline_core.statistics.bootstrap import bootstrap_unpaired
 from faultline_core.statistics.coded import Flags, Ints, counts_by, in_order
 from faultline_core.stress_test.filters import GATE_REASONS
 from faultline_core.types import Estimate
+from faultline_gateway.columns import NONE
 from faultline_gateway.methods.stress_test.columns import ItemColumns
-from faultline_gateway.methods.stress_test.columns.codes import NONE
 from faultline_gateway.methods.stress_test.summary.evidence import Shots
 from faultline_gateway.runs.estimator import Estimator
 

@@ -15,8 +15,8 @@ from faultline_core.statistics.coded import Flags, Floats, Ints, in_order
 from faultline_core.statistics.contrast import Contrast
 from faultline_core.stress_test.effects import Change, Effects
 from faultline_core.types import EditType, ItemKind
-from faultline_gateway.methods.stress_test.columns import Answers, ItemColumns, columns_of
-from faultline_gateway.methods.stress_test.columns.codes import NONE
+from faultline_gateway.columns import NONE, Answers
+from faultline_gateway.methods.stress_test.columns import ItemColumns, columns_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from faultline_core.stress_test.insights import Group, Pattern, group_by_words
 from faultline_core.stress_test.naming import words_behind
 from faultline_core.stress_test.screening import Change
 from faultline_core.types import EditType
-from faultline_gateway.methods.stress_test.columns.codes import NONE
+from faultline_gateway.columns import NONE
 from faultline_gateway.methods.stress_test.columns.columns import total
 from faultline_gateway.methods.stress_test.observed_items import SourceControls, group_of
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator

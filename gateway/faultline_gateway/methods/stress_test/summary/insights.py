@@ -21,8 +21,8 @@ from faultline_core.stress_test.insights import (
     rank_insights,
 )
 from faultline_core.types import EditType
+from faultline_gateway.columns import NONE
 from faultline_gateway.methods.stress_test.columns import ItemColumns
-from faultline_gateway.methods.stress_test.columns.codes import NONE
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence
 from faultline_gateway.methods.stress_test.summary.hypotheses import CHANGES, Hypotheses

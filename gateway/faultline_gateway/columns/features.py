@@ -6,15 +6,29 @@ import base64
 import tempfile
 import weakref
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
 
-from faultline_core.statistics.coded import Floats, Ints
-from faultline_gateway.methods.stress_test.columns.codes import NONE
+from faultline_core.statistics.coded import Flags, Floats, Ints
+from faultline_gateway.columns.codes import NONE
 
 _AT_ONCE = 4096
 """Rows that are in memory together."""
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Width and row of a vector of each item, `NONE` without one."""
+
+    width: Ints
+    row: Ints
+
+    @property
+    def known(self) -> Flags:
+        """Which items have one."""
+        return np.asarray(self.row != NONE)
 
 
 class FeatureRows:
