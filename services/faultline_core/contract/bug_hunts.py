@@ -16,7 +16,8 @@ from faultline_core.contract.editor import (
     StepsOverride,
 )
 from faultline_core.contract.failure_criteria import Criterion, TopOne
-from faultline_core.contract.runs import PredictionPair, Provenance, RunItem
+from faultline_core.contract.runs import RunItem
+from faultline_core.contract.samples import SampleResult
 from faultline_core.contract.shift_benchmarks import ShiftText
 from faultline_core.types import BlobRef, ClassifierSpec, Seed
 
@@ -177,27 +178,8 @@ class HuntInstruction(ResponseBody):
     )
 
 
-class HuntResult(Provenance):
+class HuntResult(SampleResult):
     """An image of a hunt with every classifier's answer, or the caption of one."""
-
-    image: BlobRef = Field(description="SHA-256 of the image in the store.")
-    prompt: str | None = Field(default=None, description="Its prompt, or null for a caption.")
-    seed: int | None = Field(default=None, description="Seed of its starting noise, or null for a caption.")
-    caption: str | None = Field(default=None, description="Its caption, or null for a sample.")
-    object_similarity: float | None = Field(
-        default=None,
-        description="CLIP's cosine with the caption of the label, or null if it was not measured.",
-    )
-    predictions: dict[str, PredictionPair] = Field(
-        default={}, description="Predictions for the image, by classifier."
-    )
-    failed: dict[str, bool] = Field(
-        default={}, description="Whether each classifier that answered fails by the hunt's criterion."
-    )
-    unanswered: dict[str, str] = Field(
-        default={},
-        description="Why a classifier has no prediction for the image, by classifier; it is no failure.",
-    )
 
 
 class HuntItem(RunItem[HuntResult]):

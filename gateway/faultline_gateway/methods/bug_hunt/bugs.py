@@ -14,13 +14,14 @@ from faultline_core.contract.bug_hunt_summary import (
     LabelBaseline,
     LabelObject,
 )
-from faultline_core.contract.bug_hunts import BugHuntConfig
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntItem
 from faultline_core.contract.findings import FindingState
 from faultline_core.contract.runs import Run
 from faultline_core.statistics.p_values import holm
 from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.methods.bug_hunt.counting import Counted, RecordedHunt, count_failures
-from faultline_gateway.methods.bug_hunt.rates import failure_rate, ratio_of, taken_for
+from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
+from faultline_gateway.runs.failed_samples import Counted, count_failures
+from faultline_gateway.runs.failure_rates import failure_rate, ratio_of, taken_for
 
 SHOWN_IMAGES = 6
 _ORDER: tuple[FindingState, ...] = ("breaks", "suspected", "cannot-tell", "test-unfit", "holds")
@@ -29,8 +30,8 @@ _ORDER: tuple[FindingState, ...] = ("breaks", "suspected", "cannot-tell", "test-
 @dataclass(frozen=True)
 class _Tested:
     hypothesis: HypothesisResult
-    described: Counted
-    baseline: Counted
+    described: Counted[HuntItem]
+    baseline: Counted[HuntItem]
 
     @property
     def p(self) -> float:
@@ -105,7 +106,9 @@ def _bug(
     return bug.model_copy(update={"sentence": sentence(bug)})
 
 
-def state_of(described: Counted, baseline: Counted, p_adjusted: float | None) -> FindingState:
+def state_of(
+    described: Counted[HuntItem], baseline: Counted[HuntItem], p_adjusted: float | None
+) -> FindingState:
     """Return what held-out images say of a description, in the words of a stress test's findings."""
     if p_adjusted is None:
         return "suspected"
@@ -139,7 +142,7 @@ def _against(baseline: FailureRate, ratio: float | None) -> str:
     return counts if ratio is None else f"{ratio:.1f} times the baseline ({counts})"
 
 
-def _images(counted: Counted, classifier: str) -> list[BugImage]:
+def _images(counted: Counted[HuntItem], classifier: str) -> list[BugImage]:
     return [
         BugImage(item=item.id, image=item.result.image, answer=item.result.predictions[classifier].top[0][0])
         for item in counted.failures[:SHOWN_IMAGES]

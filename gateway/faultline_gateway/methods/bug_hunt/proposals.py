@@ -9,7 +9,8 @@ from itertools import zip_longest
 
 from faultline_core.bug_hunt.descriptions import Description, Proposed, describe
 from faultline_core.contract.bug_hunts import BugHuntConfig
-from faultline_gateway.methods.bug_hunt.counting import RecordedHunt, count_failures
+from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
+from faultline_gateway.runs.failed_samples import count_failures
 
 
 @dataclass(frozen=True)

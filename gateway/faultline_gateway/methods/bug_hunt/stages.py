@@ -10,9 +10,10 @@ from faultline_core.bug_hunt.comparison import LEVEL
 from faultline_core.bug_hunt.descriptions import content_words
 from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem
 from faultline_core.contract.runs import Run
-from faultline_gateway.methods.bug_hunt.counting import RecordedHunt, count_failures
+from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
 from faultline_gateway.methods.bug_hunt.proposals import Proposal, proposals
 from faultline_gateway.methods.bug_hunt.samples import numbered, plan_captions, plan_samples
+from faultline_gateway.runs.failed_samples import count_failures
 from faultline_gateway.runs.items import PlannedItem
 from faultline_gateway.runs.stages import StagePlan
 

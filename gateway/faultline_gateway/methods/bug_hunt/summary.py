@@ -15,11 +15,12 @@ from faultline_core.contract.bug_hunt_summary import (
 from faultline_core.contract.bug_hunts import BugHuntConfig, HuntItem
 from faultline_core.contract.runs import Run
 from faultline_gateway.methods.bug_hunt.bugs import bugs_of, verdict
-from faultline_gateway.methods.bug_hunt.counting import RecordedHunt, count_failures
+from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
 from faultline_gateway.methods.bug_hunt.proposals import count_captions, proposed
-from faultline_gateway.methods.bug_hunt.rates import failure_rate, ratio_of, taken_for
 from faultline_gateway.methods.bug_hunt.stages import standings, winners
 from faultline_gateway.runs.accounting import count_reasons
+from faultline_gateway.runs.failed_samples import count_failures
+from faultline_gateway.runs.failure_rates import failure_rate, ratio_of, taken_for
 from faultline_gateway.runs.recorded import recorded_config
 
 

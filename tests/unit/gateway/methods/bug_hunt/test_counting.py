@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fakes.hunted_items import sample
-from faultline_gateway.methods.bug_hunt.counting import (
+from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
+from faultline_gateway.runs.failed_samples import (
     DUPLICATE,
     NOT_SHOWN,
     UNANSWERED,
-    RecordedHunt,
     count_failures,
 )
 

@@ -8,10 +8,10 @@ from faultline_core.bug_hunt.comparison import FailureCounts, rate_ratio
 from faultline_core.contract.bug_hunt_summary import FailureRate, RatioOfRates
 from faultline_core.contract.failure_criteria import Criterion
 from faultline_core.statistics.bootstrap import proportion
-from faultline_gateway.methods.bug_hunt.counting import Counted
+from faultline_gateway.runs.failed_samples import Counted, SampleT
 
 
-def failure_rate(counted: Counted, criterion: Criterion) -> FailureRate:
+def failure_rate(counted: Counted[SampleT], criterion: Criterion) -> FailureRate:
     """Return a failure rate with its interval and what was left out."""
     counts = counted.counts
     return FailureRate(
@@ -28,7 +28,7 @@ def ratio_of(described: FailureCounts, baseline: FailureCounts) -> RatioOfRates:
     return RatioOfRates.model_validate(vars(rate_ratio(described, baseline)))
 
 
-def taken_for(counted: Counted, classifier: str, label: str) -> dict[str, int]:
+def taken_for(counted: Counted[SampleT], classifier: str, label: str) -> dict[str, int]:
     """Count the failures by the class that is predicted first; the label itself is none."""
     answers = Counter(
         item.result.predictions[classifier].top[0][0]
