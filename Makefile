@@ -25,7 +25,7 @@ UNIT := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=5 -p no:logging
 INTEGRATION := OMP_NUM_THREADS=1 RAY_worker_niceness=0 $(BIN)/python -m pytest --durations=10
 
 .DEFAULT_GOAL := help
-.PHONY: help install system lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract coverage demo demo-interface validate validate-findings validate-interface bench load soak evidence docs tutorials up down dist wheels-test miniature clean
+.PHONY: help install system lock check format test unit $(UNIT_PARTS) integration $(INTEGRATION_PARTS) floats $(KERNELS) contract coverage demo demo-interface demo-hunt validate validate-findings validate-interface bench load soak evidence docs tutorials up down dist wheels-test miniature clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -108,6 +108,9 @@ demo: $(STAMP) ## stress-test two classifiers on the miniature world: demo/repor
 
 demo-interface: $(STAMP) ## learn a user's dataset and benchmark twelve classifiers on it: demo/interface.html, demo/interface.json
 	$(BIN)/faultline demo dataset-interface --state $(STATE) --out demo
+
+demo-hunt: $(STAMP) ## find a planted bug from a classifier and a label alone: demo/hunt.html, demo/hunt.json
+	$(BIN)/faultline demo bug-hunt --state $(STATE) --out demo
 
 validate: $(STAMP) ## compare stress tests with rendered truth: evaluation/results/validity.json (SEEDS= SOURCES= PRESET= CLASSIFIERS=DIR BUGS=FILE AGAIN=1)
 	$(BIN)/python -m evaluation.validity $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SOURCES),--sources $(SOURCES)) $(if $(PRESET),--preset $(PRESET)) $(if $(CLASSIFIERS),--classifiers $(CLASSIFIERS)) $(if $(BUGS),--bugs $(BUGS)) $(if $(AGAIN),--again)

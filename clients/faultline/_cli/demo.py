@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from faultline._cli import interface_demo
+from faultline._cli import hunt_demo, interface_demo
 from faultline._cli.exit_code import ExitCode, exit_for_state
 from faultline._cli.progress import follow_progress
 from faultline._cli.stack import Port, ServicesPort, State, span
@@ -51,13 +51,15 @@ class Method(StrEnum):
 
     STRESS_TEST = "stress-test"
     DATASET_INTERFACE = "dataset-interface"
+    BUG_HUNT = "bug-hunt"
 
 
 Shown = Annotated[
     Method,
     typer.Argument(
         metavar="METHOD",
-        help="stress-test: edits to images; dataset-interface: learned classes under shifts.",
+        help="stress-test: edits to images; dataset-interface: learned classes under shifts; bug-hunt: "
+        "failures that nobody asked about.",
     ),
 ]
 Out = Annotated[
@@ -132,4 +134,5 @@ DEMOS = {
     Method.DATASET_INTERFACE: _Demo(
         interface_demo.images, interface_demo.show, interface_demo.REPORT, interface_demo.FIGURES
     ),
+    Method.BUG_HUNT: _Demo(hunt_demo.images, hunt_demo.show, hunt_demo.REPORT, hunt_demo.FIGURES),
 }

@@ -14,6 +14,7 @@ import pytest
 
 from fakes.benchmark_answers import a_benchmark_summary, benchmark_answer, benchmark_summary_answer
 from fakes.command import Play, run
+from fakes.hunt_answers import a_hunt_run, a_hunt_summary
 from fakes.interface_answers import an_interface_summary, interface_answer
 from fakes.sdk import a_summary, an_estimate, ok, run_answer, summary_answer
 from fakes.stack_programs import FakeGateway
@@ -209,6 +210,25 @@ def test_the_demo_of_interfaces_learns_then_benchmarks_the_zoo_by_token_and_by_n
     told = json.loads((tmp_path / "faultline-demo/interface.json").read_text(encoding="utf-8"))
     assert set(told) == {"interface", "benchmark", "seconds"}
     assert (tmp_path / "faultline-demo/interface.html").as_uri() in ended.stdout
+
+
+def test_the_demo_of_hunts_needs_no_image_and_writes_what_it_found(
+    temporary: list[str], play: Play, tmp_path: Path
+) -> None:
+    script = play(
+        *(ok(a_hunt_run(state).model_dump_json()) for state in ("queued", "completed")),
+        ok(a_hunt_summary("Flies among flowers are bees.").model_dump_json()),
+        ok("<html>"),
+    )
+    ended = run("demo", "bug-hunt")
+    assert (ended.exit_code, temporary) == (0, ["started", "stopped"])
+    asked = json.loads(script.seen[0].content)
+    assert (asked["labels"], len(asked["classifiers"]), asked["seed"]) == (["fly"], 2, 0)
+    told = json.loads((tmp_path / "faultline-demo/hunt.json").read_text(encoding="utf-8"))
+    assert told["hunt"]["verdict"] == "Flies among flowers are bees."
+    assert "Flies among flowers are bees." in ended.stdout
+    assert (tmp_path / "faultline-demo/hunt.html").as_uri() in ended.stdout
+    assert not (tmp_path / "state/datasets").exists()
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_anything_starts(

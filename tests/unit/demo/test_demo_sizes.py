@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import math
 
+from scipy import stats
+
+from faultline._cli import hunt_demo
 from faultline._cli.demo import CLASSES, CONFIRM_SHARE, EDITS_PER_IMAGE, LANCE_R_EDITS, OTHERS, PER_CLASS
+from faultline_core.bug_hunt.budget import share
+from faultline_core.bug_hunt.comparison import detectable_rate
+from faultline_core.contract.bug_hunts import BugHuntCreate
 from faultline_core.contract.datasets import Source
 from faultline_core.contract.stress_tests import StressTestCreate
 from faultline_core.statistics.bootstrap import proportion
@@ -47,3 +53,20 @@ def test_the_screen_can_rule_out_a_loss_and_the_rest_can_prove_one() -> None:
     # Two planted bugs, with a pair in three lost to the gate, beside looks of four pairs at two accidents.
     needed = 2 * math.ceil(1.5 * pairs) + 2 * 4
     assert division.plan.budget >= needed
+
+
+SHARE_AMONG_FLOWERS = 0.02
+"""Of the images of "a photo of a fly", those that stand among flowers: 4 of 204, and 5 of 112."""
+
+
+def test_the_hunt_sees_two_failures_and_can_prove_what_they_share() -> None:
+    hypotheses = BugHuntCreate.model_fields["hypotheses"].default
+    shares = share(
+        hunt_demo.IMAGES, 1, hypotheses=hypotheses, winners=hunt_demo.WINNERS, held_out=hunt_demo.HELD_OUT
+    )
+    # A single failure has no word more often than the others by chance.
+    seen = float(stats.binom.sf(1, shares.baseline, SHARE_AMONG_FLOWERS))
+    assert seen >= 0.9
+    proven = detectable_rate(SHARE_AMONG_FLOWERS, hunt_demo.HELD_OUT, hunt_demo.WINNERS)
+    assert proven is not None
+    assert proven <= 0.2
