@@ -22,6 +22,8 @@ from faultline_core.contract.shift_benchmarks import (
 )
 from faultline_core.types import Cost
 from faultline_gateway.methods.shift_benchmark.cells import Cell
+from faultline_gateway.methods.shift_benchmark.columns import ImageColumns
+from faultline_gateway.methods.shift_benchmark.reading import columns_of
 
 IMAGE = "a" * 64
 
@@ -91,6 +93,11 @@ class Benchmark:
             for class_index, images in enumerate(classes):
                 for slot, right in enumerate(images):
                     self.add(Cell(condition, class_index, image_source), slot, right.tolist(), **changes)
+
+    @property
+    def columns(self) -> ImageColumns:
+        """The items as a summary reads them."""
+        return columns_of(self.items, self.config)
 
     @property
     def run(self) -> Run:

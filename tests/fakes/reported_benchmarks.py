@@ -89,7 +89,7 @@ def _cell(made: Benchmark, cell: Cell, draws: np.random.Generator) -> None:
 def reported_summary() -> ShiftBenchmarkSummary:
     """Its figures, by the gateway's own statistics."""
     made = reported_benchmark()
-    return summarize(made.run, made.items)
+    return summarize(made.run, made.columns)
 
 
 def read_image(ref: str) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from faultline_core.images.clip_metrics import unit
 
@@ -42,8 +42,12 @@ def joined(n: int, pairs: Iterable[Pair]) -> list[int]:
     if not (listed := list(pairs)):
         # As of most datasets; each request for a run asks.
         return list(range(n))
-    ends = np.array(listed, dtype=np.intp).reshape(-1, 2)
+    found: list[int] = joined_by(n, np.array(listed, dtype=np.intp).reshape(-1, 2)).tolist()
+    return found
+
+
+def joined_by(n: int, ends: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the same as `joined` (n,) from an array of pairs (m, 2)."""
     links = scipy.sparse.coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))
     _, labels = scipy.sparse.csgraph.connected_components(links, directed=False)
-    found: list[int] = labels.tolist()
-    return found
+    return np.asarray(labels, dtype=np.intp)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 import pytest_asyncio
 
@@ -26,6 +27,7 @@ from faultline_core.contract.base import Problem
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkConfig
+from faultline_gateway.methods.shift_benchmark.reading import columns_of, read_columns
 from faultline_gateway.services.ports import Services
 
 ROOT = "/v1/shift-benchmarks"
@@ -89,6 +91,19 @@ async def test_a_benchmark_runs_from_interface_to_recorded_images(finished: Fini
         assert (item.result.seed is not None) == (item.result.image_source in ("token", "class-name"))
         assert (item.result.plain_similarity is not None) == (item.result.image_source == "real")
         assert (item.result.shift_similarity is None) == (item.result.shift == "base")
+
+
+async def test_the_columns_of_the_ledger_are_those_of_the_items(finished: Finished) -> None:
+    config = ShiftBenchmarkConfig.model_validate(finished.run.resolved_config)
+    found = read_columns(finished.run, finished.gateway.ledger)
+    known = columns_of(finished.images, config)
+    assert len(found) == len(finished.images)
+    for name, column in vars(known).items():
+        if isinstance(column, np.ndarray):
+            np.testing.assert_array_equal(getattr(found, name), column, name)
+    assert {name: usage.cost for name, usage in found.usage.items()} == {
+        name: usage.cost for name, usage in known.usage.items()
+    }
 
 
 async def test_base_shifts_and_sources_share_seeds(finished: Finished) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -28,16 +27,17 @@ from faultline_core.shift_benchmark.image_quality import ImageSourceQuality, ima
 from faultline_core.shift_benchmark.shift_effect import ShiftEffect
 from faultline_core.shift_benchmark.shift_filter import ConditionYield, Verdicts, Yield, yields
 from faultline_core.statistics.bootstrap import proportion
+from faultline_gateway.methods.shift_benchmark.columns import Usage
 from faultline_gateway.methods.shift_benchmark.evidence import (
     ImageSourceEvidence,
-    PlacedItem,
     RealEvidence,
-    Usage,
 )
 from faultline_gateway.methods.shift_benchmark.images import NOT_FOUND
 from faultline_gateway.methods.shift_benchmark.unanswered import count_unanswered
 from faultline_gateway.runs.estimator import Estimator
 from faultline_gateway.runs.objectionable import OBJECTIONABLE
+
+_UNMADE = ("pending", "leased", "cancelled")
 
 MOST_CLASS_FIGURES = 50_000
 """More accuracies of single classes than this would make the summary too long to read or send."""
@@ -104,7 +104,7 @@ def _condition(
     generator = estimator.generator(f"quality/{evidence.image_source}/{name}")
     quality = _quality(evidence, verdicts, slice(index, index + 1), generator)
     return ConditionSummary(
-        counts=image_counts(evidence.items[name], condition_yield.total),
+        counts=image_counts(evidence.ends[name], condition_yield.total),
         share_kept=condition_yield.total.share,
         thin=list(condition_yield.thin),
         to_object=quality.to_object,
@@ -183,26 +183,19 @@ def _classes(
     }
 
 
-def image_counts(placed: Sequence[PlacedItem], kept_yield: Yield) -> ImageCounts:
-    """Count the outcomes of a condition's items; ``kept_yield`` is the filter's verdict on made images."""
-    ends = Counter(_end(item) for item in placed)
+def image_counts(ends: Mapping[str, int], kept_yield: Yield) -> ImageCounts:
+    """Count the items of a condition by how they ended; ``kept_yield`` is the filter's verdict on images."""
     return ImageCounts(
-        planned=len(placed),
+        planned=sum(ends.values()),
         kept=kept_yield.kept,
         without_object=kept_yield.without_object,
         without_shift=kept_yield.without_shift,
         without_both=kept_yield.without_both,
-        objectionable=ends[OBJECTIONABLE],
-        not_found=ends[NOT_FOUND],
-        failed=ends["failed"],
-        unmade=ends["unmade"],
+        objectionable=ends.get(OBJECTIONABLE, 0),
+        not_found=ends.get(NOT_FOUND, 0),
+        failed=ends.get("failed", 0),
+        unmade=sum(ends.get(state, 0) for state in _UNMADE),
     )
-
-
-def _end(placed: PlacedItem) -> str:
-    if placed.state == "filtered":
-        return placed.reason or "unknown"
-    return placed.state if placed.state in ("done", "failed") else "unmade"
 
 
 def effect_row(effect: ShiftEffect | None, suite: str, source: str) -> EffectSummary | None:

@@ -12,6 +12,7 @@ from faultline_gateway.exports import Card, Record
 from faultline_gateway.exports.method import ExportChoice
 from faultline_gateway.methods.shift_benchmark import plan, process
 from faultline_gateway.methods.shift_benchmark.export import benchmark_card, benchmark_records
+from faultline_gateway.methods.shift_benchmark.reading import read_columns
 from faultline_gateway.methods.shift_benchmark.report.report import render
 from faultline_gateway.methods.shift_benchmark.summary import summarize
 from faultline_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages
@@ -45,7 +46,9 @@ class ShiftBenchmark:
 
         decisions = context.ledger.shift_decisions(run.id)
         folder = UnreadableImages(context.store.get, file_names)
-        return summarize(run, items, decisions, object_percentile=view, folder=folder)
+        return summarize(
+            run, read_columns(run, context.ledger), decisions, object_percentile=view, folder=folder
+        )
 
     def report(
         self,

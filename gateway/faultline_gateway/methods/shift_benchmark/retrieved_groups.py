@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from faultline_core.images.near_duplicates import Pair, joined
-from faultline_core.types import BlobRef
+import numpy as np
+
+from faultline_core.images.near_duplicates import joined_by
+from faultline_core.statistics.coded import Ints
+from faultline_gateway.columns import NONE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Retrieved:
-    """A retrieved image of a class, and the image that its search found nearly equal to it, if any."""
+    """Retrieved images (n,) by codes: the class of each, the image itself, one that is nearly equal to it.
 
-    label: str
-    image: BlobRef
-    alike: BlobRef | None
-
-
-def retrieved_groups(found: Sequence[Retrieved], named: Mapping[BlobRef, str]) -> list[str | None]:
-    """Return the group of each image, None where it is the only one of its class in its group.
-
-    An image that several conditions of a class have is one image. ``named`` are the groups of the dataset.
-    Groups that share an image are one.
+    ``alike`` is the image that the same search found nearly equal, or the image itself. ``named`` is its
+    group in its dataset, `NONE` where it has none.
     """
-    first: dict[Hashable, int] = {}
-    pairs: list[Pair] = []
-    for index, each in enumerate(found):
-        keys: list[Hashable] = [each.image, each.alike or each.image]
-        if each.image in named:
-            keys.append(("named", named[each.image]))
-        pairs += [(first.setdefault(key, index), index) for key in keys]
-    numbers = joined(len(found), pairs)
-    sizes = Counter((each.label, number) for each, number in zip(found, numbers, strict=True))
-    return [
-        f"retrieved/{number}" if sizes[each.label, number] > 1 else None
-        for each, number in zip(found, numbers, strict=True)
-    ]
+
+    label: Ints
+    image: Ints
+    alike: Ints
+    named: Ints
+
+
+def retrieved_groups(found: Retrieved) -> Ints:
+    """Return the number of the group of each image (n,), `NONE` where it is alone of its class in its group.
+
+    An image that several conditions of a class have is one image. Groups that share an image are one.
+    """
+    n = len(found.label)
+    every, in_group = np.arange(n), np.flatnonzero(found.named != NONE)
+    # Groups have codes of their own, which start where those of images end.
+    images = 1 + max(found.image.max(initial=-1), found.alike.max(initial=-1))
+    keys = np.concatenate([found.image, found.alike, images + found.named[in_group]])
+    ends = np.concatenate([every, every, in_group])
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    numbers = joined_by(n, np.stack([ends[first][inverse], ends], axis=1))
+    _, place, sizes = np.unique(
+        np.stack([found.label, numbers]), axis=1, return_inverse=True, return_counts=True
+    )
+    return np.where(sizes[place.reshape(-1)] > 1, numbers, NONE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 import numpy as np
@@ -15,7 +15,7 @@ from faultline_core.contract.shift_benchmark_summary import (
     RealSummary,
     ShiftBenchmarkSummary,
 )
-from faultline_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkConfig
+from faultline_core.contract.shift_benchmarks import ShiftBenchmarkConfig
 from faultline_core.contract.shift_thresholds import ShiftThresholdDecision, ThresholdInForce
 from faultline_core.shift_benchmark.fine_grained import Images, compare_prompts
 from faultline_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
@@ -23,12 +23,8 @@ from faultline_core.shift_benchmark.shift_filter import LEAST_IMAGES
 from faultline_core.statistics.bootstrap import Flags
 from faultline_core.types import Cost
 from faultline_gateway.methods.shift_benchmark.cells import GENERATED
-from faultline_gateway.methods.shift_benchmark.evidence import (
-    ImageSourceEvidence,
-    RealEvidence,
-    RecordedItems,
-    Usage,
-)
+from faultline_gateway.methods.shift_benchmark.columns import ImageColumns, Usage
+from faultline_gateway.methods.shift_benchmark.evidence import ImageSourceEvidence, RealEvidence
 from faultline_gateway.methods.shift_benchmark.image_source_summary import (
     has_class_figures,
     summarize_image_source,
@@ -41,14 +37,14 @@ from faultline_gateway.methods.shift_benchmark.thresholds import (
 from faultline_gateway.methods.shift_benchmark.unanswered import summarize_unanswered
 from faultline_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages, unreadable_notes
 from faultline_gateway.reports.text import truncate_list
-from faultline_gateway.runs.accounting import count_ends, count_reasons, total_seconds, wall_seconds
+from faultline_gateway.runs.accounting import ends_of, total_seconds, wall_seconds
 from faultline_gateway.runs.estimator import Estimator
 from faultline_gateway.runs.recorded import recorded_config
 
 
 def summarize(
     run: Run,
-    items: Iterable[ImageItem],
+    columns: ImageColumns,
     decisions: Sequence[ShiftThresholdDecision] = (),
     *,
     object_percentile: float = OBJECT_PERCENTILE,
@@ -56,23 +52,23 @@ def summarize(
 ) -> ShiftBenchmarkSummary:
     """Sum up a run so far, under the thresholds in force; nothing is generated or measured again.
 
-    ``folder`` reads which images were not searched; without it the notes say that this is unknown.
+    ``columns`` are those of all its items. ``folder`` reads which images were not searched; without it the
+    notes say that this is unknown.
 
     Raises:
         InvalidRequest: the object percentile is not a valid percentile.
     """
     config = recorded_config(ShiftBenchmarkConfig, run)
-    recorded = RecordedItems(items, config.request.classifiers, config.groups)
     estimator = Estimator(config.request.seed)
-    real = RealEvidence.of(recorded.placed.get("real", []), config)
+    real = RealEvidence.of(columns, config)
     limits = ThresholdsByForm.of(real, checkpoint=config.clip, percentile=object_percentile)
     thresholds = thresholds_in_force(config, decisions)
     least = {name: _least(threshold) for name, threshold in thresholds.items()}
     image_sources: dict[str, ImageSourceSummary] = {}
     judged = []
     for image_source in config.request.image_sources:
-        evidence = ImageSourceEvidence.of(image_source, recorded.placed.get(image_source, []), config)
-        usage = recorded.usage.get(image_source, Usage())
+        evidence = ImageSourceEvidence.of(image_source, columns, config)
+        usage = columns.usage.get(image_source, Usage())
         verdicts = evidence.judged(config.clip, limits.least(evidence.conditions, evidence.classes), least)
         left_out = None if folder is None else folder.left_out(usage.unsearched, config)
         image_sources[image_source] = summarize_image_source(
@@ -80,6 +76,7 @@ def summarize(
         )
         judged.append((evidence, verdicts.kept))
     real_summary = summarize_real(real, limits)
+    everything = np.arange(len(columns))
     return ShiftBenchmarkSummary(
         run_id=run.id,
         interface=config.request.interface,
@@ -93,16 +90,16 @@ def summarize(
         notes=[
             *_notes(config, image_sources, real_summary, thresholds),
             *missing_metadata(config),
-            *unreadable_notes(config, recorded.usage, image_sources),
-            *_repeated(recorded),
-            *_changed_weights(recorded),
+            *unreadable_notes(config, columns.usage, image_sources),
+            *_repeated(columns),
+            *_changed_weights(columns),
         ],
-        unanswered=summarize_unanswered(recorded.failures, image_sources),
-        counts=count_ends(item.state for item in recorded.everything),
-        failed_codes=dict(recorded.codes),
-        dropped=count_reasons(item.reason for item in recorded.everything if item.state == "filtered"),
-        cost=sum((usage.cost for usage in recorded.usage.values()), Cost()),
-        service_seconds=total_seconds(usage.seconds for usage in recorded.usage.values()),
+        unanswered=summarize_unanswered(columns.failures, image_sources),
+        counts=ends_of(columns.counted("state", everything)),
+        failed_codes=columns.counted("code", columns.of_state(everything, "failed")),
+        dropped=columns.counted("reason", columns.of_state(everything, "filtered")),
+        cost=sum((usage.cost for usage in columns.usage.values()), Cost()),
+        service_seconds=total_seconds(usage.seconds for usage in columns.usage.values()),
         wall_s=wall_seconds(run),
         config=config,
     )
@@ -139,20 +136,20 @@ def _notes(
     return notes
 
 
-def _repeated(recorded: RecordedItems) -> list[str]:
+def _repeated(columns: ImageColumns) -> list[str]:
     """A note on the retrieved images that are no independent ones."""
-    if not recorded.repeated:
+    if not columns.repeated:
         return []
     return [
-        f"{recorded.repeated} of {recorded.retrieved} retrieved images count once with another of their "
+        f"{columns.repeated} of {columns.retrieved} retrieved images count once with another of their "
         "class: they are the same, nearly equal by CLIP, or of one group"
     ]
 
 
-def _changed_weights(recorded: RecordedItems) -> list[str]:
+def _changed_weights(columns: ImageColumns) -> list[str]:
     """A note for each name whose weights changed during the run."""
     answered: dict[str, set[str]] = {}
-    for usage in recorded.usage.values():
+    for usage in columns.usage.values():
         for name, models in usage.weights.items():
             answered.setdefault(name, set()).update(models)
     return [

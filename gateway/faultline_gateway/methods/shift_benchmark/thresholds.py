@@ -18,12 +18,8 @@ from faultline_core.contract.shift_thresholds import ShiftThresholdDecision, Thr
 from faultline_core.shift_benchmark.object_thresholds import ObjectThresholds, object_thresholds
 from faultline_core.shift_benchmark.shifts import BASE
 from faultline_core.statistics.bootstrap import proportion
-from faultline_gateway.methods.shift_benchmark.evidence import (
-    Floats,
-    RealEvidence,
-    has_answers,
-    right_answers,
-)
+from faultline_core.statistics.coded import Floats
+from faultline_gateway.methods.shift_benchmark.evidence import RealEvidence
 from faultline_gateway.methods.shift_benchmark.unanswered import count_unanswered
 
 _EVERYTHING = -np.inf
@@ -66,13 +62,10 @@ def _least(form: ObjectThresholds, class_name: str) -> float:
 
 def summarize_real(real: RealEvidence, limits: ThresholdsByForm) -> RealSummary:
     """Sum up the real images and the thresholds that they set."""
-    shown = [result for results in real.images.values() for result in results]
-    right, answered = (
-        np.array([flags(result) for result in shown], dtype=np.bool_).reshape(len(shown), len(real.models))
-        for flags in (right_answers, has_answers)
-    )
+    rows = real.rows
+    right, answered = real.columns.right(rows), real.columns.answered(rows)
     return RealSummary(
-        images=len(shown),
+        images=len(rows),
         failed=real.failed,
         thresholds={
             name: ObjectThresholdSummary(
@@ -86,7 +79,7 @@ def summarize_real(real: RealEvidence, limits: ThresholdsByForm) -> RealSummary:
             model: proportion(int(right[:, at].sum()), int(answered[:, at].sum()))
             for at, model in enumerate(real.models)
         },
-        unanswered=count_unanswered(answered, np.ones(len(shown), dtype=np.bool_), real.models),
+        unanswered=count_unanswered(answered, np.ones(len(rows), dtype=np.bool_), real.models),
         without=real.without,
     )
 

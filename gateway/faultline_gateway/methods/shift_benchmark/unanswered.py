@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from faultline_core.contract.shift_benchmark_summary import ImageSourceSummary, UnansweredImages
-from faultline_core.contract.shift_benchmarks import ImageResult
 from faultline_core.statistics.bootstrap import Flags
 
 _UNKNOWN = "no reason was recorded"
@@ -20,13 +19,13 @@ class Failures:
         self.images: Counter[str] = Counter()
         self.first: dict[str, str] = {}
 
-    def add(self, result: ImageResult, models: Sequence[str]) -> None:
-        """Add an image that the classifiers were asked about."""
+    def add(self, answers: Collection[str], reasons: Mapping[str, str], models: Sequence[str]) -> None:
+        """Add an image that the classifiers were asked about: who answered, and why others did not."""
         self.asked += 1
         for model in models:
-            if model not in result.predictions:
+            if model not in answers:
                 self.images[model] += 1
-                self.first.setdefault(model, result.unanswered.get(model, _UNKNOWN))
+                self.first.setdefault(model, reasons.get(model, _UNKNOWN))
 
 
 def summarize_unanswered(

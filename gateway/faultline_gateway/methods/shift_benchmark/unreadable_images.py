@@ -15,7 +15,7 @@ from faultline_core.contract.shift_benchmark_summary import (
 from faultline_core.contract.shift_benchmarks import ImageSourceOrReal, ShiftBenchmarkConfig
 from faultline_core.errors import ArtifactCorrupt, ArtifactMissing, UnknownDataset
 from faultline_core.types import BlobRef
-from faultline_gateway.methods.shift_benchmark.evidence import Usage
+from faultline_gateway.methods.shift_benchmark.columns import Usage
 from faultline_gateway.reports.text import NAMED, truncate_list
 from faultline_gateway.runs.stores import IndexStore
 

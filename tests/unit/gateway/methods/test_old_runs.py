@@ -20,6 +20,7 @@ from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.errors import ArtifactCorrupt
 from faultline_gateway.methods.dataset_interface.report import render as render_interface
 from faultline_gateway.methods.dataset_interface.summary import summarize as sum_up_interface
+from faultline_gateway.methods.shift_benchmark.reading import columns_of
 from faultline_gateway.methods.shift_benchmark.report.report import render as render_benchmark
 from faultline_gateway.methods.shift_benchmark.summary import summarize as sum_up_benchmark
 from faultline_gateway.methods.stress_test.report.report import render as render_stress_test
@@ -77,7 +78,7 @@ def benchmark(run: Run | None = None) -> str:
     made = reported_benchmark()
     run = run or with_config(made.run, made.config)
     items = old_items(made.items)
-    return render_benchmark(sum_up_benchmark(run, items), run, items, read_image)
+    return render_benchmark(sum_up_benchmark(run, columns_of(items, made.config)), run, items, read_image)
 
 
 def interface(run: Run | None = None) -> str:

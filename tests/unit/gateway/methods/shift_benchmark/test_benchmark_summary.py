@@ -18,7 +18,7 @@ from faultline_core.shift_benchmark.answers import ModelAnswers
 from faultline_core.shift_benchmark.benchmark import shift_benchmark
 from faultline_gateway.methods.shift_benchmark import image_source_summary
 from faultline_gateway.methods.shift_benchmark.cells import Cell
-from faultline_gateway.methods.shift_benchmark.evidence import ImageSourceEvidence, RecordedItems
+from faultline_gateway.methods.shift_benchmark.evidence import ImageSourceEvidence
 from faultline_gateway.methods.shift_benchmark.summary import summarize
 from faultline_gateway.runs.estimator import Estimator
 
@@ -40,7 +40,7 @@ def benchmark(config: ShiftBenchmarkConfig | None = None, *, real: bool = True) 
 
 
 def summary(made: Benchmark, **options: Any) -> ShiftBenchmarkSummary:
-    return summarize(made.run, made.items, **options)
+    return summarize(made.run, made.columns, **options)
 
 
 def decision(number: int = 1, shift: str = "in the snow", **told: Any) -> ShiftThresholdDecision:
@@ -232,8 +232,7 @@ def test_provided_photographs_are_not_paired_with_base_images() -> None:
     assert effect is not None
     assert effect.impact.estimate == pytest.approx(1.0)
     assert effect.impact.n == 2 * N
-    placed = RecordedItems(made.items, config.request.classifiers).placed["photographs"]
-    evidence = ImageSourceEvidence.of("photographs", placed, config)
+    evidence = ImageSourceEvidence.of("photographs", made.columns, config)
     assert not np.any(evidence.made[0] & evidence.made[1])
 
 

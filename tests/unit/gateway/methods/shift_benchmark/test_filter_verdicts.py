@@ -40,7 +40,7 @@ def told(counts: ImageCounts) -> Counter[str]:
 @pytest.mark.parametrize("image_source", SOURCES)
 def test_filter_verdicts_add_up_to_the_summary_counts(image_source: str, percentile: float) -> None:
     made = reported_benchmark()
-    summary = summarize(made.run, made.items, object_percentile=percentile)
+    summary = summarize(made.run, made.columns, object_percentile=percentile)
     of_source = summary.image_sources[image_source]
     for condition, found in {BASE: of_source.base, **of_source.shifts}.items():
         assert counted(summary, image_source, condition) == told(found.counts), condition

@@ -10,6 +10,7 @@ import pytest
 from fakes.recorded_benchmarks import Benchmark, recorded_config
 from faultline_core.contract.shift_benchmark_summary import ImageSourceSummary, ShiftBenchmarkSummary
 from faultline_core.contract.shift_benchmarks import RetrievalManifest
+from faultline_gateway.columns import NONE, Codes
 from faultline_gateway.methods.shift_benchmark.retrieved_groups import Retrieved, retrieved_groups
 from faultline_gateway.methods.shift_benchmark.summary import summarize
 
@@ -20,8 +21,8 @@ def digest(*names: object) -> str:
     return hashlib.sha256(repr(names).encode()).hexdigest()
 
 
-def found(image: str, alike: str | None = None, label: str = "sled") -> Retrieved:
-    return Retrieved(label, image, alike)
+def found(image: str, alike: str | None = None, label: str = "sled") -> tuple[str, str, str]:
+    return label, image, alike or image
 
 
 @pytest.mark.parametrize(
@@ -40,11 +41,16 @@ def found(image: str, alike: str | None = None, label: str = "sled") -> Retrieve
     ],
 )
 def test_images_that_share_anything_are_one_group(
-    images: list[Retrieved], named: dict[str, str], groups: list[int | None]
+    images: list[tuple[str, str, str]], named: dict[str, str], groups: list[int | None]
 ) -> None:
-    told = retrieved_groups(images, named)
-    known = {name: number for number, name in enumerate(dict.fromkeys(filter(None, told)))}
-    assert [None if name is None else known[name] for name in told] == groups
+    labels, refs, names = Codes(), Codes(), Codes()
+    codes = [
+        (labels.add(label), refs.add(image), refs.add(alike), names.add(named.get(image)))
+        for label, image, alike in images
+    ]
+    told = retrieved_groups(Retrieved(*np.array(codes).T)).tolist()
+    known = {each: number for number, each in enumerate(dict.fromkeys(each for each in told if each != NONE))}
+    assert [None if each == NONE else known[each] for each in told] == groups
 
 
 def summary_of(copies: int, *, by: str = "alike") -> ShiftBenchmarkSummary:
@@ -67,7 +73,7 @@ def summary_of(copies: int, *, by: str = "alike") -> ShiftBenchmarkSummary:
         told = item.result.model_copy(update={"image": image, "alike": alike})
         made.items[index] = item.model_copy(update={"result": told})
     made.config = made.config.model_copy(update={"groups": groups})
-    return summarize(made.run, made.items)
+    return summarize(made.run, made.columns)
 
 
 def width(source: ImageSourceSummary) -> float:
@@ -109,7 +115,7 @@ def test_an_image_that_base_and_shift_share_is_drawn_with_both() -> None:
             name = digest(item.label, item.slot, None if shared else item.item_group)
             told = item.result.model_copy(update={"image": name})
             made.items[index] = item.model_copy(update={"result": told})
-        widths.append(width(summarize(made.run, made.items).image_sources["retrieval"]))
+        widths.append(width(summarize(made.run, made.columns).image_sources["retrieval"]))
     apart, together = widths
     assert apart > 0.3
     assert together < 0.5 * apart

@@ -60,7 +60,7 @@ def fail(made: Benchmark, places: list[int], model: str = "tipsy", why: str = WH
 
 def summary(made: Benchmark) -> ShiftBenchmarkSummary:
     # As it is stored and sent.
-    return ShiftBenchmarkSummary.model_validate_json(summarize(made.run, made.items).model_dump_json())
+    return ShiftBenchmarkSummary.model_validate_json(summarize(made.run, made.columns).model_dump_json())
 
 
 def effect(found: ShiftBenchmarkSummary, shift: str = SNOW.name) -> EffectSummary:

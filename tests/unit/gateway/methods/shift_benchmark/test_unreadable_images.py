@@ -42,7 +42,7 @@ def searched(*lists: str | None) -> Benchmark:
 
 
 def summed_up(made: Benchmark, store: FakeStore, names: Any = file_names) -> ShiftBenchmarkSummary:
-    return summarize(made.run, made.items, folder=UnreadableImages(store.get, names))
+    return summarize(made.run, made.columns, folder=UnreadableImages(store.get, names))
 
 
 def unsearched_notes(summary: ShiftBenchmarkSummary) -> list[str]:
@@ -108,7 +108,7 @@ def test_a_missing_or_unread_list_is_reported_as_unknown() -> None:
     store = FakeStore()
     made = searched(store_unreadable(LOST, store))
     store.blobs.clear()
-    for summary in (summed_up(made, store), summarize(made.run, made.items)):
+    for summary in (summed_up(made, store), summarize(made.run, made.columns)):
         assert summary.image_sources["retrieval"].unsearched is None
         assert "cannot be read" in unsearched_notes(summary)[0]
 
@@ -119,4 +119,4 @@ def test_a_failing_store_is_not_treated_as_a_missing_list() -> None:
 
     made = searched(store_unreadable(LOST, FakeStore()))
     with pytest.raises(StorageError, match="now"):
-        summarize(made.run, made.items, folder=UnreadableImages(failing, file_names))
+        summarize(made.run, made.columns, folder=UnreadableImages(failing, file_names))
