@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 
 import httpx
@@ -120,12 +120,7 @@ async def test_submissions_take_turns_in_their_order_and_hold_nothing_else() -> 
         if scope["number"] in done:
             await done[scope["number"]].wait()
 
-    turns = Turns(app, at_once=2)
-
-    async def ask(number: int, method: str = "POST", path: str = RUNS) -> None:
-        scope = {"type": "http", "method": method, "path": path, "number": number}
-        await turns(scope, _nothing, _nothing)  # type: ignore[arg-type]  # neither is called
-
+    ask = asking(Turns(app, at_once=2))
     submitted = [asyncio.create_task(ask(number)) for number in range(5)]
     await asyncio.sleep(0)
     assert working == [0, 1]
@@ -137,6 +132,43 @@ async def test_submissions_take_turns_in_their_order_and_hold_nothing_else() -> 
         await asyncio.sleep(0.001)
     await asyncio.gather(*submitted)
     assert working == [0, 1, 10, 11, 2, 3, 4]
+
+
+async def test_a_submission_that_waits_for_a_service_lets_the_next_begin() -> None:
+    working, answered = list[int](), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        working.append(scope["number"])
+        if scope["number"] < 3:
+            await answered.wait()
+
+    ask = asking(Turns(app, at_once=1, most=3, seconds=0.05))
+    submitted = [asyncio.create_task(ask(number)) for number in range(5)]
+    await asyncio.sleep(0.02)
+    assert working == [0]
+    await asyncio.sleep(0.2)
+    # No more than may have begun, however long they take.
+    assert working == [0, 1, 2]
+    answered.set()
+    await asyncio.gather(*submitted)
+    assert working == [0, 1, 2, 3, 4]
+    # Those that took longer than a turn gave it back once: there is one turn again, not four.
+    answered.clear()
+    again = [asyncio.create_task(ask(number)) for number in range(2)]
+    await asyncio.sleep(0.02)
+    assert working[5:] == [0]
+    answered.set()
+    await asyncio.gather(*again)
+
+
+def asking(turns: Turns) -> Callable[..., Coroutine[None, None, None]]:
+    """Return a function that sends a request of a number through the turns."""
+
+    async def ask(number: int, method: str = "POST", path: str = RUNS) -> None:
+        scope = {"type": "http", "method": method, "path": path, "number": number}
+        await turns(scope, _nothing, _nothing)  # type: ignore[arg-type]  # neither is called
+
+    return ask
 
 
 async def _nothing(message: Message | None = None) -> Message:
