@@ -165,6 +165,7 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "BugHuntCreate.classes": None,
         "BugHuntCreate.parents": None,
         "BugHuntCreate.criterion": None,
+        "BugHuntCreate.sampling": None,
         "BugHuntCreate.functions": None,
         "BugHuntCreate.prompt": {"enum": ["a photo of a <class>"]},
         # A budget that is too small is refused: enough for two labels by the defaults, too many items here.

@@ -14,6 +14,7 @@ def hunt(client: Any) -> Any:
         classes=["fly", "bee"],
         parents={"fly": "insect"},
         criterion={"name": "taken-for", "target": "bee"},
+        sampling={"name": "inverse", "failures": 10},
         hypotheses=4,
         winners=1,
         held_out=64,
@@ -30,7 +31,8 @@ def hunt(client: Any) -> Any:
 HUNTED = {
     "classifiers": ["leaning-resnet"], "labels": ["fly"], "budget": {"images": 500, "minutes": 15.0},
     "classes": ["fly", "bee"], "parents": {"fly": "insect"},
-    "criterion": {"name": "taken-for", "target": "bee"}, "hypotheses": 4, "winners": 1, "held_out": 64,
+    "criterion": {"name": "taken-for", "target": "bee"},
+    "sampling": {"name": "inverse", "failures": 10}, "hypotheses": 4, "winners": 1, "held_out": 64,
     "captions": 16, "prompt": "a photo of a <class>", "steps": 20, "guidance": 3.0,
     "scheduler": "DDIMScheduler", "seed": 3,
 }  # fmt: skip

@@ -17,16 +17,24 @@ from faultline_core.contract.bug_hunts import (
 )
 from faultline_core.contract.editor import GenerationPreset
 from faultline_core.contract.runs import PredictionPair, RequestCounts, Run
+from faultline_core.contract.sampling_rules import FixedNumber, SamplingRule
 
 CLASSES = ["fly", "bee", "bus", "tram"]
 EXAMPLE = "e" * 64
+FIXED = FixedNumber()
 
 
-def hunt_config(*, minutes: float | None = None, shares: HuntShares | None = None) -> BugHuntConfig:
+def hunt_config(
+    *,
+    minutes: float | None = None,
+    shares: HuntShares | None = None,
+    sampling: SamplingRule = FIXED,
+    winners: int = 2,
+) -> BugHuntConfig:
     """A hunt of flies by one classifier."""
     request = BugHuntCreate(
         classifiers=["model"], labels=["fly"], budget=HuntBudget(images=600, minutes=minutes), held_out=64,
-        seed=1,
+        seed=1, sampling=sampling, winners=winners,
     )  # fmt: skip
     return BugHuntConfig(
         request=request,
@@ -63,6 +71,7 @@ def sample(
     others: Mapping[str, str] | None = None,
     seconds: float = 0.0,
     stage: int = 1,
+    place: int | None = None,
 ) -> HuntItem:
     """An image of a fly with the answer of the classifier, and of ``others``."""
     answers = {"model": answer} | dict(others or {})
@@ -77,7 +86,7 @@ def sample(
     )
     return HuntItem(
         id=f"run-1.{number}", ordinal=number, kind="sample", item_group="g", source_image=EXAMPLE,
-        label="fly", slot=number, stage=stage, state="done", result=result,
+        label="fly", slot=number if place is None else place, stage=stage, state="done", result=result,
         instruction=told or HuntInstruction(phase="baseline", prompt="a photo of a fly"),
     )  # fmt: skip
 

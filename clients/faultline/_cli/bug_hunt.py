@@ -20,13 +20,18 @@ from faultline_core.contract.failure_criteria import (
     TakenFor,
     TopOne,
 )
+from faultline_core.contract.sampling_rules import FixedNumber, UntilDecided, UntilFailures
 from faultline_core.errors import InvalidRequest
 
-CRITERIA: dict[str, type[Any]] = {
-    str(get_args(each.model_fields["name"].annotation)[0]): each
-    for each in (TopOne, NoRelative, NotInTop, LowConfidence, TakenFor)
-}
+
+def _by_name(*models: type[Any]) -> dict[str, type[Any]]:
+    return {str(get_args(each.model_fields["name"].annotation)[0]): each for each in models}
+
+
+CRITERIA = _by_name(TopOne, NoRelative, NotInTop, LowConfidence, TakenFor)
 """The criteria by name."""
+SAMPLING_RULES = _by_name(FixedNumber, UntilFailures, UntilDecided)
+"""The sampling rules by name."""
 
 Labels = Annotated[
     list[str],
@@ -40,6 +45,14 @@ CriterionName = Annotated[
         metavar="NAME",
         help=f"What counts as a failure: {', '.join(CRITERIA)}; some take a value, as in not-in-top=3, "
         "low-confidence=0.2, taken-for=bee.",
+    ),
+]
+SamplingName = Annotated[
+    str,
+    typer.Option(
+        metavar="RULE",
+        help=f"When enough images of a prompt are drawn: {', '.join(SAMPLING_RULES)}; as in "
+        "inverse=20 (failures) and sequential=0.02 (rate).",
     ),
 ]
 Hypotheses = Annotated[int, typer.Option(metavar="N", help="Most descriptions to measure for each label.")]
@@ -62,6 +75,7 @@ def bug_hunt(
     images: Images = 3000,
     minutes: Minutes = None,
     criterion: CriterionName = "top-1",
+    sampling: SamplingName = "fixed",
     hypotheses: Hypotheses = 8,
     held_out: HeldOut = 96,
     parent: Parents = None,
@@ -82,6 +96,7 @@ def bug_hunt(
                 labels=label,
                 budget={"images": images} | ({} if minutes is None else {"minutes": minutes}),
                 criterion=criterion_named(criterion),
+                sampling=sampling_named(sampling),
                 hypotheses=hypotheses,
                 held_out=held_out,
                 parents=parents_of(parent or ()),
@@ -100,25 +115,38 @@ def criterion_named(text: str) -> dict[str, Any]:
     Raises:
         InvalidRequest: there is no such criterion, or it takes no value, or none is given.
     """
+    return _named("criterion", text, CRITERIA)
+
+
+def sampling_named(text: str) -> dict[str, Any]:
+    """Return the sampling rule of a name, or of ``name=value``.
+
+    Raises:
+        InvalidRequest: there is no such rule, or it takes no value.
+    """
+    return _named("sampling rule", text, SAMPLING_RULES)
+
+
+def _named(what: str, text: str, models: dict[str, type[Any]]) -> dict[str, Any]:
     name, _, value = text.partition("=")
-    if name not in CRITERIA:
-        raise InvalidRequest(f"unknown criterion {name!r}: choose from {', '.join(CRITERIA)}")
-    fields = [field for field in CRITERIA[name].model_fields if field != "name"]
+    if name not in models:
+        raise InvalidRequest(f"unknown {what} {name!r}: choose from {', '.join(models)}")
+    fields = [field for field in models[name].model_fields if field != "name"]
     if value and not fields:
-        raise InvalidRequest(f"the criterion {name!r} takes no value: write {name!r} alone")
-    if not value and any(CRITERIA[name].model_fields[field].is_required() for field in fields):
-        raise InvalidRequest(f"the criterion {name!r} needs its {fields[0]}: write {name}=…")
-    return {"name": name} | ({fields[0]: _value(name, fields[0], value)} if value else {})
+        raise InvalidRequest(f"the {what} {name!r} takes no value: write {name!r} alone")
+    if not value and any(models[name].model_fields[field].is_required() for field in fields):
+        raise InvalidRequest(f"the {what} {name!r} needs its {fields[0]}: write {name}=…")
+    return {"name": name} | ({fields[0]: _value(f"{what} {name!r}", fields[0], value)} if value else {})
 
 
-def _value(criterion: str, field: str, text: str) -> str | int | float:
-    readers: dict[str, Callable[[str], int | float]] = {"k": int, "below": float}
+def _value(of: str, field: str, text: str) -> str | int | float:
+    readers: dict[str, Callable[[str], int | float]] = {
+        "k": int, "below": float, "failures": int, "threshold": float
+    }  # fmt: skip
     try:
         return readers[field](text) if field in readers else text
     except ValueError as error:
-        raise InvalidRequest(
-            f"{text!r} is no {field} of the criterion {criterion!r}: give a number"
-        ) from error
+        raise InvalidRequest(f"{text!r} is no {field} of the {of}: give a number") from error
 
 
 def parents_of(texts: list[str] | tuple[str, ...]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from faultline._python_function.model import AnyClassifier
 from faultline.resources.runs import AsyncRunResource, H, RunResource, RunVerbs
 from faultline_core.contract.bug_hunts import BugHuntCreate
 from faultline_core.contract.failure_criteria import Criterion
+from faultline_core.contract.sampling_rules import SamplingRule
 
 
 class _Creating(RunVerbs[H]):
@@ -26,6 +27,7 @@ class _Creating(RunVerbs[H]):
         classes: Sequence[str] | None = None,
         parents: Mapping[str, str] | None = None,
         criterion: Criterion | Mapping[str, Any] | None = None,
+        sampling: SamplingRule | Mapping[str, Any] | None = None,
         hypotheses: int = 8,
         winners: int = 2,
         held_out: int = 96,
@@ -47,6 +49,8 @@ class _Creating(RunVerbs[H]):
             parents: the parent of a class, such as "insect" for "fly", for the prompt and ``no-relative``.
             criterion: what counts as a failure, such as ``{"name": "not-in-top", "k": 3}``; default: the
                 first answer is not the label.
+            sampling: when enough images of a prompt are drawn, such as ``{"name": "sequential"}`` or
+                ``{"name": "inverse", "failures": 20}``; default: as many as the budget gives.
             hypotheses: most descriptions that are measured for each label.
             winners: most of them that held-out images measure again.
             held_out: images of each of these, and of the label alone.
@@ -58,7 +62,7 @@ class _Creating(RunVerbs[H]):
             seed: equal seeds give equal results.
             idempotency_key: makes a repeated call return the first run.
         """
-        optional = {"budget": budget, "criterion": criterion, "parents": parents}
+        optional = {"budget": budget, "criterion": criterion, "parents": parents, "sampling": sampling}
         body = BugHuntCreate.model_validate(
             {
                 **self._named(classifiers),

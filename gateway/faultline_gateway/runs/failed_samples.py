@@ -29,6 +29,11 @@ class Sample(Protocol):
         ...
 
     @property
+    def slot(self) -> int:
+        """Its place among the images of its prompt."""
+        ...
+
+    @property
     def state(self) -> ItemState:
         """Its state."""
         ...
@@ -87,6 +92,8 @@ class Counted(Generic[SampleT]):
     failures: list[SampleT] = field(default_factory=list)
     successes: list[SampleT] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
+    answers: list[tuple[int, bool]] = field(default_factory=list)
+    """The place of each image that counts, and whether it is a failure, in the order of drawing."""
 
     @property
     def counts(self) -> FailureCounts:
@@ -116,10 +123,12 @@ def count_failures(items: Sequence[SampleT], classifier: str, shown_from: float 
             counted.dropped[UNANSWERED] += 1
         elif not result.failed[classifier]:
             counted.successes.append(item)
+            counted.answers.append((item.slot, False))
         elif not shows_label(item, shown_from):
             counted.dropped[NOT_SHOWN] += 1
         else:
             counted.failures.append(item)
+            counted.answers.append((item.slot, True))
         if result is not None:
             seen.add(result.image)
     return counted

@@ -5,27 +5,33 @@ from __future__ import annotations
 from collections import Counter
 
 from faultline_core.bug_hunt.comparison import FailureCounts, rate_ratio
+from faultline_core.bug_hunt.pairs import ratio_at_any_stop
+from faultline_core.bug_hunt.sampling import FixedSampling, Sampling, until_decided
 from faultline_core.contract.bug_hunt_summary import FailureRate, RatioOfRates
 from faultline_core.contract.failure_criteria import Criterion
-from faultline_core.statistics.bootstrap import proportion
 from faultline_gateway.runs.failed_samples import Counted, SampleT
 
+AS_DRAWN = FixedSampling(images=1)
+"""For images whose number no rule of the request decided: the plain share of all."""
 
-def failure_rate(counted: Counted[SampleT], criterion: Criterion) -> FailureRate:
-    """Return a failure rate with its interval and what was left out."""
-    counts = counted.counts
+
+def failure_rate(counted: Counted[SampleT], criterion: Criterion, rule: Sampling = AS_DRAWN) -> FailureRate:
+    """Return a failure rate with the estimate and interval of its rule, and what was left out."""
+    counts = until_decided(rule, [failed for _, failed in counted.answers])
     return FailureRate(
         failures=counts.failures,
-        rate=proportion(counts.failures, counts.images),
+        rate=rule.rate(counts.failures, counts.images),
         criterion=criterion,
+        sampling=rule.name,
         made=counted.made,
         dropped=dict(counted.dropped.most_common()),
     )
 
 
-def ratio_of(described: FailureCounts, baseline: FailureCounts) -> RatioOfRates:
+def ratio_of(described: FailureCounts, baseline: FailureCounts, rule: Sampling = AS_DRAWN) -> RatioOfRates:
     """Return how many times the baseline's rate."""
-    return RatioOfRates.model_validate(vars(rate_ratio(described, baseline)))
+    ratio = rate_ratio if isinstance(rule, FixedSampling) else ratio_at_any_stop
+    return RatioOfRates.model_validate(vars(ratio(described, baseline)))
 
 
 def taken_for(counted: Counted[SampleT], classifier: str, label: str) -> dict[str, int]:

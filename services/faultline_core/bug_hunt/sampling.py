@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import scipy
 from pydantic import BaseModel, ConfigDict, Field
 
+from faultline_core.bug_hunt.comparison import FailureCounts
+from faultline_core.contract.sampling_rules import (
+    PAPER_FAILURES,
+    FixedNumber,
+    SamplingRule,
+    UntilFailures,
+)
 from faultline_core.statistics.bootstrap import CONFIDENCE, proportion
 from faultline_core.types import Estimate
 
-PAPER_FAILURES = 20
-"""The number of target failures at which the paper stops."""
+FEWEST_FAILURES = 2
+"""Without so many failures their captions have nothing in common, so that no description follows."""
+LEAST_STEP = 16
+"""Images that are drawn at least between two looks: fewer would leave most workers idle."""
 
 _TAIL = (1.0 - CONFIDENCE) / 2.0
 _PRIOR = 0.5
@@ -60,9 +70,11 @@ class InverseSampling(_Rule):
         ``images`` ends with the failure that decided, if ``failures`` reached the rule's number.
         """
         if failures < self.failures:
-            low, high = _ends(failures, images, images)
             found = failures / images if images else None
-            return _estimate(found, low, high, images)
+            # Whoever stopped it earlier may have looked first, which only a confidence sequence allows.
+            ended = images >= self.most_images or images == 0
+            ends = _ends(failures, images, images) if ended else confidence_sequence(failures, images)
+            return _estimate(found, *ends, images)
         # Up to n images at least r failures came; up to n - 1 at most r - 1.
         low, high = _ends(failures, images, images - 1)
         return _estimate((failures - 1) / max(images - 1, 1), low, high, images)
@@ -72,12 +84,14 @@ class SequentialSampling(_Rule):
     """Draw until the rate is known to lie on one side of ``threshold``, and at most ``most_images``.
 
     The interval holds however one looks and whenever one stops (a confidence sequence), so that a hunt may be
-    looked at while it goes, and stopped.
+    looked at while it goes, and stopped. Above the threshold it goes on to ``least_failures``, where somebody
+    wants to see them.
     """
 
     name: Literal["sequential"] = "sequential"
     threshold: float = Field(ge=0.0, lt=1.0)
     most_images: int = Field(ge=1)
+    least_failures: int = Field(default=0, ge=0)
 
     def is_decided(self, failures: int, images: int) -> bool:
         """Whether no more images are needed."""
@@ -86,7 +100,8 @@ class SequentialSampling(_Rule):
         rate = self.rate(failures, images)
         if rate.low is None or rate.high is None:
             return False
-        return rate.low > self.threshold or rate.high < self.threshold
+        is_above = rate.low > self.threshold and failures >= self.least_failures
+        return is_above or rate.high < self.threshold
 
     def rate(self, failures: int, images: int) -> Estimate:
         """Return the failure rate with its 95 % interval, which holds at every stop."""
@@ -97,6 +112,62 @@ class SequentialSampling(_Rule):
 
 
 Sampling = Annotated[FixedSampling | InverseSampling | SequentialSampling, Field(discriminator="name")]
+
+
+def under_budget(rule: SamplingRule, images: int) -> Sampling:
+    """Return a request's rule with the most images that its budget gives."""
+    if isinstance(rule, FixedNumber):
+        return FixedSampling(images=images)
+    if isinstance(rule, UntilFailures):
+        return InverseSampling(failures=rule.failures, most_images=images)
+    return SequentialSampling(threshold=rule.threshold, most_images=images, least_failures=PAPER_FAILURES)
+
+
+def until_decided(rule: Sampling, failed: Sequence[bool]) -> FailureCounts:
+    """Count images in the order of their drawing up to the one that decided.
+
+    Several classifiers share images, which are drawn until the rule is decided for all: what one classifier
+    said after its own decision would bias its rate.
+    """
+    if isinstance(rule, InverseSampling):
+        places = [place for place, flag in enumerate(failed, start=1) if flag]
+        if len(places) >= rule.failures:
+            return FailureCounts(rule.failures, places[rule.failures - 1])
+    return FailureCounts(sum(failed), len(failed))
+
+
+def further_images(rule: Sampling, drawn: int, seen: Sequence[FailureCounts]) -> int:
+    """Return how many images to draw next, 0 if the rule is decided for all who share them.
+
+    Args:
+        rule: the rule.
+        drawn: images so far, of which some may count for nobody.
+        seen: what each classifier made of those that count.
+    """
+    if isinstance(rule, FixedSampling):
+        return max(0, rule.images - drawn)
+    left = rule.most_images - drawn
+    undecided = [each for each in seen if not rule.is_decided(each.failures, each.images)]
+    if left <= 0 or not undecided or all(_is_futile(each, left) for each in undecided):
+        return 0
+    needed = max(_expected_images(rule, each) for each in undecided)
+    # Never more than doubled: the rate that the expectation rests on may be far off.
+    return min(left, max(LEAST_STEP, min(needed, drawn)))
+
+
+def _expected_images(rule: InverseSampling | SequentialSampling, seen: FailureCounts) -> int:
+    if isinstance(rule, SequentialSampling):
+        return max(seen.images, 1)
+    rate = (seen.failures + _PRIOR) / (seen.images + 1)
+    return math.ceil((rule.failures - seen.failures) / rate)
+
+
+def _is_futile(seen: FailureCounts, left: int) -> bool:
+    """Whether the images left bring too few failures to describe, even at the highest plausible rate."""
+    if seen.images == 0 or seen.failures >= FEWEST_FAILURES:
+        return False
+    _, high = confidence_sequence(seen.failures, seen.images)
+    return seen.failures + left * high < FEWEST_FAILURES
 
 
 def confidence_sequence(failures: int, images: int, confidence: float = CONFIDENCE) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from faultline_core.contract.bug_hunts import BugHuntConfig, HypothesisSource
 from faultline_core.contract.failure_criteria import Criterion
 from faultline_core.contract.findings import FindingState
 from faultline_core.contract.runs import RequestCounts
+from faultline_core.contract.sampling_rules import RuleName
 from faultline_core.types import BlobRef, Cost, Estimate
 
 HypothesisState = Literal["winner", "stopped", "not-above"]
@@ -22,8 +23,12 @@ class FailureRate(ResponseBody):
     """How often a classifier fails on the images of one prompt."""
 
     failures: int = Field(description="Images on which the classifier fails.")
-    rate: Estimate = Field(description="Failure rate with its 95 % interval; n counts images.")
+    rate: Estimate = Field(
+        description="Failure rate with its 95 % interval, both by the rule of `sampling`; n counts images up "
+        "to the one that decided."
+    )
     criterion: Criterion = Field(description="When an answer counts as a failure.")
+    sampling: RuleName = Field(default="fixed", description="By which rule its images were drawn.")
     made: int = Field(description="Images that were planned.")
     dropped: dict[str, int] = Field(
         default={}, description="Planned images that count neither as failure nor as success, by reason."
@@ -95,8 +100,9 @@ class Bug(ResponseBody):
     baseline: FailureRate = Field(description="Held-out images of the label alone.")
     discovery: FailureRate = Field(description="What the hunt saw when it chose the description.")
     p_adjusted: float | None = Field(
-        description="One-sided p by Fisher's exact test after Holm's correction over all bugs of the hunt, "
-        "or null without held-out images."
+        description="One-sided p after Holm's correction over all bugs of the hunt: by Fisher's exact test, "
+        "or under other rules than `fixed` by pairs of images from one noise, which holds at every stop. "
+        "Null without held-out images."
     )
     taken_for: str | None = Field(
         description="Class that failures are most often taken for, or null without one."

@@ -18,6 +18,7 @@ from faultline_core.contract.editor import (
 from faultline_core.contract.failure_criteria import Criterion, TopOne
 from faultline_core.contract.runs import RunItem
 from faultline_core.contract.samples import SampleResult
+from faultline_core.contract.sampling_rules import FixedNumber, SamplingRule
 from faultline_core.contract.shift_benchmarks import ShiftText
 from faultline_core.types import BlobRef, ClassifierSpec, Seed
 
@@ -81,6 +82,11 @@ class BugHuntCreate(ClassifiersUnderTest):
         # Not a plain default: generators of clients refuse one for a union of objects.
         default_factory=TopOne,
         description="When an answer counts as a failure, `top-1` by default; stored with every rate.",
+    )
+    sampling: SamplingRule = Field(
+        default_factory=FixedNumber,
+        description="When enough images of a prompt are drawn, `fixed` by default; several classifiers share "
+        "them, so that drawing goes on until it is decided for all.",
     )
     hypotheses: int = Field(
         default=8, ge=1, le=1000, description="Most descriptions that are measured for each label."

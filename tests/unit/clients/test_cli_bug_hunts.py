@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from faultline._cli.bug_hunt import criterion_named, parents_of
+from faultline._cli.bug_hunt import criterion_named, parents_of, sampling_named
 from faultline_core.contract.failure_criteria import Criterion
+from faultline_core.contract.sampling_rules import SamplingRule
 from faultline_core.errors import InvalidRequest
 
 
@@ -47,3 +48,24 @@ def test_parents_are_pairs() -> None:
     assert parents_of(["fly=insect", "bus=motor vehicle"]) == {"fly": "insect", "bus": "motor vehicle"}
     with pytest.raises(InvalidRequest, match="'fly' names no parent"):
         parents_of(["fly"])
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("fixed", {"name": "fixed"}),
+        ("inverse", {"name": "inverse"}),
+        ("inverse=50", {"name": "inverse", "failures": 50}),
+        ("sequential=0.05", {"name": "sequential", "threshold": 0.05}),
+    ],
+)
+def test_a_sampling_rule_is_a_name_with_its_value(text: str, read: dict[str, Any]) -> None:
+    assert sampling_named(text) == read
+    TypeAdapter[Any](SamplingRule).validate_python(read)
+
+
+def test_a_sampling_rule_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(InvalidRequest, match="unknown sampling rule 'all': choose from fixed, inverse"):
+        sampling_named("all")
+    with pytest.raises(InvalidRequest, match="'many' is no failures of the sampling rule 'inverse'"):
+        sampling_named("inverse=many")

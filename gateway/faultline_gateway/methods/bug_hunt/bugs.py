@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from faultline_core.bug_hunt.comparison import LEVEL, above_baseline
+from faultline_core.bug_hunt.comparison import LEVEL
+from faultline_core.bug_hunt.sampling import Sampling
 from faultline_core.contract.bug_hunt_summary import (
     Bug,
     BugImage,
@@ -20,6 +21,7 @@ from faultline_core.contract.runs import Run
 from faultline_core.statistics.p_values import holm
 from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
+from faultline_gateway.methods.bug_hunt.drawing import HeldOut, held_out_rule
 from faultline_gateway.runs.failed_samples import Counted, count_failures
 from faultline_gateway.runs.failure_rates import failure_rate, ratio_of, taken_for
 
@@ -30,12 +32,16 @@ _ORDER: tuple[FindingState, ...] = ("breaks", "suspected", "cannot-tell", "test-
 @dataclass(frozen=True)
 class _Tested:
     hypothesis: HypothesisResult
-    described: Counted[HuntItem]
-    baseline: Counted[HuntItem]
+    held_out: HeldOut
+    rule: Sampling
 
     @property
-    def p(self) -> float:
-        return above_baseline(self.described.counts, self.baseline.counts)
+    def described(self) -> Counted[HuntItem]:
+        return self.held_out.described
+
+    @property
+    def baseline(self) -> Counted[HuntItem]:
+        return self.held_out.baseline
 
 
 def bugs_of(
@@ -46,8 +52,8 @@ def bugs_of(
 ) -> list[Bug]:
     """Return the winners as bugs, each tested on held-out images and corrected over all of them (Holm)."""
     won = [each for each in hypotheses if each.state == "winner"]
-    tested = [_tested(each, hunt, objects) for each in won]
-    adjusted = holm([each.p for each in tested])
+    tested = [_tested(each, config, hunt) for each in won]
+    adjusted = holm([each.held_out.p for each in tested])
     found = [
         _bug(config, hunt, objects, each, p if each.described.counts.images else None)
         for each, p in zip(tested, adjusted, strict=True)
@@ -56,15 +62,9 @@ def bugs_of(
     return [bug.model_copy(update={"number": number}) for number, bug in enumerate(found, start=1)]
 
 
-def _tested(hypothesis: HypothesisResult, hunt: RecordedHunt, objects: Mapping[str, LabelObject]) -> _Tested:
-    label, shown_from = hypothesis.label, objects[hypothesis.label].threshold
-    return _Tested(
-        hypothesis,
-        count_failures(
-            hunt.of_label("held-out", label, hypothesis.number), hypothesis.classifier, shown_from
-        ),
-        count_failures(hunt.of_label("held-out", label), hypothesis.classifier, shown_from),
-    )
+def _tested(hypothesis: HypothesisResult, config: BugHuntConfig, hunt: RecordedHunt) -> _Tested:
+    held_out = HeldOut.of(config, hunt, hypothesis.label, hypothesis.number, hypothesis.classifier)
+    return _Tested(hypothesis, held_out, held_out_rule(config))
 
 
 def _bug(
@@ -76,11 +76,11 @@ def _bug(
 ) -> Bug:
     hypothesis, criterion = tested.hypothesis, config.request.criterion
     label, classifier = hypothesis.label, hypothesis.classifier
-    held_out = failure_rate(tested.described, criterion)
+    held_out = failure_rate(tested.described, criterion, tested.rule)
     answers = taken_for(tested.described, classifier, label)
     items = hunt.of_label("held-out", label, hypothesis.number)
     others = {
-        name: failure_rate(count_failures(items, name, objects[label].threshold), criterion)
+        name: failure_rate(count_failures(items, name, objects[label].threshold), criterion, tested.rule)
         for name in config.request.classifiers
         if name != classifier and items
     }
@@ -93,9 +93,9 @@ def _bug(
         classifier=classifier,
         hypothesis=hypothesis.number,
         failure_rate=held_out.rate,
-        ratio=ratio_of(tested.described.counts, tested.baseline.counts),
+        ratio=ratio_of(tested.described.counts, tested.baseline.counts, tested.rule),
         held_out=held_out,
-        baseline=failure_rate(tested.baseline, criterion),
+        baseline=failure_rate(tested.baseline, criterion, tested.rule),
         discovery=hypothesis.discovery,
         p_adjusted=p_adjusted,
         taken_for=next(iter(answers), None),

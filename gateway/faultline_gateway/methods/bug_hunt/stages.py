@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from faultline_core.bug_hunt.budget import LEAST_ROUND, ROUNDS, Standing, promising, round_size
@@ -10,7 +10,9 @@ from faultline_core.bug_hunt.comparison import LEVEL
 from faultline_core.bug_hunt.descriptions import content_words
 from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem
 from faultline_core.contract.runs import Run
+from faultline_core.contract.sampling_rules import FixedNumber
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
+from faultline_gateway.methods.bug_hunt.drawing import FIRST_HELD_OUT, more_held_out, more_of_baseline
 from faultline_gateway.methods.bug_hunt.proposals import Proposal, proposals
 from faultline_gateway.methods.bug_hunt.samples import numbered, plan_captions, plan_samples
 from faultline_gateway.runs.failed_samples import count_failures
@@ -24,14 +26,13 @@ def next_stage(run: Run, results: Iterable[HuntItem]) -> StagePlan | None:
     hunt = RecordedHunt.of(results)
     match hunt.last:
         case "baseline":
-            planned = _rest_of_baseline(config, hunt) if run.stage == 1 else []
-            planned = planned or _captions(config, hunt)
+            planned = _more_of_baseline(config, hunt) or _captions(config, hunt)
         case "captions":
             planned = _first_round(config, hunt)
         case "hypothesis":
             planned = _next_round(config, hunt) or _held_out(config, hunt)
         case _:
-            planned = []
+            planned = _more_held_out(config, hunt)
     return StagePlan(numbered(planned)) if planned else None
 
 
@@ -95,12 +96,15 @@ def _reserved(config: BugHuntConfig) -> int:
     return len(config.request.labels) * prompts * config.shares.held_out
 
 
-def _rest_of_baseline(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
+def _more_of_baseline(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
     planned: list[PlannedItem] = []
     time, labels = _Time.left(config, hunt), config.request.labels
     for label in labels:
         made = len(hunt.of_label("baseline", label))
-        more = time.cap(config.shares.baseline - made, len(labels), reserved=_reserved(config))
+        wanted = more_of_baseline(config, hunt, label)
+        more = time.cap(wanted, len(labels), reserved=_reserved(config))
+        if more < min(wanted, LEAST_ROUND):
+            continue
         told = HuntInstruction(phase="baseline", prompt=config.prompts[label])
         planned += plan_samples(config, label, told, range(made, made + more))
     return planned
@@ -177,19 +181,45 @@ def _held_out(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
     """Fresh images of each winner and of its baseline, from the same fresh noise."""
     won = {label: numbers for label in config.request.labels if (numbers := winners(config, hunt, label))}
     prompts = sum(1 + len(numbers) for numbers in won.values())
-    size = _Time.left(config, hunt).cap(config.shares.held_out, prompts)
-    return list(_held_out_samples(config, hunt, won, size)) if size >= LEAST_ROUND else []
+    most = config.shares.held_out
+    if not isinstance(config.request.sampling, FixedNumber):
+        most = min(most, FIRST_HELD_OUT)
+    size = _Time.left(config, hunt).cap(most, prompts)
+    if size < LEAST_ROUND:
+        return []
+    return list(
+        _held_out_samples(config, hunt, {label: (range(size), numbers) for label, numbers in won.items()})
+    )
+
+
+def _more_held_out(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
+    """More held-out images where the rule is not decided; under the rule `fixed` none follow."""
+    if isinstance(config.request.sampling, FixedNumber):
+        return []
+    won = [
+        (label, number, standings(config, hunt, label)[number][1])
+        for label in config.request.labels
+        for number in winners(config, hunt, label)
+    ]
+    needed = more_held_out(config, hunt, won)
+    prompts = sum(1 + len(numbers) for _, numbers in needed.values())
+    time = _Time.left(config, hunt)
+    capped = {
+        label: (places[: time.cap(len(places), prompts)], numbers)
+        for label, (places, numbers) in needed.items()
+    }
+    return list(_held_out_samples(config, hunt, capped))
 
 
 def _held_out_samples(
-    config: BugHuntConfig, hunt: RecordedHunt, won: dict[str, list[int]], size: int
+    config: BugHuntConfig, hunt: RecordedHunt, needed: Mapping[str, tuple[range, list[int]]]
 ) -> Iterator[PlannedItem]:
-    for label, numbers in won.items():
+    for label, (places, numbers) in needed.items():
         base = HuntInstruction(phase="held-out", prompt=config.prompts[label])
-        yield from plan_samples(config, label, base, range(size))
+        yield from plan_samples(config, label, base, places)
         for number in numbers:
             told = hunt.described[number][1].model_copy(update={"phase": "held-out"})
-            yield from plan_samples(config, label, told, range(size))
+            yield from plan_samples(config, label, told, places)
 
 
 def _of_label(hunt: RecordedHunt, label: str) -> list[int]:

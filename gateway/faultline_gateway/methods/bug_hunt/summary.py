@@ -16,6 +16,7 @@ from faultline_core.contract.bug_hunts import BugHuntConfig, HuntItem
 from faultline_core.contract.runs import Run
 from faultline_gateway.methods.bug_hunt.bugs import bugs_of, verdict
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
+from faultline_gateway.methods.bug_hunt.drawing import baseline_rule
 from faultline_gateway.methods.bug_hunt.proposals import count_captions, proposed
 from faultline_gateway.methods.bug_hunt.stages import standings, winners
 from faultline_gateway.runs.accounting import count_reasons
@@ -63,7 +64,7 @@ def _baselines(
                     label=label,
                     classifier=classifier,
                     prompt=config.prompts[label],
-                    failure=failure_rate(counted, config.request.criterion),
+                    failure=failure_rate(counted, config.request.criterion, baseline_rule(config)),
                     taken_for=taken_for(counted, classifier, label),
                 )
             )

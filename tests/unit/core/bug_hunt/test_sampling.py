@@ -8,12 +8,18 @@ from math import comb
 import numpy as np
 import pytest
 
+from faultline_core.bug_hunt.comparison import FailureCounts
 from faultline_core.bug_hunt.sampling import (
+    LEAST_STEP,
     FixedSampling,
     InverseSampling,
     SequentialSampling,
     confidence_sequence,
+    further_images,
+    under_budget,
+    until_decided,
 )
+from faultline_core.contract.sampling_rules import FixedNumber, UntilDecided, UntilFailures
 from faultline_core.types import Estimate
 
 RATES = (0.001, 0.01, 0.05, 0.2, 0.5, 0.9)
@@ -139,3 +145,57 @@ def test_the_number_of_ways_to_an_end_gives_the_unbiased_estimate() -> None:
     assert rule.rate(2, 12).estimate == pytest.approx(at_budget)
     at_failures = comb(9 - 2, 4 - 2) / comb(9 - 1, 4 - 1)
     assert rule.rate(4, 9).estimate == pytest.approx(at_failures)
+
+
+def test_a_request_s_rule_gets_its_budget() -> None:
+    assert under_budget(FixedNumber(), 90) == FixedSampling(images=90)
+    assert under_budget(UntilFailures(failures=7), 90) == InverseSampling(failures=7, most_images=90)
+    found = under_budget(UntilDecided(threshold=0.1), 90)
+    assert found == SequentialSampling(threshold=0.1, most_images=90, least_failures=20)
+
+
+@pytest.mark.paper("BUGS-S4.1-stop")
+def test_images_behind_the_one_that_decided_do_not_count() -> None:
+    failed = [False, True, False, True, False, True, True]
+    rule = InverseSampling(failures=3, most_images=100)
+    assert until_decided(rule, failed) == FailureCounts(3, 6)
+    assert until_decided(rule, failed[:5]) == FailureCounts(2, 5)
+    assert until_decided(FixedSampling(images=7), failed) == FailureCounts(4, 7)
+
+
+@pytest.mark.paper("BUGS-S4.1-stop")
+def test_images_are_drawn_until_all_classifiers_have_their_failures() -> None:
+    rule = InverseSampling(failures=20, most_images=1000)
+    done, open_ = FailureCounts(30, 100), FailureCounts(10, 100)
+    assert further_images(rule, 100, [done]) == 0
+    # Ten more failures at one in ten, but never more than doubled.
+    assert further_images(rule, 100, [done, open_]) == 97
+    assert further_images(rule, 100, [FailureCounts(2, 100)]) == 100
+    assert further_images(rule, 990, [open_]) == 10
+    assert further_images(rule, 1000, [open_]) == 0
+    assert further_images(rule, 40, [FailureCounts(19, 40)]) == LEAST_STEP
+
+
+def test_drawing_ends_where_the_rest_of_the_budget_cannot_bring_two_failures() -> None:
+    rule = InverseSampling(failures=20, most_images=1000)
+    never = FailureCounts(0, 700)
+    assert further_images(rule, 400, [FailureCounts(0, 400)]) == 400
+    assert further_images(rule, 900, [never]) == 0
+    assert further_images(rule, 900, [never, FailureCounts(1, 20)]) > 0
+    assert further_images(rule, 900, [FailureCounts(2, 900)]) == 100
+    assert further_images(FixedSampling(images=1000), 900, [never]) == 100
+
+
+def test_above_its_threshold_a_sequence_goes_on_to_the_failures_that_somebody_wants() -> None:
+    rule = SequentialSampling(threshold=0.05, most_images=500, least_failures=20)
+    assert not rule.is_decided(15, 40)
+    assert rule.is_decided(20, 55)
+    assert rule.is_decided(0, 300)
+    assert further_images(rule, 40, [FailureCounts(15, 40)]) == 40
+
+
+def test_an_interval_of_a_drawing_that_was_stopped_early_holds_at_every_stop() -> None:
+    rule = InverseSampling(failures=20, most_images=1000)
+    found = rule.rate(5, 100)
+    assert (found.low, found.high) == confidence_sequence(5, 100)
+    assert rule.rate(5, 1000).high == pytest.approx(0.0116, abs=1e-4)

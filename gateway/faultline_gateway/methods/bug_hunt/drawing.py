@@ -1,0 +1,99 @@
+"""When enough images of a prompt are drawn, by the rule that the request chose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from faultline_core.bug_hunt.comparison import LEVEL, above_baseline
+from faultline_core.bug_hunt.pairs import DiscordantPairs
+from faultline_core.bug_hunt.sampling import InverseSampling, Sampling, further_images, under_budget
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntItem
+from faultline_core.contract.sampling_rules import FixedNumber
+from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
+from faultline_gateway.runs.failed_samples import Counted, count_failures
+
+FIRST_HELD_OUT = 32
+"""Held-out images of a prompt before the first look, under every rule but `fixed`."""
+
+
+def baseline_rule(config: BugHuntConfig) -> Sampling:
+    """Return the rule of the label alone."""
+    return under_budget(config.request.sampling, config.shares.baseline)
+
+
+def held_out_rule(config: BugHuntConfig) -> Sampling:
+    """Return the rule of held-out images."""
+    return under_budget(config.request.sampling, config.shares.held_out)
+
+
+def more_of_baseline(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> int:
+    """Return how many more images of the label alone to draw, for all classifiers together."""
+    items, shown_from = hunt.of_label("baseline", label), hunt.threshold(label).threshold
+    seen = [count_failures(items, name, shown_from).counts for name in config.request.classifiers]
+    return further_images(baseline_rule(config), len(items), seen)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A winner's held-out images and those of the label alone, as its classifier answers them."""
+
+    described: Counted[HuntItem]
+    baseline: Counted[HuntItem]
+    is_fixed: bool
+
+    @classmethod
+    def of(
+        cls, config: BugHuntConfig, hunt: RecordedHunt, label: str, number: int, classifier: str
+    ) -> HeldOut:
+        """Count them."""
+        shown_from = hunt.threshold(label).threshold
+        return cls(
+            count_failures(hunt.of_label("held-out", label, number), classifier, shown_from),
+            count_failures(hunt.of_label("held-out", label), classifier, shown_from),
+            isinstance(config.request.sampling, FixedNumber),
+        )
+
+    @property
+    def pairs(self) -> DiscordantPairs:
+        """Images from the same noise in pairs."""
+        return DiscordantPairs.of(dict(self.described.answers), dict(self.baseline.answers))
+
+    @property
+    def p(self) -> float:
+        """One-sided p of "it fails no more often than the label alone", uncorrected."""
+        # Fisher's test is for numbers of images that no look at them has chosen.
+        return above_baseline(self.described.counts, self.baseline.counts) if self.is_fixed else self.pairs.p
+
+    def is_settled(self, rule: Sampling, most: int, tests: int) -> bool:
+        """Whether no more images of this winner are needed, among so many that are tested together."""
+        if self.pairs.is_futile(most, LEVEL / tests):
+            return True
+        if isinstance(rule, InverseSampling):
+            seen = self.described.counts
+            return rule.is_decided(seen.failures, seen.images)
+        return self.p * tests <= LEVEL
+
+
+def more_held_out(
+    config: BugHuntConfig, hunt: RecordedHunt, won: Sequence[tuple[str, int, str]]
+) -> dict[str, tuple[range, list[int]]]:
+    """Return, by label, the places of the next held-out images and the winners that need them.
+
+    Args:
+        config: the hunt's configuration.
+        hunt: what is recorded.
+        won: label, number and classifier of each winner.
+    """
+    rule, most = held_out_rule(config), config.shares.held_out
+    needed: dict[str, list[int]] = {}
+    for label, number, classifier in won:
+        held_out = HeldOut.of(config, hunt, label, number, classifier)
+        if not held_out.is_settled(rule, most, len(won)):
+            needed.setdefault(label, []).append(number)
+    found: dict[str, tuple[range, list[int]]] = {}
+    for label, numbers in needed.items():
+        made = len(hunt.of_label("held-out", label))
+        if made < most:
+            found[label] = (range(made, min(most, 2 * made)), numbers)
+    return found
