@@ -18,6 +18,7 @@ def hunt(client: Any) -> Any:
         hypotheses=4,
         winners=1,
         held_out=64,
+        refine=16,
         captions=16,
         prompt="a photo of a <class>",
         steps=20,
@@ -33,6 +34,7 @@ HUNTED = {
     "classes": ["fly", "bee"], "parents": {"fly": "insect"},
     "criterion": {"name": "taken-for", "target": "bee"},
     "sampling": {"name": "inverse", "failures": 10}, "hypotheses": 4, "winners": 1, "held_out": 64,
-    "captions": 16, "prompt": "a photo of a <class>", "steps": 20, "guidance": 3.0,
+    "refine": 16, "captions": 16, "prompt": "a photo of a <class>",
+    "steps": 20, "guidance": 3.0,
     "scheduler": "DDIMScheduler", "seed": 3,
 }  # fmt: skip

@@ -32,11 +32,15 @@ def chosen(options: Sequence[str], *names: object) -> str:
 
 
 class HuntEditor(FakeEditor):
-    """Draws what a prompt says, and chooses the rest by the seed; it does not know ``unknown`` words."""
+    """Draws what a prompt says, and chooses the rest by the seed; it does not know ``unknown`` words.
 
-    def __init__(self, world: FakeWorld, unknown: str = "zyx") -> None:
+    Snow is called ``snow`` in captions; it makes no difference to the classifiers.
+    """
+
+    def __init__(self, world: FakeWorld, unknown: str = "zyx", snow: str = "snow") -> None:
         super().__init__(world)
         self.unknown = unknown
+        self.snow = snow
 
     async def generate(self, request: editor.GenerateRequest) -> editor.GenerateResponse:
         """Make one image a prompt and seed."""
@@ -52,10 +56,11 @@ class HuntEditor(FakeEditor):
     def drawn(self, item: editor.GenerateItem) -> str:
         """The image of a prompt and seed."""
         label = next((name for name in CLASSES if name in item.prompt), "")
-        named = [place for place in CIRCUMSTANCES if place in item.prompt]
+        named = [place for place in CIRCUMSTANCES if place in item.prompt.replace(self.snow, "snow")]
         place = named[0] if named else chosen(CIRCUMSTANCES, "place", item.seed)
         thing = chosen(THINGS, "thing", item.seed)
-        return self.world.add(Shown(label, f"a photo of a {label} {place} next to {thing}"), item.seed)
+        told = f"a photo of a {label} {place.replace('snow', self.snow)} next to {thing}"
+        return self.world.add(Shown(label, told), item.seed)
 
 
 class HuntClassifiers(FakeClassifiers):

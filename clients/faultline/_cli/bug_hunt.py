@@ -59,6 +59,9 @@ Hypotheses = Annotated[int, typer.Option(metavar="N", help="Most descriptions to
 HeldOut = Annotated[
     int, typer.Option(metavar="N", help="Held-out images of each winner, and of the label alone.")
 ]
+Refine = Annotated[
+    int, typer.Option(metavar="N", help="Images of each shorter form of a winner; 0 for no refinement.")
+]
 Parents = Annotated[
     list[str] | None,
     typer.Option("--parent", metavar="CLASS=PARENT", help="Parent of a class, as fly=insect. Repeatable."),
@@ -78,6 +81,7 @@ def bug_hunt(
     sampling: SamplingName = "fixed",
     hypotheses: Hypotheses = 8,
     held_out: HeldOut = 96,
+    refine: Refine = 0,
     parent: Parents = None,
     steps: Steps = None,
     seed: Seed = 0,
@@ -99,6 +103,7 @@ def bug_hunt(
                 sampling=sampling_named(sampling),
                 hypotheses=hypotheses,
                 held_out=held_out,
+                refine=refine,
                 parents=parents_of(parent or ()),
                 steps=steps,
                 seed=seed,

@@ -31,6 +31,7 @@ class _Creating(RunVerbs[H]):
         hypotheses: int = 8,
         winners: int = 2,
         held_out: int = 96,
+        refine: int = 0,
         captions: int = 32,
         prompt: str | None = None,
         steps: int | None = None,
@@ -54,6 +55,8 @@ class _Creating(RunVerbs[H]):
             hypotheses: most descriptions that are measured for each label.
             winners: most of them that held-out images measure again.
             held_out: images of each of these, and of the label alone.
+            refine: images of each shorter form of a winner, its parts alone and without its adjectives; 0
+                leaves winners as they are.
             captions: most failures, and as many successes, to caption for each label and classifier.
             prompt: the prompt of the label alone, with ``<class>``; default: the suite's.
             steps: denoising steps; default: the suite's.
@@ -72,6 +75,7 @@ class _Creating(RunVerbs[H]):
                 "hypotheses": hypotheses,
                 "winners": winners,
                 "held_out": held_out,
+                "refine": refine,
                 "captions": captions,
                 "prompt": prompt,
                 "steps": steps,

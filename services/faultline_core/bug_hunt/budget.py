@@ -12,38 +12,49 @@ LEAST_BASELINE = 32
 """Images of a baseline; with fewer, a failure rate of one in ten would often show no failure at all."""
 LEAST_ROUND = 8
 """Images by which a description is judged at least."""
+FORMS = 7
+"""Forms of a winner that refinement measures at most: itself again, its parts, it without an adjective."""
 ROUNDS = 3
 """Rounds of images of descriptions: after each, the worse half gets no more (sequential halving)."""
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Images of a label's baseline, of all its descriptions together, and held-out ones of a prompt."""
+    """Images of a label's baseline, of all its descriptions together, held-out ones of a prompt, and those of
+    all shorter forms together."""
 
     baseline: int
     hypotheses: int
     held_out: int
+    refinement: int = 0
 
 
-def share(images: int, labels: int, *, hypotheses: int, winners: int, held_out: int) -> Shares:
+def share(
+    images: int, labels: int, *, hypotheses: int, winners: int, held_out: int, refine: int = 0
+) -> Shares:
     """Divide a budget: held-out images first, and the rest evenly between baseline and descriptions.
+
+    ``refine``: images of each shorter form of a winner, of which it has `FORMS` at most; reserved too.
 
     Raises:
         InvalidRequest: the budget is too small; the least that would do is named, the pointer is
             ``/budget/images``.
     """
-    reserved = held_out * (1 + min(winners, hypotheses))
+    kept = min(winners, hypotheses)
+    refinement = refine * FORMS * kept
+    reserved = held_out * (1 + kept) + refinement
     least = reserved + LEAST_BASELINE + LEAST_ROUND * hypotheses
     each = images // labels
     if each < least:
+        kept_for = "held out or of shorter forms" if refinement else "held out"
         raise InvalidRequest(
             f"a budget of {images} images is too small for {labels} labels: each needs {least}, of which "
-            f"{reserved} are held out; allow {least * labels}, or lower held_out, winners or hypotheses",
+            f"{reserved} are {kept_for}; allow {least * labels}, or lower held_out, winners or hypotheses",
             pointer="/budget/images",
         )
     left = each - reserved
     described = min(max(left // 2, LEAST_ROUND * hypotheses), left - LEAST_BASELINE)
-    return Shares(left - described, described, held_out)
+    return Shares(left - described, described, held_out, refinement)
 
 
 @dataclass(frozen=True)

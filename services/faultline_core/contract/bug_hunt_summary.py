@@ -80,6 +80,28 @@ class BugImage(ResponseBody):
     answer: str = Field(description="Class that the classifier predicts first.")
 
 
+Need = Literal["needed", "not-needed", "cannot-tell"]
+"""Whether the words that a shorter form leaves out are needed for the failures."""
+
+
+class RefinedForm(ResponseBody):
+    """A shorter form of a winner, measured beside it on new images."""
+
+    number: int = Field(description="Number of the form in the hunt.")
+    refines: int = Field(description="Number of the description that it is a form of.")
+    prompt: str = Field(description="Prompt of its images.")
+    left_out: str = Field(description="The words that it leaves out.")
+    rule: Literal["part", "adjective"] = Field(
+        description="`part`: one part of the description alone; `adjective`: all but one adjective."
+    )
+    failure: FailureRate = Field(description="Failure rate on its images.")
+    need: Need = Field(
+        description="`needed` if the winner fails more often (Fisher's exact test, corrected over the forms "
+        "of one rule by Holm's method); `not-needed` if the form surely keeps half of the rate; else "
+        "`cannot-tell`."
+    )
+
+
 class Bug(ResponseBody):
     """A description of a label's images on which one classifier fails, measured on held-out images."""
 
@@ -103,6 +125,17 @@ class Bug(ResponseBody):
         description="One-sided p after Holm's correction over all bugs of the hunt: by Fisher's exact test, "
         "or under other rules than `fixed` by pairs of images from one noise, which holds at every stop. "
         "Null without held-out images."
+    )
+    found_as: str | None = Field(
+        default=None, description="The prompt as it was found, where refinement made it shorter; else null."
+    )
+    unrefined: FailureRate | None = Field(
+        default=None,
+        description="Failure rate of the winner on the new images that its shorter forms are compared with; "
+        "null without refinement.",
+    )
+    refinement: list[RefinedForm] = Field(
+        default=[], description="Its shorter forms, in the order in which they were tried."
     )
     taken_for: str | None = Field(
         description="Class that failures are most often taken for, or null without one."

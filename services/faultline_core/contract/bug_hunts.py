@@ -22,13 +22,15 @@ from faultline_core.contract.sampling_rules import FixedNumber, SamplingRule
 from faultline_core.contract.shift_benchmarks import ShiftText
 from faultline_core.types import BlobRef, ClassifierSpec, Seed
 
-HuntPhase = Literal["baseline", "captions", "hypothesis", "held-out"]
+HuntPhase = Literal["baseline", "captions", "hypothesis", "refinement", "held-out"]
 """What an item of a hunt is for: ``baseline`` samples of a label, ``captions`` of failures and successes,
-samples of a ``hypothesis``, and the ``held-out`` samples that a finding is measured on."""
+samples of a ``hypothesis``, those of its shorter forms (``refinement``), and the ``held-out`` samples that a
+finding is measured on."""
 
-HypothesisSource = Literal["words", "caption", "sentence"]
+HypothesisSource = Literal["words", "caption", "sentence", "part", "adjective"]
 """Where a description comes from: words that captions of failures have more often than those of successes,
-the whole caption of one failure, or one of its sentences."""
+the whole caption of one failure, or one of its sentences; of shorter forms, a ``part`` alone or the whole
+without an ``adjective``."""
 
 
 class HuntBudget(ClientBody):
@@ -103,6 +105,13 @@ class BugHuntCreate(ClassifiersUnderTest):
         le=10_000,
         description="Number of held-out images of each of these descriptions, and of each label's baseline.",
     )
+    refine: int = Field(
+        default=0,
+        ge=0,
+        le=10_000,
+        description="Number of images of each shorter form of a winner: each of its parts alone, then the "
+        "best without each of its adjectives; 0 leaves winners as they are.",
+    )
     captions: int = Field(
         default=32,
         ge=2,
@@ -132,6 +141,7 @@ class HuntShares(ResponseBody):
     baseline: int = Field(description="Images of the label alone.")
     hypotheses: int = Field(description="Images of all descriptions together.")
     held_out: int = Field(description="Held-out images of the baseline and of each winner.")
+    refinement: int = Field(default=0, description="Images of all shorter forms of winners together.")
 
 
 class BugHuntConfig(ResponseBody):
@@ -176,6 +186,11 @@ class HuntInstruction(ResponseBody):
         default=None, description="Where the description comes from, or null for none."
     )
     words: str = Field(default="", description="The words of the description beside the label.")
+    refines: int | None = Field(
+        default=None,
+        description="Number of the description that this is a shorter form of, or null for none.",
+    )
+    left_out: str = Field(default="", description="The words that the shorter form leaves out.")
     classifiers: list[str] = Field(
         default=[], description="The classifiers whose failures proposed the description."
     )

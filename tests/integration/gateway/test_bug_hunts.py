@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from fakes.gateway import FakeGateway, fake_gateway
-from fakes.hunted_world import CIRCUMSTANCES, FAILS_ELSEWHERE, FAILS_IN_SNOW, HuntClassifiers, hunted_services
+from fakes.hunted_world import (
+    CIRCUMSTANCES,
+    FAILS_ELSEWHERE,
+    FAILS_IN_SNOW,
+    HuntClassifiers,
+    HuntEditor,
+    hunted_services,
+)
 from fakes.ledgers import Clock
 from fakes.ports import refusing
 from fakes.world import FakeWorld
@@ -253,3 +261,22 @@ async def test_a_run_of_another_kind_is_not_found_under_hunts(
     found: BugHuntSummary, gateway: FakeGateway
 ) -> None:
     assert (await gateway.http.get(f"/v1/stress-tests/{found.run_id}")).status_code == 404
+
+
+@pytest.mark.paper("BUGS-S3-adjectives")
+async def test_a_winner_is_refined_to_the_words_that_it_needs(gateway: FakeGateway) -> None:
+    world = gateway.world
+    services = replace(gateway.services, editor=HuntEditor(world, snow="deep snow"))
+    body = {"budget": {"images": 600}, "held_out": 32, "winners": 1, "hypotheses": 4, "refine": 24}
+    found = await hunted(gateway, BODY | body, services)
+    (bug,) = found.bugs
+    assert (bug.description, bug.words) == ("a photo of a plate in the snow", "in the snow")
+    assert bug.found_as == "a photo of a plate in the deep snow"
+    (form,) = bug.refinement
+    assert (form.left_out, form.need, form.failure.made) == ("deep", "not-needed", 24)
+    assert bug.unrefined is not None
+    assert bug.unrefined.made == 24
+    assert found.images <= 600
+    report = (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text
+    assert "Found as “a photo of a plate in the deep snow”" in report
+    assert ">deep</td>" in report

@@ -14,6 +14,7 @@ from faultline_core.contract.bug_hunt_summary import (
     HypothesisResult,
     LabelBaseline,
     LabelObject,
+    RefinedForm,
 )
 from faultline_core.contract.bug_hunts import BugHuntConfig, HuntItem
 from faultline_core.contract.findings import FindingState
@@ -22,6 +23,8 @@ from faultline_core.statistics.p_values import holm
 from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
 from faultline_gateway.methods.bug_hunt.drawing import HeldOut, held_out_rule
+from faultline_gateway.methods.bug_hunt.refinement import Refined
+from faultline_gateway.methods.bug_hunt.stages import refined
 from faultline_gateway.runs.failed_samples import Counted, count_failures
 from faultline_gateway.runs.failure_rates import failure_rate, ratio_of, taken_for
 
@@ -32,6 +35,7 @@ _ORDER: tuple[FindingState, ...] = ("breaks", "suspected", "cannot-tell", "test-
 @dataclass(frozen=True)
 class _Tested:
     hypothesis: HypothesisResult
+    refined: Refined
     held_out: HeldOut
     rule: Sampling
 
@@ -51,20 +55,28 @@ def bugs_of(
     hypotheses: Sequence[HypothesisResult],
 ) -> list[Bug]:
     """Return the winners as bugs, each tested on held-out images and corrected over all of them (Holm)."""
-    won = [each for each in hypotheses if each.state == "winner"]
-    tested = [_tested(each, config, hunt) for each in won]
+    found = {each.number: each for each in hypotheses}
+    tested = [
+        _tested(found[each.winner], each, config, hunt)
+        for label in config.request.labels
+        for each in refined(config, hunt, label)
+        if found[each.winner].state == "winner"
+    ]
     adjusted = holm([each.held_out.p for each in tested])
-    found = [
+    bugs = [
         _bug(config, hunt, objects, each, p if each.described.counts.images else None)
         for each, p in zip(tested, adjusted, strict=True)
     ]
-    found.sort(key=lambda bug: (_ORDER.index(bug.state), bug.p_adjusted or 0.0, bug.hypothesis))
-    return [bug.model_copy(update={"number": number}) for number, bug in enumerate(found, start=1)]
+    bugs.sort(key=lambda bug: (_ORDER.index(bug.state), bug.p_adjusted or 0.0, bug.hypothesis))
+    return [bug.model_copy(update={"number": number}) for number, bug in enumerate(bugs, start=1)]
 
 
-def _tested(hypothesis: HypothesisResult, config: BugHuntConfig, hunt: RecordedHunt) -> _Tested:
-    held_out = HeldOut.of(config, hunt, hypothesis.label, hypothesis.number, hypothesis.classifier)
-    return _Tested(hypothesis, held_out, held_out_rule(config))
+def _tested(
+    hypothesis: HypothesisResult, refined: Refined, config: BugHuntConfig, hunt: RecordedHunt
+) -> _Tested:
+    number = refined.final.number
+    held_out = HeldOut.of(config, hunt, hypothesis.label, number, hypothesis.classifier)
+    return _Tested(hypothesis, refined, held_out, held_out_rule(config))
 
 
 def _bug(
@@ -74,11 +86,11 @@ def _bug(
     tested: _Tested,
     p_adjusted: float | None,
 ) -> Bug:
-    hypothesis, criterion = tested.hypothesis, config.request.criterion
+    hypothesis, criterion, final = tested.hypothesis, config.request.criterion, tested.refined.final
     label, classifier = hypothesis.label, hypothesis.classifier
     held_out = failure_rate(tested.described, criterion, tested.rule)
     answers = taken_for(tested.described, classifier, label)
-    items = hunt.of_label("held-out", label, hypothesis.number)
+    items = hunt.of_label("held-out", label, final.number)
     others = {
         name: failure_rate(count_failures(items, name, objects[label].threshold), criterion, tested.rule)
         for name in config.request.classifiers
@@ -87,8 +99,8 @@ def _bug(
     bug = Bug(
         number=1,
         state=state_of(tested.described, tested.baseline, p_adjusted),
-        description=hypothesis.prompt,
-        words=hypothesis.words,
+        description=final.told.prompt or "",
+        words=final.told.words,
         label=label,
         classifier=classifier,
         hypothesis=hypothesis.number,
@@ -98,12 +110,32 @@ def _bug(
         baseline=failure_rate(tested.baseline, criterion, tested.rule),
         discovery=hypothesis.discovery,
         p_adjusted=p_adjusted,
+        found_as=hypothesis.prompt if final.number != hypothesis.number else None,
+        unrefined=_form_rate(config, hunt, tested, hypothesis.number) if tested.refined.tried else None,
+        refinement=[
+            RefinedForm(
+                number=form.number,
+                refines=form.told.refines or hypothesis.number,
+                prompt=form.told.prompt or "",
+                left_out=form.told.left_out,
+                rule="part" if form.told.source == "part" else "adjective",
+                failure=_form_rate(config, hunt, tested, form.number),
+                need=need,
+            )
+            for form, need in tested.refined.tried
+        ],
         taken_for=next(iter(answers), None),
         others=others,
         images=_images(tested.described, classifier),
         sentence="",
     )
     return bug.model_copy(update={"sentence": sentence(bug)})
+
+
+def _form_rate(config: BugHuntConfig, hunt: RecordedHunt, tested: _Tested, number: int) -> FailureRate:
+    told = tested.hypothesis
+    items, shown_from = hunt.of_label("refinement", told.label, number), hunt.threshold(told.label).threshold
+    return failure_rate(count_failures(items, told.classifier, shown_from), config.request.criterion)
 
 
 def state_of(

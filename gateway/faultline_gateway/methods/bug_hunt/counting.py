@@ -22,6 +22,8 @@ class RecordedHunt:
     captions: list[HuntItem] = field(default_factory=list)
     described: dict[int, tuple[str, HuntInstruction]] = field(default_factory=dict)
     """By number of a description, its label and what its first image was asked for."""
+    shortened: dict[int, tuple[str, HuntInstruction]] = field(default_factory=dict)
+    """The same of the shorter forms of winners."""
     last: HuntPhase = "baseline"
     rounds: int = 0
     """Stages of images of descriptions."""
@@ -50,12 +52,18 @@ class RecordedHunt:
                 stages.add(item.stage)
                 if told.hypothesis is not None:
                     hunt.described.setdefault(told.hypothesis, (item.label, told))
+            elif told.phase == "refinement" and told.refines is not None and told.hypothesis is not None:
+                hunt.shortened.setdefault(told.hypothesis, (item.label, told))
         hunt.rounds = len(stages)
         return hunt
 
     def of_label(self, phase: HuntPhase, label: str, number: int | None = None) -> list[HuntItem]:
         """The images of a label's baseline, or of the description of this number."""
         return self.samples.get((phase, label, number), [])
+
+    def told(self, number: int) -> HuntInstruction:
+        """What the images of a description, or of a shorter form of one, are asked for."""
+        return (self.described.get(number) or self.shortened[number])[1]
 
     def threshold(self, label: str) -> LabelObject:
         """Return the similarity below which an image does not show its label.

@@ -49,6 +49,7 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
         hypotheses=request.hypotheses,
         winners=request.winners,
         held_out=request.held_out,
+        refine=request.refine,
     )
     captions = 2 * request.captions * len(request.labels) * len(request.classifiers)
     require_quota(request.budget.images + captions, context, "/budget/images")

@@ -1,4 +1,4 @@
-"""The stages of a hunt: baseline, captions, rounds of descriptions, held-out images of the winners."""
+"""The stages of a hunt: baseline, captions, rounds of descriptions, refinement and held-out images."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ from faultline_core.contract.sampling_rules import FixedNumber
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
 from faultline_gateway.methods.bug_hunt.drawing import FIRST_HELD_OUT, more_held_out, more_of_baseline
 from faultline_gateway.methods.bug_hunt.proposals import Proposal, proposals
+from faultline_gateway.methods.bug_hunt.refinement import (
+    Refined,
+    new_forms,
+    plan_refinement,
+    refined_winners,
+)
 from faultline_gateway.methods.bug_hunt.samples import numbered, plan_captions, plan_samples
 from faultline_gateway.runs.failed_samples import count_failures
 from faultline_gateway.runs.items import PlannedItem
@@ -30,7 +36,9 @@ def next_stage(run: Run, results: Iterable[HuntItem]) -> StagePlan | None:
         case "captions":
             planned = _first_round(config, hunt)
         case "hypothesis":
-            planned = _next_round(config, hunt) or _held_out(config, hunt)
+            planned = _next_round(config, hunt) or _refinement(config, hunt) or _held_out(config, hunt)
+        case "refinement":
+            planned = _refinement(config, hunt) or _held_out(config, hunt)
         case _:
             planned = _more_held_out(config, hunt)
     return StagePlan(numbered(planned)) if planned else None
@@ -69,6 +77,13 @@ def winners(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[int]:
     """
     significant = [standing for standing, _ in standings(config, hunt, label).values() if standing.p <= LEVEL]
     return promising(significant, config.request.winners)
+
+
+def refined(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[Refined]:
+    """Return the winners of a label as refinement leaves them: what held-out images measure."""
+    won = winners(config, hunt, label)
+    worst = {number: classifier for number, (_, classifier) in standings(config, hunt, label).items()}
+    return refined_winners(config, hunt, label, {number: worst[number] for number in won})
 
 
 @dataclass(frozen=True)
@@ -177,19 +192,35 @@ def _next_round(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
     return planned
 
 
+def _refinement(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
+    """New images of each winner and of shorter forms of it, while it has forms that were not tried."""
+    size, labels = config.request.refine, config.request.labels
+    if size == 0:
+        return []
+    won = {label: refined(config, hunt, label) for label in labels}
+    forms = sum(new_forms(config, hunt, label, each) + len(each) for label, each in won.items())
+    size = _Time.left(config, hunt).cap(size, forms, reserved=_reserved(config))
+    if size < LEAST_ROUND:
+        return []
+    planned: list[PlannedItem] = []
+    for label, each in won.items():
+        first = 1 + max([0, *hunt.described, *hunt.shortened, *_numbers(planned)])
+        planned += plan_refinement(config, hunt, label, each, first=first, size=size)
+    return planned
+
+
 def _held_out(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
-    """Fresh images of each winner and of its baseline, from the same fresh noise."""
-    won = {label: numbers for label in config.request.labels if (numbers := winners(config, hunt, label))}
-    prompts = sum(1 + len(numbers) for numbers in won.values())
+    """Fresh images of each winner as refined, and of its baseline, from the same fresh noise."""
+    won = {label: found for label in config.request.labels if (found := refined(config, hunt, label))}
+    prompts = sum(1 + len(found) for found in won.values())
     most = config.shares.held_out
     if not isinstance(config.request.sampling, FixedNumber):
         most = min(most, FIRST_HELD_OUT)
     size = _Time.left(config, hunt).cap(most, prompts)
     if size < LEAST_ROUND:
         return []
-    return list(
-        _held_out_samples(config, hunt, {label: (range(size), numbers) for label, numbers in won.items()})
-    )
+    needed = {label: (range(size), [each.final.number for each in found]) for label, found in won.items()}
+    return list(_held_out_samples(config, hunt, needed))
 
 
 def _more_held_out(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
@@ -197,9 +228,9 @@ def _more_held_out(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedIte
     if isinstance(config.request.sampling, FixedNumber):
         return []
     won = [
-        (label, number, standings(config, hunt, label)[number][1])
+        (label, each.final.number, each.classifier)
         for label in config.request.labels
-        for number in winners(config, hunt, label)
+        for each in refined(config, hunt, label)
     ]
     needed = more_held_out(config, hunt, won)
     prompts = sum(1 + len(numbers) for _, numbers in needed.values())
@@ -218,9 +249,14 @@ def _held_out_samples(
         base = HuntInstruction(phase="held-out", prompt=config.prompts[label])
         yield from plan_samples(config, label, base, places)
         for number in numbers:
-            told = hunt.described[number][1].model_copy(update={"phase": "held-out"})
+            told = hunt.told(number).model_copy(update={"phase": "held-out"})
             yield from plan_samples(config, label, told, places)
 
 
 def _of_label(hunt: RecordedHunt, label: str) -> list[int]:
     return [number for number, (of, _) in hunt.described.items() if of == label]
+
+
+def _numbers(planned: list[PlannedItem]) -> set[int]:
+    told = (item.instruction or {} for item in planned)
+    return {each["hypothesis"] for each in told if "hypothesis" in each}

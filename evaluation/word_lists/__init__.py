@@ -1,0 +1,1 @@
+"""Word lists that the core ships, derived from published dictionaries."""

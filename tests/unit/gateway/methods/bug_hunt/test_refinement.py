@@ -1,0 +1,110 @@
+"""The stages of refinement: what they plan, what is left, and what the summary tells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fakes.hunted_items import hunt_config, hunt_run, sample
+from faultline_core.contract.bug_hunt_summary import Bug
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntShares
+from faultline_gateway.methods.bug_hunt.stages import next_stage
+from faultline_gateway.methods.bug_hunt.summary import summarize
+
+FOUND = HuntInstruction(
+    phase="hypothesis", prompt="a photo of a fly among the yellow flowers next to a dog", hypothesis=1,
+    source="caption", words="yellow flowers dog", classifiers=["model"],
+)  # fmt: skip
+FLOWERS = "a photo of a fly among the yellow flowers"
+SHORTEST = "a photo of a fly among the flowers"
+
+
+def refining(images: int = 32, refinement: int = 448) -> BugHuntConfig:
+    shares = HuntShares(baseline=200, hypotheses=60, held_out=64, refinement=refinement)
+    config = hunt_config(shares=shares)
+    return config.model_copy(update={"request": config.request.model_copy(update={"refine": images})})
+
+
+def samples(first: int, failures: int, told: HuntInstruction, stage: int, images: int = 32) -> list[HuntItem]:
+    return [
+        sample(first + n, "bee" if n < failures else "fly", told=told, stage=stage) for n in range(images)
+    ]
+
+
+def found() -> list[HuntItem]:
+    baseline = [sample(n, "bee" if n < 10 else "fly") for n in range(200)]
+    return [*baseline, *samples(1000, 58, FOUND, 3, 60)]
+
+
+def prompts(config: BugHuntConfig, items: Sequence[HuntItem], stage: int) -> dict[int | None, str | None]:
+    plan = next_stage(hunt_run(config, stage), items)
+    told = [HuntInstruction.model_validate(item.instruction) for item in ([] if plan is None else plan.items)]
+    return {each.hypothesis: each.prompt for each in told}
+
+
+def told(number: int, prompt: str, source: str, refines: int, left_out: str) -> HuntInstruction:
+    return HuntInstruction.model_validate(
+        {
+            "phase": "refinement", "prompt": prompt, "hypothesis": number, "source": source,
+            "refines": refines, "left_out": left_out, "words": prompt.removeprefix("a photo of a fly "),
+            "classifiers": ["model"],
+        }
+    )  # fmt: skip
+
+
+def parts(flowers: int = 30) -> list[HuntItem]:
+    whole = FOUND.model_copy(update={"phase": "refinement"})
+    return [
+        *samples(2000, 31, whole, 4),
+        *samples(2100, flowers, told(2, FLOWERS, "part", 1, "next to a dog"), 4),
+        *samples(2200, 1, told(3, "a photo of a fly next to a dog", "part", 1, "among the flowers"), 4),
+    ]
+
+
+def adjectives() -> list[HuntItem]:
+    return samples(2300, 31, told(4, SHORTEST, "adjective", 2, "yellow"), 5)
+
+
+def bug(config: BugHuntConfig, items: list[HuntItem]) -> Bug:
+    (found,) = summarize(hunt_run(config, 6), items).bugs
+    return found
+
+
+def test_without_refinement_held_out_images_follow() -> None:
+    assert set(prompts(refining(0), found(), 6)) == {None, 1}
+
+
+def test_parts_come_first_beside_the_whole_then_adjectives_then_held_out_images() -> None:
+    config, items = refining(), found()
+    assert prompts(config, items, 6) == {
+        1: FOUND.prompt, 2: FLOWERS, 3: "a photo of a fly next to a dog",
+    }  # fmt: skip
+    items += parts()
+    assert prompts(config, items, 7) == {4: SHORTEST}
+    items += adjectives()
+    assert prompts(config, items, 8) == {None: "a photo of a fly", 4: SHORTEST}
+
+
+def test_a_part_that_fails_less_often_is_not_taken() -> None:
+    items = [*found(), *parts(flowers=12)]
+    # The whole is left, and its adjective is tried.
+    assert prompts(refining(), items, 7) == {4: "a photo of a fly among the flowers next to a dog"}
+
+
+def test_no_more_forms_are_planned_than_the_budget_has_images_for() -> None:
+    assert set(prompts(refining(refinement=64), found(), 6)) == {1, 2}
+    assert set(prompts(refining(refinement=63), found(), 6)) == {None, 1}
+
+
+def test_the_bug_tells_its_shorter_forms_with_rates_and_verdicts() -> None:
+    config = refining()
+    shortest = told(4, SHORTEST, "adjective", 2, "yellow").model_copy(update={"phase": "held-out"})
+    held_out = samples(5000, 60, shortest, 6, 64)
+    base = samples(6000, 2, HuntInstruction(phase="held-out", prompt="a photo of a fly"), 6, 64)
+    told_of = bug(config, [*found(), *parts(), *adjectives(), *held_out, *base])
+    assert (told_of.description, told_of.found_as, told_of.state) == (SHORTEST, FOUND.prompt, "breaks")
+    assert (told_of.held_out.failures, told_of.held_out.rate.n) == (60, 64)
+    assert told_of.unrefined is not None
+    assert (told_of.unrefined.failures, told_of.unrefined.rate.n) == (31, 32)
+    assert [(each.left_out, each.need, each.failure.failures) for each in told_of.refinement] == [
+        ("next to a dog", "not-needed", 30), ("among the flowers", "needed", 1), ("yellow", "not-needed", 31),
+    ]  # fmt: skip
