@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -105,7 +106,12 @@ async def _serving(settings: GatewaySettings) -> None:
             joined=joined,
         )
         _let_signals_pass()
+        stopped = threading.Event()
+        # Beside the answers: what a killed gateway has left half done may be a million rows.
+        going_on = asyncio.create_task(asyncio.to_thread(ledger.go_on, stopped.is_set))
         await server_of(app, settings).serve()
+        stopped.set()
+        await going_on
     if joined is not None:
         joined.close()
     ledger.close()
@@ -150,8 +156,8 @@ async def _working(settings: GatewaySettings) -> None:
                 store=store,
             ),
         )
-        # A process that was killed while it cancelled a large run has left it half cancelled.
-        await asyncio.to_thread(ledger.go_on_cancelling)
+        # A process that was killed while it cancelled or deleted a large run has left it half done.
+        await asyncio.to_thread(ledger.go_on, stop.is_set)
         await worker.work(stop)
     ledger.close()
 

@@ -45,6 +45,7 @@ RunState = Literal[
     "completed_with_failures",
     "failed",
     "cancelling",
+    "resuming",
     "cancelled",
 ]
 RunKind = Literal["stress-test", "dataset-interface", "shift-benchmark", "bug-hunt"]

@@ -12,12 +12,15 @@ from faultline_gateway.ledger.datasets import Datasets, NewSource, Stored
 from faultline_gateway.ledger.deletions import Deletions
 from faultline_gateway.ledger.file_check import CHECK_SECONDS
 from faultline_gateway.ledger.first_stages import FirstStages
+from faultline_gateway.ledger.interrupted import Interrupted
+from faultline_gateway.ledger.item_pages import ItemPages
 from faultline_gateway.ledger.keys import IdempotencyKeys, StoredAnswer
 from faultline_gateway.ledger.lease_time import LeaseTime, Steady, steady_clock
 from faultline_gateway.ledger.leases import Leases
 from faultline_gateway.ledger.new_events import NewEvents
 from faultline_gateway.ledger.outcomes import Outcomes
 from faultline_gateway.ledger.recorded_items import RecordedItems
+from faultline_gateway.ledger.resumptions import Resumptions
 from faultline_gateway.ledger.runs import Runs
 from faultline_gateway.ledger.shift_decisions import ShiftDecisions
 from faultline_gateway.ledger.stages import Stages
@@ -32,8 +35,8 @@ __all__ = [
 
 
 class Ledger(
-    Datasets, Runs, Cancellations, RecordedItems, StatusReads, NewEvents, Deletions, Leases, Outcomes,
-    FirstStages, Stages, ShiftDecisions, IdempotencyKeys, Audit,
+    Datasets, Runs, ItemPages, Cancellations, Resumptions, RecordedItems, StatusReads, NewEvents, Deletions,
+    Leases, Outcomes, FirstStages, Stages, ShiftDecisions, IdempotencyKeys, Interrupted, Audit,
 ):  # fmt: skip
     """One SQLite file or PostgreSQL database, shared by any number of processes and threads.
 

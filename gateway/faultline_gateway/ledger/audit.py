@@ -43,9 +43,10 @@ class Audit(LedgerPart):
         with self._database.reading() as connection:
             kept = tallies.active_runs(connection), tallies.total_cost(connection)
             state, cost, gone = schema.runs.c.state, schema.runs.c.cost, schema.deleted_runs.c.cost
-            going = select(func.count()).where(state.not_in(FINAL_RUN_STATES))
+            going = select(func.count()).where(state.not_in(FINAL_RUN_STATES), rows.KEPT)
             active = connection.execute(going).scalar_one()
-            noted = [each for one in (cost, gone) for each in connection.execute(select(one)).scalars()]
+            costs = (select(cost).where(rows.KEPT), select(gone))
+            noted = [each for one in costs for each in connection.execute(one).scalars()]
         spent = sum((Cost.model_validate(each) for each in noted if each is not None), Cost())
         return [
             *([] if kept[0] == active else [f"{kept[0]} runs are kept as going on, {active} go on"]),
@@ -66,8 +67,8 @@ def _accounting(run: RowMapping, counted: dict[str, int]) -> list[str]:
     found = [] if actual == noted else [f"the counters say {noted}, the items {actual}"]
     if sum(actual.values()) != run["total"]:
         found.append(f"{sum(actual.values())} items for a total of {run['total']}")
-    # Of a run that is being planned or cancelled some items are open, and nobody works on them.
-    untouched = run["state"] in ("validating", "cancelling")
+    # Of a run that is being planned, cancelled or resumed some items are open, and nobody works on them.
+    untouched = run["state"] in ("validating", "cancelling", "resuming")
     if not untouched and (run["state"] in OPEN_STATES) != (actual["pending"] > 0):
         found.append(f"the run is {run['state']} with {actual['pending']} items open")
     return found

@@ -13,7 +13,7 @@ from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.ledger import rows, schema, work
 from faultline_gateway.ledger.database import Database, LedgerPart
 from faultline_gateway.ledger.transitions import change, end
-from faultline_gateway.runs.pace import in_chunks
+from faultline_gateway.runs.pace import in_chunks, never
 
 CANCELLED_AT_ONCE = 1_000
 """Open items up to which a run is cancelled in one transaction."""
@@ -28,7 +28,7 @@ class Cancellations(LedgerPart):
     def run_cancelled(self, run_id: str) -> bool:
         """Return whether the run is cancelled or being cancelled."""
         with self._database.reading() as connection:
-            row = rows.first(connection, select(_runs.state).where(_runs.id == run_id))
+            row = rows.first(connection, select(_runs.state).where(_runs.id == run_id, rows.KEPT))
             if row is None:
                 raise rows.absent(connection, run_id)
         return row["state"] in ("cancelling", "cancelled")
@@ -55,14 +55,6 @@ class Cancellations(LedgerPart):
                 connection.execute(select(schema.runs).where(_runs.id == run_id)).mappings().one()
             )
 
-    def go_on_cancelling(self) -> None:
-        """Go on with the cancellations of processes that were killed."""
-        with self._database.reading() as connection:
-            query = select(_runs.id).where(_runs.state == "cancelling")
-            interrupted = connection.execute(query).scalars().all()
-        for run_id in interrupted:
-            cancel_rest(self._database, self._clock, run_id)
-
 
 def begin_cancelling(
     connection: Connection, run: RowMapping, *, now: float, message: str, problem: Problem | None = None
@@ -85,7 +77,12 @@ def begin_cancelling(
     change(connection, run, values, f"{message}: {run['pending']} items are being cancelled")
 
 
-def cancel_rest(database: Database, clock: Callable[[], float], run_id: str) -> None:
+def cancel_rest(
+    database: Database,
+    clock: Callable[[], float],
+    run_id: str,
+    stopped: Callable[[], bool] = never,
+) -> None:
     """Cancel the open items of a ``cancelling`` run in chunks and end it; other runs are left alone."""
 
     def cancel_chunk(size: int) -> int:
@@ -105,7 +102,7 @@ def cancel_rest(database: Database, clock: Callable[[], float], run_id: str) -> 
             change(connection, run, values, f"{cancelled} more items are cancelled")
             return cancelled
 
-    in_chunks(cancel_chunk)
+    in_chunks(cancel_chunk, stopped=stopped)
 
 
 def _cancel_some(connection: Connection, run: RowMapping, most: int) -> int:

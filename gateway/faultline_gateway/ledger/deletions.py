@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete, insert, select
+from collections.abc import Callable
+
+from sqlalchemy import Column, Table, delete, insert, select, update
 
 from faultline_core.errors import RunNotDeletable
 from faultline_core.types import FINAL_RUN_STATES
 from faultline_gateway.ledger import rows, schema
-from faultline_gateway.ledger.database import LedgerPart
+from faultline_gateway.ledger.database import Database, LedgerPart
+from faultline_gateway.runs.pace import in_chunks, never
+
+DELETED_AT_ONCE = 1_000
+"""Rows deleted in one transaction at most, which locks the ledger for about 10 ms."""
 
 _runs = schema.runs.c
-_TABLES_OF_A_RUN = (schema.items, schema.events, schema.shift_decisions)
+_PLACES = (schema.items.c.ordinal, schema.events.c.id, schema.shift_decisions.c.id)
+"""The column by which each table's rows of a run are indexed."""
 
 
 class Deletions(LedgerPart):
@@ -19,7 +26,9 @@ class Deletions(LedgerPart):
     def delete_run(self, run_id: str) -> None:
         """Delete an ended run with its items, events and decisions.
 
-        Images stay in the store: they are named by their content, so other runs may show the same ones.
+        The first of its transactions takes the run from everybody's sight; the others delete its rows in
+        chunks. Images stay in the store: they are named by their content, so other runs may show the same
+        ones.
 
         Raises:
             NotFound: the run does not exist, or it was deleted before.
@@ -30,14 +39,53 @@ class Deletions(LedgerPart):
             if run["state"] not in FINAL_RUN_STATES:
                 raise RunNotDeletable(f"run {run_id!r} is {run['state']}; cancel it, then delete it")
             parent = run["parent"]
-            if parent and rows.first(connection, select(_runs.id).where(_runs.id == parent)):
+            if parent and rows.first(connection, select(_runs.id).where(_runs.id == parent, rows.KEPT)):
                 # Evidence that multiplies over attempts is only valid if no attempt can be left out.
                 raise RunNotDeletable(
                     f"run {run_id!r} is part of the evidence of run {parent!r}; delete that one first"
                 )
-            for table in _TABLES_OF_A_RUN:
-                connection.execute(delete(table).where(table.c.run_id == run_id))
-            connection.execute(delete(schema.runs).where(_runs.id == run_id))
+            # Its key is free: who deletes a run may send its request again.
+            hidden = {"state": "deleting", "idempotency_key": None}
+            connection.execute(update(schema.runs).where(_runs.id == run_id).values(hidden))
             # The cost goes on counting: a counter of money that falls would alarm whoever watches it.
             gone = {"id": run_id, "kind": run["kind"], "deleted_at": self._clock(), "cost": run["cost"]}
             connection.execute(insert(schema.deleted_runs).values(gone))
+        delete_rest(self._database, self._clock, run_id)
+
+
+def delete_rest(
+    database: Database,
+    clock: Callable[[], float],
+    run_id: str,
+    stopped: Callable[[], bool] = never,
+) -> None:
+    """Delete the rows of a run that is being deleted in chunks, the run's own last."""
+    del clock  # the other works that are gone on with need it
+    for place in _PLACES:
+        _delete_rows(database, run_id, place, stopped)
+    if stopped():
+        return
+    with database.writing() as connection:
+        connection.execute(delete(schema.runs).where(_runs.id == run_id, _runs.state == "deleting"))
+
+
+def _delete_rows(database: Database, run_id: str, place: Column[int], stopped: Callable[[], bool]) -> None:
+    table = place.table
+    assert isinstance(table, Table)  # a column of the schema
+    # On PostgreSQL a search from the start would walk over the index's entries of all rows deleted before.
+    after = -1
+
+    def delete_chunk(size: int) -> int:
+        nonlocal after
+        with database.writing() as connection:
+            if not rows.lock_deleted(connection, run_id):
+                return 0
+            mine = (table.c.run_id == run_id) & (place > after)
+            some = select(place).where(mine).order_by(place).limit(size)
+            found = connection.execute(some).scalars().all()
+            if found:
+                connection.execute(delete(table).where(mine, place <= found[-1]))
+                after = found[-1]
+            return len(found)
+
+    in_chunks(delete_chunk, DELETED_AT_ONCE, stopped=stopped)

@@ -25,7 +25,7 @@ COLUMNS = tuple(column for column in schema.runs.c if column.name not in _UNSEEN
 _NAMES = tuple(column.name for column in COLUMNS)
 _STATE, _KIND = _NAMES.index("state"), _NAMES.index("kind")
 
-GLANCE = f"SELECT {', '.join(_NAMES)} FROM runs WHERE id = ?"
+GLANCE = f"SELECT {', '.join(_NAMES)} FROM runs WHERE id = ? AND state <> 'deleting'"
 """The look at one run, for SQLite's driver."""
 
 

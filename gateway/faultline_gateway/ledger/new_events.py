@@ -39,7 +39,7 @@ def _newest(connection: Connection, run_ids: Sequence[str]) -> Iterator[tuple[st
     greatest = select(func.max(_events.id)).where(_events.run_id == _runs.id).scalar_subquery()
     for start in range(0, len(run_ids), _TOGETHER):
         some = run_ids[start : start + _TOGETHER]
-        for row in connection.execute(select(_runs.id, greatest).where(_runs.id.in_(some))):
+        for row in connection.execute(select(_runs.id, greatest).where(_runs.id.in_(some), rows.KEPT)):
             yield row[0], row[1] or 0
 
 

@@ -27,7 +27,7 @@ class RecordedItems(LedgerPart):
         # As text: the driver's reader of JSON takes three times as long.
         query = select(_items.ordinal, *_PLAIN, *_DOCUMENTS).where(_items.run_id == run_id)
         query = query.order_by(_items.ordinal).limit(chunk)
-        stage = select(schema.runs.c.stage).where(schema.runs.c.id == run_id).scalar_subquery()
+        stage = select(schema.runs.c.stage).where(schema.runs.c.id == run_id, rows.KEPT).scalar_subquery()
         after = -1
         while True:
             with self._database.reading() as connection:
@@ -42,7 +42,7 @@ class RecordedItems(LedgerPart):
     def items_named(self, run_id: str, shape: type[AnyItem], ids: Sequence[str]) -> list[AnyItem]:
         """Return the items of the run's opened stages that have these ids, in planned order."""
         found: list[AnyItem] = []
-        stage = select(schema.runs.c.stage).where(schema.runs.c.id == run_id).scalar_subquery()
+        stage = select(schema.runs.c.stage).where(schema.runs.c.id == run_id, rows.KEPT).scalar_subquery()
         query = select(schema.items).where(_items.run_id == run_id, _items.stage <= stage)
         with self._database.reading() as connection:
             for start in range(0, len(ids), _AT_ONCE):

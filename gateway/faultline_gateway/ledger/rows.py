@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, bindparam, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, bindparam, select
 
 from faultline_core.contract.base import Problem
 from faultline_core.contract.datasets import Dataset, Source
@@ -18,14 +18,19 @@ from faultline_gateway.runs.items import LeasedItem, PlannedItem
 COUNTED = ("pending", "done", "filtered", "failed", "cancelled")
 """The counters of a run; ``pending`` includes leased items."""
 
+KEPT: ColumnElement[bool] = schema.runs.c.state != "deleting"
+"""The condition on runs that still exist for others: of a run that is being deleted, some rows are left."""
 
 # Made once, like all statements of a lease. SQLite ignores FOR UPDATE: every writer holds its only lock.
-_LOCKED_RUN = select(schema.runs).where(schema.runs.c.id == bindparam("run")).with_for_update()
+_LOCKED_RUN = select(schema.runs).where(schema.runs.c.id == bindparam("run"), KEPT).with_for_update()
 _LOCKED_COUNTERS = (
     select(*(column for column in schema.runs.c if column.name not in ("config", "functions", "problem")))
-    .where(schema.runs.c.id == bindparam("run"))
+    .where(schema.runs.c.id == bindparam("run"), KEPT)
     .with_for_update()
 )
+_LOCKED_DELETED = (
+    select(schema.runs.c.id).where(schema.runs.c.id == bindparam("run"), ~KEPT).with_for_update()
+)  # fmt: skip
 
 
 def moment(seconds: float | None) -> dt.datetime | None:
@@ -61,6 +66,11 @@ def _locked(connection: Connection, query: Select[*tuple[object, ...]], run_id: 
     if row is None:
         raise absent(connection, run_id)
     return row
+
+
+def lock_deleted(connection: Connection, run_id: str) -> bool:
+    """Lock the row of a run that is being deleted; False if none is left."""
+    return connection.execute(_LOCKED_DELETED, {"run": run_id}).first() is not None
 
 
 def absent(connection: Connection, run_id: str) -> NotFound:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Update, and_, bindparam, insert, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from faultline_core.contract.runs import AnyItem, Item, PageOfItems, Run, RunEvent, RunList
-from faultline_core.errors import IdempotencyConflict, NotFound, RunNotResumable
+from faultline_core.contract.runs import Run, RunEvent, RunList
+from faultline_core.errors import IdempotencyConflict, NotFound
 from faultline_core.types import (
-    FINAL_ITEM_STATES,
     FINAL_RUN_STATES,
     Cost,
-    ItemKind,
-    ItemState,
     RunKind,
     RunState,
 )
@@ -24,19 +21,16 @@ from faultline_gateway.ledger import cursors, rows, schema, tallies
 from faultline_gateway.ledger.database import LedgerPart
 from faultline_gateway.ledger.lease_time import LeaseTime
 from faultline_gateway.ledger.new_items import insert_items, new_items
-from faultline_gateway.ledger.transitions import end_state, move, record
+from faultline_gateway.ledger.transitions import end_state, record
 from faultline_gateway.runs.items import PlannedItem
 
 CREATOR_SECONDS = 30.0
 """How long a run waits for the rest of its items from who created it, before a worker plans them."""
 
-LOOKED_AT = 10_000
-"""Items that one look at some kind, state or class alone reads, in about 20 ms."""
-
 _runs = schema.runs.c
 _items = schema.items.c
 _events = schema.events.c
-_RUN = select(schema.runs).where(_runs.id == bindparam("run"))
+_RUN = select(schema.runs).where(_runs.id == bindparam("run"), rows.KEPT)
 _NEW_RUN = insert(schema.runs)
 
 
@@ -165,7 +159,8 @@ class Runs(LedgerPart):
     ) -> RunList:
         """Return a page of runs, newest first: all, or those of a kind, state, dataset or parent."""
         # One row more than requested shows whether there is a next page.
-        query = select(schema.runs).order_by(_runs.created_at.desc(), _runs.id.desc()).limit(limit + 1)
+        query = select(schema.runs).where(rows.KEPT)
+        query = query.order_by(_runs.created_at.desc(), _runs.id.desc()).limit(limit + 1)
         wanted = ((_runs.kind, kind), (_runs.state, state), (_runs.dataset, dataset), (_runs.parent, parent))
         for column, value in wanted:
             if value is not None:
@@ -183,90 +178,10 @@ class Runs(LedgerPart):
 
     def children(self, run_id: str) -> list[Run]:
         """Return the runs that continue a run, oldest first; none if it does not exist."""
-        query = select(schema.runs).where(_runs.parent == run_id).order_by(_runs.created_at, _runs.id)
+        query = select(schema.runs).where(_runs.parent == run_id, rows.KEPT)
+        query = query.order_by(_runs.created_at, _runs.id)
         with self._database.reading() as connection:
             return [rows.run(row) for row in connection.execute(query).mappings()]
-
-    def item_page(
-        self,
-        run_id: str,
-        shape: type[AnyItem],
-        *,
-        kind: ItemKind | None = None,
-        state: ItemState | None = None,
-        label: str | None = None,
-        after: str | None = None,
-        limit: int = 100,
-    ) -> PageOfItems[AnyItem]:
-        """Return a page of items in ordinal order; pages never repeat or skip while the run goes on.
-
-        ``shape`` is the item of runs of this kind; items may be of a kind, state or class alone. Such a page
-        may have fewer items than ``limit`` or none before the last: it looks at `LOOKED_AT` items at most.
-        """
-        since = -1 if after is None else cursors.read_ordinal(after, run_id)
-        # A keyset, never an offset: changes of earlier items cannot shift later pages.
-        query = select(schema.items).where(_items.run_id == run_id, _items.ordinal > since)
-        given = ((_items.kind, kind), (_items.state, state), (_items.label, label))
-        wanted = [column == value for column, value in given if value is not None]
-        last = since + LOOKED_AT
-        if wanted:
-            query = query.where(*wanted, _items.ordinal <= last)
-        with self._database.reading() as connection:
-            run = _extent(connection, run_id)
-            query = query.where(_items.stage <= run["stage"]).order_by(_items.ordinal).limit(limit + 1)
-            found = connection.execute(query).mappings().all()
-        page = [rows.item(row, shape) for row in found[:limit]]
-        more: str | None = None
-        if len(found) > limit:
-            more = cursors.write(run_id, page[-1].ordinal)
-        elif wanted and last < run["total"] - 1:
-            more = cursors.write(run_id, last)
-        return PageOfItems[shape](items=page, after=more)  # type: ignore[valid-type]  # known at run time only
-
-    def item(self, run_id: str, item_id: str, shape: type[AnyItem]) -> AnyItem:
-        """Return one item of a run, in the shape of the run's kind.
-
-        Raises:
-            NotFound: the run does not exist or has no such item.
-        """
-        query = select(schema.items).where(_items.run_id == run_id, _items.id == item_id)
-        with self._database.reading() as connection:
-            opened = _items.stage <= _extent(connection, run_id)["stage"]
-            row = rows.first(connection, query.where(opened))
-        if row is None:
-            raise NotFound(f"run {run_id!r} has no item {item_id!r}; list its items to find it")
-        return rows.item(row, shape)
-
-    def newest_items(self, run_id: str, shape: type[AnyItem], *, kind: ItemKind, limit: int) -> list[AnyItem]:
-        """Return finished items of a kind, those planned last first, of `LOOKED_AT` that ended last."""
-        query = select(schema.items).where(
-            _items.run_id == run_id, _items.kind == kind, _items.state == "done"
-        )
-        with self._database.reading() as connection:
-            run = _extent(connection, run_id)
-            # Items are leased in their order: beyond those that have ended, nearly all are still open.
-            ended = run["total"] - run["pending"]
-            near = _items.ordinal.between(ended - LOOKED_AT // 2, ended + LOOKED_AT // 2)
-            opened = _items.stage <= run["stage"]
-            query = query.where(opened, near).order_by(_items.ordinal.desc()).limit(limit)
-            found = connection.execute(query).mappings().all()
-        return [rows.item(row, shape) for row in found]
-
-    def items(self, run_id: str, *, from_ordinal: int = 0, chunk: int = 500) -> Iterator[Item]:
-        """Yield every item of a stress test in ordinal order, read in chunks."""
-        yield from self.items_of(run_id, Item, from_ordinal=from_ordinal, chunk=chunk)
-
-    def items_of(
-        self, run_id: str, shape: type[AnyItem], *, from_ordinal: int = 0, chunk: int = 500
-    ) -> Iterator[AnyItem]:
-        """Yield every item of a run in ordinal order, in the shape of the run's kind."""
-        after = cursors.write(run_id, from_ordinal - 1)
-        while True:
-            page = self.item_page(run_id, shape, after=after, limit=chunk)
-            yield from page.items
-            if page.after is None:
-                return
-            after = page.after
 
     def events(self, run_id: str, *, after: int, limit: int = 500) -> list[RunEvent]:
         """Return the events of a run with larger ids than ``after``, oldest first."""
@@ -296,40 +211,6 @@ class Runs(LedgerPart):
             connection.execute(update(schema.runs).where(_runs.id == run_id).values(name=name))
         return self.run(run_id)
 
-    def resume(self, run_id: str) -> Run:
-        """Put failed and cancelled items of an ended run back to pending, with fresh attempts.
-
-        A run whose next stage could not be planned, or that was cancelled during planning, is planned again;
-        of one whose first stage is not stored whole, the rest is planned.
-
-        Raises:
-            RunNotResumable: it has not ended, or every item ended well.
-        """
-        with self._database.writing() as connection:
-            run = rows.locked_run(connection, run_id)
-            again = run["failed"] + run["cancelled"]
-            # Without such items, the run failed or was cancelled between two stages.
-            unfinished = again or run["state"] in ("failed", "cancelled")
-            if run["state"] not in FINAL_RUN_STATES or not unfinished:
-                raise RunNotResumable(
-                    f"run {run_id!r} is {run['state']}; "
-                    "only an ended run with failed or cancelled items or stages can be resumed"
-                )
-            connection.execute(_reopened(run, ("failed", "cancelled"), "pending"))
-            # As if it had never been served: the user who resumes a run waits for it now.
-            state = "queued" if run["plan_sources"] is None else "validating"
-            awakened = {
-                "state": state, "ended_at": None, "problem": None, "served_at": 0.0, "idle_until": None,
-                "planning_attempts": 0, "planning_due_at": 0.0,
-            }  # fmt: skip
-            connection.execute(update(schema.runs).where(_runs.id == run_id).values(awakened))
-            tallies.add(connection, run_id, active=1)
-            changes = {"pending": again, "failed": -run["failed"], "cancelled": -run["cancelled"]}
-            # Read again: the following code writes the state that it reads, which has just changed.
-            run = rows.locked_run(connection, run_id)
-            move(connection, run, changes, now=self._clock(), message="resumed")
-        return self.run(run_id)
-
     def active_runs(self) -> int:
         """Return how many runs have not ended, as the ledger keeps it."""
         with self._database.reading() as connection:
@@ -350,25 +231,8 @@ class Runs(LedgerPart):
         return {"id": run_id, "state": state, "staged": staged, **counters, **times}
 
 
-def _extent(connection: Connection, run_id: str) -> RowMapping:
-    """Return a run's stage and counts: a page must not read its configuration, which may have a megabyte."""
-    query = select(_runs.stage, _runs.total, _runs.pending).where(_runs.id == run_id)
-    row = rows.first(connection, query)
-    if row is None:
-        raise rows.absent(connection, run_id)
-    return row
-
-
 def _run_row(connection: Connection, run_id: str) -> RowMapping:
     row = connection.execute(_RUN, {"run": run_id}).mappings().first()
     if row is None:
         raise rows.absent(connection, run_id)
     return row
-
-
-def _reopened(run: RowMapping, states: tuple[str, ...], state: str) -> Update:
-    """Move items between states; their leases end, so a worker that still holds one cannot record it."""
-    fresh = {"attempts": 0, "due_at": 0.0} if state not in FINAL_ITEM_STATES else {}
-    values = {"state": state, "worker": None, **fresh}
-    mine = and_(_items.run_id == run["id"], _items.stage <= run["stage"], _items.state.in_(states))
-    return update(schema.items).where(mine).values(values)

@@ -58,6 +58,7 @@ class Prose(_StorableText):
 metadata = MetaData()
 
 OPEN_ITEMS = text("state IN ('pending', 'leased')")
+ENDED_ITEMS = text("state IN ('done', 'filtered', 'failed', 'cancelled')")
 RUNS_TO_SERVE = text("state IN ('queued', 'in_progress') AND idle_until IS NULL")
 IDLE_RUNS = text("idle_until IS NOT NULL")
 RUNS_TO_PLAN = text("state IN ('validating', 'finalizing')")
@@ -183,6 +184,8 @@ items = Table(
     _partial("items_ready", "run_id", "stage", "due_at", "ordinal", where=OPEN_ITEMS),
     # A source's items are leased under the write lock: a stage may have 100,000 open ones of other sources.
     _partial("items_open_of_group", "run_id", "item_group", "stage", where=OPEN_ITEMS),
+    # Partial: it costs one entry at an item's end, and none while items are planned or leased.
+    _partial("items_ended", "run_id", "state", "ordinal", where=ENDED_ITEMS),
 )
 """``due_at``, in lease time: when a pending item may be leased, when a leased one's lease ends.
 

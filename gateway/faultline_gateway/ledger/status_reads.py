@@ -9,7 +9,7 @@ from threading import Lock
 from sqlalchemy import select
 from sqlalchemy.exc import DatabaseError
 
-from faultline_gateway.ledger import schema
+from faultline_gateway.ledger import rows, schema
 from faultline_gateway.ledger.database import Database, LedgerPart
 from faultline_gateway.ledger.glances import COLUMNS, GLANCE, Glance
 
@@ -39,7 +39,7 @@ class StatusReads(LedgerPart):
         if self._database.is_sqlite:
             return self._glance_of_file(run_id)
         with self._database.reading_last_commit() as connection:
-            row = connection.execute(select(*COLUMNS).where(_runs.id == run_id)).first()
+            row = connection.execute(select(*COLUMNS).where(_runs.id == run_id, rows.KEPT)).first()
         return None if row is None else Glance(tuple(row))
 
     def close_reader(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, literal_column, select, update
 
+from faultline_core.types import FINAL_ITEM_STATES
 from faultline_gateway.ledger import schema
 
 AWAKENED_AT_ONCE = 100
@@ -21,7 +22,9 @@ _items = schema.items.c
 _QUEUED_OR_GOING = _runs.state.in_((literal_column("'queued'"), literal_column("'in_progress'")))
 _TO_SERVE = and_(_QUEUED_OR_GOING, _runs.idle_until.is_(None))
 OPEN: ColumnElement[bool] = _items.state.in_((literal_column("'pending'"), literal_column("'leased'")))
-"""The condition of the partial indexes on items."""
+"""The condition of the partial indexes on open items."""
+ENDED: ColumnElement[bool] = _items.state.in_([literal_column(f"'{state}'") for state in FINAL_ITEM_STATES])
+"""The condition of the partial index on items by state."""
 
 
 # Made once: building a statement costs more than SQLite needs to execute it.

@@ -44,14 +44,25 @@ class Pace:
             sleep(left)
 
 
-def in_chunks(step: Callable[[int], int], most: int | None = None) -> int:
-    """Call ``step`` with a number of rows until it changes fewer; return how many were changed in all."""
+def never() -> bool:
+    """Return False: whoever waits for the result does not stop."""
+    return False
+
+
+def in_chunks(
+    step: Callable[[int], int], most: int | None = None, *, stopped: Callable[[], bool] = never
+) -> int:
+    """Call ``step`` with a number of rows until it changes fewer; return how many were changed in all.
+
+    ``stopped`` is asked before each step: a process that ends leaves the rest to another.
+    """
     pace, changed = Pace(most), 0
-    while True:
+    while not stopped():
         pace.let_others_in()
         start, size = time.perf_counter(), pace.size
         some = step(size)
         pace.note(time.perf_counter() - start)
         changed += some
         if some < size:
-            return changed
+            break
+    return changed

@@ -27,6 +27,7 @@ STATES = {
     "completed_with_failures": "done, some items failed",
     "failed": "failed",
     "cancelling": "being cancelled",
+    "resuming": "being resumed",
     "cancelled": "cancelled",
 }
 """The states of runs in words."""

@@ -68,7 +68,7 @@ def test_an_interrupted_cancellation_voids_leases_and_is_gone_on_with(ledger: Le
     assert ledger.lease_group("worker", seconds=30.0) is None
     with pytest.raises(RunNotResumable):
         ledger.resume(run_id)
-    ledger.go_on_cancelling()
+    ledger.go_on()
     run = ledger.run(run_id)
     assert (run.state, run.request_counts.cancelled, ledger.audit(run_id)) == ("cancelled", LEFT, [])
     assert ledger.resume(run_id).request_counts.pending == LEFT

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +13,7 @@ import pytest
 from fakes.gateway import FakeGateway
 from fakes.ledgers import create_run, done, finish_all, lease
 from faultline_core.contract.runs import Item, PageOfItems
-from faultline_gateway.ledger import Failed, Ledger
-from faultline_gateway.ledger import runs as ledger_runs
+from faultline_gateway.ledger import Failed, Ledger, item_pages
 
 LOOKED_AT = 10
 SOURCES, PER_SOURCE = 9, 5
@@ -20,7 +22,7 @@ LAST = SOURCES * PER_SOURCE - 1
 
 @pytest.fixture(autouse=True)
 def _few_at_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_runs, "LOOKED_AT", LOOKED_AT)
+    monkeypatch.setattr(item_pages, "LOOKED_AT", LOOKED_AT)
 
 
 def one_failed(ledger: Ledger) -> str:
@@ -40,12 +42,43 @@ def pages(ledger: Ledger, run_id: str, limit: int = 4, **wanted: Any) -> list[Pa
     return found
 
 
-def test_a_rare_item_is_found_in_bounded_looks(ledger: Ledger) -> None:
+def test_items_of_a_rare_state_are_found_by_one_look(ledger: Ledger) -> None:
     run_id = one_failed(ledger)
-    found = pages(ledger, run_id, state="failed")
-    assert [item.ordinal for each in found for item in each.items] == [LAST]
-    assert len(found) == (LAST + 1) // LOOKED_AT + 1
-    assert [page.items for page in found[:-1]] == [[]] * (len(found) - 1)
+    assert [[item.ordinal for item in page.items] for page in pages(ledger, run_id, state="failed")] == [
+        [LAST]
+    ]
+    create_run(ledger, sources=SOURCES, per_source=PER_SOURCE)
+    group = lease(ledger)
+    leased = [[item.id for item in page.items] for page in pages(ledger, group.run_id, 9, state="leased")]
+    assert leased == [[item.id for item in group.items]]
+    for _ in range(SOURCES - 2):
+        lease(ledger)
+    few = [item.ordinal for page in pages(ledger, group.run_id, 9, state="pending") for item in page.items]
+    assert few == list(range(LAST + 1 - PER_SOURCE, LAST + 1))
+
+
+def test_a_rare_item_of_a_state_and_a_class_is_found_in_bounded_looks(ledger: Ledger) -> None:
+    run_id = one_failed(ledger)
+    found = pages(ledger, run_id, state="done", label="boat")
+    assert [page.items for page in found] == [[]] * (LAST // LOOKED_AT + 1)
+    assert len(pages(ledger, run_id, state="failed", label="boat")) == 1
+
+
+@pytest.mark.parametrize("state", ["failed", "leased"])
+def test_sqlite_takes_the_index_of_the_state(tmp_path: Path, state: Any) -> None:
+    ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    run_id, statements = one_failed(ledger), list[str]()
+    with ledger._database.engine.connect() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        driver.set_trace_callback(statements.append)
+    ledger.item_page(run_id, Item, state=state)
+    [look] = [each for each in statements if re.search("FROM items", each)]
+    plan = " ".join(row[3] for row in driver.execute(f"EXPLAIN QUERY PLAN {look}"))
+    assert {"failed": "items_ended (run_id=? AND state=?", "leased": "items_ready (run_id=? AND stage=?"}[
+        state
+    ] in plan
+    ledger.close()
 
 
 def test_filtered_pages_neither_repeat_nor_skip(ledger: Ledger) -> None:
