@@ -57,7 +57,10 @@ def copy_items(connection: Connection, run_id: str, per_source: int, total: int)
 
 
 def load_runs(ledger: Ledger, url: str, count: int, *, items: int = 3) -> list[str]:
-    """Make ``count`` queued runs of one group of ``items`` each and return their ids, the oldest first."""
+    """Make ``count`` queued runs of one group of ``items`` each and return their ids, the oldest first.
+
+    Without items they have ended.
+    """
     model = create_run(ledger, sources=1, per_source=items)
     ids = [model, *(secrets.token_hex(16) for _ in range(count - 1))]
     with _writing(url) as connection:
@@ -71,7 +74,7 @@ def load_runs(ledger: Ledger, url: str, count: int, *, items: int = 3) -> list[s
             for start in range(0, len(copies), COPIED_AT_ONCE):
                 connection.execute(insert(table), copies[start : start + COPIED_AT_ONCE])
         for run_id in ids[1:]:
-            tallies.add(connection, run_id, active=1)
+            tallies.add(connection, run_id, active=int(items > 0))
         if connection.dialect.name == "postgresql":
             connection.execute(text("ANALYZE"))
     return ids

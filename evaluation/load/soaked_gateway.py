@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from evaluation.load.bulk import load_runs
 from evaluation.load.gateway_programs import (
     PATIENCE_SECONDS,
     Program,
@@ -22,6 +23,7 @@ from evaluation.load.gateway_programs import (
 )
 from fakes.store import image
 from fakes.world import CAPTION, CLASSES, Shown
+from faultline_gateway.ledger import Ledger
 
 PER_CLASS = 4
 OPEN = ("validating", "queued", "in_progress", "finalizing")
@@ -32,8 +34,9 @@ LOOK_SECONDS = 0.5
 class SoakedGateway:
     """The processes, and what they answered wrongly; every submitted run is watched until its end."""
 
-    def __init__(self, http: httpx.Client, programs: Sequence[Program]) -> None:
+    def __init__(self, http: httpx.Client, programs: Sequence[Program], ledger_url: str) -> None:
         self.programs = programs
+        self._ledger_url = ledger_url
         self.errors: list[str] = []
         self._http = http
         self._seed = 0
@@ -46,6 +49,14 @@ class SoakedGateway:
         sources = [_source(label, number) for label in CLASSES for number in range(PER_CLASS)]
         self._ask("POST", "/v1/datasets", {"name": "soak"})
         self._ask("POST", "/v1/datasets/soak/sources", {"sources": sources})
+
+    def fill_caches(self, runs: int) -> None:
+        """Poll so many runs that ended long ago, twice each: a text is kept with what the second look saw."""
+        with closing(Ledger(self._ledger_url)) as ledger:
+            filled = load_runs(ledger, self._ledger_url, runs, items=0)
+        for run_id in filled:
+            for _ in range(2):
+                self._ask("GET", f"/v1/stress-tests/{run_id}")
 
     def submit(self) -> None:
         """Submit a run of a new seed."""
@@ -139,6 +150,6 @@ def soaked_gateway(folder: Path) -> Iterator[SoakedGateway]:
         http = running.enter_context(
             httpx.Client(base_url=address, timeout=PATIENCE_SECONDS, trust_env=False)
         )
-        gateway = SoakedGateway(http, (serving, working))
+        gateway = SoakedGateway(http, (serving, working), f"sqlite:///{state / 'ledger.db'}")
         gateway.upload()
         yield gateway

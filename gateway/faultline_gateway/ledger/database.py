@@ -194,7 +194,13 @@ def _engine(url: str) -> Engine:
             f"the ledger lives in a SQLite file or in PostgreSQL, not in {_masked(parsed)!r}"
         )
     Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS}, pool_size=POOL_SIZE)
+    engine = create_engine(
+        parsed,
+        connect_args={"timeout": BUSY_SECONDS},
+        pool_size=POOL_SIZE,
+        # Each connection keeps its prepared statements and pages: in turn, all of them would fill.
+        pool_use_lifo=True,
+    )
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine

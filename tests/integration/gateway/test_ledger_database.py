@@ -170,3 +170,15 @@ def test_writers_of_one_process_wait_for_each_other_without_sleeping(
     with opened.writing():
         pass
     opened.close()
+
+
+def test_one_caller_after_another_uses_one_connection_of_sqlite(tmp_path: Path) -> None:
+    opened = Database(sqlite_url(tmp_path))
+    with opened.reading(), opened.reading(), opened.reading():
+        pass
+    used = set()
+    for _ in range(6):
+        with opened.reading() as connection:
+            used.add(id(connection.connection.driver_connection))
+    assert len(used) == 1
+    opened.close()

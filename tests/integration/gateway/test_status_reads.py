@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
+import tracemalloc
 
 import pytest
 
@@ -128,14 +130,31 @@ async def test_a_damaged_ledger_is_told_to_whoever_polls_an_unchanged_run(
             await status.read(run)
 
 
-async def test_kept_texts_take_bounded_memory(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kept_texts_take_bounded_memory(ledger: Ledger) -> None:
     runs = [create_run(ledger) for _ in range(5)]
-    one = len((await RunStatus(ledger).read(runs[0])).content)
+    await (whole := RunStatus(ledger)).read(runs[0])
+    one = whole._size
     status = RunStatus(ledger, kept_bytes=4 * one)
     for run in runs * 2:
         assert Run.model_validate_json((await status.read(run)).content) == ledger.run(run)
-    assert 0 < status._size <= 4 * one
-    assert status._size == sum(len(text.content) + len(text.config) for _, text in status._texts.values())
+    assert len(status._texts) == 4
+    assert 3 * one < status._size <= 4 * one
+
+
+async def test_kept_texts_take_the_memory_that_is_counted(ledger: Ledger) -> None:
+    runs = [create_run(ledger) for _ in range(60)]
+    tracemalloc.start()
+    try:
+        await (status := RunStatus(ledger)).read(runs[0])
+        first, before = status._size, tracemalloc.get_traced_memory()[0]
+        for run in runs[1:]:
+            for _ in range(2):
+                await status.read(run)
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert held == pytest.approx(status._size - first, rel=0.35)
 
 
 async def test_a_text_too_large_to_keep_is_still_answered(ledger: Ledger) -> None:
