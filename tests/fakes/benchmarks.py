@@ -114,7 +114,7 @@ def learn_interface(
     config = interface_config(dataset, classes).model_dump(mode="json")
     run_id = ledger.create_run(
         kind="dataset-interface", dataset=dataset, config=config, items=items, fingerprint="f" * 64
-    )
+    ).id
     for _ in range(len(classes) - len(unlearned)):
         group = ledger.lease_group("worker", seconds=30.0, run_id=run_id)
         assert group is not None

@@ -75,7 +75,7 @@ def create_large_run(ledger: Ledger, *, sources: int = 5, stored: int = SMALL_CH
     run_id = ledger.create_run(
         kind=KIND, dataset="demo", config=config(), items=four_of_each(ledger.sources("demo"))[:stored],
         fingerprint="f" * 64, plan_sources={"demo": sources},
-    )  # fmt: skip
+    ).id  # fmt: skip
     creator = LeasedStage(run_id=run_id, kind=KIND, stage=1, first=stored, fence=1)
     ledger.release_stage(creator)
     return run_id

@@ -80,7 +80,7 @@ def create_run(ledger: Ledger, *, sources: int = 3, per_source: int = 3, key: st
     return ledger.create_run(
         kind="stress-test", dataset="demo", config=config(), items=planned_items(sources, per_source),
         fingerprint="f" * 64, idempotency_key=key,
-    )  # fmt: skip
+    ).id  # fmt: skip
 
 
 def done(image: str = IMAGE) -> Done:

@@ -58,7 +58,7 @@ def create_staged_run(ledger: Ledger, *, sources: int = 2, per_source: int = 2) 
     return ledger.create_run(
         kind=KIND, dataset="demo", config=config(), items=planned_items(sources, per_source),
         fingerprint="f" * 64, staged=True,
-    )  # fmt: skip
+    ).id  # fmt: skip
 
 
 def planner(ledger: Ledger, method: FourStages, *, lease_seconds: float = 30.0) -> Planner:

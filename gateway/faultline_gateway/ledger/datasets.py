@@ -152,8 +152,11 @@ class Datasets(LedgerPart):
         """Return the sources of a dataset in the order they were added: all, or the first ``most``."""
         query = _OF_DATASET if most is None else _OF_DATASET.where(_sources.ordinal < most)
         with self._database.reading() as connection:
-            _dataset_row(connection, name)
-            return [rows.source(row) for row in connection.execute(query, {"of_name": name}).mappings()]
+            found = connection.execute(query, {"of_name": name}).mappings().all()
+            if not found:
+                # Of this name there may be no dataset either.
+                _dataset_row(connection, name)
+        return [rows.source(row) for row in found]
 
     def group_classes(self, name: str) -> dict[str, str]:
         """Return the class of each group of a dataset.

@@ -31,7 +31,7 @@ _runs = schema.runs.c
 _items = schema.items.c
 _events = schema.events.c
 _RUN = select(schema.runs).where(_runs.id == bindparam("run"), rows.KEPT)
-_NEW_RUN = insert(schema.runs)
+_NEW_RUN = insert(schema.runs).returning(schema.runs)
 
 
 class Runs(LedgerPart):
@@ -52,8 +52,8 @@ class Runs(LedgerPart):
         parent: str | None = None,
         functions: Mapping[str, str] | None = None,
         plan_sources: Mapping[str, int] | None = None,
-    ) -> str:
-        """Make the run and these items durable together and return the run's id.
+    ) -> Run:
+        """Make the run and these items durable together and return it.
 
         Args:
             kind: the method.
@@ -87,7 +87,8 @@ class Runs(LedgerPart):
             with self._database.writing() as connection:
                 continued = {} if parent is None else _run_row(connection, parent)
                 row["functions"] = dict(functions or {}) or continued.get("functions")
-                connection.execute(_NEW_RUN, row)
+                # As it is stored: its caller needs no transaction more to read it.
+                run = rows.run(connection.execute(_NEW_RUN, row).mappings().one())
                 insert_items(connection, planned)
                 counts = {name: row[name] for name in ("total", *rows.COUNTED)}
                 record(connection, run_id, row["state"], counts, "created")
@@ -97,8 +98,8 @@ class Runs(LedgerPart):
             known = None if idempotency_key is None else self.run_for_key(idempotency_key, fingerprint)
             if known is None:
                 raise
-            run_id = known
-        return run_id
+            run = self.run(known)
+        return run
 
     def _more_to_plan(self, plan_sources: Mapping[str, int]) -> dict[str, Any]:
         return {

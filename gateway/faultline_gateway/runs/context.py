@@ -49,8 +49,8 @@ class RunLedger(Protocol):
         parent: str | None = None,
         functions: Mapping[str, str] | None = None,
         plan_sources: Mapping[str, int] | None = None,
-    ) -> str:
-        """Make a run and these items durable together and return the run's id."""
+    ) -> Run:
+        """Make a run and these items durable together and return it."""
         ...
 
     def store_first_stage(

@@ -87,15 +87,10 @@ async def submit_planned(
         parent=made.parent,
         functions=functions,
     )
-    return await asyncio.to_thread(_stored, made, method.kind, create, context.ledger)
+    return await asyncio.to_thread(_store, made, method.kind, create, context.ledger)
 
 
-def _stored(made: Plan, kind: RunKind, create: Callable[..., str], ledger: RunLedger) -> Run:
-    # One thread for both: callers that wait at once would wait for a second thread too.
-    return ledger.run(_store(made, kind, create, ledger))
-
-
-def _store(made: Plan, kind: RunKind, create: Callable[..., str], ledger: RunLedger) -> str:
+def _store(made: Plan, kind: RunKind, create: Callable[..., Run], ledger: RunLedger) -> Run:
     """Create the run with the first items and go on with some more; a worker stores the rest."""
     if made.sources is None:
         return create(items=list(made.items))
@@ -104,7 +99,7 @@ def _store(made: Plan, kind: RunKind, create: Callable[..., str], ledger: RunLed
     following = list(islice(items, 1))
     if not following:
         return create(items=first)
-    run_id = create(items=first, plan_sources=made.sources)
+    run_id = create(items=first, plan_sources=made.sources).id
     leased = LeasedStage(run_id=run_id, kind=kind, stage=1, first=len(first), fence=1)
     try:
         store_plan(leased, chain(following, items), ledger, most=STORED_AT_CREATION)
@@ -115,7 +110,7 @@ def _store(made: Plan, kind: RunKind, create: Callable[..., str], ledger: RunLed
     except FaultlineError as error:
         # The run is durable: its answer must not depend on the rest, which a worker plans.
         _logger.warning("the rest of run %s is left to a worker: %s", run_id, error.detail)
-    return run_id
+    return ledger.run(run_id)
 
 
 def without_functions(create: BodyT, context: RunContext) -> tuple[BodyT, dict[str, str]]:

@@ -187,7 +187,7 @@ def test_an_instruction_comes_back_as_it_was_planned(ledger: Ledger) -> None:
     told = PlannedItem(**vars(first) | {"instruction": known})
     run_id = ledger.create_run(
         kind="stress-test", dataset="demo", config={}, items=[told, *others], fingerprint="f" * 64
-    )
+    ).id
     group = ledger.lease_group("worker", seconds=30.0)
     assert group is not None
     assert [item.instruction for item in group.items][:2] == [known, None]

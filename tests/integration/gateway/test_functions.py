@@ -181,10 +181,10 @@ async def test_a_proof_takes_the_function_from_a_new_program(gateway: FakeGatewa
 async def test_a_child_run_keeps_its_parent_s_functions(gateway: FakeGateway) -> None:
     parent = gateway.ledger.create_run(
         kind="stress-test", dataset="demo", config={}, items=[], fingerprint="f", functions={"mine": ADDRESS}
-    )
+    ).id
     child = gateway.ledger.create_run(
         kind="stress-test", dataset="demo", config={}, items=[], fingerprint="g", parent=parent
-    )
+    ).id
     assert gateway.ledger.functions(child) == {"mine": ADDRESS}
     assert SECRET not in gateway.ledger.run(child).model_dump_json()
 

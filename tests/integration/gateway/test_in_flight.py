@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy import event
 from starlette.types import Message, Receive, Scope, Send
 
 from fakes.gateway import FakeGateway, fake_gateway
@@ -132,6 +133,29 @@ async def test_submissions_take_turns_in_their_order_and_hold_nothing_else() -> 
         await asyncio.sleep(0.001)
     await asyncio.gather(*submitted)
     assert working == [0, 1, 10, 11, 2, 3, 4]
+
+
+async def test_a_submission_takes_three_transactions_and_a_refused_one_none(gateway: FakeGateway) -> None:
+    await gateway.upload("demo", 2)
+    begun: list[bool] = []
+    event.listen(gateway.ledger._database.engine, "begin", lambda connection: begun.append(True))
+    body = {"dataset": "demo", "classifiers": ["steady"], "seed": 1}
+    assert (await gateway.http.post(RUNS, json=body)).status_code == 202
+    # The dataset, its images and the run, which is answered as it was written.
+    assert len(begun) == 3
+    waits = [asyncio.create_task(gateway.http.post(RUNS, content=_endless())) for _ in range(2)]
+    await asyncio.sleep(0.05)
+    before = len(begun)
+    assert refused(await gateway.http.post(RUNS, json=body), "FAULTLINE_MAX_REQUESTS_IN_FLIGHT", 2)
+    assert len(begun) == before
+    for each in waits:
+        each.cancel()
+    await asyncio.gather(*waits, return_exceptions=True)
+
+
+async def _endless() -> AsyncIterator[bytes]:
+    yield b"{"
+    await asyncio.Event().wait()
 
 
 async def test_a_submission_that_waits_for_a_service_lets_the_next_begin() -> None:

@@ -126,7 +126,7 @@ def test_a_run_that_is_being_deleted_is_gone_for_everybody(ledger: Ledger, run_i
     cost, following = ledger.total_cost(), ledger.last_event(run_id).id
     child = ledger.create_run(
         kind="stress-test", dataset="demo", config={}, items=[], fingerprint="c" * 64, parent=run_id
-    )
+    ).id
     begin(ledger, run_id, "delete_run")
     assert rows_left(ledger, run_id)[0] == 1
     calls: list[Callable[[str], object]] = [

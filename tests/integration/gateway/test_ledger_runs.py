@@ -31,6 +31,20 @@ def test_a_run_is_created_with_all_its_items_or_not_at_all(ledger: Ledger) -> No
     assert ledger.run_list().runs == []
 
 
+def test_a_created_run_is_returned_as_it_is_stored(ledger: Ledger) -> None:
+    odd = {"of nothing": "a\0b", "half": "\ud800", "letters": "é", "small": 1e-7}
+    made = ledger.create_run(
+        kind="stress-test", dataset="demo\0", config={**config(), "notes": odd}, items=planned_items(1, 2),
+        fingerprint="f" * 64, idempotency_key="once",
+    )  # fmt: skip
+    assert made == ledger.run(made.id)
+    assert made.request_counts.pending == 2
+    again = ledger.create_run(
+        kind="stress-test", dataset="demo", config={}, items=[], fingerprint="f" * 64, idempotency_key="once",
+    )  # fmt: skip
+    assert again == made
+
+
 def test_a_run_without_items_ends_at_once(ledger: Ledger) -> None:
     run_id = create_run(ledger, sources=0)
     assert ledger.run(run_id).state == "completed"

@@ -257,7 +257,7 @@ async def test_two_children_at_once_count_each_image_once(gateway: FakeGateway) 
     second = ledger.create_run(
         kind="stress-test", dataset="demo", config=twin["resolved_config"], items=[], fingerprint="f" * 64,
         parent=run_id,
-    )  # fmt: skip
+    ).id  # fmt: skip
     with ledger._database.writing() as connection:
         copied = (
             "INSERT INTO items SELECT :new || substr(id, 33), :new, item_key, ordinal, kind, item_group, "

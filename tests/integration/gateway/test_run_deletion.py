@@ -23,7 +23,7 @@ def new_run(ledger: Ledger, number: int = 0, **changes: object) -> str:
         "kind": "stress-test", "dataset": "demo", "config": {}, "items": planned_items(2, 2),
         "fingerprint": f"{number}" * 64,
     }  # fmt: skip
-    return ledger.create_run(**values | changes)  # type: ignore[arg-type]
+    return ledger.create_run(**values | changes).id  # type: ignore[arg-type]
 
 
 def test_an_ended_run_is_deleted_with_all_its_rows_and_no_other(ledger: Ledger) -> None:

@@ -189,7 +189,7 @@ async def test_streams_and_waits_continue_between_stages(ledger: Ledger) -> None
 def continued(ledger: Ledger, parent: str) -> str:
     return ledger.create_run(
         kind=KIND, dataset="demo", config=config(), items=[], fingerprint="f" * 64, parent=parent
-    )
+    ).id
 
 
 def test_a_continuing_run_names_its_ended_parent(ledger: Ledger) -> None:

@@ -27,8 +27,11 @@ def slots_per_type(create: StressTestCreate, source_id: str) -> dict[EditType, i
     """Split ``max_edits_per_image`` evenly over the edit types; a source's seed draws who gets the rest."""
     types = [edit_type for edit_type in EDIT_TYPES if edit_type in create.edit_types]
     share, rest = divmod(create.max_edits_per_image, len(types))
-    generator = np.random.default_rng(derive_seed(create.seed, source_id, "split"))
-    favoured = set(generator.permutation(len(types))[:rest].tolist())
+    favoured = set[int]()
+    # Without a rest, as by default, nothing is drawn: a generator costs more than all the slots of a source.
+    if rest:
+        generator = np.random.default_rng(derive_seed(create.seed, source_id, "split"))
+        favoured.update(generator.permutation(len(types))[:rest].tolist())
     return {edit_type: share + (index in favoured) for index, edit_type in enumerate(types)}
 
 

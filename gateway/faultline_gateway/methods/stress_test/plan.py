@@ -41,18 +41,23 @@ async def plan(create: StressTestCreate, context: RunContext) -> Plan:
         UnknownDataset: the dataset does not exist.
         DatasetEmpty, UnknownModel, ClassMapMismatch, InvalidRequest: see `plan_stress_test`.
     """
-    dataset = await asyncio.to_thread(named_dataset, create.dataset, "/dataset", context.ledger)
-    # Multiplied out before anything is read: too large a plan would not fit into memory.
-    n_sources = min(dataset.n_sources, create.limit or dataset.n_sources)
-    require_quota(n_sources * items_per_source(create), context, "/limit")
-    _require_told_apart(dataset)
-    sources = await asyncio.to_thread(context.ledger.sources, create.dataset)
+    # One thread for all that is read: callers that wait at once would wait for a second one too.
+    dataset, sources = await asyncio.to_thread(_read, create, context)
     config, items = await plan_stress_test(
         create, dataset=dataset, sources=sources, suite=context.suite, services=context.services
     )
     confirms = config.confirmation is not None and config.confirmation.reason is None
     read = {dataset.name: len(sources)}
     return Plan(dataset.name, config, items, staged=confirms, sources=read)
+
+
+def _read(create: StressTestCreate, context: RunContext) -> tuple[Dataset, Sequence[Source]]:
+    dataset = named_dataset(create.dataset, "/dataset", context.ledger)
+    # Multiplied out before the sources are read: too large a plan would not fit into memory.
+    n_sources = min(dataset.n_sources, create.limit or dataset.n_sources)
+    require_quota(n_sources * items_per_source(create), context, "/limit")
+    _require_told_apart(dataset)
+    return dataset, context.ledger.sources(create.dataset)
 
 
 def rest_of_plan(run: Run, inputs: PlanInputs, first: int) -> Iterator[PlannedItem]:
