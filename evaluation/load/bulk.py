@@ -30,7 +30,7 @@ def load_run(ledger: Ledger, url: str, *, sources: int, per_source: int) -> str:
     """
     run_id = create_run(ledger, sources=1, per_source=per_source)
     total = sources * per_source
-    with _writing(url) as connection:
+    with writing(url) as connection:
         copy_items(connection, run_id, per_source, total)
         _set_total(connection, run_id, total)
     return run_id
@@ -63,7 +63,7 @@ def load_runs(ledger: Ledger, url: str, count: int, *, items: int = 3) -> list[s
     """
     model = create_run(ledger, sources=1, per_source=items)
     ids = [model, *(secrets.token_hex(16) for _ in range(count - 1))]
-    with _writing(url) as connection:
+    with writing(url) as connection:
         for table in (schema.runs, schema.items, schema.events):
             query = select(table).where((table.c.id if table is schema.runs else table.c.run_id) == model)
             rows = [dict(row) for row in connection.execute(query).mappings()]
@@ -100,7 +100,8 @@ def _set_total(connection: Connection, run_id: str, total: int) -> None:
 
 
 @contextmanager
-def _writing(url: str) -> Iterator[Connection]:
+def writing(url: str) -> Iterator[Connection]:
+    """Write in one transaction of any length."""
     # A driver's own settings, without the ledger's bounds on waits: a million rows take longer.
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
     try:

@@ -16,6 +16,7 @@ from typing import Any
 
 from sqlalchemy import insert, update
 
+from evaluation.load.changes import changes
 from evaluation.load.measuring import Load, quantile
 from evaluation.load.report import Growth, LoadRow
 from fakes.gateway import fake_gateway
@@ -53,7 +54,7 @@ class Made:
 
 
 def planning(load: Load) -> Iterator[LoadRow | Growth]:
-    """Yield the figures of making runs of 20,000 to 1,000,000 items, by a gateway and a worker."""
+    """Yield the figures of making runs of 20,000 to 1,000,000 items, and of changing the largest."""
     points = []
     sizes = load.sizes(20_000, 100_000, 1_000_000)
     for items in sizes:
@@ -63,6 +64,7 @@ def planning(load: Load) -> Iterator[LoadRow | Growth]:
         points.append((float(items), created.seconds + planned.seconds))
         yield from _rows(items, created, planned, waits, final=items == sizes[-1] and not load.quick)
     yield Growth(group=GROUP, name="a run is made", size="items", unit="s", points=tuple(points))
+    yield from changes(load)
 
 
 def _rows(items: int, created: Made, planned: Made, waits: list[float], *, final: bool) -> Iterator[LoadRow]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-STARTED_SECONDS = 30.0
+STARTED_SECONDS = 100.0
 
 
 @dataclass(frozen=True)

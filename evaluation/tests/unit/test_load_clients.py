@@ -26,8 +26,8 @@ from fakes.served_gateway import served_gateway
 def test_clients_report_every_answer_and_the_time_from_when_it_was_due(tmp_path: Path) -> None:
     with served_gateway(tmp_path) as served:
         run = request("GET", f"/v1/stress-tests/{create_run(served.gateway.ledger)}")
-        in_turn = asyncio.run(ask_in_turn(served.port, run, connections=2, seconds=0.2))
-        polled = asyncio.run(poll_regularly(served.port, run, pollers=2, pause=0.05, seconds=0.2))
+        in_turn = asyncio.run(ask_in_turn(served.port, run, connections=2, seconds=0.6))
+        polled = asyncio.run(poll_regularly(served.port, run, pollers=2, pause=0.05, seconds=0.6))
         paths = ["/healthz", "/nowhere"]
         asking = ask_at_rate(
             served.port, lambda number: request("GET", paths[number % 2]), rate=50, seconds=0.4, connections=2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from sqlalchemy import Connection, RowMapping, select, update
@@ -85,22 +86,23 @@ def cancel_rest(
 ) -> None:
     """Cancel the open items of a ``cancelling`` run in chunks and end it; other runs are left alone."""
 
-    def cancel_chunk(size: int) -> int:
+    def cancel_chunk(size: int) -> tuple[int, float]:
         with database.writing() as connection:
+            start = time.perf_counter()
             run = rows.locked_counters(connection, run_id)
             # Two processes may do this at once; one of them ends the run.
             if run["state"] != "cancelling":
-                return 0
+                return 0, 0.0
             cancelled = _cancel_some(connection, run, size)
             if cancelled < size:
                 query = select(_runs.problem).where(_runs.id == run_id)
                 known = connection.execute(query).scalar_one()
                 problem = None if known is None else Problem.model_validate(known)
                 _end(connection, run, problem, now=clock(), message="cancelled", cancelled=cancelled)
-                return cancelled
+                return cancelled, time.perf_counter() - start
             values = {"pending": run["pending"] - cancelled, "cancelled": run["cancelled"] + cancelled}
             change(connection, run, values, f"{cancelled} more items are cancelled")
-            return cancelled
+            return cancelled, time.perf_counter() - start
 
     in_chunks(cancel_chunk, stopped=stopped)
 

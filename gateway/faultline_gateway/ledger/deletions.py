@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from sqlalchemy import Column, Table, delete, insert, select, update
@@ -75,17 +76,18 @@ def _delete_rows(database: Database, run_id: str, place: Column[int], stopped: C
     # On PostgreSQL a search from the start would walk over the index's entries of all rows deleted before.
     after = -1
 
-    def delete_chunk(size: int) -> int:
+    def delete_chunk(size: int) -> tuple[int, float]:
         nonlocal after
         with database.writing() as connection:
+            start = time.perf_counter()
             if not rows.lock_deleted(connection, run_id):
-                return 0
+                return 0, 0.0
             mine = (table.c.run_id == run_id) & (place > after)
             some = select(place).where(mine).order_by(place).limit(size)
             found = connection.execute(some).scalars().all()
             if found:
                 connection.execute(delete(table).where(mine, place <= found[-1]))
                 after = found[-1]
-            return len(found)
+            return len(found), time.perf_counter() - start
 
     in_chunks(delete_chunk, DELETED_AT_ONCE, stopped=stopped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from sqlalchemy import Connection, RowMapping, select, update
@@ -77,13 +78,15 @@ def resume_rest(
     """Open the items of a ``resuming`` run in chunks and let it go on; other runs are left alone."""
     reopening = _Reopening()
 
-    def reopen_chunk(size: int) -> int:
+    def reopen_chunk(size: int) -> tuple[int, float]:
         with database.writing() as connection:
+            start = time.perf_counter()
             run = rows.locked_counters(connection, run_id)
             # Two processes may do this at once; one of them lets the run go on.
             if run["state"] != "resuming":
-                return 0
-            return reopening.chunk(connection, run, size, now=clock())
+                return 0, 0.0
+            some = reopening.chunk(connection, run, size, now=clock())
+            return some, time.perf_counter() - start
 
     in_chunks(reopen_chunk, stopped=stopped)
 

@@ -200,11 +200,13 @@ class Stages(LedgerPart):
             sources=run["plan_sources"] or {},
         )
 
-    def _clear_some(self, leased: LeasedStage, size: int) -> int:
+    def _clear_some(self, leased: LeasedStage, size: int) -> tuple[int, float]:
         with self._database.writing() as connection:
+            start = time.perf_counter()
             _held(connection, leased)
             some = select(_items.id).where(_unopened(leased)).limit(size)
-            return connection.execute(delete(schema.items).where(_items.id.in_(some))).rowcount
+            cleared = connection.execute(delete(schema.items).where(_items.id.in_(some))).rowcount
+            return cleared, time.perf_counter() - start
 
     def _fail(self, connection: Connection, run: RowMapping, error: FaultlineError) -> None:
         stage = run["stage"] + (run["state"] == "finalizing")

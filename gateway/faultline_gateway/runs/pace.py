@@ -26,9 +26,13 @@ class Pace:
         self._locked = 0.0
         self._since = time.perf_counter()
 
-    def note(self, seconds: float) -> None:
-        """Note for how long a chunk of the current size locked the ledger, until now."""
-        self._locked, self._since = seconds, time.perf_counter()
+    def note(self, seconds: float, whole: float | None = None) -> None:
+        """Note for how long a chunk of the current size locked the ledger, until now.
+
+        ``whole``, default ``seconds``, is with the commit, which others wait for, too; but a smaller chunk
+        would not shorten it.
+        """
+        self._locked, self._since = seconds if whole is None else whole, time.perf_counter()
         fitting = int(self.size * LOCKED_SECONDS / max(seconds, 1e-6))
         least = min(LEAST_CHUNK, self._most)
         self.size = max(least, min(self._most, 2 * self.size, fitting))
@@ -50,18 +54,23 @@ def never() -> bool:
 
 
 def in_chunks(
-    step: Callable[[int], int], most: int | None = None, *, stopped: Callable[[], bool] = never
+    step: Callable[[int], tuple[int, float]],
+    most: int | None = None,
+    *,
+    stopped: Callable[[], bool] = never,
 ) -> int:
     """Call ``step`` with a number of rows until it changes fewer; return how many were changed in all.
 
-    ``stopped`` is asked before each step: a process that ends leaves the rest to another.
+    ``step`` returns how many it changed, and for how many seconds it worked under the ledger's lock, without
+    its wait for the lock and its commit. ``stopped`` is asked before each step: a process that ends leaves
+    the rest to another.
     """
     pace, changed = Pace(most), 0
     while not stopped():
         pace.let_others_in()
         start, size = time.perf_counter(), pace.size
-        some = step(size)
-        pace.note(time.perf_counter() - start)
+        some, locked = step(size)
+        pace.note(locked, time.perf_counter() - start)
         changed += some
         if some < size:
             break

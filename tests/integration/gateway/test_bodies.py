@@ -93,7 +93,12 @@ async def test_requests_with_large_bodies_take_turns_and_small_ones_do_not_wait(
                 answering -= 1
 
     large = [asyncio.create_task(answer(LARGE + 1)) for _ in range(5)]
-    await asyncio.sleep(0.01)
+    async with asyncio.timeout(30):
+        while answering < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    # Enough turns of the loop for the other three, which must wait.
+    for _ in range(100):
+        await asyncio.sleep(0)
     assert answering == 2
     await answer(LARGE)
     ends.set()
@@ -124,16 +129,17 @@ async def test_a_body_is_passed_on_whole_once_and_then_forgotten() -> None:
 
 async def test_a_request_beyond_the_bound_is_told_to_retry_later(tmp_path: Path) -> None:
     headers = {"content-type": "application/json"}
-    waiting = asyncio.Event()
+    held, waiting = asyncio.Event(), asyncio.Event()
 
     async def slow() -> AsyncIterator[bytes]:
         yield b" " * 1500
+        held.set()
         await waiting.wait()
         yield b'{"name": "slow"}'
 
     async with fake_gateway(tmp_path, max_body_bytes=2000, max_bodies_bytes=2000) as gateway:
         first = asyncio.create_task(gateway.http.post("/v1/datasets", content=slow(), headers=headers))
-        await asyncio.sleep(0.05)
+        await held.wait()
         body = b" " * 600 + b'{"name": "fast"}'
         refused = await gateway.http.post("/v1/datasets", content=body, headers=headers)
         assert "FAULTLINE_MAX_BODIES_BYTES" in problem(refused, 429, "rate-limited").detail

@@ -92,7 +92,7 @@ async def test_cancelling_a_run_stops_hanging_work(
     working = asyncio.create_task(gateway.worker(services).work_off())
     await captioner.started.wait()
     gateway.ledger.cancel(run_id)
-    await asyncio.wait_for(working, 10)
+    await asyncio.wait_for(working, 60)
     assert gateway.ledger.run(run_id).state == "cancelled"
     assert gateway.ledger.audit(run_id) == []
 
@@ -112,7 +112,7 @@ async def test_leases_are_renewed_during_work(gateway: FakeGateway, monkeypatch:
     captioner, stop = stuck(gateway), asyncio.Event()
     services = fake_services(gateway.world, captioner=captioner)
     working = asyncio.create_task(gateway.worker(services, concurrency=1).work(stop))
-    await asyncio.wait_for(renewed.wait(), 10)
+    await asyncio.wait_for(renewed.wait(), 60)
     stop.set()
     await working
 
