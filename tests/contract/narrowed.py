@@ -51,6 +51,8 @@ def narrowed(document: dict[str, Any], live: Live) -> dict[str, Any]:
         _spell_integers(schemas[f"Narrow{model}"])
     # Of two, one may be empty where the other says so, and both the same.
     schemas["NarrowStressTestCreate"]["properties"]["interventions"]["maxItems"] = 1
+    # By their defaults, the small budget would be too small.
+    schemas["NarrowBugHuntCreate"]["required"] += ["held_out", "hypotheses", "winners"]
     for place, choice in choices.items():
         model, _, field = place.partition(".")
         _narrow_field(schemas[f"Narrow{model}"]["properties"], field, choice)
@@ -168,10 +170,12 @@ def _choices(live: Live) -> dict[str, dict[str, Any] | None]:
         "BugHuntCreate.sampling": None,
         "BugHuntCreate.functions": None,
         "BugHuntCreate.prompt": {"enum": ["a photo of a <class>"]},
-        # A budget that is too small is refused: enough for two labels by the defaults, too many items here.
+        # A budget that is too small is refused: the first is enough for two labels of 63 images each, and
+        # the second is more than a run may have here.
         "BugHuntCreate.held_out": {"enum": [8]},
         "BugHuntCreate.hypotheses": {"enum": [1]},
         "BugHuntCreate.winners": {"enum": [1]},
+        "BugHuntCreate.refine": {"enum": [0, 1]},
         "BugHuntCreate.captions": {"enum": [2, 4]},
-        "HuntBudget.images": {"enum": [800]},
+        "HuntBudget.images": {"enum": [130, 800]},
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from pathlib import Path
 
@@ -37,6 +38,32 @@ def test_clients_report_every_answer_and_the_time_from_when_it_was_due(tmp_path:
     assert json.loads(in_turn[0].body)["state"] == "queued"
     assert [each.status for each in at_rate] == [200, 404] * 10
     assert all(each.seconds > 0 for each in at_rate)
+
+
+def test_a_request_that_waits_for_a_connection_is_timed_from_when_it_was_due() -> None:
+    left = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                await asyncio.sleep(0.1)
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+        left.set()
+
+    async def asked() -> list[Answer]:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        asking = ask_at_rate(port, lambda _: request("GET", "/"), rate=1000, seconds=0.003, connections=1)
+        answers = await asking
+        await left.wait()
+        server.close()
+        return answers
+
+    answers = asyncio.run(asked())
+    assert [each.status for each in answers] == [200] * 3
+    assert answers[2].seconds > 0.28
 
 
 def test_a_broken_connection_is_an_answer_that_was_lost() -> None:
