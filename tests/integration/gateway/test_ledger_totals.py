@@ -99,6 +99,13 @@ def test_totals_of_an_old_ledger_are_counted_once_at_its_upgrade(ledger: Ledger,
     life = Life(ledger, clock, seed=7)
     for _ in range(150):
         life.happen()
+    # A deleted run whose cost counts.
+    gone = create_run(ledger, sources=1, per_source=1)
+    group = ledger.lease_group("worker", seconds=30, run_id=gone)
+    assert group is not None
+    made = ItemResult(image=IMAGE, caption="a sled", cost=Cost(unet_evaluations=5))
+    ledger.finish(group.items[0].id, group.items[0].fence, Done(result=made))
+    ledger.delete_run(gone)
     kept = ledger.active_runs(), ledger.total_cost()
     opened = ledger._database
     with opened.writing() as connection:
