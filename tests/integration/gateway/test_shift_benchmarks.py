@@ -27,7 +27,13 @@ from faultline_core.contract.base import Problem
 from faultline_core.contract.runs import Run
 from faultline_core.contract.shift_benchmark_summary import ShiftBenchmarkSummary
 from faultline_core.contract.shift_benchmarks import ImageItem, ShiftBenchmarkConfig
+from faultline_core.shift_benchmark.object_thresholds import OBJECT_PERCENTILE
+from faultline_gateway.methods.shift_benchmark.method import SHIFT_BENCHMARK
 from faultline_gateway.methods.shift_benchmark.reading import columns_of, read_columns
+from faultline_gateway.methods.shift_benchmark.report import grid
+from faultline_gateway.methods.shift_benchmark.report.report import render
+from faultline_gateway.runs.context import RecordedRuns
+from faultline_gateway.runs.summaries import Report, Summary
 from faultline_gateway.services.ports import Services
 
 ROOT = "/v1/shift-benchmarks"
@@ -104,6 +110,20 @@ async def test_the_columns_of_the_ledger_are_those_of_the_items(finished: Finish
     assert {name: usage.cost for name, usage in found.usage.items()} == {
         name: usage.cost for name, usage in known.usage.items()
     }
+
+
+async def test_a_report_reads_only_the_images_that_it_may_show(
+    finished: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, run, items = finished.gateway.ledger, finished.run, finished.images
+    runs = RecordedRuns(ledger=ledger, store=finished.gateway.store)
+    summary = Summary(SHIFT_BENCHMARK, run.id, OBJECT_PERCENTILE)(runs)
+    whole = render(summary, ledger.run(run.id), items, runs.store.get)
+    monkeypatch.setattr(ledger, "items_of", None)
+    assert Report(SHIFT_BENCHMARK, run.id, summary)(runs) == whole
+    monkeypatch.setattr(grid, "SHOWN_SEEDS", 2)
+    conditions_and_sources, classes = 3 * 2 + 1, 4
+    assert len(grid.shown_images(summary, ledger)) == conditions_and_sources * classes * 2
 
 
 async def test_base_shifts_and_sources_share_seeds(finished: Finished) -> None:

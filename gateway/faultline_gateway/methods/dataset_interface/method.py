@@ -37,7 +37,7 @@ class DatasetInterface(FiguresOfEvents):
         read_image: Callable[[str], bytes],
     ) -> str:
         """Write the report with real and generated images of each class."""
-        return render(summary, run, list(items), read_image)
+        return render(summary, run, items, read_image)
 
 
 DATASET_INTERFACE = DatasetInterface()

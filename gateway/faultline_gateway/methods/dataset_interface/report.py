@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from faultline_core.contract.dataset_interfaces import DatasetInterfaceSummary, TokenItem, TokenResult
@@ -57,15 +57,15 @@ class ShownClass:
 def render(
     summary: DatasetInterfaceSummary,
     run: Run,
-    items: Sequence[TokenItem],
+    items: Iterable[TokenItem],
     image: Callable[[str], bytes],
 ) -> str:
     """Write the report; ``image`` returns the bytes of an image, or of a list of them, by its reference."""
     album = Album(image, longest=_THUMBNAIL)
-    ids = {item.label: item.id for item in items}
     # What does not look like the data comes first.
     shown = sorted(summary.tokens.items(), key=lambda named: _WORST_FIRST.index(state_of(named[1])))
     shown = shown[:SHOWN_CLASSES]
+    ids = {item.label: item.id for item in items}
     context = {
         "summary": summary,
         "run": run,

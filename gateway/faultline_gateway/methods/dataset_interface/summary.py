@@ -8,6 +8,7 @@ from faultline_core.contract.dataset_interfaces import (
     DatasetInterfaceConfig,
     DatasetInterfaceSummary,
     TokenItem,
+    TokenResult,
 )
 from faultline_core.contract.runs import Run
 from faultline_core.types import Cost
@@ -16,18 +17,24 @@ from faultline_gateway.runs.recorded import recorded_config
 
 def summarize(run: Run, items: Iterable[TokenItem]) -> DatasetInterfaceSummary:
     """Sum up the run so far: finished classes are usable even if others failed."""
-    listed = list(items)
     config = recorded_config(DatasetInterfaceConfig, run)
     missing = dict.fromkeys(config.without_images, "the dataset has no image of this class")
-    missing |= {item.label: _why(item) for item in listed if item.state != "done"}
-    results = {item.label: item.result for item in listed if item.result is not None and item.state == "done"}
+    tokens: dict[str, TokenResult] = {}
+    cost = Cost()
+    # One by one: the summary itself holds each token once, and nothing else is kept of an item.
+    for item in items:
+        if item.state != "done":
+            missing[item.label] = _why(item)
+        elif item.result is not None:
+            tokens[item.label] = item.result
+            cost += item.result.cost
     return DatasetInterfaceSummary(
         run_id=run.id,
         dataset=run.dataset,
-        tokens=results,
+        tokens=tokens,
         missing=missing,
         counts=run.request_counts,
-        cost=sum((result.cost for result in results.values()), Cost()),
+        cost=cost,
         config=config,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faultline_core.contract.shift_benchmarks import ImageItem, ImageSource, ShiftBenchmarkConfig
+from faultline_core.contract.shift_benchmarks import ImageSource, ShiftBenchmarkConfig
 from faultline_core.contract.shift_thresholds import (
     Inspections,
     ShiftThresholdDecision,
@@ -65,8 +65,7 @@ def list_thresholds(run_id: str, ledger: RunLedger) -> ShiftThresholds:
 def _shift_images(
     run_id: str, shift: str, image_source: ImageSource | None, ledger: RunLedger
 ) -> ShiftImages:
-    items = list(ledger.items_of(run_id, ImageItem))
-    return ShiftImages.of(items, _config(run_id, ledger), shift, image_source)
+    return ShiftImages.of(ledger.recorded_items(run_id), _config(run_id, ledger), shift, image_source)
 
 
 def _config(run_id: str, ledger: RunLedger) -> ShiftBenchmarkConfig:

@@ -13,10 +13,11 @@ from faultline_gateway.exports.method import ExportChoice
 from faultline_gateway.methods.shift_benchmark import plan, process
 from faultline_gateway.methods.shift_benchmark.export import benchmark_card, benchmark_records
 from faultline_gateway.methods.shift_benchmark.reading import read_columns
+from faultline_gateway.methods.shift_benchmark.report.grid import shown_images
 from faultline_gateway.methods.shift_benchmark.report.report import render
 from faultline_gateway.methods.shift_benchmark.summary import summarize
 from faultline_gateway.methods.shift_benchmark.unreadable_images import UnreadableImages
-from faultline_gateway.runs.context import RecordedRuns
+from faultline_gateway.runs.context import ItemsOfRun, RecordedRuns
 
 
 class ShiftBenchmark:
@@ -58,7 +59,8 @@ class ShiftBenchmark:
         read_image: Callable[[str], bytes],
     ) -> str:
         """Write the report with a grid of images of each shift."""
-        return render(summary, run, items, read_image)
+        shown = shown_images(summary, items.ledger) if isinstance(items, ItemsOfRun) else items
+        return render(summary, run, shown, read_image)
 
     def export(
         self, summary: ShiftBenchmarkSummary, items: Iterable[ImageItem], choice: ExportChoice

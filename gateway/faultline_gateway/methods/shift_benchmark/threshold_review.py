@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from faultline_core.contract.shift_benchmarks import (
     BenchmarkShift,
-    ImageItem,
-    ImageResult,
     ImageSource,
     ShiftBenchmarkConfig,
 )
@@ -23,10 +21,21 @@ from faultline_core.errors import InvalidRequest, NotFound
 from faultline_core.shift_benchmark.shift_thresholds import ShiftDecision, decide, inspections
 from faultline_core.shift_benchmark.shifts import BASE
 from faultline_core.text.plain_text import check_words
-from faultline_core.types import FINAL_ITEM_STATES
+from faultline_core.types import FINAL_ITEM_STATES, BlobRef
 from faultline_gateway.methods.shift_benchmark.cells import Cell
+from faultline_gateway.runs.recorded_items import RecordedItem
 
 _LONGEST_AUTHOR = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftImage:
+    """An image of a shift: its item, its class and its similarity to the shift's caption."""
+
+    item: str
+    image: BlobRef
+    class_name: str
+    similarity: float
 
 
 @dataclass(frozen=True)
@@ -36,18 +45,18 @@ class ShiftImages:
     shift: BenchmarkShift
     image_source: ImageSource
     checkpoint: str
-    images: Sequence[tuple[ImageItem, ImageResult, float]]
+    images: Sequence[ShiftImage]
     pending: int
 
     @classmethod
     def of(
         cls,
-        items: Sequence[ImageItem],
+        items: Iterable[RecordedItem],
         config: ShiftBenchmarkConfig,
         shift: str,
         image_source: ImageSource | None,
     ) -> ShiftImages:
-        """Take the images from the items of a run; by default those of its first image source.
+        """Take the images from the items of a run, read one by one; by default of its first image source.
 
         Raises:
             NotFound: the benchmark has no such shift.
@@ -61,24 +70,23 @@ class ShiftImages:
             raise InvalidRequest(
                 f"{chosen!r} is not an image source of this benchmark", pointer="/image_source"
             )
-        cells = [(item, Cell.of(item.item_group)) for item in items]
-        wanted = [
-            item
-            for item, cell in cells
-            if cell.image_source == chosen and cell.condition_name(config) == known.name
-        ]
-        made = [
-            (item, item.result, item.result.shift_similarity)
-            for item in wanted
-            if item.state == "done" and item.result and item.result.shift_similarity is not None
-        ]
-        pending = sum(item.state not in FINAL_ITEM_STATES for item in wanted)
+        made: list[ShiftImage] = []
+        pending = 0
+        for item in items:
+            cell = Cell.of(item.item_group)
+            if cell.image_source != chosen or cell.condition_name(config) != known.name:
+                continue
+            pending += item.state not in FINAL_ITEM_STATES
+            result = (item.result if item.state == "done" else None) or {}
+            similarity = result.get("shift_similarity")
+            if similarity is not None:
+                made.append(ShiftImage(item.id, result["image"], item.label, similarity))
         return cls(known, chosen, config.clip, made, pending)
 
     @property
     def similarities(self) -> list[float]:
         """The similarity of every image to the shift's caption."""
-        return [similarity for _, _, similarity in self.images]
+        return [each.similarity for each in self.images]
 
 
 def inspect(seen: ShiftImages) -> Inspections:
@@ -124,7 +132,7 @@ def decision_of(seen: ShiftImages, body: ShiftThresholdSet, now: dt.datetime) ->
         )
     rows = inspections(seen.similarities)
     if body.shows is not None:
-        where = {item.id: index for index, (item, _, _) in enumerate(seen.images)}
+        where = {each.item: index for index, each in enumerate(seen.images)}
         unknown = [name for name in body.shows if name not in where]
         if unknown:
             raise InvalidRequest(
@@ -163,5 +171,7 @@ def _accepted(
 
 
 def _inspected(seen: ShiftImages, index: int) -> InspectedImage:
-    item, result, similarity = seen.images[index]
-    return InspectedImage(item=item.id, image=result.image, class_name=item.label, similarity=similarity)
+    found = seen.images[index]
+    return InspectedImage(
+        item=found.item, image=found.image, class_name=found.class_name, similarity=found.similarity
+    )

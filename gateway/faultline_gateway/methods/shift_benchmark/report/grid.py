@@ -12,6 +12,7 @@ from faultline_gateway.images.png import GENERATED_SOURCE_TYPE
 from faultline_gateway.methods.shift_benchmark.cells import GENERATED
 from faultline_gateway.methods.shift_benchmark.thresholds import Verdict, filter_verdict
 from faultline_gateway.reports.images import Album, Inline
+from faultline_gateway.runs.context import RunLedger
 
 SHOWN_CLASSES = 4
 SHOWN_SEEDS = 6
@@ -50,14 +51,30 @@ class Grid:
     paired: bool
 
 
+def shown_classes(summary: ShiftBenchmarkSummary) -> dict[str, list[str]]:
+    """Condition → the classes whose images its grid shows."""
+    return {
+        shift.name: [name for name in summary.config.classes if shift.applies_to(name)][:SHOWN_CLASSES]
+        for shift in summary.config.shifts
+    }
+
+
+def shown_images(summary: ShiftBenchmarkSummary, ledger: RunLedger) -> list[ImageItem]:
+    """Read the images that grids may show, some thousand whatever the run's size."""
+    wanted = {name for classes in shown_classes(summary).values() for name in classes}
+    ids = [
+        item.id
+        for item in ledger.recorded_items(summary.run_id)
+        if item.state == "done" and item.slot < SHOWN_SEEDS and item.label in wanted
+    ]
+    return ledger.items_named(summary.run_id, ImageItem, ids)
+
+
 def grids(
     summary: ShiftBenchmarkSummary, items: Iterable[ImageItem], album: Album, *, run: str
 ) -> list[Grid]:
     """A grid for each shift: its first classes, from the first image source that has images of it."""
-    shown = {
-        shift.name: [name for name in summary.config.classes if shift.applies_to(name)][:SHOWN_CLASSES]
-        for shift in summary.config.shifts
-    }
+    shown = shown_classes(summary)
     wanted = {name for classes in shown.values() for name in classes}
     made: dict[str, _Made] = {}
     # A benchmark may have a million images: keep only those that may be shown.
