@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 from faultline_core.contract.runs import RunItem
-from faultline_core.types import EditType, ItemKind, ItemState
+from faultline_core.types import BlobRef, EditType, ItemKind, ItemState
 
 
 class RecordedItem(NamedTuple):
@@ -15,6 +15,7 @@ class RecordedItem(NamedTuple):
     id: str
     kind: ItemKind
     item_group: str
+    source_image: BlobRef
     label: str
     edit_type: EditType | None
     slot: int

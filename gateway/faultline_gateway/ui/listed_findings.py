@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from faultline_core.contract.findings import Finding
-from faultline_core.contract.runs import Item, Run
+from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_tests import StressTestSummary
 from faultline_core.errors import NotFound
+from faultline_gateway.methods.stress_test.columns import read_columns
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
 from faultline_gateway.methods.stress_test.report.findings import findings_of
 from faultline_gateway.routes.context import GatewayContext
@@ -22,7 +23,7 @@ def listed_findings(
     if figures.findings:
         return list(figures.findings)
     key = ("findings", run.id, context.ledger.last_event(run.id).id)
-    return context.cache.get(key, lambda: findings_of(figures, list(context.ledger.items_of(run.id, Item))))
+    return context.cache.get(key, lambda: findings_of(figures, read_columns(run, context.ledger)))
 
 
 def finding_of(run: Run, number: int, context: GatewayContext) -> Finding:

@@ -14,7 +14,15 @@ from faultline_core.contract.runs import AnyItem, Item, RequestCounts, Run, RunI
 from faultline_core.errors import FaultlineError, InternalError, LeaseLost, QuotaExceeded
 from faultline_gateway.runs import pace
 from faultline_gateway.runs.items import LeasedStage, PlannedItem
-from faultline_gateway.runs.stages import MAX_STAGES, StagedMethod, StagePlan, plan_stage, staged_methods
+from faultline_gateway.runs.recorded_items import RecordedItem
+from faultline_gateway.runs.stages import (
+    MAX_STAGES,
+    StagedMethod,
+    StagePlan,
+    StageResults,
+    plan_stage,
+    staged_methods,
+)
 
 FIRST = 4
 DONE = Item(id="1", ordinal=0, kind="edit", item_group="s", source_image="a" * 64, label="sled", state="done")
@@ -40,6 +48,9 @@ class WrittenDown:
         assert shape is Item
         for ordinal in range(self._n_items):
             yield shape.model_validate(DONE.model_dump() | {"ordinal": ordinal})
+
+    def recorded_items(self, run_id: str) -> Iterator[RecordedItem]:
+        yield from map(RecordedItem.of, self.items_of(run_id, Item))
 
     def stage_is_ours(self, leased: LeasedStage) -> bool:
         self._ours -= 1
@@ -123,6 +134,24 @@ def test_a_planner_that_lost_its_lease_stops_reading_at_its_next_chunk() -> None
     with pytest.raises(LeaseLost, match="stage 4 of run 'run-1'"):
         plan(method, ledger)
     assert ledger.calls == ["clear"]
+
+
+class PlanningFromDocuments(Planning):
+    """Reads the documents of all results."""
+
+    def next_stage(self, run: Run, results: Iterator[RunItem[Any]]) -> StagePlan | None:
+        """Read them, then answer."""
+        assert isinstance(results, StageResults)
+        self.asked += [int(item.slot) for item in results.recorded()]
+        return None
+
+
+def test_documents_are_read_while_the_lease_holds() -> None:
+    method, ledger = PlanningFromDocuments(None), WrittenDown(n_items=1000)
+    plan(method, ledger)
+    assert (len(method.asked), ledger.calls) == (1000, ["clear", "end"])
+    with pytest.raises(LeaseLost, match="stage 4 of run 'run-1'"):
+        plan(method, WrittenDown(ours=1, n_items=1000))
 
 
 def test_a_plan_is_streamed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,12 @@ from faultline_core.statistics.bootstrap import mean_by_source
 from faultline_core.stress_test.confirmation import PairColumns
 from faultline_core.stress_test.screening import Change
 from faultline_gateway.methods.stress_test.observations import Observation, Place
-from faultline_gateway.methods.stress_test.screen import Suspicion
+
+LOOK_STAGE = 2
+"""The stage of the first pairs of each change; those that are not hopeless get more in the next."""
+
+Suspicion = tuple[str, Change]
+"""A classifier and a change that may hurt it."""
 
 
 @dataclass(frozen=True)

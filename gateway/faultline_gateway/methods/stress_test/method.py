@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any
 
-from faultline_core.contract.runs import Item, Run, RunItem
+from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.stress_tests import StressTestConfig, StressTestCreate, StressTestSummary
 from faultline_core.types import RunKind
 from faultline_gateway.exports import Card, Record
@@ -23,7 +22,7 @@ from faultline_gateway.methods.stress_test.summary.summary import summarize
 from faultline_gateway.runs.context import ItemsOfRun, RecordedRuns, RunContext
 from faultline_gateway.runs.items import LeasedGroup, Plan, PlannedItem, Recorder
 from faultline_gateway.runs.large_plans import PlanInputs
-from faultline_gateway.runs.stages import StagePlan
+from faultline_gateway.runs.stages import StagePlan, StageResults
 from faultline_gateway.runs.stores import Store
 from faultline_gateway.services.ports import Services
 
@@ -42,13 +41,12 @@ class StressTest:
         """Plan the slots from the ordinal ``first`` on again."""
         return rest_of_plan(run, inputs, first)
 
-    def next_stage(self, run: Run, results: Iterator[RunItem[Any]]) -> StagePlan | None:
+    def next_stage(self, run: Run, results: StageResults) -> StagePlan | None:
         """Plan the pairs of fresh sources that confirm what the screen saw, or prove one finding."""
         config = StressTestConfig.model_validate(run.resolved_config)
-        items = (item for item in results if isinstance(item, Item))
         if config.proof is not None:
-            return proof_stages.next_stage(run, config, items)
-        return next_stage(run, items)
+            return proof_stages.next_stage(run, config, results.recorded())
+        return next_stage(run, results.recorded())
 
     async def process(
         self, group: LeasedGroup, *, services: Services, record: Recorder, store: Store

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from faultline_core.contract.confirmation import Instruction
-from faultline_core.contract.perturber import WordSpan
-from faultline_core.contract.runs import Item, PredictionPair
-from faultline_core.contract.stress_tests import StressTestConfig
-from faultline_core.stress_test.insights import phrase
+from faultline_core.contract.runs import PredictionPair
 from faultline_core.types import EditType, ItemKind, ItemState
 from faultline_gateway.columns import NONE
 from faultline_gateway.methods.stress_test.columns import ItemColumns
@@ -87,51 +84,6 @@ def observed(columns: ItemColumns, at: int) -> Observation:
     )
 
 
-def observe(items: Iterable[Item], config: StressTestConfig) -> list[Observation]:
-    """Return an observation of each item, in order."""
-    groups = {} if config.grouping is None else config.grouping.groups
-    return [observation(item, groups.get(item.item_group, item.item_group)) for item in items]
-
-
-def observation(item: Item, unit: str) -> Observation:
-    """Return what was observed of an item; ``unit``: see `Observation`."""
-    result, kept = item.result, item.state == "done"
-    return Observation(
-        id=item.id,
-        kind=item.kind,
-        source=item.item_group,
-        image=item.source_image,
-        label=item.label,
-        edit_type=item.edit_type,
-        slot=item.slot,
-        stage=item.stage,
-        state=item.state,
-        reason=item.reason,
-        caption=None if result is None else result.caption,
-        removed="" if result is None else phrase(result.caption, _runs(result.removed)),
-        added="" if result is None else phrase(result.edited_caption or "", _runs(result.added)),
-        after=result.predictions if result is not None and kept else _NO_PREDICTIONS,
-        before=result.original_predictions if result is not None and kept else _NO_PREDICTIONS,
-        instruction=item.instruction,
-        unit=unit,
-    )
-
-
-def _runs(spans: Sequence[WordSpan]) -> list[tuple[int, int]]:
-    return [(span.start, len(span.words)) for span in spans]
-
-
 def answer(prediction: PredictionPair) -> str:
     """The class that a classifier gives an image."""
     return prediction.top[0][0] if prediction.top else ""
-
-
-def controls(seen: Iterable[Observation]) -> dict[str, Observation]:
-    """Source → its control: its own placebo where that was kept, else its own reconstruction."""
-    found: dict[str, Observation] = {}
-    for each in seen:
-        if not each.done or each.kind not in ("placebo", "reconstruction"):
-            continue
-        if each.kind == "placebo" or each.source not in found:
-            found[each.source] = each
-    return found

@@ -9,13 +9,16 @@ from typing import overload
 
 import numpy as np
 
+from faultline_core.contract.confirmation import Wording
 from faultline_core.contract.findings import Screened
 from faultline_core.statistics.coded import Floats, Ints, in_order, means_by
 from faultline_core.stress_test.screening import Candidate, Change
 from faultline_gateway.columns import NONE
 from faultline_gateway.methods.stress_test.columns import ItemColumns
 from faultline_gateway.methods.stress_test.observations import Observation, observed
-from faultline_gateway.methods.stress_test.screen import ScreenedGroup
+
+_BRIDGE = "…"
+"""Stands for words between two places of one change, which no caption contains."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +78,16 @@ class SourceControls(Mapping[str, Observation]):
 
 
 @dataclass(frozen=True, eq=False)
-class GroupOfColumns(ScreenedGroup):
-    """A group of the screen whose candidate is told from columns."""
+class ScreenedGroup:
+    """The edits of one change that a classifier saw, each with its source's control if there is one.
 
+    ``removed`` and ``added`` are the change in the words that most of its captions use.
+    """
+
+    classifier: str
+    change: Change
+    removed: str
+    added: str
     edits: ObservedItems
     controls: SourceControls
 
@@ -121,6 +131,20 @@ class GroupOfColumns(ScreenedGroup):
             flipped=len(np.unique(turned)),
         )
 
+    @property
+    def wordings(self) -> list[Wording]:
+        """The words by which its edits show the change, the most frequent first."""
+        columns, at = self.edits.columns, self.edits.at
+        said = np.stack([columns.removed[at], columns.added[at]], axis=1)
+        rows, counts = np.unique(said, axis=0, return_counts=True)
+        counted = {
+            (columns.name("removed", removed), columns.name("added", added)): count
+            for (removed, added), count in zip(rows.tolist(), counts.tolist(), strict=True)
+        }
+        usable = [words for words in counted if not any(_BRIDGE in side for side in words)]
+        usable.sort(key=lambda words: (-counted[words], words))
+        return [Wording(removed=removed, added=added) for removed, added in usable]
+
     def candidate_above(self, least: float) -> Candidate | None:
         """The group as a candidate for confirmation; None where it loses less than ``least``."""
         seen = self.seen
@@ -154,6 +178,6 @@ class GroupOfColumns(ScreenedGroup):
 def group_of(
     classifier: str, change: Change, said: tuple[str, str], columns: ItemColumns, at: Ints,
     controls: SourceControls,
-) -> GroupOfColumns:  # fmt: skip
+) -> ScreenedGroup:  # fmt: skip
     """Return the group of the edits at these places; ``said`` are the words that most of its captions use."""
-    return GroupOfColumns(classifier, change, *said, ObservedItems(columns, at), controls)
+    return ScreenedGroup(classifier, change, *said, ObservedItems(columns, at), controls)

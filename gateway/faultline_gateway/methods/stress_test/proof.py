@@ -9,36 +9,39 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from pydantic import BaseModel
 
 from faultline_core.contract.confirmation import SuspectedChange, Wording
 from faultline_core.contract.datasets import Dataset, Source
 from faultline_core.contract.findings import Finding
 from faultline_core.contract.proofs import FindingHistory, Proof, ProofCreate
-from faultline_core.contract.runs import Item, Run
+from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import ClassMapMismatch, DatasetEmpty, InvalidRequest, NotFound, RunNotEnded
 from faultline_core.stress_test.screening import Change
 from faultline_core.types import FINAL_RUN_STATES
-from faultline_gateway.methods.stress_test.fresh_pairs import chosen_changes, suspicions
+from faultline_gateway.methods.stress_test.columns import ItemColumns, read_columns
+from faultline_gateway.methods.stress_test.fresh_pairs import Suspicion, chosen_changes, suspicions
 from faultline_gateway.methods.stress_test.groups import group_sources
 from faultline_gateway.methods.stress_test.method import STRESS_TEST
-from faultline_gateway.methods.stress_test.observations import Observation, observe
+from faultline_gateway.methods.stress_test.observed_items import ObservedItems
 from faultline_gateway.methods.stress_test.proof_stages import (
     LeftImages,
+    SourceImage,
     config_of_child,
     first_stage,
     left_images,
     must_draw,
 )
 from faultline_gateway.methods.stress_test.report.findings import findings_of
-from faultline_gateway.methods.stress_test.screen import Suspicion, screened_groups
 from faultline_gateway.methods.stress_test.stages import wordings_of
 from faultline_gateway.methods.stress_test.summary.joined_runs import (
     joined_finding,
     proof_of,
     proving_runs,
 )
+from faultline_gateway.methods.stress_test.summary.screen import screened_groups
 from faultline_gateway.runs.classifiers import check_classifiers
 from faultline_gateway.runs.context import RunContext
 from faultline_gateway.runs.items import Plan
@@ -196,8 +199,7 @@ def _known(run_id: str, number: int, context: RunContext) -> tuple[Run, Proof, l
     if not 1 <= number <= len(findings):
         raise NotFound(f"run {run.id!r} has no finding {number}: it has {len(findings)}")
     told = findings[number - 1]
-    seen = _observed(run, context)
-    change, wordings = _change(told, run, seen)
+    change, wordings = _change(told, run, read_columns(run, context.ledger))
     proof = Proof(
         parent=run.id,
         finding=told,
@@ -232,18 +234,21 @@ def _words(finding: Finding) -> tuple[str, ...]:
 def _listed(run_id: str, context: RunContext) -> list[Finding]:
     """The findings that a run lists, by number."""
     summary = summary_of(STRESS_TEST, run_id, None, context)
-    return summary.findings or findings_of(summary, list(context.ledger.items_of(run_id, Item)))
+    if summary.findings:
+        return summary.findings
+    return findings_of(summary, read_columns(context.ledger.run(run_id), context.ledger))
 
 
-def _change(told: Finding, run: Run, seen: Sequence[Observation]) -> tuple[Change, list[Wording]]:
+def _change(told: Finding, run: Run, columns: ItemColumns) -> tuple[Change, list[Wording]]:
     """The change behind a finding and the words that show it.
 
     Raises:
         InvalidRequest: the finding is about various words.
     """
-    groups = screened_groups(seen, [told.classifier])
+    groups = screened_groups(columns, [told.classifier])
+    later = ObservedItems(columns, np.flatnonzero(columns.stage > 1))
     tested: dict[Suspicion, list[Wording]] = {
-        suspicion: wordings_of(each, groups) for suspicion, each in suspicions(chosen_changes(seen))
+        suspicion: wordings_of(each, groups) for suspicion, each in suspicions(chosen_changes(later))
     }
     screened = {suspicion: group.wordings for suspicion, group in groups.items()}
     for (classifier, change), wordings in {**screened, **tested}.items():
@@ -268,10 +273,6 @@ def _dataset(create: ProofCreate, parent: Run, proof: Proof, context: RunContext
     return dataset
 
 
-def _observed(run: Run, context: RunContext) -> list[Observation]:
-    return observe(context.ledger.items_of(run.id, Item), recorded_config(StressTestConfig, run))
-
-
 def _sources(proof: Proof, dataset: Dataset, config: StressTestConfig, context: RunContext) -> list[Source]:
     """The images of the finding's class, without those that its run leaves out."""
     out = set(config.excluded)
@@ -284,10 +285,21 @@ def _left(
     proof: Proof, sources: Sequence[Source], seed: int, runs: Sequence[Run], context: RunContext
 ) -> LeftImages:
     """The images that neither the finding's run nor its children made a pair of."""
-    seen = [each for run in runs for each in _observed(run, context)]
-    own = (each for each in seen if each.done and each.label == proof.finding.object_class)
-    captions = {each.source: each.caption for each in own if each.caption}
-    return left_images(sources, proof, seed=seed, used=seen, captions=captions)
+    tried: dict[str, SourceImage] = {}
+    captions: dict[str, str] = {}
+    for run in runs:
+        config = recorded_config(StressTestConfig, run)
+        groups = {} if config.grouping is None else config.grouping.groups
+        for item in context.ledger.recorded_items(run.id):
+            source = item.item_group
+            if item.kind != "caption":
+                # A child may know the groups of its images otherwise than the run of the finding.
+                unit = groups.get(source, source)
+                tried[f"{run.id}/{source}"] = SourceImage(source, item.source_image, unit)
+            caption = (item.result or {}).get("caption") if item.state == "done" else None
+            if caption and item.label == proof.finding.object_class:
+                captions[source] = caption
+    return left_images(sources, proof, seed=seed, tried=tried.values(), captions=captions)
 
 
 def _why_none(proof: Proof, dataset: Dataset, left: LeftImages) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from faultline_core.contract.confirmation import Wording
 from faultline_core.contract.datasets import Source
@@ -17,11 +18,20 @@ from faultline_gateway.methods.stress_test.captioned import MOST_REDRAWN, Captio
 from faultline_gateway.methods.stress_test.division import MOST_FRESH, by_class, in_drawn_order
 from faultline_gateway.methods.stress_test.interventions import reworded
 from faultline_gateway.methods.stress_test.items import plan_captions
-from faultline_gateway.methods.stress_test.observations import Observation, observe
 from faultline_gateway.methods.stress_test.shots import Wanted, in_turns, planned_items
 from faultline_gateway.methods.stress_test.summary.joined_runs import change_of
+from faultline_gateway.methods.stress_test.summary.screen import SeenItems
 from faultline_gateway.runs.items import PlannedItem
+from faultline_gateway.runs.recorded_items import RecordedItem
 from faultline_gateway.runs.stages import StagePlan
+
+
+class SourceImage(NamedTuple):
+    """A source that a run has items of: its id, its image, and its group or its id."""
+
+    source: str
+    image: str
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -53,7 +63,7 @@ def left_images(
     proof: Proof,
     *,
     seed: int,
-    used: Iterable[Observation],
+    tried: Iterable[SourceImage],
     captions: Mapping[str, str],
 ) -> LeftImages:
     """Sort the images that are left for a finding by what their captions say.
@@ -62,11 +72,10 @@ def left_images(
         sources: the images of the dataset, with their groups.
         proof: the finding.
         seed: draws their order.
-        used: the items of the runs so far; a caption alone uses up no image.
+        tried: the images that the runs so far made more of than a caption, which uses up no image.
         captions: the captions that earlier runs wrote for images of the class, by source.
     """
-    tried = [each for each in used if each.kind != "caption"]
-    with_pair = {key for each in tried for key in (each.source, each.image, each.unit)}
+    with_pair = {key for each in tried for key in each}
     label = proof.finding.object_class
     applicable: list[Source] = []
     unread: list[Source] = []
@@ -107,18 +116,20 @@ def must_draw(left: LeftImages, config: StressTestConfig) -> bool:
     return can and not left.applicable and not left.unread
 
 
-def next_stage(run: Run, config: StressTestConfig, results: Iterable[Item]) -> StagePlan | None:
+def next_stage(
+    run: Run, config: StressTestConfig, results: Iterable[Item] | Iterable[RecordedItem]
+) -> StagePlan | None:
     """Plan the pairs, on the images whose caption the change applies to; None after that."""
     proof = config.proof
     if proof is None or run.stage > 1:
         return None
-    seen, change = observe(results, config), change_of(proof)
-    sources = CaptionedSources(config, seen)
+    seen, change = SeenItems.of(results, config), change_of(proof)
+    sources = CaptionedSources(config, seen.captioned)
     find = sources.redrawn if proof.drawn else sources.fresh
     showings = find(change, proof.wordings)[: proof.images]
     wanted = Wanted(0, change, tuple(config.request.classifiers), showings)
-    shots = list(in_turns([wanted], seen, 2 * len(showings)))
-    return StagePlan(planned_items(config, shots, seen)) if shots else None
+    shots = list(in_turns([wanted], seen.later, 2 * len(showings)))
+    return StagePlan(planned_items(config, shots, seen.later)) if shots else None
 
 
 def config_of_child(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from faultline_core.contract.confirmation import Wording
@@ -16,6 +16,7 @@ from faultline_core.stress_test.confirmation import (
     is_futile,
 )
 from faultline_core.stress_test.screening import (
+    LEAST_LOSS,
     Candidate,
     Change,
     choose_hypotheses,
@@ -27,25 +28,24 @@ from faultline_core.stress_test.screening import (
 from faultline_core.types import EDIT_TYPES, EditType
 from faultline_gateway.methods.stress_test.captioned import CaptionedSources, Showing
 from faultline_gateway.methods.stress_test.fresh_pairs import (
+    LOOK_STAGE,
     ChosenChange,
+    Suspicion,
     chosen_changes,
     fresh_placebos,
     suspicions,
 )
-from faultline_gateway.methods.stress_test.observations import Observation, Place, observe
-from faultline_gateway.methods.stress_test.screen import (
-    ScreenedGroup,
-    Suspicion,
-    screened_groups,
-    share_of_pairs,
-)
+from faultline_gateway.methods.stress_test.observations import Observation, Place
+from faultline_gateway.methods.stress_test.observed_items import ScreenedGroup
 from faultline_gateway.methods.stress_test.shots import Wanted, in_turns, planned_items
+from faultline_gateway.methods.stress_test.summary.screen import SeenItems, screened_groups
+from faultline_gateway.runs.recorded_items import RecordedItem
 from faultline_gateway.runs.stages import StagePlan
 
 Groups = Mapping[Suspicion, ScreenedGroup]
 Placebos = Mapping[Place, Observation]
 
-LOOK_STAGE, LAST_STAGE = 2, 3
+LAST_STAGE = 3
 
 _MOST_CONSIDERED = 100
 """Candidates whose fresh images are counted: a hundred captions each, and at most twelve are chosen."""
@@ -54,20 +54,23 @@ MOST_AT_LOOK = 12
 """Images of one change before the look, however few of its pairs can be expected to be kept."""
 
 
-def next_stage(run: Run, results: Iterable[Item]) -> StagePlan | None:
-    """Plan the first pairs of the chosen changes, then the rest; None where the run has no more stages."""
+def next_stage(run: Run, results: Iterable[Item] | Iterable[RecordedItem]) -> StagePlan | None:
+    """Plan the first pairs of the chosen changes, then the rest; None where the run has no more stages.
+
+    ``results`` are all items, read one by one.
+    """
     config = StressTestConfig.model_validate(run.resolved_config)
     confirmation = config.confirmation
     if confirmation is None or confirmation.reason is not None or run.stage >= LAST_STAGE:
         return None
-    seen = observe(results, config)
-    budget = confirmation.budget - sum(each.stage > 1 for each in seen)
+    seen = SeenItems.of(results, config)
+    budget = confirmation.budget - len(seen.later)
     if run.stage < LOOK_STAGE:
         wanted = _to_look_at(config, confirmation.budget, seen)
     else:
         wanted = _to_go_on_with(config, seen)
-    shots = list(in_turns(wanted, seen, budget))
-    return StagePlan(planned_items(config, shots, seen)) if shots else None
+    shots = list(in_turns(wanted, seen.later, budget))
+    return StagePlan(planned_items(config, shots, seen.later)) if shots else None
 
 
 @dataclass(frozen=True)
@@ -78,14 +81,12 @@ class Chosen:
     showings: Sequence[Showing]
 
 
-def _choose(
-    config: StressTestConfig, budget: int, seen: Sequence[Observation], groups: Groups
-) -> list[Chosen]:
+def _choose(config: StressTestConfig, budget: int, seen: SeenItems, groups: Groups) -> list[Chosen]:
     """Choose the hypotheses that the screen gives rise to, best first."""
-    sources, shares = CaptionedSources(config, seen), _shares(seen)
+    sources, shares = CaptionedSources(config, seen.captioned), _shares(seen)
     known: dict[tuple[str, Change], tuple[list[Showing], list[Showing]]] = {}
     expected: list[Candidate] = []
-    for candidate in rank_candidates(group.candidate for group in groups.values())[:_MOST_CONSIDERED]:
+    for candidate in rank_candidates(_candidates(groups))[:_MOST_CONSIDERED]:
         key, share = (candidate.classifier, candidate.change), shares[candidate.change.edit_type]
         wordings = groups[key].wordings
         fresh, redrawn = (find(candidate.change, wordings) for find in (sources.fresh, sources.redrawn))
@@ -96,6 +97,12 @@ def _choose(
         Chosen(each, _fresh_if_plenty(*known[each.classifier, each.change], shares, each, len(chosen)))
         for each in chosen
     ]
+
+
+def _candidates(groups: Groups) -> Iterator[Candidate]:
+    for group in groups.values():
+        if (candidate := group.candidate_above(LEAST_LOSS)) is not None:
+            yield candidate
 
 
 def _fresh_if_plenty(
@@ -110,12 +117,12 @@ def _fresh_if_plenty(
     return fresh if plenty or not redrawn else redrawn
 
 
-def _shares(seen: Sequence[Observation]) -> dict[EditType, float]:
-    return {edit_type: share_of_pairs(seen, edit_type) for edit_type in EDIT_TYPES}
+def _shares(seen: SeenItems) -> dict[EditType, float]:
+    return {edit_type: seen.share_of_pairs(edit_type) for edit_type in EDIT_TYPES}
 
 
-def _to_look_at(config: StressTestConfig, budget: int, seen: Sequence[Observation]) -> list[Wanted]:
-    groups, shares = screened_groups(seen, config.request.classifiers), _shares(seen)
+def _to_look_at(config: StressTestConfig, budget: int, seen: SeenItems) -> list[Wanted]:
+    groups, shares = screened_groups(seen.columns, config.request.classifiers), _shares(seen)
     classifiers: dict[Change, list[str]] = {}
     showings: dict[Change, Sequence[Showing]] = {}
     for each in _choose(config, budget, seen, groups):
@@ -129,14 +136,17 @@ def _to_look_at(config: StressTestConfig, budget: int, seen: Sequence[Observatio
     return wanted
 
 
-def _to_go_on_with(config: StressTestConfig, seen: Sequence[Observation]) -> list[Wanted]:
-    changes, placebos = chosen_changes(seen), fresh_placebos(seen)
+def _to_go_on_with(config: StressTestConfig, seen: SeenItems) -> list[Wanted]:
+    changes, placebos = chosen_changes(seen.later), fresh_placebos(seen.later)
     living = {
         each.slot
         for (classifier, _), each in suspicions(changes)
         if not is_futile(each.columns(classifier, placebos))
     }
-    groups, sources = screened_groups(seen, config.request.classifiers), CaptionedSources(config, seen)
+    groups, sources = (
+        screened_groups(seen.columns, config.request.classifiers),
+        CaptionedSources(config, seen.captioned),
+    )
     return [_more(each, groups, sources, seen, placebos) for each in changes if each.slot in living]
 
 
@@ -144,12 +154,12 @@ def _more(
     each: ChosenChange,
     groups: Groups,
     sources: CaptionedSources,
-    seen: Sequence[Observation],
+    seen: SeenItems,
     placebos: Placebos,
 ) -> Wanted:
     whole = len([edit for edit in each.edits if edit.done and edit.place in placebos])
     used = {(edit.unit, edit.place[1]) for edit in each.edits}
-    spent = {item.place for item in seen if item.kind == "placebo" and item.stage > 1} - placebos.keys()
+    spent = {item.place for item in seen.later if item.kind == "placebo"} - placebos.keys()
     find, most = (
         (sources.fresh, MOST_PAIRS) if each.scope == "class" else (sources.redrawn, MOST_REDRAWN_PAIRS)
     )
@@ -158,7 +168,7 @@ def _more(
         for showing in find(each.change, wordings_of(each, groups))
         if showing.unit not in used and showing.place not in spent
     ]
-    number = _showings_for(most - whole, share_of_pairs(seen, each.change.edit_type))
+    number = _showings_for(most - whole, seen.share_of_pairs(each.change.edit_type))
     return Wanted(each.slot, each.change, each.classifiers, left[:number])
 
 

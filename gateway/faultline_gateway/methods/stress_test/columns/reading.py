@@ -50,15 +50,17 @@ def read_columns(run: Run, ledger: RunLedger) -> ItemColumns:
     return reading.columns()
 
 
-def columns_of(items: Iterable[Item], groups: Mapping[str, str] | None = None) -> ItemColumns:
-    """Make columns of items that are in memory.
+def columns_of(
+    items: Iterable[Item] | Iterable[RecordedItem], groups: Mapping[str, str] | None = None
+) -> ItemColumns:
+    """Make columns of items, one by one.
 
     ``groups`` names the group of sources that are alike, such as frames of one video; a source that is not in
     it is a unit of its own.
     """
     reading = _Reading(groups or {})
     for item in items:
-        reading.add(RecordedItem.of(item))
+        reading.add(item if isinstance(item, RecordedItem) else RecordedItem.of(item))
     return reading.columns()
 
 

@@ -22,29 +22,26 @@ from faultline_core.stress_test.confirmation import (
     is_futile,
     mean_loss,
 )
-from faultline_core.stress_test.insights import group_by_words
-from faultline_core.stress_test.screening import LEAST_LOSS, LEVEL, Change, rank_candidates
+from faultline_core.stress_test.screening import LEAST_LOSS, LEVEL, rank_candidates
 from faultline_core.types import FINAL_RUN_STATES, Estimate
 from faultline_gateway.methods.stress_test.columns import ItemColumns, columns_of
 from faultline_gateway.methods.stress_test.fresh_pairs import (
+    LOOK_STAGE,
     ChosenChange,
     FreshPair,
+    Suspicion,
     chosen_changes,
     fresh_placebos,
     suspicions,
 )
 from faultline_gateway.methods.stress_test.observations import Observation
 from faultline_gateway.methods.stress_test.observed_items import (
-    GroupOfColumns,
     ObservedItems,
-    SourceControls,
-    group_of,
+    ScreenedGroup,
 )
-from faultline_gateway.methods.stress_test.screen import Suspicion
-from faultline_gateway.methods.stress_test.stages import LOOK_STAGE
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
-from faultline_gateway.methods.stress_test.summary.evidence import Evidence
 from faultline_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
+from faultline_gateway.methods.stress_test.summary.screen import screened_groups
 from faultline_gateway.methods.stress_test.summary.suspicion import (
     figure_of,
     is_suspect,
@@ -72,7 +69,7 @@ def find(
     groups_of = {} if config.grouping is None else config.grouping.groups
     columns = items if isinstance(items, ItemColumns) else columns_of(items, groups_of)
     seen = list(ObservedItems(columns, np.flatnonzero(columns.stage > 1)))
-    groups = _screened(columns, config.request.classifiers)
+    groups = screened_groups(columns, config.request.classifiers)
     changes = chosen_changes(seen)
     tested = suspicions(changes) if run.state in FINAL_RUN_STATES else []
     drafts = _tested(tested, groups, seen, estimator)
@@ -87,24 +84,6 @@ def find(
     drafts.sort(key=lambda draft: (_SUREST_FIRST[draft.state], -draft.loss, draft.classifier, draft.words))
     findings = [draft.finding(number) for number, draft in enumerate(drafts, start=1)]
     return findings, summarize_confirmation(run, config, len(seen), len(suspicions(changes)))
-
-
-def _screened(columns: ItemColumns, classifiers: Iterable[str]) -> dict[Suspicion, GroupOfColumns]:
-    """The screen's edits by classifier and words; groups that name no words are left out."""
-    screened = columns.screened & columns.done
-    places = [np.flatnonzero(screened & columns.of("kind", kind)) for kind in ("reconstruction", "placebo")]
-    controls = SourceControls.of(columns, *places)
-    groups: dict[Suspicion, GroupOfColumns] = {}
-    for classifier in classifiers:
-        for group in group_by_words(Evidence.of(columns, classifier).effects, least_sources=1):
-            of_group, said = group.pattern, group.spoken
-            if of_group.removed or of_group.added:
-                change = Change(of_group.object_class, of_group.edit_type, of_group.removed, of_group.added)
-                words = said.removed, said.added
-                groups[classifier, change] = group_of(
-                    classifier, change, words, columns, group.effects.at, controls
-                )
-    return groups
 
 
 def summarize_confirmation(
@@ -133,7 +112,7 @@ def summarize_confirmation(
 
 def _tested(
     hypotheses: Sequence[tuple[Suspicion, ChosenChange]],
-    groups: Mapping[Suspicion, GroupOfColumns],
+    groups: Mapping[Suspicion, ScreenedGroup],
     seen: Sequence[Observation],
     estimator: LanceEstimator,
 ) -> list[Draft]:
@@ -184,7 +163,7 @@ def state_of(test: ConfirmationTest, loss: Estimate, *, suspect: bool) -> Findin
 
 def _draft(
     suspicion: Suspicion,
-    group: GroupOfColumns | None,
+    group: ScreenedGroup | None,
     state: FindingState,
     confirmed: Confirmed,
     found: Sequence[FreshPair],

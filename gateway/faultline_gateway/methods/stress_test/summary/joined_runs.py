@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from faultline_core.contract.confirmation import ConfirmationScope
 from faultline_core.contract.findings import Confirmed, Finding, FindingState
 from faultline_core.contract.proofs import Proof, ProofPair, ProofRun
-from faultline_core.contract.runs import Item, Run
+from faultline_core.contract.runs import Run
 from faultline_core.contract.stress_tests import StressTestConfig
 from faultline_core.errors import NotFound
 from faultline_core.stress_test.confirmation import PairColumns
 from faultline_core.stress_test.proof import Evidence, join, more_pairs
 from faultline_core.stress_test.screening import Change
 from faultline_core.types import FINAL_RUN_STATES
+from faultline_gateway.methods.stress_test.columns import read_columns
 from faultline_gateway.methods.stress_test.fresh_pairs import (
     FreshPair,
     chosen_changes,
     fresh_placebos,
     losses,
 )
-from faultline_gateway.methods.stress_test.observations import observe
+from faultline_gateway.methods.stress_test.observed_items import ObservedItems
 from faultline_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
 from faultline_gateway.runs.context import RunLedger
-from faultline_gateway.runs.recorded import recorded_config
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,7 @@ def joined_finding(proof: Proof, ledger: RunLedger, runs: Sequence[Run]) -> Join
     known: set[tuple[object, ...]] = set()
     found: list[RunPairs] = []
     for run in runs:
-        each = _pairs_of(run, ledger.items_of(run.id, Item), proof)
+        each = _pairs_of(run, ledger, proof)
         seed = StressTestConfig.model_validate(run.resolved_config).request.seed
         # The noise of a draw depends on the run's seed, the source and the draw alone.
         keys = [(*pair.edit.place, seed) if _is_drawn(pair) else (pair.edit.unit,) for pair in each.pairs]
@@ -249,12 +251,13 @@ def _same(one: Proof, other: Proof) -> bool:
     return (one.finding.classifier, change_of(one)) == (other.finding.classifier, change_of(other))
 
 
-def _pairs_of(run: Run, items: Iterable[Item], proof: Proof) -> RunPairs:
+def _pairs_of(run: Run, ledger: RunLedger, proof: Proof) -> RunPairs:
     if run.state not in FINAL_RUN_STATES:
         return RunPairs(run, 0, {}, [])
-    seen = observe(items, recorded_config(StressTestConfig, run))
+    columns = read_columns(run, ledger)
+    seen = list(ObservedItems(columns, np.flatnonzero(columns.stage > 1)))
     placebos, name = fresh_placebos(seen), proof.finding.classifier
-    all_placebos = [each for each in seen if each.kind == "placebo" and each.stage > 1]
+    all_placebos = [each for each in seen if each.kind == "placebo"]
     planned, dropped, pairs = 0, Counter[str](), list[FreshPair]()
     for each in chosen_changes(seen):
         if each.change == change_of(proof) and name in each.classifiers:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from faultline_core.contract.findings import FindingState, Screened
 from faultline_core.stress_test.insights import LEAST_SOURCES
 from faultline_core.stress_test.screening import LEAST_LOSS
-from faultline_gateway.methods.stress_test.observed_items import GroupOfColumns
-from faultline_gateway.methods.stress_test.screen import Suspicion
+from faultline_gateway.methods.stress_test.fresh_pairs import Suspicion
+from faultline_gateway.methods.stress_test.observed_items import ScreenedGroup
 from faultline_gateway.methods.stress_test.summary.estimates import LanceEstimator
 from faultline_gateway.methods.stress_test.summary.finding_draft import Draft, Pair, flips
 
@@ -22,7 +22,7 @@ def figure_of(suspicion: Suspicion) -> str:
     return "finding/" + "/".join(words)
 
 
-def is_suspect(group: GroupOfColumns, estimator: LanceEstimator) -> bool:
+def is_suspect(group: ScreenedGroup, estimator: LanceEstimator) -> bool:
     """Whether the screen alone speaks strongly: three sources, a loss, and turned answers or clear intervals.
 
     The mean loss must exceed the least loss of a finding. Beyond that either most sources turn wrong, each
@@ -42,7 +42,7 @@ def is_suspect(group: GroupOfColumns, estimator: LanceEstimator) -> bool:
     return (beyond.low or 0.0) > LEAST_LOSS and (fall.low or 0.0) > 0.0
 
 
-def untested(group: GroupOfColumns, state: FindingState, mostly: tuple[str, str] = ("", "")) -> Draft:
+def untested(group: ScreenedGroup, state: FindingState, mostly: tuple[str, str] = ("", "")) -> Draft:
     """The finding that a group of the screen gives rise to; ``mostly``: the words behind one without any."""
     change, words = group.change, (group.removed, group.added)
     found = [Pair(control, edit, loss) for control, edit, loss in group.one_per_unit()]
@@ -52,6 +52,6 @@ def untested(group: GroupOfColumns, state: FindingState, mostly: tuple[str, str]
     )  # fmt: skip
 
 
-def seen_in_screen(group: GroupOfColumns | None) -> Screened:
+def seen_in_screen(group: ScreenedGroup | None) -> Screened:
     """What the screen saw of a change; nothing where it has no group of it."""
     return Screened(loss=0.0, n_sources=0, n_images=0, flipped=0) if group is None else group.seen

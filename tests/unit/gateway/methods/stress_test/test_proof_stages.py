@@ -17,6 +17,7 @@ from faultline_gateway.methods.stress_test.observations import Observation
 from faultline_gateway.methods.stress_test.plan import resolve
 from faultline_gateway.methods.stress_test.proof_stages import (
     LeftImages,
+    SourceImage,
     config_of_child,
     first_stage,
     left_images,
@@ -53,7 +54,8 @@ def seen(source: Source, kind: ItemKind = "edit", caption: str = GRASS) -> Obser
 def left(sources: list[Source], *used: Observation, seed: int = 3) -> LeftImages:
     """What is left after these items."""
     captions = {each.source: each.caption for each in used if each.caption}
-    return left_images(sources, PROOF, seed=seed, used=used, captions=captions)
+    tried = [SourceImage(each.source, each.image, each.unit) for each in used if each.kind != "caption"]
+    return left_images(sources, PROOF, seed=seed, tried=tried, captions=captions)
 
 
 def test_an_image_with_any_pair_is_spent_and_one_with_a_caption_alone_is_not() -> None:

@@ -19,8 +19,11 @@ from faultline_core.contract.perturber import PerturbRequest, PerturbResponse
 from faultline_core.contract.runs import Item
 from faultline_core.contract.scorer import EditScores, ScoreItem
 from faultline_core.errors import BackendUnavailable
+from faultline_gateway.methods.stress_test.stages import next_stage
 from faultline_gateway.methods.stress_test.summary.evidence import Evidence
+from faultline_gateway.methods.stress_test.summary.screen import SeenItems
 from faultline_gateway.methods.stress_test.summary.summary import summarize
+from faultline_gateway.runs.recorded_items import RecordedItem
 from faultline_gateway.services.ports import Services
 
 SNOW = ("on the grass", "in the snow")
@@ -72,6 +75,36 @@ async def test_a_stage_is_the_same_however_often_it_is_planned() -> None:
     run.stages.pop()
     assert first
     assert run.plan_next() == first
+
+
+async def test_a_stage_is_planned_alike_from_models_and_from_documents() -> None:
+    run = await run_after_screen()
+    items = run.items
+    from_models = next_stage(run.run, items)
+    from_documents = next_stage(run.run, map(RecordedItem.of, items))
+    assert from_models is not None
+    assert from_documents is not None
+    assert list(from_models.items) == list(from_documents.items)
+
+
+def test_the_share_of_pairs_is_that_of_edits_at_the_gate_with_a_placebo(run: StagedRun) -> None:
+    dropped = [
+        item.model_copy(update={"state": "filtered", "reason": "gate-directional"})
+        if number % 5 == 0 and item.kind in ("edit", "confirmation", "placebo")
+        else item
+        for number, item in enumerate(run.items)
+    ]
+    placebos = {_place(item) for item in dropped if item.kind == "placebo" and item.state == "done"}
+    edits = [item for item in dropped if item.kind in ("edit", "confirmation")]
+    at_gate = [item for item in edits if item.state == "done" or (item.reason or "").startswith("gate-")]
+    whole = sum(item.state == "done" and _place(item) in placebos for item in at_gate)
+    assert 0 < whole < len(at_gate)
+    found = SeenItems.of(dropped, run.config).share_of_pairs("background")
+    assert found == (whole + 1) / (len(at_gate) + 2)
+
+
+def _place(item: Item) -> tuple[str, int | None]:
+    return item.item_group, None if item.instruction is None else item.instruction.draw
 
 
 async def test_no_change_that_hurts_ends_the_run_after_its_screen() -> None:
