@@ -46,9 +46,20 @@ def _pieces(place: TemporaryDirectory[str], folder: Path) -> Iterator[bytes]:
         place.cleanup()
 
 
-def _in_order(folder: Path) -> list[Path]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return sorted(files, key=lambda path: path == folder / README)
+def _in_order(folder: Path) -> Iterator[Path]:
+    card = folder / README
+    yield from (path for path in _files(folder) if path != card)
+    if card.exists():
+        yield card
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    # Folder by folder: an export of a million images is no list of a million paths.
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            yield from _files(path)
+        else:
+            yield path
 
 
 def _member(path: Path, name: str) -> Iterator[bytes]:

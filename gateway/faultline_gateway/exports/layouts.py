@@ -122,6 +122,8 @@ def _write_tar(path: Path, images: Iterator[ExportedImage]) -> None:
                 header = tarfile.TarInfo(str(name.with_suffix(suffix)))
                 header.size = len(content)
                 tar.addfile(header, io.BytesIO(content))
+            # It keeps the header of every member: a shard of small images has a hundred thousand.
+            tar.getmembers().clear()
 
 
 WEBDATASET = Layout(

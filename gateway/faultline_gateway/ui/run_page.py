@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Hashable
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -10,10 +12,11 @@ from fastapi.responses import HTMLResponse, Response
 from faultline_core.contract.runs import Item, Run
 from faultline_core.contract.shift_benchmarks import ImageItem
 from faultline_core.contract.stress_tests import StressTestSummary
+from faultline_gateway.http.listening import while_connected
 from faultline_gateway.methods import METHODS
 from faultline_gateway.routes.context import Context, GatewayContext
 from faultline_gateway.routes.reports import REPORT_HEADERS
-from faultline_gateway.runs.summaries import report_of
+from faultline_gateway.runs.summaries import awaited_report
 from faultline_gateway.ui.environment import REPORT_PAGE_POLICY, SENT_WITH_PAGES, TEMPLATES, page, part
 from faultline_gateway.ui.headlines import VIEWS, headline_of
 from faultline_gateway.ui.listed_findings import listed_findings
@@ -31,15 +34,25 @@ WORTH_SHOWING = ("breaks", "suspected")
 
 
 @router.get("")
-def show_run(request: Request, run_id: str, context: Context, pages: Pages) -> Response:
+async def show_run(request: Request, run_id: str, context: Context, pages: Pages) -> Response:
     """Show a run: its progress and first suspicions while it goes, its report when it has ended."""
+    shown, children = await asyncio.to_thread(_found, run_id, context)
+    about: dict[str, Any] = {"shown": shown, "children": children}
+    if shown.has_ended:
+        report = await _report(request, shown.run, context)
+        return await asyncio.to_thread(_ended, request, report, run_id, about)
+    return await asyncio.to_thread(
+        lambda: page(request, "run_live.html.j2", **about, **_live(shown.run, context, pages))
+    )
+
+
+def _found(run_id: str, context: GatewayContext) -> tuple[ShownRun, list[Run]]:
     run = context.ledger.run(run_id)
-    shown = ShownRun(run, context.ledger.now())
-    about: dict[str, Any] = {"shown": shown, "children": context.ledger.children(run_id)}
-    if not shown.has_ended:
-        live = _live(run, context, pages)
-        return page(request, "run_live.html.j2", **about, **live)
-    body = report_body(_report(run, context), run_id)
+    return ShownRun(run, context.ledger.now()), context.ledger.children(run_id)
+
+
+def _ended(request: Request, report: str, run_id: str, about: dict[str, Any]) -> Response:
+    body = report_body(report, run_id)
     return page(request, "run_ended.html.j2", policy=REPORT_PAGE_POLICY, body=body, **about)
 
 
@@ -59,18 +72,27 @@ async def show_live(request: Request, run_id: str, context: Context, pages: Page
 
 
 @router.get("/report")
-def show_report(run_id: str, context: Context) -> HTMLResponse:
+async def show_report(request: Request, run_id: str, context: Context) -> HTMLResponse:
     """Show the report alone, as the file that one can keep."""
-    document = _report(context.ledger.run(run_id), context)
+    run = await asyncio.to_thread(context.ledger.run, run_id)
+    document = await _report(request, run, context)
     return HTMLResponse(document, headers=SENT_WITH_PAGES | REPORT_HEADERS)
 
 
-def _report(run: Run, context: GatewayContext) -> str:
-    """The report of a run, kept until the run changes: its images are encoded once."""
-    method = METHODS[run.kind]
+async def _report(request: Request, run: Run, context: GatewayContext) -> str:
+    """The report of a run, kept until the run changes: its images are encoded once.
+
+    A large one takes a minute, so that whoever waits holds no thread: there are forty for all requests.
+    """
+    method, view = METHODS[run.kind], VIEWS.get(run.kind)
+    key = await asyncio.to_thread(_state_of, run, context)
+    kept = context.cache.get_async(key, lambda: awaited_report(method, run.id, view, context))
+    return await while_connected(request, kept)
+
+
+def _state_of(run: Run, context: GatewayContext) -> tuple[Hashable, ...]:
     event = context.ledger.last_event(run.id).id
-    key = ("report", run.id, event, method.revision(run.id, context))
-    return context.cache.get(key, lambda: report_of(method, run.id, VIEWS.get(run.kind), context))
+    return ("report", run.id, event, METHODS[run.kind].revision(run.id, context))
 
 
 def _live(run: Run, context: GatewayContext, pages: PageState) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ BODY = {
     "dataset": "demo", "classifiers": ["steady", "leaning"], "edit_types": ["background"],
     "max_edits_per_image": 3, "lance_r_edits_per_image": 0, "confirm_share": 0.5, "seed": 3,
 }  # fmt: skip
+MANY = 50
 HTMX = "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"
 _LINK = re.compile(r'(?:href|src|action)="([^"]*)"')
 
@@ -121,6 +123,27 @@ async def test_a_run_that_has_ended_shows_its_report_with_links_to_what_is_behin
     for number in (1, 2):
         assert f'href="/ui/runs/{site.ended}/findings/{number}"' in html
     assert re.search(rf'href="/ui/runs/{site.ended}/items/{site.ended}\.\d+"', html)
+
+
+async def test_whoever_waits_for_a_report_holds_no_thread(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = asyncio.Event()
+
+    async def slow(*_: object) -> str:
+        await written.wait()
+        return "<html><body>written</body></html>"
+
+    monkeypatch.setattr("faultline_gateway.ui.run_page.awaited_report", slow)
+    monkeypatch.setattr("faultline_gateway.ui.run_page._state_of", lambda *_: ("report", "slow"))
+    path = f"/ui/runs/{site.ended}/report"
+    waiting = [asyncio.create_task(site.gateway.http.get(path)) for _ in range(MANY)]
+    async with asyncio.timeout(20.0):
+        # A route without await takes one of the forty threads.
+        assert (await site.gateway.http.get("/v1/stress-tests")).status_code == 200
+        assert not any(each.done() for each in waiting)
+        written.set()
+        assert {(await each).text for each in waiting} == {"<html><body>written</body></html>"}
 
 
 async def test_a_finding_shows_its_figures_and_every_pair_with_its_control(site: Site) -> None:
