@@ -19,6 +19,7 @@ def hunt(client: Any) -> Any:
         winners=1,
         held_out=64,
         refine=16,
+        vary=0.5,
         captions=16,
         prompt="a photo of a <class>",
         steps=20,
@@ -34,7 +35,7 @@ HUNTED = {
     "classes": ["fly", "bee"], "parents": {"fly": "insect"},
     "criterion": {"name": "taken-for", "target": "bee"},
     "sampling": {"name": "inverse", "failures": 10}, "hypotheses": 4, "winners": 1, "held_out": 64,
-    "refine": 16, "captions": 16, "prompt": "a photo of a <class>",
+    "refine": 16, "vary": 0.5, "captions": 16, "prompt": "a photo of a <class>",
     "steps": 20, "guidance": 3.0,
     "scheduler": "DDIMScheduler", "seed": 3,
 }  # fmt: skip

@@ -32,6 +32,7 @@ class _Creating(RunVerbs[H]):
         winners: int = 2,
         held_out: int = 96,
         refine: int = 0,
+        vary: float = 0.0,
         captions: int = 32,
         prompt: str | None = None,
         steps: int | None = None,
@@ -57,6 +58,7 @@ class _Creating(RunVerbs[H]):
             held_out: images of each of these, and of the label alone.
             refine: images of each shorter form of a winner, its parts alone and without its adjectives; 0
                 leaves winners as they are.
+            vary: share of the label's images that are drawn from edited captions of the others instead.
             captions: most failures, and as many successes, to caption for each label and classifier.
             prompt: the prompt of the label alone, with ``<class>``; default: the suite's.
             steps: denoising steps; default: the suite's.
@@ -76,6 +78,7 @@ class _Creating(RunVerbs[H]):
                 "winners": winners,
                 "held_out": held_out,
                 "refine": refine,
+                "vary": vary,
                 "captions": captions,
                 "prompt": prompt,
                 "steps": steps,

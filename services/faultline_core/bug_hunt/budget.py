@@ -20,21 +20,30 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Shares:
-    """Images of a label's baseline, of all its descriptions together, held-out ones of a prompt, and those of
-    all shorter forms together."""
+    """Images of a label's baseline, of all its descriptions together, held-out ones of a prompt, those of all
+    shorter forms together, and those of edited captions."""
 
     baseline: int
     hypotheses: int
     held_out: int
     refinement: int = 0
+    varied: int = 0
 
 
 def share(
-    images: int, labels: int, *, hypotheses: int, winners: int, held_out: int, refine: int = 0
+    images: int,
+    labels: int,
+    *,
+    hypotheses: int,
+    winners: int,
+    held_out: int,
+    refine: int = 0,
+    vary: float = 0.0,
 ) -> Shares:
     """Divide a budget: held-out images first, and the rest evenly between baseline and descriptions.
 
     ``refine``: images of each shorter form of a winner, of which it has `FORMS` at most; reserved too.
+    ``vary``: the share of the baseline that edited captions get instead, in [0, 1).
 
     Raises:
         InvalidRequest: the budget is too small; the least that would do is named, the pointer is
@@ -53,8 +62,11 @@ def share(
             pointer="/budget/images",
         )
     left = each - reserved
-    described = min(max(left // 2, LEAST_ROUND * hypotheses), left - LEAST_BASELINE)
-    return Shares(left - described, described, held_out, refinement)
+    # What is not seen is not described: edited captions get a third of their own.
+    described = min(max(left // (3 if vary else 2), LEAST_ROUND * hypotheses), left - LEAST_BASELINE)
+    baseline = left - described
+    varied = min(int(vary * baseline), baseline - LEAST_BASELINE)
+    return Shares(baseline - varied, described, held_out, refinement, varied)
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,11 @@ def names(text: str, label: str) -> bool:
     return _place(tokens(text), tokens(label)) is not None
 
 
+def is_usable(text: str, label: str, classes: Sequence[str]) -> bool:
+    """Return whether a text names the label and no other class."""
+    return bool(_usable([text], label, classes, Counter()))
+
+
 def _usable(captions: Iterable[str], label: str, classes: Sequence[str], dropped: Counter[str]) -> list[str]:
     own = set(tokens(label))
     # "fly" is no other class of "fly agaric"'s captions.

@@ -22,8 +22,9 @@ from faultline_core.contract.sampling_rules import FixedNumber, SamplingRule
 from faultline_core.contract.shift_benchmarks import ShiftText
 from faultline_core.types import BlobRef, ClassifierSpec, Seed
 
-HuntPhase = Literal["baseline", "captions", "hypothesis", "refinement", "held-out"]
+HuntPhase = Literal["baseline", "captions", "varied", "hypothesis", "refinement", "held-out"]
 """What an item of a hunt is for: ``baseline`` samples of a label, ``captions`` of failures and successes,
+``varied`` samples of captions that the language model has edited,
 samples of a ``hypothesis``, those of its shorter forms (``refinement``), and the ``held-out`` samples that a
 finding is measured on."""
 
@@ -112,6 +113,14 @@ class BugHuntCreate(ClassifiersUnderTest):
         description="Number of images of each shorter form of a winner: each of its parts alone, then the "
         "best without each of its adjectives; 0 leaves winners as they are.",
     )
+    vary: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=0.9,
+        description="Share of a label's baseline images that are drawn from edited captions of the others "
+        "instead: scenes that the label alone hardly ever shows; 0 for none. They propose descriptions, and "
+        "count in no rate.",
+    )
     captions: int = Field(
         default=32,
         ge=2,
@@ -142,6 +151,7 @@ class HuntShares(ResponseBody):
     hypotheses: int = Field(description="Images of all descriptions together.")
     held_out: int = Field(description="Held-out images of the baseline and of each winner.")
     refinement: int = Field(default=0, description="Images of all shorter forms of winners together.")
+    varied: int = Field(default=0, description="Images of edited captions.")
 
 
 class BugHuntConfig(ResponseBody):
@@ -194,6 +204,9 @@ class HuntInstruction(ResponseBody):
     classifiers: list[str] = Field(
         default=[], description="The classifiers whose failures proposed the description."
     )
+    edit: bool = Field(
+        default=False, description="Whether to edit the caption too, for the prompts of `varied` samples."
+    )
     sample: str | None = Field(
         default=None, description="Id of the item whose image is captioned, or null for an image."
     )
@@ -201,6 +214,10 @@ class HuntInstruction(ResponseBody):
 
 class HuntResult(SampleResult):
     """An image of a hunt with every classifier's answer, or the caption of one."""
+
+    edited: list[str] = Field(
+        default=[], description="The caption as the language model edited it, if it was asked to."
+    )
 
 
 class HuntItem(RunItem[HuntResult]):

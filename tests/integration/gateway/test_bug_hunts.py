@@ -19,12 +19,14 @@ from fakes.hunted_world import (
     hunted_services,
 )
 from fakes.ledgers import Clock
-from fakes.ports import refusing
+from fakes.ports import FakePerturber, refusing
 from fakes.world import FakeWorld
 from faultline import AsyncClient
 from faultline_core.contract.bug_hunt_summary import BugHuntSummary
 from faultline_core.contract.bug_hunts import HuntItem
 from faultline_core.contract.classifiers import ClassifyRequest, ClassifyResponse
+from faultline_core.contract.editor import GenerateItem
+from faultline_core.contract.perturber import CaptionEdit, Perturbations, PerturbItem
 from faultline_core.contract.runs import Run
 from faultline_core.errors import ImageUndecodable
 from faultline_gateway.services.ports import Services
@@ -280,3 +282,37 @@ async def test_a_winner_is_refined_to_the_words_that_it_needs(gateway: FakeGatew
     report = (await gateway.http.get(f"{ROOT}/{found.run_id}/report")).text
     assert "Found as “a photo of a plate in the deep snow”" in report
     assert ">deep</td>" in report
+
+
+class NeverSnow(HuntEditor):
+    """Draws snow where the prompt says so, and never else."""
+
+    def drawn(self, item: GenerateItem) -> str:
+        """The image of a prompt and seed."""
+        told = item.prompt
+        told = told if any(place in told for place in CIRCUMSTANCES) else f"{told} on the grass"
+        return super().drawn(item.model_copy(update={"prompt": told}))
+
+
+class Snowing(FakePerturber):
+    """Edits the place of a caption."""
+
+    def propose(self, item: PerturbItem) -> Perturbations:
+        """Another place, once for each type."""
+        place = CIRCUMSTANCES[item.seed % 4]
+        text = item.caption.replace("on the grass", place)
+        return Perturbations(edits=[CaptionEdit(edited_caption=text, removed=[], added=[])])
+
+
+@pytest.mark.parametrize(("vary", "said"), [(0.0, []), (0.7, ["in the snow"])])
+async def test_edited_captions_show_what_the_label_alone_never_does(
+    vary: float, said: list[str], gateway: FakeGateway
+) -> None:
+    services = replace(gateway.services, editor=NeverSnow(gateway.world), perturber=Snowing())
+    found = await hunted(gateway, BODY | {"vary": vary, "seed": 8}, services)
+    assert [bug.words for bug in found.bugs if bug.state == "breaks"] == said
+    shares = found.config.shares
+    assert (shares.baseline + shares.varied, shares.varied > 0) == (152 if vary else 114, vary > 0.0)
+    # What edited captions show is no part of the label's own rate.
+    assert all(each.failure.made <= shares.baseline for each in found.baselines)
+    assert found.images <= 420

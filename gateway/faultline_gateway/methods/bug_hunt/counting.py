@@ -57,6 +57,10 @@ class RecordedHunt:
         hunt.rounds = len(stages)
         return hunt
 
+    def explored(self, label: str) -> list[HuntItem]:
+        """The images that propose descriptions: of the label alone, and of edited captions."""
+        return [*self.of_label("baseline", label), *self.of_label("varied", label)]
+
     def of_label(self, phase: HuntPhase, label: str, number: int | None = None) -> list[HuntItem]:
         """The images of a label's baseline, or of the description of this number."""
         return self.samples.get((phase, label, number), [])
@@ -68,7 +72,7 @@ class RecordedHunt:
     def threshold(self, label: str) -> LabelObject:
         """Return the similarity below which an image does not show its label.
 
-        There are no photographs to set it by, as in a shift benchmark: the baseline images that some
-        classifier answers rightly stand for them.
+        There are no photographs to set it by, as in a shift benchmark: the images that some classifier answers
+        rightly stand for them, those of edited captions too, as a label at night looks less like itself.
         """
-        return LabelObject.model_validate(vars(label_threshold(self.of_label("baseline", label))))
+        return LabelObject.model_validate(vars(label_threshold(self.explored(label))))

@@ -50,8 +50,12 @@ async def plan(create: BugHuntCreate, context: RunContext) -> Plan:
         winners=request.winners,
         held_out=request.held_out,
         refine=request.refine,
+        # Without a language model there is nobody to edit captions.
+        vary=request.vary if suite.perturber is not None else 0.0,
     )
     captions = 2 * request.captions * len(request.labels) * len(request.classifiers)
+    # Of the label alone and of edited captions, and those that are edited.
+    captions = captions if request.vary == 0.0 else 2 * captions + shares.varied
     require_quota(request.budget.images + captions, context, "/budget/images")
     classes = await _classes(request, context.services)
     _check_labels(request, classes)

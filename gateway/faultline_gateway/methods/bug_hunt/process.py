@@ -6,6 +6,7 @@ from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, Hu
 from faultline_core.contract.captioner import CaptionItem, CaptionRequest
 from faultline_core.contract.editor import GenerateItem
 from faultline_gateway.methods.bug_hunt.samples import sample_seed
+from faultline_gateway.methods.bug_hunt.varied import edited
 from faultline_gateway.runs.attempt import OpenItems, finish_group, own_cost
 from faultline_gateway.runs.classified_samples import Judge, SampleDraft, classify_samples, measure_label
 from faultline_gateway.runs.generation import generate_images
@@ -23,7 +24,11 @@ async def process(group: LeasedGroup, *, services: Services, record: Recorder, s
     """
     config = BugHuntConfig.model_validate(group.config)
     attempt = OpenItems(group, record, store)
-    work = _caption(attempt, services) if _is_captions(group) else _sample(attempt, group, config, services)
+    work = (
+        _caption(attempt, config, services)
+        if _is_captions(group)
+        else _sample(attempt, group, config, services)
+    )
     await finish_group(attempt, group, work)
 
 
@@ -36,16 +41,26 @@ def _is_captions(group: LeasedGroup) -> bool:
     return all(item.kind == "caption" for item in group.items)
 
 
-async def _caption(attempt: OpenItems, services: Services) -> None:
+async def _caption(attempt: OpenItems, config: BugHuntConfig, services: Services) -> None:
     items = attempt.open
     # With the label: a captioner that can begins with it.
     asked = [CaptionItem(image=item.source_image, label=item.label) for item in items]
     response = await attempt.call("captioner", services.captioner.caption, CaptionRequest(items=asked))
     attempt.add_shared_cost(response.cost)
+    texts: dict[str, str] = {}
     for item, outcome in zip(items, attempt.outcomes("captioner", response), strict=True):
         async with attempt.fail_items_on_error([item]):
-            text = outcome.unwrap().text
-            await attempt.done(item, HuntResult(image=item.source_image, caption=text))
+            texts[item.id] = outcome.unwrap().text
+    told = [item for item in items if item.id in texts]
+    edits = await edited(
+        attempt,
+        [(item, texts[item.id]) for item in told if instruction_of(item).edit],
+        config.request.seed,
+        services,
+    )
+    for item in told:
+        result = HuntResult(image=item.source_image, caption=texts[item.id], edited=edits.get(item.id, []))
+        await attempt.done(item, result)
 
 
 async def _sample(attempt: OpenItems, group: LeasedGroup, config: BugHuntConfig, services: Services) -> None:

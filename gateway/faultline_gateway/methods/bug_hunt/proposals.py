@@ -39,7 +39,7 @@ def proposals(config: BugHuntConfig, hunt: RecordedHunt, label: str) -> list[Pro
 
 def proposed(config: BugHuntConfig, hunt: RecordedHunt, label: str, classifier: str) -> Proposed:
     """Return the descriptions of one classifier's failures, and the captions that were left out."""
-    counted = count_failures(hunt.of_label("baseline", label), classifier, hunt.threshold(label).threshold)
+    counted = count_failures(hunt.explored(label), classifier, hunt.threshold(label).threshold)
     if not counted.failures or not counted.successes:
         return Proposed([])
     captions = caption_by_sample(hunt)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from faultline_core.blobs import cache_key
@@ -46,11 +46,13 @@ def plan_samples(
         )
 
 
-def plan_captions(label: str, samples: Iterable[HuntItem]) -> Iterator[PlannedItem]:
-    """Plan the caption of each sample's image."""
+def plan_captions(
+    label: str, samples: Iterable[HuntItem], edit: Collection[str] = ()
+) -> Iterator[PlannedItem]:
+    """Plan the caption of each sample's image, and its edits where the sample's id is among ``edit``."""
     for slot, item in enumerate(samples):
         if item.result is not None:
-            told = HuntInstruction(phase="captions", sample=item.id)
+            told = HuntInstruction(phase="captions", sample=item.id, edit=item.id in edit)
             yield PlannedItem(
                 item_key=cache_key(caption=item.id),
                 ordinal=0,

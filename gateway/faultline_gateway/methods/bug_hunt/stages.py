@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from faultline_core.bug_hunt.budget import LEAST_ROUND, ROUNDS, Standing, promising, round_size
 from faultline_core.bug_hunt.comparison import LEVEL
 from faultline_core.bug_hunt.descriptions import content_words
-from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem
+from faultline_core.contract.bug_hunts import BugHuntConfig, HuntInstruction, HuntItem, HuntPhase
 from faultline_core.contract.runs import Run
 from faultline_core.contract.sampling_rules import FixedNumber
 from faultline_gateway.methods.bug_hunt.counting import RecordedHunt
@@ -21,6 +21,7 @@ from faultline_gateway.methods.bug_hunt.refinement import (
     refined_winners,
 )
 from faultline_gateway.methods.bug_hunt.samples import numbered, plan_captions, plan_samples
+from faultline_gateway.methods.bug_hunt.varied import captions_to_edit, plan_varied
 from faultline_gateway.runs.failed_samples import count_failures
 from faultline_gateway.runs.items import PlannedItem
 from faultline_gateway.runs.stages import StagePlan
@@ -34,7 +35,9 @@ def next_stage(run: Run, results: Iterable[HuntItem]) -> StagePlan | None:
         case "baseline":
             planned = _more_of_baseline(config, hunt) or _captions(config, hunt)
         case "captions":
-            planned = _first_round(config, hunt)
+            planned = _varied(config, hunt) or _first_round(config, hunt)
+        case "varied":
+            planned = _captions(config, hunt, "varied") or _first_round(config, hunt)
         case "hypothesis":
             planned = _next_round(config, hunt) or _refinement(config, hunt) or _held_out(config, hunt)
         case "refinement":
@@ -125,19 +128,30 @@ def _more_of_baseline(config: BugHuntConfig, hunt: RecordedHunt) -> list[Planned
     return planned
 
 
-def _captions(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
+def _captions(config: BugHuntConfig, hunt: RecordedHunt, phase: HuntPhase = "baseline") -> list[PlannedItem]:
     """As many failures as successes of each classifier; an image that several need is captioned once."""
     most, planned = config.request.captions, list[PlannedItem]()
     for label in config.request.labels:
         shown_from, wanted = hunt.threshold(label).threshold, dict[str, HuntItem]()
         for classifier in config.request.classifiers:
-            counted = count_failures(hunt.of_label("baseline", label), classifier, shown_from)
+            counted = count_failures(hunt.of_label(phase, label), classifier, shown_from)
             # A label that always fails has nothing to be worse than.
             if counted.failures and counted.successes:
                 for item in (*counted.failures[:most], *counted.successes[:most]):
                     wanted[item.id] = item
-        planned += plan_captions(label, wanted.values())
+        edit = captions_to_edit(config, hunt, label) if phase == "baseline" else []
+        wanted |= {item.id: item for item in edit}
+        planned += plan_captions(label, wanted.values(), {item.id for item in edit})
     return planned
+
+
+def _varied(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
+    """Images of edited captions, unless they are made or none are wanted."""
+    labels, time = config.request.labels, _Time.left(config, hunt)
+    if any(hunt.of_label("varied", label) for label in labels):
+        return []
+    most = time.cap(config.shares.varied, len(labels), reserved=_reserved(config))
+    return [item for label in labels for item in plan_varied(config, hunt, label, most)]
 
 
 def _first_round(config: BugHuntConfig, hunt: RecordedHunt) -> list[PlannedItem]:
