@@ -1,0 +1,1 @@
+"""Bug hunts compared with rendered truth: were planted bugs found, and described by their circumstance?"""

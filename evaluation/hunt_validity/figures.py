@@ -1,0 +1,93 @@
+"""The figures of a validation of hunts, and the aims that they are held against."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import fmean
+
+import numpy as np
+
+from evaluation.validity.aims import at_least
+from evaluation.validity.report import Aim
+from faultline_core.statistics.bootstrap import bootstrap_mean, proportion
+from faultline_core.types import Estimate
+
+from .report import BugReport, ClaimReport, HuntFigures, HuntReport
+
+STRONG = 0.3
+RECALL, PRECISION, COVERED, LEVEL = 0.85, 0.9, 0.9, 0.05
+_STREAM = 0xF16
+
+
+def figures_of(
+    bugs: Sequence[BugReport], claims: Sequence[ClaimReport], hunts: Sequence[HuntReport], controls: set[str]
+) -> HuntFigures:
+    """Count over all hunts that were done; ``controls`` are the names of classifiers without a bug."""
+    strong = [bug for bug in bugs if (bug.true_rate.estimate or 0.0) >= STRONG]
+    found = [bug for bug in bugs if bug.fate == "found"]
+    of_controls = [hunt for hunt in hunts if hunt.classifier in controls]
+    false = {(claim.classifier, claim.label) for claim in claims if not claim.is_true}
+    named = [claim for claim in claims if claim.names_bug]
+    return HuntFigures(
+        recall_of_strong=_share([bug.fate == "found" for bug in strong]),
+        recall=_share([bug.fate == "found" for bug in bugs]),
+        alone=_share([bool(bug.alone) for bug in found]),
+        precision=_share([claim.is_true for claim in claims]),
+        control_hunts_with_a_finding=_share([hunt.findings > 0 for hunt in of_controls]),
+        control_hunts_with_a_false_finding=_share(
+            [(hunt.classifier, hunt.label) in false for hunt in of_controls]
+        ),
+        covered=_share([claim.covered for claim in named]),
+        difference=_mean([claim.difference for claim in named], 1),
+        winners_curse=_mean(
+            [
+                claim.discovery.estimate - claim.held_out.estimate
+                for claim in claims
+                if claim.discovery.estimate is not None and claim.held_out.estimate is not None
+            ],
+            2,
+        ),
+    )
+
+
+def by_attribute(bugs: Sequence[BugReport]) -> dict[str, Estimate]:
+    """Recall of strong bugs by the kind of their circumstance."""
+    groups: dict[str, list[bool]] = {}
+    for bug in bugs:
+        if (bug.true_rate.estimate or 0.0) >= STRONG:
+            groups.setdefault(bug.attribute, []).append(bug.fate == "found")
+    return {name: _share(hits) for name, hits in sorted(groups.items())}
+
+
+def fates_of(bugs: Sequence[BugReport]) -> dict[str, int]:
+    """What became of the strong bugs, the most frequent first."""
+    strong = (bug.fate for bug in bugs if (bug.true_rate.estimate or 0.0) >= STRONG)
+    return dict(Counter(strong).most_common())
+
+
+def aims_of(figures: HuntFigures) -> list[Aim]:
+    """Hold the figures against their targets."""
+    alarms = figures.control_hunts_with_a_finding
+    return [
+        at_least(f"recall of bugs with a true rate of {STRONG:g} or more", figures.recall_of_strong, RECALL),
+        at_least("precision of findings that break", figures.precision, PRECISION),
+        Aim(
+            name="control hunts with a finding",
+            aim=f"lower bound <= {LEVEL:g}",
+            reached=alarms,
+            met=None if alarms.low is None else alarms.low <= LEVEL,
+        ),
+        at_least("held-out intervals with the true rate, where a bug is named", figures.covered, COVERED),
+    ]  # fmt: skip
+
+
+def _share(hits: Sequence[bool]) -> Estimate:
+    return proportion(sum(hits), len(hits))
+
+
+def _mean(values: Sequence[float], stream: int) -> Estimate:
+    if len(values) < 2:
+        only = fmean(values) if values else None
+        return Estimate(estimate=only, low=None, high=None, n=len(values))
+    return bootstrap_mean(list(values), np.random.default_rng([_STREAM, stream]))

@@ -1,0 +1,116 @@
+"""`results/hunt-validity.json`: which planted bugs hunts find, and what they say where none is planted."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from evaluation.validity.report import Aim, Part
+from faultline_core.types import Estimate
+
+Fate = Literal["found", "not-proven", "not-chosen", "not-described", "not-seen", "always-fails", "not-shown"]
+"""What became of a planted bug, the first that holds: a finding that breaks names its circumstance; held-out
+images of a description that names it did not prove it; such a description was measured and not chosen;
+descriptions were measured, and none names it; no image failed that could have been described; the label
+failed on nearly every image; failures did not show the label, by the hunt's own filter."""
+
+
+class BugReport(Part):
+    """A planted bug and what its hunt made of it.
+
+    ``true_rate``: failures on renderings that show class and circumstance. ``label_rate``: on renderings of
+    the class whatever else they show. ``alone``: whether the finding names nothing else.
+    """
+
+    classifier: str
+    label: str
+    bug: str
+    attribute: str
+    value: str
+    strength: float
+    true_rate: Estimate
+    label_rate: Estimate
+    fate: Fate
+    alone: bool | None
+
+
+class ClaimReport(Part):
+    """A finding that breaks, compared with rendered truth.
+
+    ``true_rate``: failures on renderings of what its words name. ``covered``: whether its held-out interval
+    has this rate. ``difference``: held-out rate less true rate. ``is_true``: it names a planted bug, or the
+    true rate is surely above that of the label alone.
+    """
+
+    classifier: str
+    label: str
+    is_control: bool
+    description: str
+    source: str
+    held_out: Estimate
+    discovery: Estimate
+    true_rate: Estimate
+    label_rate: Estimate
+    covered: bool
+    difference: float
+    names_bug: bool
+    is_true: bool
+
+
+class HuntReport(Part):
+    """One hunt: a classifier and a label, and the bugs that were planted there."""
+
+    classifier: str
+    label: str
+    bugs: list[str]
+    images: int
+    descriptions: int
+    findings: int
+    baseline_failures: Estimate
+
+
+class Setting(Part):
+    """What was run, and of how much that was planned.
+
+    ``request``: what all hunts share. ``hunts``: done, of ``planned``.
+    """
+
+    stretch: int
+    classifiers: int
+    controls: int
+    planted: int
+    hunts: int
+    planned: int
+    request: dict[str, Any]
+    scenes: int
+
+
+class HuntFigures(Part):
+    """The figures over all hunts.
+
+    ``recall_of_strong``: of bugs with a true rate of 0.3 or more. ``precision``: findings that are true.
+    ``control_hunts_with_a_finding``: hunts of a label without a planted bug by classifiers without any.
+    ``covered``: findings whose held-out interval has the true rate, those that name a planted bug.
+    """
+
+    recall_of_strong: Estimate
+    recall: Estimate
+    alone: Estimate
+    precision: Estimate
+    control_hunts_with_a_finding: Estimate
+    control_hunts_with_a_false_finding: Estimate
+    covered: Estimate
+    difference: Estimate
+    winners_curse: Estimate
+
+
+class HuntValidity(Part):
+    """The result file."""
+
+    setting: Setting
+    aims: list[Aim]
+    figures: HuntFigures
+    fates: dict[str, int]
+    by_attribute: dict[str, Estimate]
+    bugs: list[BugReport]
+    claims: list[ClaimReport]
+    hunts: list[HuntReport]

@@ -1,0 +1,125 @@
+"""The hunts of a stretch: which are run, each kept when it has ended, and what became of every bug."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from faultline_core.blobs import cache_key
+from faultline_core.contract.bug_hunt_summary import Bug as FoundBug
+from faultline_core.contract.bug_hunt_summary import BugHuntSummary
+from faultline_core.contract.bug_hunts import BugHuntCreate
+from faultline_core.types import Estimate
+from faultline_miniature.training.bugs import Bug
+from faultline_miniature.training.stage import write_atomically
+
+from .fates import fate_of, names_bug, says
+from .planted import Planned, Taught
+from .report import BugReport, ClaimReport, HuntReport
+from .truth import Truth
+
+
+@dataclass(frozen=True)
+class Study:
+    """The hunts of a stretch by one request; ``folder`` keeps their summaries, ``models`` the classifiers."""
+
+    stretch: int
+    roster: Sequence[Taught]
+    planned: Sequence[Planned]
+    shared: dict[str, Any]
+    folder: Path
+    models: Path
+    truth: Truth
+
+    def request(self, one: Planned) -> BugHuntCreate:
+        """The request of a hunt."""
+        return BugHuntCreate.model_validate(
+            {**self.shared, "classifiers": [f"local:{one.taught.name}"], "labels": [one.label]}
+        )
+
+    def path(self, one: Planned) -> Path:
+        """Where its summary is kept."""
+        weights = (self.models / one.taught.name / "model.safetensors").read_bytes()
+        key = cache_key(
+            request=self.request(one).model_dump(mode="json"), weights=cache_key(weights=weights.hex())
+        )
+        return self.folder / f"{one.taught.name}-{one.label}-{key[:12]}.json"
+
+    def done(self, one: Planned) -> BugHuntSummary | None:
+        """Its summary, if it has ended."""
+        if not (self.models / one.taught.name).exists() or not self.path(one).exists():
+            return None
+        return BugHuntSummary.model_validate_json(self.path(one).read_bytes())
+
+    def keep(self, one: Planned, summary: BugHuntSummary) -> None:
+        """Keep the summary of a hunt that has ended."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.path(one), summary.model_dump_json().encode())
+
+    def rate(self, one: Planned, told: dict[str, str]) -> Estimate:
+        """The failure rate of its classifier on renderings of its label under what is told."""
+        return self.truth.rate(self.models / one.taught.name, one.label, told)
+
+    def bug_report(self, one: Planned, bug: Bug, summary: BugHuntSummary) -> BugReport:
+        """What became of a bug that a hunt could find."""
+        named = [each for each in _proven(summary) if names_bug(each.words, one.label, bug)]
+        return BugReport(
+            classifier=one.taught.name,
+            label=one.label,
+            bug=bug.id,
+            attribute=bug.attribute,
+            value=bug.value,
+            strength=bug.strength,
+            true_rate=self.rate(one, {bug.attribute: bug.value}),
+            label_rate=self.rate(one, {}),
+            fate=fate_of(bug, one.label, summary),
+            alone=any(len(says(each.words, one.label)) == 1 for each in named) if named else None,
+        )
+
+    def claims(self, one: Planned, summary: BugHuntSummary) -> Iterable[ClaimReport]:
+        """Compare each finding of a hunt that breaks with rendered truth."""
+        alone = self.rate(one, {})
+        sources = {each.number: each.source for each in summary.hypotheses}
+        for bug in _proven(summary):
+            told = says(bug.words, one.label)
+            true = self.rate(one, told)
+            names = any(names_bug(bug.words, one.label, planted) for planted in one.bugs)
+            yield ClaimReport(
+                classifier=one.taught.name,
+                label=one.label,
+                is_control=one.is_control,
+                description=bug.description,
+                source=sources[bug.hypothesis],
+                held_out=bug.failure_rate,
+                discovery=bug.discovery.rate,
+                true_rate=true,
+                label_rate=alone,
+                covered=_has(bug.failure_rate, true),
+                difference=(bug.failure_rate.estimate or 0.0) - (true.estimate or 0.0),
+                names_bug=names,
+                is_true=names or (true.low or 0.0) > (1.0 if alone.high is None else alone.high),
+            )
+
+    def hunt_report(self, one: Planned, summary: BugHuntSummary) -> HuntReport:
+        """A hunt in numbers."""
+        return HuntReport(
+            classifier=one.taught.name,
+            label=one.label,
+            bugs=[bug.id for bug in one.bugs],
+            images=summary.images,
+            descriptions=len(summary.hypotheses),
+            findings=len(_proven(summary)),
+            baseline_failures=summary.baselines[0].failure.rate,
+        )
+
+
+def _proven(summary: BugHuntSummary) -> list[FoundBug]:
+    return [bug for bug in summary.bugs if bug.state == "breaks"]
+
+
+def _has(interval: Estimate, true: Estimate) -> bool:
+    if interval.low is None or interval.high is None or true.estimate is None:
+        return False
+    return interval.low <= true.estimate <= interval.high

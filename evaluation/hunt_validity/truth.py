@@ -1,0 +1,56 @@
+"""Rendered truth of a description: how often a classifier fails on scenes that show it, drawn exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from evaluation.validity.sources import FIRST, STRETCH
+from faultline_core.statistics.bootstrap import proportion
+from faultline_core.types import Estimate
+from faultline_miniature.training.classifier_quality import Predictor
+from faultline_miniature.training.rendered import as_tensor
+from faultline_miniature.world import render, scene_for
+from faultline_miniature.world.sampling import GENERATOR
+from faultline_miniature.world.scene import VALUES, Scene
+from faultline_miniature.world.seeds import DEVELOPMENT, VALIDATION
+
+CLASSES = VALUES["object_class"]
+SCENES = 200
+
+
+class Truth:
+    """Failure rates of one classifier on rendered scenes, each description rendered once."""
+
+    def __init__(self, stretch: int, cache: Path) -> None:
+        self._stretch, self._cache = stretch, cache
+
+    def rate(self, folder: Path, label: str, told: Mapping[str, str]) -> Estimate:
+        """The failure rate on scenes of a label with these values; the others as the generator saw them."""
+        predicted = Predictor(folder)(as_tensor(self._images(label, told))).argmax(dim=1).numpy()
+        return proportion(int((predicted != CLASSES.index(label)).sum()), len(predicted))
+
+    def _images(self, label: str, told: Mapping[str, str]) -> np.ndarray:
+        name = "-".join([label, *(f"{key}={told[key]}" for key in sorted(told))])
+        path = self._cache / f"{self._stretch}-{name}.npy"
+        if path.exists():
+            return np.asarray(np.load(path))
+        images = np.stack([render(scene) for scene in self._scenes(label, told)])
+        self._cache.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part.npy")
+        np.save(part, images)
+        part.replace(path)
+        return images
+
+    def _scenes(self, label: str, told: Mapping[str, str]) -> list[Scene]:
+        # The first stretch is for tuning, the others for validation.
+        split, first = (DEVELOPMENT, FIRST) if self._stretch == 0 else (VALIDATION, FIRST + 50 * STRETCH)
+        found = []
+        for index in range(SCENES):
+            scene = scene_for(split, first + self._stretch * SCENES + index, GENERATOR)
+            for attribute, value in {"object_class": label, **told}.items():
+                scene = scene.changed(attribute, value)
+            found.append(scene)
+        return found

@@ -1,0 +1,162 @@
+"""``make validate-hunt``: compare bug hunts with rendered truth.
+
+    python -m evaluation.hunt_validity --stretch 1 --images 640 --processes 2
+
+Trains classifiers with and without planted bugs, hunts on each in this process, and compares what breaks with
+renderings. Every classifier, image, caption and hunt is kept, so that a killed validation goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from evaluation.paths import RESULTS, STATE
+from evaluation.validity.roster import SUITE
+from faultline_core.suite import load_suite
+from faultline_miniature.training.stage import use_threads, write_atomically
+
+from .engines import load_engines
+from .figures import aims_of, by_attribute, fates_of, figures_of
+from .hunting import hunt
+from .planted import CLASSES, Taught, planned_hunts, roster_of
+from .report import HuntValidity, Setting
+from .study import Study
+from .training import Training
+from .truth import SCENES, Truth
+
+OUT = RESULTS / "hunt-validity.json"
+VALIDATION = 1
+"""The stretch that nothing was tuned on; the one before it is for tuning."""
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="make validate-hunt", description=__doc__.splitlines()[0])
+    parser.add_argument("--stretch", type=int, default=VALIDATION, help="stretch of bugs and seeds")
+    parser.add_argument("--controls", type=int, default=6, help="classifiers without a bug")
+    parser.add_argument("--labels", type=int, default=5, help="hunts of each of them")
+    parser.add_argument("--images", type=int, default=640, help="budget of a hunt")
+    parser.add_argument("--held-out", type=int, default=32, help="held-out images of a prompt")
+    parser.add_argument("--steps", type=int, default=5, help="denoising steps")
+    parser.add_argument("--vary", type=float, default=0.75, help="share of edited captions")
+    parser.add_argument("--seed", type=int, default=11, help="seed of the hunts")
+    parser.add_argument("--processes", type=int, default=2, help="processes, each with one thread")
+    parser.add_argument("--part", help="work of one of the processes, as 0/2")
+    parser.add_argument("--report", action="store_true", help="only report what is done")
+    parser.add_argument(
+        "--state", type=Path, default=STATE / "hunt-validity", help="folder of finished pieces"
+    )
+    parser.add_argument("--out", type=Path, default=OUT, help="result file")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Share the work among processes, then report; or do one process's part."""
+    given = parsed(arguments)
+    use_threads(1)
+    if given.part:
+        own_part, parts = map(int, given.part.split("/"))
+        _work(given, own_part, parts)
+        return
+    if not given.report:
+        own = list(sys.argv[1:] if arguments is None else arguments)
+        shares = [f"{number}/{given.processes}" for number in range(given.processes)]
+        command = [sys.executable, "-m", "evaluation.hunt_validity", *own]
+        workers = [subprocess.Popen([*command, "--part", part]) for part in shares]
+        if any(code != 0 for code in [worker.wait() for worker in workers]):
+            raise SystemExit("a part ended early: start again to resume it")
+    report(given)
+
+
+def study_of(given: argparse.Namespace) -> Study:
+    """The hunts that are asked for."""
+    state = given.state.absolute()
+    roster = roster_of(given.stretch, given.controls)
+    shared: dict[str, Any] = {
+        "budget": {"images": given.images},
+        "held_out": given.held_out,
+        "steps": given.steps,
+        "vary": given.vary,
+        "hypotheses": 6,
+        "seed": given.seed,
+    }
+    return Study(
+        stretch=given.stretch,
+        roster=roster,
+        planned=planned_hunts(roster, given.labels),
+        shared=shared,
+        folder=state / "hunts",
+        models=state / "classifiers",
+        truth=Truth(given.stretch, state / "truth"),
+    )
+
+
+def _work(given: argparse.Namespace, number: int, parts: int) -> None:
+    study, state = study_of(given), given.state.absolute()
+    training = Training(given.stretch, study.models, state / "training")
+    log = logging.getLogger(__name__)
+    training.run([one for one in study.roster if _family(one, study.roster) % parts == number], log)
+    suite = load_suite(SUITE)
+    engines = load_engines(suite, study.models, state)
+    for one in study.planned:
+        # By label: the hunts of a label share images, which one process makes.
+        if CLASSES.index(one.label) % parts != number:
+            continue
+        # Another process may still be training it.
+        while not training.is_done(one.taught):
+            time.sleep(5.0)
+        if study.done(one) is None:
+            engines.refresh()
+            began = time.process_time()
+            summary = hunt(study.request(one), engines, suite)
+            study.keep(one, summary)
+            took = f"{summary.images} images, {time.process_time() - began:.0f} s of the processor"
+            sys.stdout.write(f"{one.taught.name} {one.label}: {took}; {summary.verdict}\n")
+            sys.stdout.flush()
+
+
+def _family(one: Taught, roster: Sequence[Taught]) -> int:
+    """The number of the control that a classifier begins as, or its own."""
+    return one.number if one.begins_as is None else next(x.number for x in roster if x.name == one.begins_as)
+
+
+def report(given: argparse.Namespace) -> None:
+    """Compare every hunt that is done with renderings, write the result file, and print each aim."""
+    study = study_of(given)
+    done = [(one, summary) for one in study.planned if (summary := study.done(one)) is not None]
+    bugs = [study.bug_report(one, bug, summary) for one, summary in done for bug in one.bugs]
+    claims = [claim for one, summary in done for claim in study.claims(one, summary)]
+    hunts = [study.hunt_report(one, summary) for one, summary in done]
+    controls = {one.name for one in study.roster if not one.bugs}
+    figures = figures_of(bugs, claims, hunts, controls)
+    made = HuntValidity(
+        setting=Setting(
+            stretch=study.stretch,
+            classifiers=len({one.taught.name for one, _ in done if one.bugs}),
+            controls=len({one.taught.name for one, _ in done if one.is_control}),
+            planted=sum(len(one.bugs) for one in study.roster),
+            hunts=len(done),
+            planned=len(study.planned),
+            request=study.shared,
+            scenes=SCENES,
+        ),
+        aims=aims_of(figures),
+        figures=figures,
+        fates=fates_of(bugs),
+        by_attribute=by_attribute(bugs),
+        bugs=bugs,
+        claims=claims,
+        hunts=hunts,
+    )
+    write_atomically(given.out, f"{made.model_dump_json(indent=2)}\n".encode())
+    for aim in made.aims:
+        word = {True: "reached", False: "missed", None: "unknown"}[aim.met]
+        sys.stdout.write(f"{word:8} {aim.name} ({aim.aim}): {aim.reached}\n")
+    sys.stdout.write(f"{given.out} written: {len(done)} of {len(study.planned)} hunts\n")
