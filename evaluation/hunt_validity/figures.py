@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from statistics import fmean
 
 import numpy as np
 
@@ -88,6 +87,5 @@ def _share(hits: Sequence[bool]) -> Estimate:
 
 def _mean(values: Sequence[float], stream: int) -> Estimate:
     if len(values) < 2:
-        only = fmean(values) if values else None
-        return Estimate(estimate=only, low=None, high=None, n=len(values))
+        return Estimate(estimate=None, low=None, high=None, n=len(values))
     return bootstrap_mean(list(values), np.random.default_rng([_STREAM, stream]))

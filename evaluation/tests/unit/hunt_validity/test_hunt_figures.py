@@ -1,0 +1,71 @@
+"""The figures of a validation of hunts: what is counted among what, and when an aim is reached."""
+
+from __future__ import annotations
+
+import json
+
+from evaluation.hunt_validity.figures import aims_of, by_attribute, fates_of, figures_of
+from evaluation.hunt_validity.report import BugReport, ClaimReport, Fate, HuntReport, HuntValidity
+from evaluation.paths import RESULTS
+from faultline_core.types import Estimate
+
+SCHEMA = RESULTS / "hunt-validity.schema.json"
+
+
+def about(value: float, n: int = 32) -> Estimate:
+    return Estimate(estimate=value, low=max(0.0, value - 0.1), high=min(1.0, value + 0.1), n=n)
+
+
+def a_bug(true: float = 0.9, fate: Fate = "found", attribute: str = "weather") -> BugReport:
+    return BugReport(
+        classifier="taught", label="fly", bug="fly-night", attribute=attribute, value="night", strength=0.75,
+        true_rate=about(true), label_rate=about(0.1), fate=fate, alone=True if fate == "found" else None,
+    )  # fmt: skip
+
+
+def a_claim(classifier: str = "taught", *, covered: bool = True, is_true: bool = True) -> ClaimReport:
+    return ClaimReport(
+        classifier=classifier, label="fly", is_control=False, description="a fly at night", source="words",
+        held_out=about(0.8), discovery=about(0.9), true_rate=about(0.85), label_rate=about(0.1),
+        covered=covered, difference=-0.05, names_bug=is_true, is_true=is_true,
+    )  # fmt: skip
+
+
+def a_hunt(classifier: str = "taught", findings: int = 0) -> HuntReport:
+    return HuntReport(
+        classifier=classifier, label="fly", bugs=[], images=600, descriptions=4, findings=findings,
+        baseline_failures=about(0.01),
+    )  # fmt: skip
+
+
+def test_recall_counts_strong_bugs_and_precision_what_was_proven() -> None:
+    bugs = [a_bug(), a_bug(fate="not-described"), a_bug(true=0.2, fate="not-seen")]
+    claims = [a_claim(), a_claim(covered=False), a_claim(is_true=False)]
+    made = figures_of(bugs, claims, [a_hunt()], set())
+    shares = (made.recall_of_strong, made.recall, made.precision, made.covered)
+    assert [(each.estimate, each.n) for each in shares] == [(0.5, 2), (1 / 3, 3), (2 / 3, 3), (0.5, 2)]
+    assert made.difference.estimate == -0.05
+    assert fates_of(bugs) == {"found": 1, "not-described": 1}
+
+
+def test_hunts_of_controls_alone_count_as_alarms() -> None:
+    hunts = [a_hunt("taught", 1), a_hunt("control", 1), *[a_hunt("control") for _ in range(39)]]
+    made = figures_of([], [a_claim("control")], hunts, {"control"})
+    assert (made.control_hunts_with_a_finding.estimate, made.control_hunts_with_a_finding.n) == (1 / 40, 40)
+    assert made.control_hunts_with_a_false_finding.estimate == 0.0
+    assert [aim.met for aim in aims_of(made)] == [None, True, True, True]
+    many = [a_hunt("control", 1)] * 20 + [a_hunt("control")] * 20
+    assert aims_of(figures_of([], [], many, {"control"}))[2].met is False
+
+
+def test_recall_is_told_by_what_the_circumstance_is() -> None:
+    found = by_attribute([a_bug(), a_bug(attribute="colour", fate="not-seen"), a_bug(true=0.1)])
+    assert {name: (each.estimate, each.n) for name, each in found.items()} == {
+        "colour": (0.0, 1),
+        "weather": (1.0, 1),
+    }
+
+
+def test_the_schema_describes_the_report() -> None:
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    assert schema == HuntValidity.model_json_schema(mode="serialization")
