@@ -72,7 +72,7 @@ class RecordedHunt:
     def threshold(self, label: str) -> LabelObject:
         """Return the similarity below which an image does not show its label.
 
-        There are no photographs to set it by, as in a shift benchmark: the images that some classifier answers
-        rightly stand for them, those of edited captions too, as a label at night looks less like itself.
+        There are no photographs to set it by, as in a shift benchmark: the images that some classifier
+        answers rightly stand for them, those of edited captions too: a label at night looks less like itself.
         """
         return LabelObject.model_validate(vars(label_threshold(self.explored(label))))
